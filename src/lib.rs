@@ -1,0 +1,17 @@
+//! # Betz: an embeddable decoding runtime for brain-machine interfaces
+//!
+//! Spikes in, movement out, within a bounded time.
+//!
+//! ```text
+//! recording ──► psc ──► train ──► model ──► stream ──► movement
+//! ```
+//!
+//! Time is integer ticks inside; seconds only at the edges.
+
+pub mod error;
+
+pub mod model;
+pub mod psc;
+pub mod recording;
+
+pub use error::{Error, ErrorKind, Result};
