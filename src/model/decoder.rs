@@ -2,17 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::psc::FilterBank;
+use crate::psc::{FilterBank, LowPass};
 use crate::recording::OutputInfo;
-
-/// A Butterworth low-pass applied to the responses, and so, being linear, to the outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LowPass {
-    /// Order, 1 to 8.
-    pub order: u32,
-    /// Cut-off (−3 dB) in Hz, below half the step rate.
-    pub cutoff_hz: f64,
-}
 
 /// Scores of one output on data that was not trained on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

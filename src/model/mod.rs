@@ -2,4 +2,5 @@
 
 mod decoder;
 
-pub use decoder::{Decoder, LowPass, OutputScore, TrainingRecord};
+pub use crate::psc::LowPass;
+pub use decoder::{Decoder, OutputScore, TrainingRecord};
