@@ -9,6 +9,7 @@
 //! Time is integer ticks inside; seconds only at the edges.
 
 pub mod error;
+pub mod file;
 
 pub mod model;
 pub mod psc;
