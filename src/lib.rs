@@ -10,9 +10,11 @@
 
 pub mod error;
 pub mod file;
+pub mod progress;
 
 pub mod model;
 pub mod psc;
 pub mod recording;
+pub mod train;
 
 pub use error::{Error, ErrorKind, Result};

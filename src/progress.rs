@@ -1,0 +1,36 @@
+//! How long work says how far it is, and hears that it should stop.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Told about the progress of long work; asked whether to go on.
+///
+/// `Sync` because the work may be spread over threads. `()` listens to nothing and never cancels.
+pub trait Progress: Sync {
+    /// `done` of `total` units of `stage` are finished. Called seldom enough that drawing a bar
+    /// each time is fine.
+    fn update(&self, stage: &str, done: u64, total: u64) {
+        let _ = (stage, done, total);
+    }
+
+    /// True once the caller wants the work to stop; it then ends with
+    /// [`ErrorKind::Interrupted`].
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+impl Progress for () {}
+
+/// Ends `stage` with an error when the caller has cancelled.
+///
+/// # Errors
+/// [`ErrorKind::Interrupted`].
+pub fn check(progress: &dyn Progress, stage: &str) -> Result<()> {
+    if progress.cancelled() {
+        return Err(Error::new(
+            ErrorKind::Interrupted,
+            format!("{stage}: stopped on request"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Γ and Υ: the sums over time that the optimal decoder needs.
+//!
+//! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
+
+pub mod oracle;
+
+use crate::error::{Error, Result};
+use crate::recording::{Dataset, Segment};
+
+/// How Γ is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GramPath {
+    /// Whichever of the two is expected to be faster.
+    #[default]
+    Auto,
+    /// Responses of every step, multiplied block by block.
+    Dense,
+    /// From the spikes alone, without computing any response.
+    Event,
+}
+
+impl GramPath {
+    /// `auto`, `dense` or `event`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Dense => "dense",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// Sums over paired steps of responses a(t) (features) and behaviour x(t − delay) (outputs).
+///
+/// Additive over segments: the sums of a training set are those of the whole minus those of what
+/// is held out, so cross-validation filters every spike once. Nothing here is centred; the
+/// `centred_*` methods give the sums about the means, from which the intercept drops out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NormalEquations {
+    /// Number of features, channels × filters, channel-major.
+    pub features: usize,
+    /// Number of outputs.
+    pub outputs: usize,
+    /// Number of paired steps T.
+    pub steps: u64,
+    /// Γ = Σ a aᵀ, features × features, symmetric, row-major, both halves filled.
+    pub gram: Vec<f64>,
+    /// Υ = Σ a xᵀ, features × outputs, row-major.
+    pub upsilon: Vec<f64>,
+    /// Σ a.
+    pub feature_sum: Vec<f64>,
+    /// Σ x.
+    pub output_sum: Vec<f64>,
+    /// Σ x².
+    pub output_sq_sum: Vec<f64>,
+}
+
+impl NormalEquations {
+    /// The sums over no step at all.
+    pub fn zeros(features: usize, outputs: usize) -> Self {
+        Self {
+            features,
+            outputs,
+            steps: 0,
+            gram: vec![0.0; features * features],
+            upsilon: vec![0.0; features * outputs],
+            feature_sum: vec![0.0; features],
+            output_sum: vec![0.0; outputs],
+            output_sq_sum: vec![0.0; outputs],
+        }
+    }
+
+    /// Adds the sums of other segments of the same recording.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch) when features or outputs differ.
+    pub fn add(&mut self, other: &Self) -> Result<()> {
+        self.same_shape(other)?;
+        self.steps += other.steps;
+        self.combine(other, |a, b| *a += b);
+        Ok(())
+    }
+
+    /// Takes away the sums of segments that were added before (or are part of the whole).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch) when features or outputs differ, or
+    /// more steps are to be taken away than there are.
+    pub fn subtract(&mut self, other: &Self) -> Result<()> {
+        self.same_shape(other)?;
+        self.steps = self.steps.checked_sub(other.steps).ok_or_else(|| {
+            Error::mismatch(format!(
+                "normal equations: expected at most {} steps to take away, got {}",
+                self.steps, other.steps
+            ))
+        })?;
+        self.combine(other, |a, b| *a -= b);
+        Ok(())
+    }
+
+    /// Mean response of each feature, μ; zeros when there is no step.
+    pub fn feature_mean(&self) -> Vec<f64> {
+        mean(&self.feature_sum, self.steps)
+    }
+
+    /// Mean of each output, x̄; zeros when there is no step.
+    pub fn output_mean(&self) -> Vec<f64> {
+        mean(&self.output_sum, self.steps)
+    }
+
+    /// Γ_c = Σ (a − μ)(a − μ)ᵀ = Γ − T·μμᵀ, features × features, row-major. Allocates it.
+    pub fn centred_gram(&self) -> Vec<f64> {
+        let mean = self.feature_mean();
+        let mut gram = self.gram.clone();
+        if self.features > 0 {
+            for (row, sum) in gram.chunks_exact_mut(self.features).zip(&self.feature_sum) {
+                for (g, m) in row.iter_mut().zip(&mean) {
+                    *g -= sum * m;
+                }
+            }
+        }
+        gram
+    }
+
+    /// Υ_c = Σ (a − μ)(x − x̄)ᵀ = Υ − T·μx̄ᵀ, features × outputs, row-major. Allocates it.
+    pub fn centred_upsilon(&self) -> Vec<f64> {
+        let mean = self.output_mean();
+        let mut upsilon = self.upsilon.clone();
+        if self.outputs > 0 {
+            for (row, sum) in upsilon
+                .chunks_exact_mut(self.outputs)
+                .zip(&self.feature_sum)
+            {
+                for (u, m) in row.iter_mut().zip(&mean) {
+                    *u -= sum * m;
+                }
+            }
+        }
+        upsilon
+    }
+
+    /// Σ (x − x̄)² of each output: the total sum of squares that R² divides by.
+    pub fn output_total_squares(&self) -> Vec<f64> {
+        let mean = self.output_mean();
+        (0..self.outputs)
+            .map(|o| (self.output_sq_sum[o] - self.output_sum[o] * mean[o]).max(0.0))
+            .collect()
+    }
+
+    /// Σ (x − φᵀa − c)² of each output for given weights (features × outputs, row-major) and
+    /// intercept: what a decoder would leave unexplained on these steps, without decoding them.
+    ///
+    /// Small residuals of large sums lose digits (about 10⁻⁶ of Σx² where Γ came from f32
+    /// products): use it to compare ridges, not to report a score.
+    pub fn residual_squares(&self, weights: &[f64], intercept: &[f64]) -> Vec<f64> {
+        let (n, m, t) = (self.features, self.outputs, self.steps as f64);
+        // Γφ, features × outputs.
+        let mut gram_weights = vec![0.0; n * m];
+        if n > 0 && m > 0 {
+            for (out, row) in gram_weights
+                .chunks_exact_mut(m)
+                .zip(self.gram.chunks_exact(n))
+            {
+                for (g, w) in row.iter().zip(weights.chunks_exact(m)) {
+                    for (o, w) in out.iter_mut().zip(w) {
+                        *o += g * w;
+                    }
+                }
+            }
+        }
+        (0..m)
+            .map(|o| {
+                let c = intercept[o];
+                let mut s = self.output_sq_sum[o] - 2.0 * c * self.output_sum[o] + c * c * t;
+                for f in 0..n {
+                    let w = weights[f * m + o];
+                    s += w
+                        * (gram_weights[f * m + o] - 2.0 * self.upsilon[f * m + o]
+                            + 2.0 * c * self.feature_sum[f]);
+                }
+                s.max(0.0)
+            })
+            .collect()
+    }
+
+    fn same_shape(&self, other: &Self) -> Result<()> {
+        if (self.features, self.outputs) == (other.features, other.outputs) {
+            return Ok(());
+        }
+        Err(Error::mismatch(format!(
+            "normal equations: expected {} features and {} outputs, got {} and {}",
+            self.features, self.outputs, other.features, other.outputs
+        )))
+    }
+
+    fn combine(&mut self, other: &Self, op: impl Fn(&mut f64, f64) + Copy) {
+        let pairs = [
+            (&mut self.gram, &other.gram),
+            (&mut self.upsilon, &other.upsilon),
+            (&mut self.feature_sum, &other.feature_sum),
+            (&mut self.output_sum, &other.output_sum),
+            (&mut self.output_sq_sum, &other.output_sq_sum),
+        ];
+        for (mine, theirs) in pairs {
+            mine.iter_mut().zip(theirs).for_each(|(a, b)| op(a, *b));
+        }
+    }
+}
+
+fn mean(sum: &[f64], steps: u64) -> Vec<f64> {
+    let t = steps.max(1) as f64;
+    sum.iter().map(|s| s / t).collect()
+}
+
+/// The steps `[first, last)` of `segment` whose response has a partner: a(t) goes with
+/// x(t − delay), and both must lie inside the segment. `None` when no step does.
+pub(crate) fn paired_steps(segment: &Segment, delay_steps: i64) -> Option<(i64, i64)> {
+    let first = segment.start.saturating_add(delay_steps.max(0));
+    let last = segment.stop.saturating_add(delay_steps.min(0));
+    (first < last).then_some((first, last))
+}
+
+/// Adds Σx, Σx² and the number of paired steps of every segment to `sums`.
+pub(crate) fn add_output_sums(data: &Dataset, delay_steps: i64, sums: &mut NormalEquations) {
+    for segment in &data.segments {
+        let Some((first, last)) = paired_steps(segment, delay_steps) else {
+            continue;
+        };
+        sums.steps += (last - first) as u64;
+        let m = sums.outputs;
+        for t in first..last {
+            let row = (t - delay_steps) as usize * m;
+            for (o, &x) in data.behavior[row..row + m].iter().enumerate() {
+                let x = f64::from(x);
+                sums.output_sum[o] += x;
+                sums.output_sq_sum[o] += x * x;
+            }
+        }
+    }
+}

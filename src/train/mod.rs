@@ -1,0 +1,12 @@
+//! From spikes and behaviour to a decoder.
+//!
+//! ```text
+//! Dataset ──gram──► NormalEquations (Γ, Υ, means) ──solve──► weights, intercept ──► Decoder
+//! ```
+//!
+//! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
+//! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
+
+pub mod gram;
+
+pub use gram::{GramPath, NormalEquations};
