@@ -3,9 +3,18 @@
 //! h(t) = t^n e^(−t/τ) for t ≥ 0 (Galbraith 2010, eq. 2.2), sampled on ticks and scaled to unit sum.
 
 mod lowpass;
+pub mod oracle;
+mod recursive;
+mod responses;
+mod sample;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
+pub use recursive::RecursiveFilter;
+pub use responses::{Block, Responses, responses};
+pub use sample::Sample;
 pub use shape::{Filter, FilterBank, MAX_ORDER};
 
 /// A filter state below this is as good as zero; above it no product in a step becomes denormal.
