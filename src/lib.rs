@@ -10,6 +10,7 @@
 
 pub mod error;
 pub mod file;
+mod frame;
 pub mod progress;
 
 pub mod model;

@@ -23,6 +23,6 @@ const SILENCE: f64 = 1e-280;
 /// Zero in place of a state that has decayed to nothing: denormal numbers make steps slow exactly
 /// when nothing happens.
 #[inline(always)]
-fn flush(state: f64) -> f64 {
+pub(crate) fn flush(state: f64) -> f64 {
     if state.abs() < SILENCE { 0.0 } else { state }
 }

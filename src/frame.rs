@@ -1,0 +1,92 @@
+//! The frame around everything Betz writes as bytes: what it is, which version, how long, intact.
+//!
+//! ```text
+//! offset 0   magic      8 bytes    what this is
+//!        8   version    u32 LE     version of the payload's format
+//!       12   length     u64 LE     length of the payload in bytes
+//!       20   payload
+//!        …   checksum   u32 LE     CRC-32 (IEEE) of everything before it, header included
+//! ```
+//!
+//! The frame itself never changes, so a reader tells a damaged file from one that is only newer.
+//! CRC-32 finds every error that fits in 32 consecutive bits, so every flipped byte, wherever it is;
+//! the length finds every truncation and everything appended.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes before the payload.
+pub(crate) const HEADER: usize = 20;
+/// Bytes around the payload.
+pub(crate) const OVERHEAD: usize = HEADER + 4;
+
+/// What a frame holds, for its magic and for its messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
+    /// The first eight bytes.
+    pub(crate) magic: [u8; 8],
+    /// "a model", for messages.
+    pub(crate) name: &'static str,
+    /// Kind of the error for a damaged frame.
+    pub(crate) damaged: ErrorKind,
+}
+
+/// Writes header and checksum around a payload that lies at `bytes[HEADER..len - 4]` already.
+/// Does not allocate. `bytes` is at least [`OVERHEAD`] long.
+pub(crate) fn seal(content: Content, version: u32, bytes: &mut [u8]) {
+    let payload = bytes.len().saturating_sub(OVERHEAD) as u64;
+    bytes[..8].copy_from_slice(&content.magic);
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
+    bytes[12..HEADER].copy_from_slice(&payload.to_le_bytes());
+    let end = bytes.len() - 4;
+    let checksum = crc32fast::hash(&bytes[..end]);
+    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Checks the frame and gives version and payload. Allocates only for an error's message.
+pub(crate) fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
+    let Content {
+        magic,
+        name,
+        damaged,
+    } = content;
+    let refuse = |reason: String| Err(Error::new(damaged, reason));
+    if bytes.is_empty() {
+        return refuse(format!("expected {name}, got nothing at all (0 bytes)"));
+    }
+    let begin = bytes.len().min(magic.len());
+    if bytes[..begin] != magic[..begin] {
+        return refuse(format!(
+            "not {name}: expected it to begin with {:?}, got {:?}",
+            magic.escape_ascii().to_string(),
+            bytes[..begin].escape_ascii().to_string()
+        ));
+    }
+    let (Some(version), Some(length)) = (word::<4>(bytes, 8), word::<8>(bytes, 12)) else {
+        return refuse(format!(
+            "{name} cut short: expected a header of {HEADER} bytes, got {} bytes in all",
+            bytes.len()
+        ));
+    };
+    let length = u64::from_le_bytes(length);
+    let expected = u128::from(length) + OVERHEAD as u128;
+    if expected != bytes.len() as u128 {
+        return refuse(format!(
+            "{name} cut short or damaged: its header promises {expected} bytes, got {}",
+            bytes.len()
+        ));
+    }
+    let end = bytes.len() - 4;
+    let stored = u32::from_le_bytes(word(bytes, end).unwrap_or_default());
+    let found = crc32fast::hash(&bytes[..end]);
+    if stored != found {
+        return refuse(format!(
+            "{name} is damaged: expected checksum {stored:#010x}, got {found:#010x}"
+        ));
+    }
+    Ok((u32::from_le_bytes(version), &bytes[HEADER..end]))
+}
+
+/// `N` bytes from `offset`; `None` when there are not so many.
+fn word<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..offset + N)?.try_into().ok()
+}
