@@ -13,6 +13,7 @@ pub mod file;
 mod frame;
 pub mod progress;
 
+pub mod episode;
 pub mod model;
 pub mod psc;
 pub mod recording;

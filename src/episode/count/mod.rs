@@ -1,0 +1,97 @@
+//! Counting given episodes: several exact strategies behind one trait.
+//!
+//! [`LatestStart`] is the one to use; the others are the published ones, kept so that the published
+//! tables can be made again, and mended where what was printed is not exact (each file says where).
+
+pub(crate) mod extend;
+mod latest_start;
+mod serial;
+
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+
+use super::{Events, Pattern};
+
+pub use latest_start::LatestStart;
+pub use serial::Serial;
+
+/// What to count, and how much of the answer is wanted.
+#[derive(Clone, Copy)]
+pub struct CountJob<'a> {
+    /// Where to count.
+    pub events: &'a Events,
+    /// What to count. Fastest when patterns that share a prefix are near each other.
+    pub patterns: &'a [Pattern],
+    /// When given, only counts of at least this much must be right; a pattern that is below may be
+    /// answered by any number below.
+    pub threshold: Option<u64>,
+    /// Told how many patterns are done; asked whether to go on.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a> CountJob<'a> {
+    /// All counts, without progress.
+    pub fn new(events: &'a Events, patterns: &'a [Pattern]) -> Self {
+        Self {
+            events,
+            patterns,
+            threshold: None,
+            progress: &(),
+        }
+    }
+
+    /// Checks every pattern against the events.
+    ///
+    /// # Errors
+    /// `Mismatch`, naming the pattern.
+    pub fn check(&self) -> Result<()> {
+        for pattern in self.patterns {
+            pattern.check(self.events).map_err(|e| {
+                e.at(format!(
+                    "episode {}",
+                    pattern.display(self.events.alphabet())
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A way to count non-overlapped occurrences. All are exact.
+pub trait Strategy: Send + Sync {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One count for each pattern, in order. Runs in rayon's current threads.
+    ///
+    /// # Errors
+    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` when the progress says
+    /// so.
+    fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
+}
+
+/// The strategy that has `name`.
+///
+/// # Errors
+/// `InvalidArgument`, listing the names there are.
+pub fn strategy(name: &str) -> Result<Box<dyn Strategy>> {
+    let all = strategies();
+    let names: Vec<&str> = all.iter().map(|s| s.name()).collect();
+    let known = names.join(", ");
+    all.into_iter()
+        .find(|s| s.name() == name)
+        .ok_or_else(|| Error::argument(format!("no strategy {name:?}: expected one of {known}")))
+}
+
+/// Every strategy, the default first.
+pub fn strategies() -> Vec<Box<dyn Strategy>> {
+    vec![Box::new(LatestStart), Box::new(Serial)]
+}
+
+/// Counts `patterns` in `events` with the default strategy.
+///
+/// # Errors
+/// As [`Strategy::count`].
+pub fn count(events: &Events, patterns: &[Pattern]) -> Result<Vec<u64>> {
+    LatestStart.count(&CountJob::new(events, patterns))
+}

@@ -1,0 +1,32 @@
+//! Frequent episodes of spikes: which neurons fire in which order, at which delays, how often.
+//!
+//! ```text
+//! .csv, Recording ──► Events ──► count (one Strategy) ──► counts of given patterns
+//!                       │            ▲
+//!                       └──► mine ───┘ levelwise ──► frequent episodes ──► graph, occurrences
+//! ```
+//!
+//! A serial episode is an ordered list of symbols with an interval (low, high] on every edge: an
+//! occurrence takes one event for each symbol, and every delay Δ between neighbours satisfies
+//! low < Δ ≤ high. Two occurrences overlap unless one ends *strictly* before the other starts. The
+//! **count** of an episode is the size of the largest set of occurrences of which no two overlap
+//! (Patnaik et al. 2008; Feng et al., "Temporal Data Mining for Neuroscience", §1.2).
+//!
+//! Time is integer ticks throughout, and order is strict: events of one tick never follow each
+//! other, so that no count depends on how a file orders its ties. Every [`count::Strategy`] is
+//! exact, and all of them are tested against the [`oracle`].
+
+pub mod count;
+mod csv;
+mod events;
+pub mod oracle;
+mod pattern;
+
+pub use csv::Order;
+pub use events::{Alphabet, Clock, Events};
+pub use pattern::{Interval, Pattern, read_patterns};
+
+#[cfg(test)]
+pub(crate) mod cases;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Every strategy against the oracle, and against the public reference counts.
+
+use std::path::PathBuf;
+
+use super::cases::{alphabet, events, random_case};
+use super::count::{CountJob, strategies};
+use super::*;
+
+/// Where the reference data lies; `None`, with a word, when it is not here.
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("BETZ_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data")),
+        PathBuf::from,
+    );
+    let path = root.join(name);
+    if !path.exists() {
+        eprintln!("skipped: {} is not here", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn strategies_agree_with_the_oracle_on_random_cases() {
+    let strategies = strategies();
+    let cases: u64 = if std::env::var_os("BETZ_EXHAUSTIVE").is_some() {
+        1_000_000
+    } else {
+        100_000
+    };
+    let mut counted = 0;
+    for seed in 0..cases / 4 {
+        let case = random_case(seed, 14, 4);
+        let expected: Vec<u64> = case
+            .patterns
+            .iter()
+            .map(|p| oracle::count(&case.events, p))
+            .collect();
+        for strategy in &strategies {
+            let counts = strategy
+                .count(&CountJob::new(&case.events, &case.patterns))
+                .unwrap();
+            assert_eq!(
+                counts,
+                expected,
+                "{} on case {seed}: {:?} in {:?}",
+                strategy.name(),
+                case.patterns,
+                case.events.iter().collect::<Vec<_>>()
+            );
+        }
+        counted += case.patterns.len();
+    }
+    assert!(counted >= 100_000);
+}
+
+#[test]
+fn a_threshold_never_changes_a_count_at_or_above_it() {
+    for seed in 0..2_000 {
+        let case = random_case(seed, 30, 6);
+        let expected = count::count(&case.events, &case.patterns).unwrap();
+        for strategy in strategies() {
+            for threshold in [1, 2, 3] {
+                let mut job = CountJob::new(&case.events, &case.patterns);
+                job.threshold = Some(threshold);
+                for (got, want) in strategy.count(&job).unwrap().into_iter().zip(&expected) {
+                    assert!(
+                        got == *want || (got < threshold && *want < threshold),
+                        "{} on case {seed}: {got} for {want} at threshold {threshold}",
+                        strategy.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn known_small_counts() {
+    // The papers' example: A -(5,10]-> B -(10,15]-> C, Fig. 3 of Patnaik et al.
+    let (a, b, c) = (0, 1, 2);
+    let pairs = vec![
+        (1, a),
+        (2, a),
+        (8, b),
+        (10, a),
+        (13, a),
+        (15, a),
+        (18, b),
+        (20, c),
+    ];
+    let paper = Pattern::new(
+        vec![a, b, c],
+        vec![
+            Interval::new(5, 10).unwrap(),
+            Interval::new(10, 15).unwrap(),
+        ],
+    )
+    .unwrap();
+    // One symbol: tied events are one tick, and one tick holds one occurrence.
+    let single = Pattern::new(vec![a], vec![]).unwrap();
+    let case = events(3, pairs);
+    let tied = events(1, vec![(0, a), (0, a), (0, a), (1, a)]);
+    let pair = Pattern::uniform(vec![a, a], Interval::new(0, 5).unwrap()).unwrap();
+    for s in strategies() {
+        let n = |e, p: &Pattern| s.count(&CountJob::new(e, std::slice::from_ref(p))).unwrap()[0];
+        assert_eq!(n(&case, &paper), 1, "{}", s.name());
+        assert_eq!(n(&case, &single), 5, "{}", s.name());
+        assert_eq!(n(&tied, &single), 2, "{}", s.name());
+        assert_eq!(n(&tied, &pair), 1, "{}", s.name());
+    }
+}
+
+#[test]
+fn a_symbol_that_is_not_there_is_refused() {
+    let case = events(2, vec![(0, 0), (1, 1)]);
+    let pattern = Pattern::new(vec![2], vec![]).unwrap();
+    for s in strategies() {
+        let error = s
+            .count(&CountJob::new(&case, std::slice::from_ref(&pattern)))
+            .unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Mismatch);
+    }
+    assert_eq!(alphabet(2).symbol("c"), None);
+}
+
+#[test]
+fn the_reference_counts_of_the_64_neuron_set_come_out_by_every_strategy() {
+    let Some(csv) = shared("sim64/sim-64-size20.csv") else {
+        return;
+    };
+    let events = Events::read_csv(&csv, Order::Required).unwrap();
+    assert_eq!(events.len(), 65_428);
+    assert_eq!(events.symbols(), 64);
+    let interval = Interval::from_seconds(0.004, 0.006, events.clock()).unwrap();
+    let list = csv.with_file_name("episodes.txt");
+    let patterns = read_patterns(&list, events.alphabet(), Some(interval)).unwrap();
+    let table = std::fs::read_to_string(csv.with_file_name("counts.csv")).unwrap();
+    let expected: Vec<u64> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(expected.len(), 30);
+    for strategy in strategies() {
+        let counts = strategy.count(&CountJob::new(&events, &patterns)).unwrap();
+        assert_eq!(counts, expected, "{}", strategy.name());
+    }
+}
