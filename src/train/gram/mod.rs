@@ -2,9 +2,14 @@
 //!
 //! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
 
+pub mod dense;
 pub mod oracle;
+#[cfg(test)]
+mod tests;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::progress::Progress;
+use crate::psc::{FilterBank, LowPass};
 use crate::recording::{Dataset, Segment};
 
 /// How Γ is computed.
@@ -205,6 +210,60 @@ impl NormalEquations {
             mine.iter_mut().zip(theirs).for_each(|(a, b)| op(a, *b));
         }
     }
+}
+
+/// Γ, Υ and the sums of `data`, and the path that computed them.
+///
+/// a(t) is paired with x(t − delay); pairs of which either lies outside the segment are left out of
+/// every sum. Filters are at rest at each segment's start. Runs on rayon's current pool; the result
+/// does not depend on the number of threads.
+///
+/// # Errors
+/// [`ErrorKind::Mismatch`] when the dataset's arrays do not fit together;
+/// [`ErrorKind::InvalidArgument`] for a bad low-pass; [`ErrorKind::Interrupted`] when `progress`
+/// says so.
+pub fn normal_equations(
+    data: &Dataset,
+    bank: &FilterBank,
+    low_pass: Option<LowPass>,
+    delay_steps: i64,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<(NormalEquations, GramPath)> {
+    check(data)?;
+    let _ = path;
+    let sums = dense::normal_equations(data, bank, low_pass, delay_steps, progress)?;
+    Ok((sums, GramPath::Dense))
+}
+
+/// What every path relies on.
+fn check(data: &Dataset) -> Result<()> {
+    let expected = data.steps * data.outputs.len();
+    if data.behavior.len() != expected {
+        return Err(Error::mismatch(format!(
+            "behavior: expected {expected} values ({} steps of {} outputs), got {}",
+            data.steps,
+            data.outputs.len(),
+            data.behavior.len()
+        )));
+    }
+    if data.spikes.ticks.len() != data.spikes.channels.len() {
+        return Err(Error::mismatch(format!(
+            "spikes: expected one channel a tick, got {} ticks and {} channels",
+            data.spikes.ticks.len(),
+            data.spikes.channels.len()
+        )));
+    }
+    let channels = data.channels();
+    for (i, &channel) in data.spikes.channels.iter().enumerate() {
+        if channel as usize >= channels {
+            return Err(Error::new(
+                ErrorKind::Mismatch,
+                format!("spike {i}: expected a channel below {channels}, got {channel}"),
+            ));
+        }
+    }
+    crate::recording::check_segments(&data.segments, data.steps as i64)
 }
 
 fn mean(sum: &[f64], steps: u64) -> Vec<f64> {

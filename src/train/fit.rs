@@ -1,0 +1,108 @@
+//! From a dataset to a decoder.
+
+use super::gram::{NormalEquations, normal_equations};
+use super::noise::largest_response;
+use super::options::{RidgeChoice, TrainOptions};
+use super::solve::{CentredEquations, FeatureNames};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Decoder, TrainingRecord};
+use crate::progress::Progress;
+use crate::recording::Dataset;
+
+/// Trains a decoder on every segment of `data`.
+///
+/// # Errors
+/// [`ErrorKind::InsufficientData`] without channels, behaviour, segments, spikes or paired steps,
+/// or with no ridge and no more steps than features;
+/// [`ErrorKind::NotPositiveDefinite`], naming channel and filter, for a dead or duplicated channel
+/// without ridge or mask; [`ErrorKind::InvalidArgument`] for an option out of range;
+/// [`ErrorKind::Interrupted`] when `progress` says so.
+pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
+    check(data)?;
+    let bank = &options.bank;
+    let (sums, path) = normal_equations(
+        data,
+        bank,
+        options.low_pass,
+        options.delay_steps,
+        options.gram,
+        progress,
+    )?;
+    if sums.steps == 0 {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "training: a delay of {} steps leaves no step of any segment with its partner",
+                options.delay_steps
+            ),
+        ));
+    }
+    let ridge = match options.ridge {
+        RidgeChoice::Fixed(ridge) => ridge,
+        RidgeChoice::Noise(sigma) => {
+            let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, bank));
+            sigma * sigma * sums.steps as f64
+        }
+    };
+    progress.update("solve", 0, 1);
+    let names = FeatureNames {
+        channels: &data.channel_names,
+        bank,
+    };
+    let solution =
+        CentredEquations::new(&sums)?.solve(ridge, options.solver, options.mask, names)?;
+    progress.update("solve", 1, 1);
+    let mut channel_mask = solution.channel_mask;
+    for (channel, taking_part) in channel_mask.iter_mut().enumerate() {
+        *taking_part &= !silent(&sums, channel, bank.len());
+    }
+    let spikes = data
+        .segments
+        .iter()
+        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
+    Ok(Decoder {
+        step_seconds: data.step_seconds,
+        bank: bank.clone(),
+        low_pass: options.low_pass,
+        delay_steps: options.delay_steps,
+        channel_names: data.channel_names.clone(),
+        channel_mask,
+        weights: solution.weights,
+        intercept: solution.intercept,
+        outputs: data.outputs.clone(),
+        training: TrainingRecord {
+            betz_version: env!("CARGO_PKG_VERSION").into(),
+            steps: sums.steps,
+            segments: data.segments.len() as u64,
+            spikes: spikes.sum(),
+            ridge,
+            gram_path: path.name().into(),
+            solver: options.solver.name().into(),
+            folds: 0,
+            scores: Vec::new(),
+        },
+    })
+}
+
+/// A channel none of whose responses is ever other than zero.
+fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
+    (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
+}
+
+fn check(data: &Dataset) -> Result<()> {
+    let lacking = if data.channels() == 0 {
+        "at least one channel, got none"
+    } else if data.outputs.is_empty() {
+        "behaviour to decode, got none"
+    } else if data.segments.is_empty() {
+        "at least one segment, got none"
+    } else if (data.segments.iter()).all(|s| data.spikes.range(s.start, s.stop).is_empty()) {
+        "spikes inside the segments, got none"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(
+        ErrorKind::InsufficientData,
+        format!("training: expected {lacking}"),
+    ))
+}

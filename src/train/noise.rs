@@ -1,0 +1,117 @@
+//! The largest response, that the customary neural noise σ = 0.1·max a is a part of.
+//!
+//! Between two spikes of a channel its response is a decaying polynomial, so the largest value of
+//! all steps is found from the spikes alone: at the spike for order 0, at one of the two steps
+//! around l = τ − s₁/s₀ for order 1, and by walking on from the spike, no further than n·τ, for
+//! higher orders.
+
+use rayon::prelude::*;
+
+use crate::psc::{Filter, FilterBank, MAX_ORDER};
+use crate::recording::Dataset;
+
+const STATES: usize = MAX_ORDER as usize + 1;
+
+/// max a over every feature and every step inside segments; 0 without spikes.
+///
+/// One pass over the spikes a filter; allocates a few numbers a channel.
+pub fn largest_response(data: &Dataset, bank: &FilterBank) -> f64 {
+    let per_filter = bank.filters().par_iter().map(|&f| Peaks::of(data, f));
+    per_filter.reduce(|| 0.0, f64::max)
+}
+
+/// States of every channel of one filter, each as of its last spike.
+struct Peaks {
+    order: usize,
+    decay: f64,
+    tau_steps: f64,
+    state: Vec<[f64; STATES]>,
+    last: Vec<i64>,
+    largest: f64,
+}
+
+impl Peaks {
+    fn of(data: &Dataset, filter: Filter) -> f64 {
+        let decay = filter.decay(data.step_seconds);
+        let mut peaks = Self {
+            order: filter.order as usize,
+            decay,
+            tau_steps: -1.0 / decay.ln(),
+            state: vec![[0.0; STATES]; data.channels()],
+            last: vec![0; data.channels()],
+            largest: 0.0,
+        };
+        for segment in &data.segments {
+            for i in data.spikes.range(segment.start, segment.stop) {
+                peaks.leap(data.spikes.channels[i] as usize, data.spikes.ticks[i]);
+            }
+            for channel in 0..data.channels() {
+                peaks.leap(channel, segment.stop);
+                peaks.state[channel] = [0.0; STATES];
+            }
+        }
+        peaks.largest * filter.scale(data.step_seconds)
+    }
+
+    /// Takes `channel` to `tick`, noting the largest response before it, and adds a spike there.
+    fn leap(&mut self, channel: usize, tick: i64) {
+        let gap = (tick - self.last[channel]) as f64;
+        self.last[channel] = tick;
+        let state = self.state[channel];
+        if state[0] > 0.0 && gap > 0.0 {
+            let furthest = gap - 1.0;
+            match self.order {
+                0 => self.note(&state, 0.0),
+                1 => {
+                    let peak = (self.tau_steps - state[1] / state[0]).clamp(0.0, furthest);
+                    self.note(&state, peak.floor());
+                    self.note(&state, peak.ceil());
+                }
+                n => {
+                    let last = furthest.min((n as f64 * self.tau_steps).ceil());
+                    (0..=last as i64).for_each(|l| self.note(&state, l as f64));
+                }
+            }
+            for j in 0..=self.order {
+                self.state[channel][j] = shifted(&state, j, gap) * self.decay.powf(gap);
+            }
+        }
+        self.state[channel][0] += 1.0;
+    }
+
+    fn note(&mut self, state: &[f64; STATES], later: f64) {
+        let value = shifted(state, self.order, later) * self.decay.powf(later);
+        self.largest = self.largest.max(value);
+    }
+}
+
+/// Σ_i C(j, i)·l^(j−i)·s_i, by Horner's rule: the state s_j, `later` = l steps on, but for r^l.
+fn shifted(state: &[f64; STATES], j: usize, later: f64) -> f64 {
+    let (mut sum, mut binomial) = (0.0, 1.0);
+    for (i, s) in state[..=j].iter().enumerate() {
+        sum = sum * later + binomial * s;
+        binomial = binomial * (j - i) as f64 / (i + 1) as f64;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::psc::responses;
+    use crate::train::cases;
+
+    #[test]
+    fn equals_the_largest_of_all_responses() {
+        for case in cases::all() {
+            let block = responses::<f64>(&case.data, &case.bank, None).unwrap();
+            let expected = block.values.iter().copied().fold(0.0, f64::max);
+            let got = largest_response(&case.data, &case.bank);
+            assert!(
+                (got - expected).abs() <= 1e-12 * expected.max(1e-300),
+                "{}: {got} against {expected}",
+                case.name
+            );
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a training run is told.
+
+use super::gram::GramPath;
+use super::solve::{MaskPolicy, Solver};
+use crate::psc::{FilterBank, LowPass};
+
+/// The ridge λ that is added to the diagonal of the centred Γ.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RidgeChoice {
+    /// This λ.
+    Fixed(f64),
+    /// λ = σ²T for neural noise of standard deviation σ on every feature; `None`: a tenth of the
+    /// largest response, σ = 0.1·max a (Eliasmith & Anderson 2003).
+    Noise(Option<f64>),
+}
+
+/// All that decides how a decoder is trained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainOptions {
+    /// The PSC filters.
+    pub bank: FilterBank,
+    /// A Butterworth low-pass behind them.
+    pub low_pass: Option<LowPass>,
+    /// The output at step t estimates the behaviour at step t − delay.
+    pub delay_steps: i64,
+    /// The ridge.
+    pub ridge: RidgeChoice,
+    /// How Γ is computed.
+    pub gram: GramPath,
+    /// How the system is solved.
+    pub solver: Solver,
+    /// What happens to dead and duplicated channels.
+    pub mask: MaskPolicy,
+}
+
+impl TrainOptions {
+    /// Training with `bank` and the customary noise term, without cross-validation.
+    pub fn new(bank: FilterBank) -> Self {
+        Self {
+            bank,
+            low_pass: None,
+            delay_steps: 0,
+            ridge: RidgeChoice::Noise(None),
+            gram: GramPath::Auto,
+            solver: Solver::Cholesky,
+            mask: MaskPolicy::Refuse,
+        }
+    }
+}
