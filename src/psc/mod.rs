@@ -2,6 +2,7 @@
 //!
 //! h(t) = t^n e^(−t/τ) for t ≥ 0 (Galbraith 2010, eq. 2.2), sampled on ticks and scaled to unit sum.
 
+mod convolve;
 mod lowpass;
 pub mod oracle;
 mod recursive;
@@ -11,6 +12,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub use convolve::{Convolver, ConvolverScratch};
 pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
 pub use recursive::RecursiveFilter;
 pub use responses::{Block, Responses, responses};
