@@ -8,12 +8,39 @@
 //! A [`Recording`] keeps the clock of its file: spike times are integer ticks from the start.
 //! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every
 //! step: the only form that training, evaluation and streaming take.
+//!
+//! # The `.npz` schema
+//! | array | dtype, shape | meaning |
+//! |---|---|---|
+//! | `counts` | u8 or u16, (steps, channels) | binned spike counts; with `step_seconds` |
+//! | `step_seconds` | f64 | length of one bin |
+//! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of `counts` |
+//! | `spike_channels` | u16 or u32, (spikes,) | channel (or sorted unit) of each spike |
+//! | `tick_seconds` | f64 | length of one tick |
+//! | `duration_ticks` | i64 | optional, spike times only: length of the recording |
+//! | `channel_names` | str, (channels,) | optional, each once; absent: `ch0`, `ch1` … |
+//! | `behavior` | f32, (samples, outputs) | what is to be decoded, finite; optional |
+//! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample a bin or tick |
+//! | `behavior_names`, `behavior_units` | str, (outputs,) | optional; absent: `output0` …, no unit |
+//! | `segments` | i64, (n, 2), half-open, in bins or ticks | optional; absent: one segment over everything |
+//! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN where unknown |
+//! | `meta` | str | optional free text, JSON by convention |
+//!
+//! Members may be stored or deflated, matrices in C or Fortran order. Other arrays are ignored.
+//! Behaviour times ascend, but may repeat. A file of spike times need not say how long the
+//! recording was: without `duration_ticks` it ends with the last of the last spike's tick, the last
+//! behaviour sample and the last segment.
 
+mod align;
 mod behavior;
+pub(crate) mod check;
 mod dataset;
+pub mod multiunit;
+mod npz;
 mod segments;
 mod spikes;
 
+pub use align::{AlignOptions, AlignReport};
 pub use behavior::{Behavior, OutputInfo};
 pub use dataset::Dataset;
 pub use segments::{Segment, check_segments};

@@ -29,4 +29,14 @@ impl Spikes {
         let last = self.ticks.partition_point(|&t| t < stop);
         first..last.max(first)
     }
+
+    /// Walks the ticks at which something fired: each tick with the channels of its spikes.
+    pub fn by_tick(&self) -> impl Iterator<Item = (i64, &[u32])> {
+        let mut first = 0;
+        self.ticks.chunk_by(|a, b| a == b).map(move |same| {
+            let here = &self.channels[first..first + same.len()];
+            first += same.len();
+            (same[0], here)
+        })
+    }
 }
