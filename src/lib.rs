@@ -8,6 +8,7 @@
 //!
 //! Time is integer ticks inside; seconds only at the edges.
 
+pub mod device;
 pub mod error;
 pub mod file;
 mod frame;

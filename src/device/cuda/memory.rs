@@ -1,0 +1,194 @@
+//! Memory on the device, and host memory that copies at full speed.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, DeviceRepr, ValidAsZeroBits, result};
+
+use super::{Context, driver_error};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Device memory, given back when dropped.
+pub type Buffer<T> = CudaSlice<T>;
+
+impl Context {
+    /// Device memory for `len` values, contents undefined: the first kernel or copy fills it.
+    #[allow(unsafe_code)]
+    pub(crate) fn alloc<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>> {
+        // SAFETY: plain numbers, which are valid in any bit pattern; the length is at least one
+        // since the driver refuses empty allocations.
+        unsafe { self.stream.alloc(len.max(1)) }.map_err(|e| self.out_of_memory::<T>(len, e))
+    }
+
+    /// Device memory for `len` zeros.
+    pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<Buffer<T>> {
+        self.stream
+            .alloc_zeros(len.max(1))
+            .map_err(|e| self.out_of_memory::<T>(len, e))
+    }
+
+    /// Fills `buffer` with zeros.
+    pub(crate) fn clear<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        buffer: &mut Buffer<T>,
+    ) -> Result<()> {
+        self.stream
+            .memset_zeros(buffer)
+            .map_err(|e| driver_error("clearing device memory", e))
+    }
+
+    /// Copies `values` into new device memory. The call returns when `values` may be changed.
+    pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(values.len())?;
+        if !values.is_empty() {
+            self.stream
+                .memcpy_htod(values, &mut buffer)
+                .map_err(|e| driver_error("copying to the device", e))?;
+            self.synchronize()?;
+        }
+        Ok(buffer)
+    }
+
+    /// Copies `values` into new device memory without waiting.
+    pub(crate) fn upload_pinned<T: DeviceRepr>(
+        &self,
+        values: &PinnedBuffer<T>,
+        len: usize,
+    ) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(len)?;
+        self.copy_pinned(values, 0..len, &mut buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Copies part of `values` to `offset` of `buffer` without waiting.
+    #[allow(unsafe_code)]
+    pub(crate) fn copy_pinned<T: DeviceRepr>(
+        &self,
+        values: &PinnedBuffer<T>,
+        range: std::ops::Range<usize>,
+        buffer: &mut Buffer<T>,
+        offset: usize,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let source = &values.as_slice()[range];
+        let mut target = buffer.slice_mut(offset..offset + source.len());
+        // SAFETY: the pinned memory outlives the copy: a pinned buffer waits for its context's
+        // work before it frees or hands out its memory for writing.
+        self.stream
+            .memcpy_htod(source, &mut target)
+            .map_err(|e| driver_error("copying to the device", e))
+    }
+
+    /// Copies the first `len` values of `buffer` to the host and waits for them.
+    pub(crate) fn download<T: DeviceRepr + Clone + Default>(
+        &self,
+        buffer: &Buffer<T>,
+        len: usize,
+    ) -> Result<Vec<T>> {
+        let mut values = vec![T::default(); len];
+        if len > 0 {
+            self.stream
+                .memcpy_dtoh(&buffer.slice(..len), &mut values)
+                .map_err(|e| driver_error("copying from the device", e))?;
+        }
+        self.synchronize()?;
+        Ok(values)
+    }
+
+    fn out_of_memory<T>(&self, len: usize, error: cudarc::driver::DriverError) -> Error {
+        let wanted = len * size_of::<T>();
+        let free = self.available_memory().unwrap_or(0);
+        driver_error(
+            &format!("allocating {wanted} bytes on the device ({free} available)"),
+            error,
+        )
+    }
+
+    /// Page-locked host memory for `len` values, all zero bits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMemory`] when the system cannot lock that much.
+    #[allow(unsafe_code)]
+    pub fn pinned<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        let bytes = len.max(1) * size_of::<T>();
+        let fail = |e| {
+            Error::new(
+                ErrorKind::DeviceMemory,
+                format!("locking {bytes} bytes of host memory: {e}"),
+            )
+        };
+        self.cuda.bind_to_thread().map_err(fail)?;
+        // SAFETY: the context is current; the pointer is checked below and freed by `Drop`.
+        let pointer = unsafe { result::malloc_host(bytes, 0) }.map_err(fail)?;
+        // SAFETY: fresh memory of that many bytes; zero bits are a valid `T`.
+        unsafe { std::ptr::write_bytes(pointer.cast::<u8>(), 0, bytes) };
+        NonNull::new(pointer.cast())
+            .map(|pointer| PinnedBuffer {
+                pointer,
+                len,
+                cuda: Arc::clone(&self.cuda),
+                marker: PhantomData,
+            })
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
+    }
+}
+
+/// Page-locked host memory: copies to and from the device run at full speed and need no waiting.
+pub struct PinnedBuffer<T> {
+    pointer: NonNull<T>,
+    len: usize,
+    cuda: Arc<CudaContext>,
+    marker: PhantomData<T>,
+}
+
+#[allow(unsafe_code)]
+// SAFETY: owns its memory as a `Vec<T>` does.
+unsafe impl<T: Send> Send for PinnedBuffer<T> {}
+#[allow(unsafe_code)]
+// SAFETY: as above; shared access is read-only.
+unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl<T> PinnedBuffer<T> {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The values.
+    #[allow(unsafe_code)]
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: `len` initialised values, owned by self.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    }
+
+    /// The values for writing, once every copy that was asked for has been made.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
+    #[allow(unsafe_code)]
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.cuda
+            .synchronize()
+            .map_err(|e| driver_error("waiting for copies", e))?;
+        // SAFETY: `len` initialised values, owned by self, no copy under way.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+}
+
+impl<T> Drop for PinnedBuffer<T> {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // A failure here was or will be reported by the work itself.
+        let _ = self.cuda.synchronize();
+        // SAFETY: the pointer came from `malloc_host` and is freed once, no copy under way.
+        let _ = unsafe { result::free_host(self.pointer.as_ptr().cast()) };
+    }
+}

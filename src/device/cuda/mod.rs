@@ -1,0 +1,40 @@
+//! Everything that talks to CUDA: one [`Context`] a device, kernels compiled when first needed,
+//! memory, and the libraries' handles, each made once and reused.
+
+mod blas;
+mod context;
+mod kernel;
+mod library;
+mod memory;
+mod solver;
+
+pub use context::{Context, device_count};
+pub use kernel::{Source, compile, nvrtc_version};
+pub use memory::{Buffer, PinnedBuffer};
+
+pub(crate) use blas::Operand;
+pub(crate) use context::probe;
+pub(crate) use kernel::Kernel;
+pub(crate) use solver::Factor;
+
+/// What kernels may be given as arguments.
+pub(crate) use cudarc::driver::PushKernelArg;
+
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+
+use crate::error::{Error, ErrorKind};
+
+/// A driver error while doing `what`.
+fn driver_error(what: &str, error: DriverError) -> Error {
+    let kind = match error.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorKind::DeviceMemory,
+        CUresult::CUDA_ERROR_NO_DEVICE
+        | CUresult::CUDA_ERROR_INVALID_DEVICE
+        | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
+        | CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => ErrorKind::DeviceUnavailable,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}

@@ -1,0 +1,194 @@
+//! cuSOLVER: Cholesky factors of symmetric positive definite matrices, in f32 or f64.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
+
+use super::{Buffer, Context};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A cuSOLVER handle on its context's stream, used by one thread at a time.
+pub(crate) struct Solver {
+    handle: Mutex<DnHandle>,
+}
+
+fn solver_error(what: &str, error: CusolverError) -> Error {
+    let kind = match error.0 {
+        sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}
+
+impl Solver {
+    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
+        let handle =
+            DnHandle::new(Arc::clone(stream)).map_err(|e| solver_error("starting cuSOLVER", e))?;
+        Ok(Self {
+            handle: Mutex::new(handle),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DnHandle> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which triangle of a column-major matrix is read and written.
+const TRIANGLE: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+
+/// A precision that cuSOLVER factorises in.
+pub(crate) trait Factor: DeviceRepr + ValidAsZeroBits + Copy + Default {
+    /// Overwrites the symmetric n × n matrix `a` with its Cholesky factor. `status[0]` becomes 0,
+    /// or the one-based index of the first pivot that is not positive. Does not wait.
+    fn cholesky(
+        context: &Context,
+        n: usize,
+        a: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+
+    /// Overwrites `b` (column-major, n × m) with the solution for the factor `a`. Does not wait.
+    fn cholesky_solve(
+        context: &Context,
+        n: usize,
+        m: usize,
+        a: &Buffer<Self>,
+        b: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+
+    /// Overwrites one triangle of the factor `a` with that of the inverse. Does not wait.
+    fn cholesky_inverse(
+        context: &Context,
+        n: usize,
+        a: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+}
+
+macro_rules! factor {
+    ($type:ty, $size:ident, $factor:ident, $solve:ident, $inverse_size:ident, $inverse:ident) => {
+        #[allow(unsafe_code)]
+        impl Factor for $type {
+            fn cholesky(
+                context: &Context,
+                n: usize,
+                a: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                let solver = context.solver()?.lock();
+                let (order, mut size) = (n as i32, 0);
+                let (ap, _a) = a.device_ptr_mut(&context.stream);
+                let fail = |e| solver_error("cuSOLVER Cholesky", e);
+                // SAFETY: `a` holds n² values; the size is written to the integer given.
+                unsafe { sys::$size(solver.cu(), TRIANGLE, order, ap as *mut _, order, &mut size) }
+                    .result()
+                    .map_err(fail)?;
+                let mut work = context.alloc::<Self>(size.max(0) as usize)?;
+                let (wp, _w) = work.device_ptr_mut(&context.stream);
+                let (sp, _s) = status.device_ptr_mut(&context.stream);
+                // SAFETY: the workspace has the size asked for; `status` holds an integer.
+                unsafe {
+                    sys::$factor(
+                        solver.cu(),
+                        TRIANGLE,
+                        order,
+                        ap as *mut _,
+                        order,
+                        wp as *mut _,
+                        size,
+                        sp as *mut _,
+                    )
+                }
+                .result()
+                .map_err(fail)
+            }
+
+            fn cholesky_solve(
+                context: &Context,
+                n: usize,
+                m: usize,
+                a: &Buffer<Self>,
+                b: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                let solver = context.solver()?.lock();
+                let order = n as i32;
+                let (ap, _a) = a.device_ptr(&context.stream);
+                let (bp, _b) = b.device_ptr_mut(&context.stream);
+                let (sp, _s) = status.device_ptr_mut(&context.stream);
+                // SAFETY: `a` holds n² values, `b` n·m, `status` an integer.
+                unsafe {
+                    sys::$solve(
+                        solver.cu(),
+                        TRIANGLE,
+                        order,
+                        m as i32,
+                        ap as *const _,
+                        order,
+                        bp as *mut _,
+                        order,
+                        sp as *mut _,
+                    )
+                }
+                .result()
+                .map_err(|e| solver_error("cuSOLVER triangular solution", e))
+            }
+
+            fn cholesky_inverse(
+                context: &Context,
+                n: usize,
+                a: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                let solver = context.solver()?.lock();
+                let (order, mut size) = (n as i32, 0);
+                let (ap, _a) = a.device_ptr_mut(&context.stream);
+                let fail = |e| solver_error("cuSOLVER inverse", e);
+                // SAFETY: as in `cholesky`.
+                unsafe {
+                    sys::$inverse_size(solver.cu(), TRIANGLE, order, ap as *mut _, order, &mut size)
+                }
+                .result()
+                .map_err(fail)?;
+                let mut work = context.alloc::<Self>(size.max(0) as usize)?;
+                let (wp, _w) = work.device_ptr_mut(&context.stream);
+                let (sp, _s) = status.device_ptr_mut(&context.stream);
+                // SAFETY: as in `cholesky`.
+                unsafe {
+                    sys::$inverse(
+                        solver.cu(),
+                        TRIANGLE,
+                        order,
+                        ap as *mut _,
+                        order,
+                        wp as *mut _,
+                        size,
+                        sp as *mut _,
+                    )
+                }
+                .result()
+                .map_err(fail)
+            }
+        }
+    };
+}
+
+factor!(
+    f32,
+    cusolverDnSpotrf_bufferSize,
+    cusolverDnSpotrf,
+    cusolverDnSpotrs,
+    cusolverDnSpotri_bufferSize,
+    cusolverDnSpotri
+);
+factor!(
+    f64,
+    cusolverDnDpotrf_bufferSize,
+    cusolverDnDpotrf,
+    cusolverDnDpotrs,
+    cusolverDnDpotri_bufferSize,
+    cusolverDnDpotri
+);
