@@ -1,7 +1,7 @@
 //! A recording on a model's clock.
 
 use super::{OutputInfo, Segment, Spikes, check_segments};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Spikes and behaviour on a model's clock of `step_seconds`; what training and decoding consume.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +68,81 @@ impl Dataset {
         }
     }
 
+    /// The dataset cut to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive):
+    /// segments are clipped, those wholly outside are dropped; filter history starts at rest at a
+    /// clipped segment's start. The clock keeps its origin.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) when a time is NaN or
+    /// not before the other; [`ErrorKind::InsufficientData`](crate::error::ErrorKind::InsufficientData)
+    /// when no step is left.
+    pub fn between(&self, from_seconds: f64, until_seconds: f64) -> Result<Self> {
+        if from_seconds.is_nan() || until_seconds.is_nan() || from_seconds >= until_seconds {
+            return Err(Error::argument(format!(
+                "expected a time range with its start before its end, got {from_seconds} s to {until_seconds} s"
+            )));
+        }
+        // The first step at or after a time; rounding noise of a step's own time does not move it.
+        let step_at = |seconds: f64| {
+            let step = (seconds / self.step_seconds - 1e-6).ceil();
+            step.clamp(0.0, self.steps as f64) as i64
+        };
+        let (first, stop) = (step_at(from_seconds), step_at(until_seconds));
+        let clipped: Vec<Segment> = self
+            .segments
+            .iter()
+            .map(|s| Segment {
+                start: s.start.max(first),
+                stop: s.stop.min(stop),
+            })
+            .filter(|s| !s.is_empty())
+            .collect();
+        if clipped.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "no step of any segment lies from {from_seconds} s to {until_seconds} s of a recording of {} s",
+                    self.steps as f64 * self.step_seconds
+                ),
+            ));
+        }
+        let all: Vec<usize> = (0..clipped.len()).collect();
+        let mut cut = self.clone();
+        cut.segments = clipped;
+        Ok(cut.select(&all))
+    }
+
+    /// The dataset with the outputs `wanted`, matched by name, in that order; copies the behaviour
+    /// unless it agrees as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](crate::error::ErrorKind::Mismatch) naming the first output that is
+    /// missing.
+    pub fn with_outputs(&self, wanted: &[OutputInfo]) -> Result<Self> {
+        let mut columns = Vec::with_capacity(wanted.len());
+        for output in wanted {
+            let column = self.outputs.iter().position(|o| o.name == output.name);
+            columns.push(column.ok_or_else(|| {
+                let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
+                Error::mismatch(format!(
+                    "behaviour: expected an output named `{}`, got [{}]",
+                    output.name,
+                    names.join(", ")
+                ))
+            })?);
+        }
+        let mut seen = self.clone();
+        if !columns.iter().copied().eq(0..self.outputs.len()) {
+            seen.outputs = columns.iter().map(|&c| self.outputs[c].clone()).collect();
+            seen.behavior = self
+                .behavior
+                .chunks_exact(self.outputs.len())
+                .flat_map(|row| columns.iter().map(|&c| row[c]))
+                .collect();
+        }
+        Ok(seen)
+    }
+
     /// Checks the type's invariants, for datasets that were put together by hand;
     /// [`Recording::align`](super::Recording::align) gives checked ones.
     ///
@@ -110,5 +185,76 @@ impl Dataset {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_trials() -> Dataset {
+        let output = |name: &str| OutputInfo {
+            name: name.into(),
+            unit: "mm".into(),
+        };
+        Dataset {
+            step_seconds: 0.1,
+            steps: 10,
+            channel_names: vec!["a".into()],
+            spikes: Spikes {
+                ticks: vec![0, 3, 5, 9],
+                channels: vec![0; 4],
+            },
+            segments: vec![
+                Segment { start: 0, stop: 4 },
+                Segment { start: 5, stop: 10 },
+            ],
+            outputs: vec![output("x"), output("y")],
+            behavior: (0..20).map(|v| v as f32).collect(),
+        }
+    }
+
+    #[test]
+    fn a_time_range_clips_segments_and_spikes() {
+        let cut = two_trials().between(0.3, 0.7).unwrap();
+        assert_eq!(
+            cut.segments,
+            [Segment { start: 3, stop: 4 }, Segment { start: 5, stop: 7 }]
+        );
+        assert_eq!(cut.spikes.ticks, [3, 5]);
+        assert_eq!(cut.steps, 10);
+        cut.check().unwrap();
+        let tail = two_trials().between(0.6, f64::INFINITY).unwrap();
+        assert_eq!(tail.segments, [Segment { start: 6, stop: 10 }]);
+    }
+
+    #[test]
+    fn a_time_range_that_holds_nothing_is_refused() {
+        let data = two_trials();
+        for (from, until) in [(0.5, 0.5), (f64::NAN, 1.0), (0.7, 0.2)] {
+            let error = data.between(from, until).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        for (from, until) in [(0.4, 0.5), (1.0, 2.0)] {
+            let error = data.between(from, until).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
+        }
+    }
+
+    #[test]
+    fn outputs_are_matched_by_name() {
+        let data = two_trials();
+        let swapped = [data.outputs[1].clone(), data.outputs[0].clone()];
+        let seen = data.with_outputs(&swapped).unwrap();
+        assert_eq!(seen.behavior[..4], [1.0, 0.0, 3.0, 2.0]);
+        assert_eq!(data.with_outputs(&data.outputs).unwrap(), data);
+        let only_y = data.with_outputs(&data.outputs[1..]).unwrap();
+        assert_eq!(only_y.behavior.len(), 10);
+        let unknown = OutputInfo {
+            name: "vz".into(),
+            unit: String::new(),
+        };
+        let error = data.with_outputs(&[unknown]).unwrap_err();
+        assert!(error.message().contains("`vz`, got [x, y]"), "{error}");
     }
 }

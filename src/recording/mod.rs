@@ -33,7 +33,8 @@
 
 mod align;
 mod behavior;
-pub(crate) mod check;
+pub(crate) mod channels;
+mod check;
 mod dataset;
 pub mod multiunit;
 mod npz;
