@@ -33,8 +33,8 @@
 
 mod align;
 mod behavior;
-pub(crate) mod channels;
-mod check;
+mod channels;
+pub(crate) mod check;
 mod dataset;
 pub mod multiunit;
 mod npz;
