@@ -1,11 +1,13 @@
 //! The trained decoder and its file.
 
 mod check;
+mod decode;
 mod decoder;
 mod file;
 mod format;
 
 pub use crate::psc::LowPass;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT};
+pub use decode::{channel_order, decode};
 pub use decoder::{Decoder, OutputScore, TrainingRecord};
 pub use file::{FORMAT_VERSION, MAX_BYTES};

@@ -10,7 +10,7 @@ mod responses;
 mod sample;
 mod shape;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use convolve::{Convolver, ConvolverScratch};
 pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};

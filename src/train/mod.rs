@@ -13,6 +13,7 @@ mod fit;
 pub mod gram;
 mod noise;
 mod options;
+pub mod score;
 pub mod solve;
 #[cfg(test)]
 mod tests;
@@ -21,4 +22,5 @@ pub use fit::train;
 pub use gram::{GramPath, NormalEquations};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
+pub use score::{Evaluation, evaluate};
 pub use solve::{MaskPolicy, Solver};
