@@ -156,8 +156,8 @@ struct Shift {
 
 /// Events in time order, and the same events by symbol.
 ///
-/// Memory: 8 bytes an event for the time order (tick and symbol packed in one word) and 8 bytes an
-/// event for the index by symbol. Both are immutable after construction.
+/// Memory: 8 bytes an event for the time order (tick and symbol packed in one word); 8 bytes an event
+/// for the index by symbol and about 1 for the table by time. Both are immutable after construction.
 ///
 /// Ticks are at least 0 and count from [`Events::origin_seconds`].
 #[derive(Debug, Clone)]
@@ -169,9 +169,15 @@ pub struct Events {
     /// `ticks[offsets[s]..offsets[s + 1]]` are symbol `s`'s ticks, ascending.
     offsets: Vec<usize>,
     ticks: Vec<i64>,
+    /// `from_bucket[b]` is the index in `stream` of the first event with `tick >> bucket_shift >= b`.
+    from_bucket: Vec<u32>,
+    bucket_shift: u32,
     origin_seconds: i64,
     shifts: Vec<Shift>,
 }
+
+/// Events in a bucket of the time table, on average: what is scanned to find a tick.
+const BUCKET: usize = 4;
 
 impl Events {
     /// Events from parallel lists in time order; `symbols[i]` indexes `alphabet`.
@@ -230,6 +236,12 @@ impl Events {
             *size += 1;
             stream.push((tick as u64) << symbol_bits | u64::from(symbol));
         }
+        if u32::try_from(stream.len()).is_err() {
+            return Err(Error::argument(format!(
+                "{} events: expected fewer than 2^32",
+                stream.len()
+            )));
+        }
         if stream.is_empty() {
             return Err(Error::new(
                 crate::ErrorKind::InsufficientData,
@@ -255,12 +267,15 @@ impl Events {
             ticks[*slot] = (event >> symbol_bits) as i64;
             *slot += 1;
         }
+        let (from_bucket, bucket_shift) = time_table(&stream, symbol_bits);
         Ok(Self {
             alphabet,
             stream,
             symbol_bits,
             offsets,
             ticks,
+            from_bucket,
+            bucket_shift,
             origin_seconds,
             shifts: Vec::new(),
         })
@@ -365,14 +380,23 @@ impl Events {
         self.stream.iter().map(|&event| self.unpack(event))
     }
 
-    /// Index in [`Events::stream`] of the first event at or after `tick`.
+    /// Index in [`Events::stream`] of the first event at or after `tick`. A table look-up and a
+    /// short scan, except where activity is far denser than on average.
     pub fn position(&self, tick: i64) -> usize {
-        let ceiling = (u64::MAX >> self.symbol_bits) as i64;
-        if tick > ceiling {
-            return self.len();
+        if tick <= 0 {
+            return 0;
         }
-        let key = (tick.max(0) as u64) << self.symbol_bits;
-        self.stream.partition_point(|&event| event < key)
+        let bucket = (tick >> self.bucket_shift) as usize;
+        let Some(&[from, to]) = self.from_bucket.get(bucket..bucket + 2) else {
+            return self.len();
+        };
+        let key = (tick as u64) << self.symbol_bits;
+        let (from, to) = (from as usize, to as usize);
+        let candidates = &self.stream[from..to];
+        if candidates.len() > 4 * BUCKET {
+            return from + candidates.partition_point(|&event| event < key);
+        }
+        from + candidates.iter().take_while(|&&event| event < key).count()
     }
 
     /// Tick of the first event.
@@ -412,6 +436,27 @@ impl Events {
         }
         self.clock().ticks_floor(SEGMENT_GAP_SECONDS).ok()
     }
+}
+
+/// Where each equal stretch of time begins in the stream, and the binary logarithm of its ticks.
+/// One entry past the last event's stretch ends the table.
+fn time_table(stream: &[u64], symbol_bits: u32) -> (Vec<u32>, u32) {
+    let last = stream.last().map_or(0, |&e| e >> symbol_bits);
+    let wanted = (stream.len() / BUCKET).max(1) as u64;
+    let mut shift = 0;
+    while last >> shift >= wanted {
+        shift += 1;
+    }
+    let buckets = (last >> shift) as usize + 1;
+    let mut table = Vec::with_capacity(buckets + 1);
+    for (i, &event) in stream.iter().enumerate() {
+        let bucket = (event >> symbol_bits >> shift) as usize;
+        while table.len() <= bucket {
+            table.push(i as u32);
+        }
+    }
+    table.push(stream.len() as u32);
+    (table, shift)
 }
 
 /// Bits that hold any of `symbols` symbols.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::cases::{alphabet, events, random_case};
-use super::count::{CountJob, strategies};
+use super::count::{CountJob, Strategy, strategies};
 use super::*;
 
 /// Where the reference data lies; `None`, with a word, when it is not here.
@@ -72,6 +72,44 @@ fn a_threshold_never_changes_a_count_at_or_above_it() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn tiles_and_parts_of_any_size_give_the_same_counts() {
+    use super::count::walk::{Greedy, Walk, Wanted};
+    for seed in 0..4_000 {
+        let case = random_case(seed, 40, 30);
+        let mut sorted: Vec<&Pattern> = case.patterns.iter().collect();
+        sorted.sort_by(|a, b| a.prefix_key().cmp(b.prefix_key()));
+        let expected: Vec<u64> = sorted
+            .iter()
+            .map(|p| count::Serial.count(&CountJob::new(&case.events, std::slice::from_ref(p))))
+            .map(|n| n.unwrap()[0])
+            .collect();
+        let tile = 1 + seed as usize % 9;
+        let mut walk = Walk::new(
+            &case.events,
+            &sorted,
+            Wanted::Counts,
+            i64::MIN,
+            i64::MAX,
+            tile,
+        );
+        while walk.advance() {}
+        assert_eq!(walk.counts(), expected, "case {seed}, tiles of {tile}");
+
+        let cut = seed as i64 % 60;
+        let mut taken = vec![Greedy::default(); sorted.len()];
+        for (from, to) in [(i64::MIN, cut), (cut, cut + 7), (cut + 7, i64::MAX)] {
+            let mut walk = Walk::new(&case.events, &sorted, Wanted::Occurrences, from, to, tile);
+            while walk.advance() {}
+            for (greedy, found) in taken.iter_mut().zip(walk.occurrences()) {
+                greedy.extend(&found.ends, &found.starts);
+            }
+        }
+        let counts: Vec<u64> = taken.iter().map(|g| g.count).collect();
+        assert_eq!(counts, expected, "case {seed} cut at {cut}");
     }
 }
 

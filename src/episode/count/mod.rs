@@ -6,6 +6,9 @@
 pub(crate) mod extend;
 mod latest_start;
 mod serial;
+mod siblings;
+pub(crate) mod trie;
+pub(crate) mod walk;
 
 use crate::error::{Error, Result};
 use crate::progress::Progress;
