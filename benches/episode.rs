@@ -49,7 +49,7 @@ impl Network {
                 embedded[n as usize] += start * f64::powi(pass, k as i32);
             }
         }
-        let mut gap =
+        let gap =
             |rate: f64, rng: &mut ChaCha8Rng| -> f64 { -(1.0 - rng.random::<f64>()).ln() / rate };
         let mut pairs: Vec<(i64, u32)> = Vec::new();
         for n in 0..64_u32 {

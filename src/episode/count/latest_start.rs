@@ -51,7 +51,7 @@ impl Strategy for LatestStart {
         } else {
             1
         };
-        let done = Done::new(job);
+        let done = Done::new("counting", job);
         let counted: Vec<Vec<u64>> = runs
             .par_iter()
             .map(|run| {
@@ -75,14 +75,16 @@ impl Strategy for LatestStart {
 
 /// Patterns done so far, told to the job's progress.
 pub(super) struct Done<'a> {
+    stage: &'static str,
     progress: &'a dyn Progress,
     patterns: std::sync::atomic::AtomicU64,
     total: u64,
 }
 
 impl<'a> Done<'a> {
-    pub(super) fn new(job: &CountJob<'a>) -> Self {
+    pub(super) fn new(stage: &'static str, job: &CountJob<'a>) -> Self {
         Self {
+            stage,
             progress: job.progress,
             patterns: std::sync::atomic::AtomicU64::new(0),
             total: job.patterns.len() as u64,
@@ -95,7 +97,7 @@ impl<'a> Done<'a> {
             .patterns
             .fetch_add(patterns, std::sync::atomic::Ordering::Relaxed);
         self.progress
-            .update("counting", before + patterns, self.total);
+            .update(self.stage, before + patterns, self.total);
     }
 }
 

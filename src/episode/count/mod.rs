@@ -4,10 +4,14 @@
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
 pub(crate) mod extend;
+mod hybrid;
 mod latest_start;
+mod local_tracking;
+mod map_concat;
 mod serial;
 mod siblings;
 pub(crate) mod trie;
+mod two_pass;
 pub(crate) mod walk;
 
 use crate::error::{Error, Result};
@@ -15,8 +19,12 @@ use crate::progress::Progress;
 
 use super::{Events, Pattern};
 
+pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
+pub use local_tracking::{Compaction, LocalTracking};
+pub use map_concat::MapConcat;
 pub use serial::Serial;
+pub use two_pass::TwoPass;
 
 /// What to count, and how much of the answer is wanted.
 #[derive(Clone, Copy)]
@@ -88,7 +96,14 @@ pub fn strategy(name: &str) -> Result<Box<dyn Strategy>> {
 
 /// Every strategy, the default first.
 pub fn strategies() -> Vec<Box<dyn Strategy>> {
-    vec![Box::new(LatestStart), Box::new(Serial)]
+    let mut all: Vec<Box<dyn Strategy>> =
+        vec![Box::new(LatestStart), Box::new(Serial), Box::new(TwoPass)];
+    for compaction in Compaction::ALL {
+        all.push(Box::new(LocalTracking { compaction }));
+    }
+    all.push(Box::new(MapConcat::default()));
+    all.push(Box::new(Hybrid));
+    all
 }
 
 /// Counts `patterns` in `events` with the default strategy.

@@ -110,12 +110,6 @@ impl<'a> Automaton<'a> {
         }
     }
 
-    #[allow(dead_code)] // for the segment-wise strategies
-    /// Tick of the last completed occurrence.
-    pub(super) fn last_end(&self) -> Option<i64> {
-        self.last_end
-    }
-
     /// The state just after an occurrence that ended at `last_end`.
     pub(super) fn restart_after(&mut self, last_end: Option<i64>) {
         self.ends.iter_mut().for_each(Window::clear);
