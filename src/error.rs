@@ -28,6 +28,8 @@ pub enum ErrorKind {
     InvalidModel,
     /// A file was written by a version of Betz that this one cannot read.
     UnsupportedVersion,
+    /// A session's checkpoint is damaged or is no checkpoint.
+    InvalidCheckpoint,
     /// The operating system refused to read, write or map something.
     Io,
     /// The user asked a long operation to stop.
@@ -58,6 +60,7 @@ impl ErrorKind {
             Self::InsufficientData => 201,
             Self::InvalidModel => 202,
             Self::UnsupportedVersion => 203,
+            Self::InvalidCheckpoint => 204,
             Self::Io => 300,
             Self::Interrupted => 301,
             Self::NotPositiveDefinite => 400,
@@ -79,6 +82,7 @@ impl ErrorKind {
             Self::InsufficientData => "insufficient data",
             Self::InvalidModel => "invalid model",
             Self::UnsupportedVersion => "unsupported version",
+            Self::InvalidCheckpoint => "invalid checkpoint",
             Self::Io => "input/output",
             Self::Interrupted => "interrupted",
             Self::NotPositiveDefinite => "not positive definite",

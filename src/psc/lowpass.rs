@@ -136,6 +136,16 @@ impl LowPassFilter {
     pub fn reset(&mut self) {
         self.state.fill(0.0);
     }
+
+    /// All delays, in a fixed order.
+    pub(crate) fn state(&self) -> &[f64] {
+        &self.state
+    }
+
+    /// All delays, to be put back.
+    pub(crate) fn state_mut(&mut self) -> &mut [f64] {
+        &mut self.state
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod tests;
 pub use convolve::{Convolver, ConvolverScratch};
 pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
 pub use recursive::RecursiveFilter;
+pub(crate) use recursive::advance;
 pub use responses::{Block, Responses, responses};
 pub use sample::Sample;
 pub use shape::{Filter, FilterBank, MAX_ORDER};

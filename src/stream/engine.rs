@@ -1,0 +1,206 @@
+//! One model at work: the arithmetic of a step.
+//!
+//! x̂ = Σ_k φ_k·(h ∗ s_k) = h ∗ (Σ_k φ_k·s_k): the filter commutes with the readout. So the states
+//! kept are those of the *weighted* train, order + 1 of them for each filter and output, and none a
+//! channel. A spike costs one row of filters × outputs; a tick costs filters × outputs × (order + 1);
+//! channels that are silent cost nothing.
+
+use std::sync::Arc;
+
+use super::PreparedModel;
+use crate::psc::{LowPassFilter, advance};
+
+/// Spikes of one tick: how many were of channels the model has, and how many were not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) known: u64,
+    pub(super) unknown: u64,
+}
+
+/// A model, its filter states and room for one tick. Steps do not allocate.
+#[derive(Debug, Clone)]
+pub(super) struct Engine {
+    model: Arc<PreparedModel>,
+    /// Sum of the rows of this tick's spikes, (filter, output).
+    drive: Vec<f64>,
+    /// For each filter: (output, order + 1).
+    states: Vec<f64>,
+    low_pass: Option<LowPassFilter>,
+    /// Estimates of this tick.
+    estimate: Vec<f64>,
+}
+
+impl Engine {
+    /// `model` at rest.
+    pub(super) fn new(model: Arc<PreparedModel>) -> Self {
+        let states = (model.stages.iter())
+            .map(|stage| (stage.order as usize + 1) * model.outputs())
+            .sum();
+        Self {
+            drive: vec![0.0; model.lanes()],
+            states: vec![0.0; states],
+            low_pass: model.low_pass.clone(),
+            estimate: vec![0.0; model.outputs()],
+            model,
+        }
+    }
+
+    pub(super) fn model(&self) -> &Arc<PreparedModel> {
+        &self.model
+    }
+
+    /// Takes a tick's spikes as a list of channels, one entry a spike.
+    #[inline]
+    pub(super) fn take_spikes(&mut self, channels: &[u32]) -> Taken {
+        let (rows, drive) = (&self.model.rows, &mut self.drive);
+        let spikes = || channels.iter().map(|&channel| (channel as usize, 1u16));
+        match drive.len() {
+            1 => sum_rows::<1>(rows, drive, spikes()),
+            2 => sum_rows::<2>(rows, drive, spikes()),
+            3 => sum_rows::<3>(rows, drive, spikes()),
+            4 => sum_rows::<4>(rows, drive, spikes()),
+            8 => sum_rows::<8>(rows, drive, spikes()),
+            16 => sum_rows::<16>(rows, drive, spikes()),
+            _ => sum_long_rows(rows, drive, spikes()),
+        }
+    }
+
+    /// Takes a tick's spikes as counts, one a channel.
+    #[inline]
+    pub(super) fn take_counts(&mut self, counts: &[u16]) -> Taken {
+        let (rows, drive) = (&self.model.rows, &mut self.drive);
+        match drive.len() {
+            1 => sum_rows::<1>(rows, drive, non_zero(counts)),
+            2 => sum_rows::<2>(rows, drive, non_zero(counts)),
+            3 => sum_rows::<3>(rows, drive, non_zero(counts)),
+            4 => sum_rows::<4>(rows, drive, non_zero(counts)),
+            8 => sum_rows::<8>(rows, drive, non_zero(counts)),
+            16 => sum_rows::<16>(rows, drive, non_zero(counts)),
+            _ => sum_long_rows(rows, drive, non_zero(counts)),
+        }
+    }
+
+    /// One tick of the filters and what is behind them, driven by what was taken.
+    #[inline]
+    pub(super) fn advance(&mut self) -> &[f64] {
+        let outputs = self.estimate.len();
+        self.estimate.fill(0.0);
+        let mut states = self.states.as_mut_slice();
+        for (stage, drive) in (self.model.stages.iter()).zip(self.drive.chunks_exact(outputs)) {
+            let (mine, rest) = states.split_at_mut((stage.order as usize + 1) * outputs);
+            states = rest;
+            let estimate = &mut self.estimate;
+            match stage.order {
+                0 => advance_stage::<1>(mine, stage.decay, drive, estimate),
+                1 => advance_stage::<2>(mine, stage.decay, drive, estimate),
+                2 => advance_stage::<3>(mine, stage.decay, drive, estimate),
+                3 => advance_stage::<4>(mine, stage.decay, drive, estimate),
+                _ => advance_stage::<5>(mine, stage.decay, drive, estimate),
+            }
+        }
+        if let Some(low_pass) = &mut self.low_pass {
+            low_pass.step(&mut self.estimate);
+        }
+        for (estimate, intercept) in self.estimate.iter_mut().zip(&self.model.intercept) {
+            *estimate += intercept;
+        }
+        &self.estimate
+    }
+
+    /// Back to rest.
+    pub(super) fn reset(&mut self) {
+        self.states.fill(0.0);
+        if let Some(low_pass) = &mut self.low_pass {
+            low_pass.reset();
+        }
+    }
+
+    /// Every state there is, in a fixed order: what a checkpoint keeps.
+    pub(super) fn states(&self) -> impl Iterator<Item = &f64> {
+        let behind = self.low_pass.as_ref().map_or(&[][..], LowPassFilter::state);
+        self.states.iter().chain(behind)
+    }
+
+    /// As [`states`](Self::states), to be overwritten.
+    pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
+        self.states.iter_mut().chain(behind)
+    }
+}
+
+/// Sums the rows of `spikes`, (channel, how many), into `drive` of length `LANES`.
+#[inline(always)]
+fn sum_rows<const LANES: usize>(
+    rows: &[f64],
+    drive: &mut [f64],
+    spikes: impl Iterator<Item = (usize, u16)>,
+) -> Taken {
+    let (rows, _) = rows.as_chunks::<LANES>();
+    let mut sum = [0.0; LANES];
+    let mut taken = Taken::default();
+    for (channel, count) in spikes {
+        let Some(row) = rows.get(channel) else {
+            taken.unknown += u64::from(count);
+            continue;
+        };
+        taken.known += u64::from(count);
+        for (sum, weight) in sum.iter_mut().zip(row) {
+            *sum += f64::from(count) * weight;
+        }
+    }
+    drive.copy_from_slice(&sum);
+    taken
+}
+
+/// As [`sum_rows`], for rows of any length.
+fn sum_long_rows(
+    rows: &[f64],
+    drive: &mut [f64],
+    spikes: impl Iterator<Item = (usize, u16)>,
+) -> Taken {
+    let lanes = drive.len();
+    let channels = rows.len() / lanes;
+    let mut taken = Taken::default();
+    drive.fill(0.0);
+    for (channel, count) in spikes {
+        if channel >= channels {
+            taken.unknown += u64::from(count);
+            continue;
+        }
+        taken.known += u64::from(count);
+        let row = &rows[channel * lanes..][..lanes];
+        for (sum, weight) in drive.iter_mut().zip(row) {
+            *sum += f64::from(count) * weight;
+        }
+    }
+    taken
+}
+
+/// The channels that fired and how often. Most have not: counts are looked at 64 at a time.
+#[inline(always)]
+fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
+    counts
+        .chunks(64)
+        .enumerate()
+        .filter(|(_, block)| block.iter().fold(0, |any, count| any | count) != 0)
+        .flat_map(|(i, block)| {
+            (block.iter().enumerate())
+                .filter(|(_, count)| **count != 0)
+                .map(move |(j, count)| (i * 64 + j, *count))
+        })
+}
+
+/// One tick of one filter for every output; adds its responses to `estimate`.
+#[inline(always)]
+fn advance_stage<const STATES: usize>(
+    states: &mut [f64],
+    decay: f64,
+    drive: &[f64],
+    estimate: &mut [f64],
+) {
+    let (states, _) = states.as_chunks_mut::<STATES>();
+    for ((state, input), estimate) in states.iter_mut().zip(drive).zip(estimate) {
+        advance(state, decay, *input);
+        *estimate += state[STATES - 1];
+    }
+}
