@@ -22,3 +22,7 @@ pub mod stream;
 pub mod train;
 
 pub use error::{Error, ErrorKind, Result};
+pub use progress::Progress;
+
+/// This version of Betz.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
