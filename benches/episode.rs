@@ -3,6 +3,7 @@
 //! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`; all but `levelwise` when none
 //! is named. `--threads N` sets the threads of the parallel strategies (default 2); `serial` runs on
 //! one core whatever the number.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::{Duration, Instant};
 

@@ -169,15 +169,13 @@ pub struct Events {
     /// `ticks[offsets[s]..offsets[s + 1]]` are symbol `s`'s ticks, ascending.
     offsets: Vec<usize>,
     ticks: Vec<i64>,
-    /// `from_bucket[b]` is the index in `stream` of the first event with `tick >> bucket_shift >= b`.
-    from_bucket: Vec<u32>,
-    bucket_shift: u32,
+    /// By time: where in `stream` each stretch of time begins.
+    stream_table: TimeTable,
+    /// The same for each symbol's ticks.
+    symbol_tables: Vec<TimeTable>,
     origin_seconds: i64,
     shifts: Vec<Shift>,
 }
-
-/// Events in a bucket of the time table, on average: what is scanned to find a tick.
-const BUCKET: usize = 4;
 
 impl Events {
     /// Events from parallel lists in time order; `symbols[i]` indexes `alphabet`.
@@ -267,15 +265,19 @@ impl Events {
             ticks[*slot] = (event >> symbol_bits) as i64;
             *slot += 1;
         }
-        let (from_bucket, bucket_shift) = time_table(&stream, symbol_bits);
+        let stream_table = TimeTable::new(stream.iter().map(|e| (e >> symbol_bits) as i64), 4);
+        let symbol_tables = offsets
+            .windows(2)
+            .map(|w| TimeTable::new(ticks[w[0]..w[1]].iter().copied(), 1))
+            .collect();
         Ok(Self {
             alphabet,
             stream,
             symbol_bits,
             offsets,
             ticks,
-            from_bucket,
-            bucket_shift,
+            stream_table,
+            symbol_tables,
             origin_seconds,
             shifts: Vec::new(),
         })
@@ -380,20 +382,30 @@ impl Events {
         self.stream.iter().map(|&event| self.unpack(event))
     }
 
+    /// Symbol `symbol`'s ticks with their table by time; empty for a symbol that is not here.
+    pub(crate) fn symbol_index(&self, symbol: u32) -> SymbolIndex<'_> {
+        const EMPTY: &TimeTable = &TimeTable {
+            first: Vec::new(),
+            shift: 0,
+        };
+        SymbolIndex {
+            ticks: self.ticks_of(symbol),
+            table: self.symbol_tables.get(symbol as usize).unwrap_or(EMPTY),
+        }
+    }
+
     /// Index in [`Events::stream`] of the first event at or after `tick`. A table look-up and a
     /// short scan, except where activity is far denser than on average.
     pub fn position(&self, tick: i64) -> usize {
         if tick <= 0 {
             return 0;
         }
-        let bucket = (tick >> self.bucket_shift) as usize;
-        let Some(&[from, to]) = self.from_bucket.get(bucket..bucket + 2) else {
+        let Some((from, to)) = self.stream_table.bucket(tick) else {
             return self.len();
         };
         let key = (tick as u64) << self.symbol_bits;
-        let (from, to) = (from as usize, to as usize);
         let candidates = &self.stream[from..to];
-        if candidates.len() > 4 * BUCKET {
+        if candidates.len() > 16 {
             return from + candidates.partition_point(|&event| event < key);
         }
         from + candidates.iter().take_while(|&&event| event < key).count()
@@ -438,25 +450,84 @@ impl Events {
     }
 }
 
-/// Where each equal stretch of time begins in the stream, and the binary logarithm of its ticks.
-/// One entry past the last event's stretch ends the table.
-fn time_table(stream: &[u64], symbol_bits: u32) -> (Vec<u32>, u32) {
-    let last = stream.last().map_or(0, |&e| e >> symbol_bits);
-    let wanted = (stream.len() / BUCKET).max(1) as u64;
-    let mut shift = 0;
-    while last >> shift >= wanted {
-        shift += 1;
+/// Where equal stretches of time begin in an ascending list of ticks: finds a tick's place by one
+/// look-up and a short scan.
+#[derive(Debug, Clone)]
+pub(crate) struct TimeTable {
+    /// `first[b]` is the index of the first tick with `tick >> shift >= b`; one entry more ends it.
+    first: Vec<u32>,
+    shift: u32,
+}
+
+impl TimeTable {
+    /// A table over ascending ticks with about `each` of them in a stretch.
+    fn new(ticks: impl DoubleEndedIterator<Item = i64> + ExactSizeIterator, each: usize) -> Self {
+        let count = ticks.len();
+        let mut ticks = ticks.enumerate().peekable();
+        let wanted = (count / each).max(1) as i64;
+        let last = match ticks.next_back() {
+            Some((_, last)) => last,
+            None => {
+                return Self {
+                    first: Vec::new(),
+                    shift: 0,
+                };
+            }
+        };
+        let mut shift = 0;
+        while last >> shift >= wanted {
+            shift += 1;
+        }
+        let stretches = (last >> shift) as usize + 1;
+        let mut first = Vec::with_capacity(stretches + 1);
+        for (i, tick) in ticks.chain(std::iter::once((count - 1, last))) {
+            let stretch = (tick >> shift) as usize;
+            while first.len() <= stretch {
+                first.push(i as u32);
+            }
+        }
+        first.push(count as u32);
+        Self { first, shift }
     }
-    let buckets = (last >> shift) as usize + 1;
-    let mut table = Vec::with_capacity(buckets + 1);
-    for (i, &event) in stream.iter().enumerate() {
-        let bucket = (event >> symbol_bits >> shift) as usize;
-        while table.len() <= bucket {
-            table.push(i as u32);
+
+    /// The indices of the ticks in the stretch of `tick` (not negative), `None` beyond the last.
+    #[inline(always)]
+    fn bucket(&self, tick: i64) -> Option<(usize, usize)> {
+        let b = (tick >> self.shift) as usize;
+        match self.first.get(b..b.wrapping_add(2)) {
+            Some(&[from, to]) => Some((from as usize, to as usize)),
+            _ => None,
         }
     }
-    table.push(stream.len() as u32);
-    (table, shift)
+}
+
+/// One symbol's ascending ticks, quick to search.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SymbolIndex<'a> {
+    pub(crate) ticks: &'a [i64],
+    table: &'a TimeTable,
+}
+
+impl SymbolIndex<'_> {
+    /// How many ticks are at or before `bound`. Without unpredictable branches where the ticks are
+    /// spread as on average; a binary search where they are far denser.
+    #[inline(always)]
+    pub(crate) fn count_through(&self, bound: i64) -> usize {
+        const SCAN: usize = 4;
+        if bound < 0 {
+            return 0;
+        }
+        let Some((from, to)) = self.table.bucket(bound) else {
+            return self.ticks.len();
+        };
+        if let Some(next) = self.ticks.get(from..from + SCAN) {
+            let scanned: usize = next.iter().map(|&t| usize::from(t <= bound)).sum();
+            if scanned < SCAN {
+                return from + scanned;
+            }
+        }
+        from + self.ticks[from..to].partition_point(|&t| t <= bound)
+    }
 }
 
 /// Bits that hold any of `symbols` symbols.

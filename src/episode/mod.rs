@@ -19,12 +19,19 @@
 pub mod count;
 mod csv;
 mod events;
+pub mod graph;
+mod mine;
+mod occurrences;
 pub mod oracle;
 mod pattern;
+mod table;
 
 pub use csv::Order;
 pub use events::{Alphabet, Clock, Events};
+pub use mine::{Episode, Level, MineOptions, Mined, mine};
+pub use occurrences::occurrences;
 pub use pattern::{Interval, Pattern, read_patterns};
+pub use table::write_csv;
 
 #[cfg(test)]
 pub(crate) mod cases;

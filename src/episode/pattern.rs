@@ -130,6 +130,39 @@ impl Pattern {
             .zip(self.symbols.iter().copied())
     }
 
+    /// [`Pattern::prefix_key`] of the pattern without its first `skip` symbols.
+    pub(crate) fn suffix_key(&self, skip: usize) -> impl Iterator<Item = (Interval, u32)> + '_ {
+        const NONE: Interval = Interval { low: 0, high: 0 };
+        std::iter::once(NONE)
+            .chain(self.intervals.iter().skip(skip).copied())
+            .zip(self.symbols.iter().skip(skip).copied())
+    }
+
+    /// This pattern and the last symbol of `tail`, which begins with all but this one's first.
+    pub(crate) fn joined(&self, tail: &Self) -> Result<Self> {
+        let mut joined = self.clone();
+        joined.symbols.extend(tail.symbols.last());
+        joined.intervals.extend(tail.intervals.last());
+        Self::new(joined.symbols, joined.intervals)
+    }
+
+    /// The pattern without its last symbol; `None` when nothing would be left.
+    pub fn without_last(&self) -> Option<Self> {
+        let last = self.size() - 1;
+        (last > 0).then(|| Self {
+            symbols: self.symbols[..last].to_vec(),
+            intervals: self.intervals[..last - 1].to_vec(),
+        })
+    }
+
+    /// The pattern without its first symbol; `None` when nothing would be left.
+    pub fn without_first(&self) -> Option<Self> {
+        (self.size() > 1).then(|| Self {
+            symbols: self.symbols[1..].to_vec(),
+            intervals: self.intervals[1..].to_vec(),
+        })
+    }
+
     /// Reads a pattern: labels separated by blanks, each edge either written out as
     /// `a3 -(0.004,0.006]-> a5` (seconds), or left out (or `->`), which takes `default`.
     ///

@@ -6,7 +6,7 @@
 //! memory is one short list a level and one tail a prefix, however long the recording and however
 //! many the patterns.
 
-use super::extend::{Chains, Ends, extend};
+use super::extend::{Chains, Ends, Followers, extend};
 use super::siblings::Siblings;
 use super::trie::Trie;
 use crate::episode::{Events, Pattern};
@@ -126,20 +126,21 @@ impl<'a> Walk<'a> {
         for root in self.plan.trie.roots() {
             let node = &self.plan.trie.nodes[root];
             let s = node.symbol as usize;
-            let ticks = self.plan.events.ticks_of(node.symbol);
+            let index = self.plan.events.symbol_index(node.symbol);
             let fresh = self.tile.first[s];
             // The root's tail is in the index.
             let oldest = self.tile.begin.saturating_sub(node.reach);
-            let tail = ticks[..fresh]
+            let tail = index.ticks[..fresh]
                 .iter()
                 .rev()
                 .take_while(|&&t| t >= oldest)
                 .count();
-            let ticks = &ticks[fresh - tail..self.tile.last[s]];
+            let ticks = &index.ticks[fresh - tail..self.tile.last[s]];
             let chains = Chains {
                 ends: ticks,
                 starts: ticks,
                 fresh: tail,
+                root: Some((index, fresh - tail)),
             };
             self.state.report(&self.plan, root, chains);
             self.state
@@ -207,9 +208,13 @@ impl Tile {
     }
 
     /// The ticks of `symbol` in this tile.
-    fn ticks<'e>(&self, events: &'e Events, symbol: u32) -> &'e [i64] {
+    fn followers<'e>(&self, events: &'e Events, symbol: u32) -> Followers<'e> {
         let s = symbol as usize;
-        &events.ticks_of(symbol)[self.first[s]..self.last[s]]
+        Followers {
+            index: events.symbol_index(symbol),
+            first: self.first[s],
+            last: self.last[s],
+        }
     }
 }
 
@@ -235,7 +240,7 @@ impl State {
             if is_leaf && plan.siblings[node].is_some() {
                 continue;
             }
-            let ticks = tile.ticks(plan.events, nodes[child].symbol);
+            let ticks = tile.followers(plan.events, nodes[child].symbol);
             if let (true, Some(leaf), Wanted::Counts) = (is_leaf, nodes[child].leaf, plan.wanted) {
                 let mut greedy = self.greedy[leaf];
                 extend(chains, ticks, nodes[child].interval, |end, start| {
@@ -254,6 +259,7 @@ impl State {
                 ends: &level.ends,
                 starts: &level.starts,
                 fresh,
+                root: None,
             };
             self.report(plan, child, found);
             self.descend(plan, tile, child, found, deeper);
