@@ -18,6 +18,7 @@ pub mod episode;
 pub mod model;
 pub mod psc;
 pub mod recording;
+pub mod simulate;
 pub mod stream;
 pub mod train;
 
