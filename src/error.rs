@@ -51,6 +51,26 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Every kind, in the order of their codes.
+    pub const ALL: &[Self] = &[
+        Self::InvalidArgument,
+        Self::Mismatch,
+        Self::InvalidRecording,
+        Self::InsufficientData,
+        Self::InvalidModel,
+        Self::UnsupportedVersion,
+        Self::InvalidCheckpoint,
+        Self::Io,
+        Self::Interrupted,
+        Self::NotPositiveDefinite,
+        Self::NonFinite,
+        Self::DeviceUnavailable,
+        Self::DeviceMemory,
+        Self::DeviceFailure,
+        Self::KernelCompile,
+        Self::Internal,
+    ];
+
     /// The status code of this kind in the C ABI. Stable for ever.
     pub const fn code(self) -> i32 {
         match self {

@@ -1,1 +1,57 @@
-//! C ABI
+//! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
+//!
+//! One file for each object that C sees ([`model`], [`session`], [`queue`]) or each thing done to one
+//! ([`train`], [`swap`], [`checkpoint`], [`stats`]). Below them:
+//!
+//! ```text
+//! barrier      every call runs inside it: panics stop here, handles are poisoned, failures become
+//!   │          a status and this thread's message
+//! cast         every pointer from C becomes a reference here, or is refused
+//!   │
+//! failure ──► status, last_error
+//! ```
+//!
+//! Rules: every fallible function returns [`status::betz_status`]; results are written last, and
+//! only on success; a handle that C holds is a `Box` of a `betz_*` struct; an enum that comes from C
+//! is read as bits. The documentation here is that of the header: `tests/header.rs` generates it.
+
+// The names are C's.
+#![allow(non_camel_case_types)]
+
+mod barrier;
+mod cast;
+mod failure;
+
+pub mod version;
+
+pub mod status;
+
+pub mod last_error;
+
+pub mod model;
+
+pub mod train;
+
+pub mod session;
+
+pub mod stats;
+
+pub mod swap;
+
+pub mod checkpoint;
+
+pub mod queue;
+
+#[cfg(feature = "provoke-panic")]
+pub mod provoke_panic;
+
+pub use checkpoint::*;
+pub use last_error::betz_last_error;
+pub use model::*;
+pub use queue::*;
+pub use session::*;
+pub use stats::*;
+pub use status::{betz_status, betz_status_string};
+pub use swap::*;
+pub use train::*;
+pub use version::*;

@@ -11,7 +11,8 @@ use super::Session;
 use super::ledger::Ledger;
 use crate::error::{Error, Result};
 
-/// One spike: when, in ticks of the model's step, and where.
+/// One spike: when, in ticks of the model's step, and where. Laid out as C's `betz_spike`.
+#[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spike {
     /// Tick of the acquisition's clock.

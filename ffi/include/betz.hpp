@@ -1,0 +1,308 @@
+// betz.hpp: betz.h for C++17. Handles that free themselves, views instead of pointer and length,
+// exceptions instead of statuses; everything else is betz.h's, and documented there.
+//
+//   betz::model model = betz::model::load("arm.betz");
+//   betz::session session(model);
+//   std::vector<float> out(model.outputs());
+//   session.step_counts(counts, out);         // counts: any contiguous range of uint16_t
+//
+// Real time: step, push and mark throw only when the call is refused, and a thrown exception
+// allocates. Where even that must not happen, call the C function on `session.get()`.
+#ifndef BETZ_HPP
+#define BETZ_HPP
+
+#include "betz.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace betz {
+
+// A refused call: its status, and this thread's message.
+class error : public std::runtime_error {
+public:
+    error(betz_status status, const std::string &message)
+        : std::runtime_error(message), status_(status) {}
+
+    betz_status status() const noexcept { return status_; }
+
+private:
+    betz_status status_;
+};
+
+// This thread's last message.
+inline std::string last_error() {
+    std::string text(betz_last_error(nullptr, 0) + 1, '\0');
+    betz_last_error(&text[0], text.size());
+    text.pop_back();
+    return text;
+}
+
+// Throws unless `status` is BETZ_OK.
+inline void check(betz_status status) {
+    if (status != BETZ_OK) {
+        throw error(status, last_error());
+    }
+}
+
+// A view of contiguous elements, as C++20's std::span: made from a pointer and a length, or from
+// anything with data() and size(). Does not own.
+template <typename T> class span {
+public:
+    constexpr span() noexcept = default;
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+    template <typename Range,
+              typename = std::enable_if_t<std::is_convertible<
+                  std::remove_pointer_t<decltype(std::declval<Range &>().data())> (*)[],
+                  T (*)[]>::value>>
+    constexpr span(Range &&range) noexcept(noexcept(range.data()))
+        : data_(range.data()), size_(range.size()) {}
+
+    constexpr T *data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    constexpr T *begin() const noexcept { return data_; }
+    constexpr T *end() const noexcept { return data_ + size_; }
+    constexpr T &operator[](std::size_t i) const noexcept { return data_[i]; }
+
+private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+namespace detail {
+struct deleter {
+    void operator()(betz_model *model) const noexcept { betz_model_free(model); }
+    void operator()(betz_session *session) const noexcept { betz_session_close(session); }
+    void operator()(betz_queue *queue) const noexcept { betz_queue_close(queue); }
+};
+} // namespace detail
+
+// betz_train_config with its defaults. Fields are set as in C; what they point to must live until
+// training is done.
+struct train_config : betz_train_config {
+    train_config(std::uint32_t channel_count, double step) {
+        check(betz_train_config_default(this));
+        channels = channel_count;
+        step_seconds = step;
+    }
+
+    train_config &bank(span<const betz_filter> bank) noexcept {
+        filters = bank.data();
+        n_filters = bank.size();
+        return *this;
+    }
+
+    train_config &trials(span<const betz_segment> trials) noexcept {
+        segments = trials.data();
+        n_segments = trials.size();
+        return *this;
+    }
+};
+
+// A trained decoder. Copies share one handle; may be used from any number of threads.
+class model {
+public:
+    // Takes ownership of a handle.
+    explicit model(betz_model *handle) : handle_(handle, detail::deleter()) {}
+
+    static model load(const std::string &path) {
+        betz_model *handle = nullptr;
+        check(betz_model_load(path.c_str(), &handle));
+        return model(handle);
+    }
+
+    static model load_bytes(span<const std::uint8_t> bytes) {
+        betz_model *handle = nullptr;
+        check(betz_model_load_bytes(bytes.data(), bytes.size(), &handle));
+        return model(handle);
+    }
+
+    // Spikes in ascending order; behaviour (steps, outputs) row-major.
+    static model train(const betz_train_config &config, span<const betz_spike> spikes,
+                       span<const float> behavior, std::size_t outputs) {
+        betz_model *handle = nullptr;
+        check(betz_train(&config, spikes.data(), spikes.size(), behavior.data(),
+                         rows(behavior.size(), outputs), outputs, &handle));
+        return model(handle);
+    }
+
+    // Counts (steps, channels) and behaviour (steps, outputs), both row-major.
+    static model train_counts(const betz_train_config &config, span<const std::uint16_t> counts,
+                              span<const float> behavior, std::size_t outputs) {
+        const std::size_t steps = rows(behavior.size(), outputs);
+        if (rows(counts.size(), config.channels) != steps) {
+            throw error(BETZ_ERROR_MISMATCH, "counts and behavior: expected as many steps in both");
+        }
+        betz_model *handle = nullptr;
+        check(betz_train_counts(&config, counts.data(), behavior.data(), steps, outputs, &handle));
+        return model(handle);
+    }
+
+    void save(const std::string &path) const { check(betz_model_save(get(), path.c_str())); }
+
+    std::vector<std::uint8_t> save_bytes() const {
+        std::size_t len = 0;
+        check(betz_model_save_bytes(get(), nullptr, 0, &len));
+        std::vector<std::uint8_t> bytes(len);
+        check(betz_model_save_bytes(get(), bytes.data(), bytes.size(), &len));
+        return bytes;
+    }
+
+    std::uint32_t channels() const noexcept { return betz_model_channels(get()); }
+    std::uint32_t outputs() const noexcept { return betz_model_outputs(get()); }
+    double step_seconds() const noexcept { return betz_model_step_seconds(get()); }
+    std::int64_t delay_steps() const noexcept { return betz_model_delay_steps(get()); }
+    bool channel_used(std::uint32_t c) const noexcept { return betz_model_channel_used(get(), c) != 0; }
+    std::string channel_name(std::uint32_t c) const { return text(betz_model_channel_name(get(), c)); }
+    std::string output_name(std::uint32_t o) const { return text(betz_model_output_name(get(), o)); }
+    std::string output_unit(std::uint32_t o) const { return text(betz_model_output_unit(get(), o)); }
+
+    const betz_model *get() const noexcept { return handle_.get(); }
+
+private:
+    static std::size_t rows(std::size_t values, std::size_t columns) {
+        if (columns == 0 || values % columns != 0) {
+            throw error(BETZ_ERROR_MISMATCH, "expected a whole number of rows");
+        }
+        return values / columns;
+    }
+
+    static std::string text(const char *text) {
+        if (text == nullptr) {
+            throw error(BETZ_ERROR_INVALID_ARGUMENT, "expected a channel or output of the model");
+        }
+        return text;
+    }
+
+    std::shared_ptr<betz_model> handle_;
+};
+
+// betz_session_config with its defaults. What it points to must live until the session is open.
+struct session_config : betz_session_config {
+    session_config() { check(betz_session_config_default(this)); }
+
+    session_config &clamp(span<const float> low, span<const float> high) {
+        if (low.size() != high.size()) {
+            throw error(BETZ_ERROR_MISMATCH, "clamp: expected as many low as high bounds");
+        }
+        clamp_low = low.data();
+        clamp_high = high.data();
+        clamp_len = low.size();
+        return *this;
+    }
+
+    session_config &mask(span<const std::uint8_t> mask) noexcept {
+        channel_mask = mask.data();
+        channel_mask_len = mask.size();
+        return *this;
+    }
+};
+
+// A decoder at work. Moves, does not copy; one thread at a time, but for the model swap.
+class session {
+public:
+    explicit session(const model &model, const betz_session_config &config = session_config()) {
+        betz_session *handle = nullptr;
+        check(betz_session_open(model.get(), &config, &handle));
+        handle_.reset(handle);
+    }
+
+    void step_counts(span<const std::uint16_t> counts, span<float> out) {
+        check(betz_session_step_counts(get(), counts.data(), counts.size(), out.data(), out.size()));
+    }
+
+    void step_spikes(span<const std::uint32_t> channels, span<float> out) {
+        check(betz_session_step_spikes(get(), channels.data(), channels.size(), out.data(),
+                                       out.size()));
+    }
+
+    void reset() { check(betz_session_reset(get())); }
+
+    betz_stats stats() const {
+        betz_stats stats;
+        check(betz_session_stats(get(), &stats));
+        return stats;
+    }
+
+    void clear_stats() { check(betz_session_clear_stats(get())); }
+
+    void swap_model(const model &model) { check(betz_session_swap_model(get(), model.get())); }
+
+    void swap_model_after(const model &model, std::uint64_t warm_up_steps) {
+        check(betz_session_swap_model_after(get(), model.get(), warm_up_steps));
+    }
+
+    void rollback_model() { check(betz_session_rollback_model(get())); }
+    void release_model() { check(betz_session_release_model(get())); }
+
+    betz_swap_state swap_state() const {
+        betz_swap_state state;
+        check(betz_session_swap_state(get(), &state));
+        return state;
+    }
+
+    std::vector<std::uint8_t> checkpoint() const {
+        std::size_t len = 0;
+        check(betz_session_checkpoint(get(), nullptr, 0, &len));
+        std::vector<std::uint8_t> bytes(len);
+        check(betz_session_checkpoint(get(), bytes.data(), bytes.size(), &len));
+        return bytes;
+    }
+
+    void restore(span<const std::uint8_t> bytes) {
+        check(betz_session_restore(get(), bytes.data(), bytes.size()));
+    }
+
+    betz_session *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_session, detail::deleter> handle_;
+};
+
+// Spikes from an acquisition thread (push, mark) to the thread that steps (all else).
+class queue {
+public:
+    explicit queue(std::size_t capacity, betz_late_spikes late_spikes = BETZ_LATE_SPIKES_TAKE) {
+        betz_queue *handle = nullptr;
+        check(betz_queue_open(capacity, late_spikes, &handle));
+        handle_.reset(handle);
+    }
+
+    // How many found room: the first so many. The rest is dropped and counted.
+    std::size_t push(span<const betz_spike> spikes) {
+        std::size_t pushed = 0;
+        check(betz_queue_push(get(), spikes.data(), spikes.size(), &pushed));
+        return pushed;
+    }
+
+    void mark(std::int64_t tick) { check(betz_queue_mark(get(), tick)); }
+
+    void step(session &session, span<float> out) {
+        check(betz_queue_step(get(), session.get(), out.data(), out.size()));
+    }
+
+    void set_tick(std::int64_t tick) { check(betz_queue_set_tick(get(), tick)); }
+
+    betz_queue_state state() const {
+        betz_queue_state state;
+        check(betz_queue_get_state(get(), &state));
+        return state;
+    }
+
+    betz_queue *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_queue, detail::deleter> handle_;
+};
+
+} // namespace betz
+
+#endif

@@ -1,0 +1,6 @@
+//! libbetz.so and libbetz.a: the functions of `betz_ffi`, and nothing else.
+//!
+//! A crate of its own because the libraries are called `betz`, as the Rust library is: one package
+//! cannot build an rlib under one name and a shared library under another.
+
+pub use betz_ffi::*;

@@ -1,0 +1,134 @@
+//! Where panics stop: every exported function that can fail runs inside [`run`] or [`run_on`].
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::{Failure, Result};
+use crate::last_error;
+use crate::status::betz_status;
+
+/// Whether a panic has passed through a handle.
+#[derive(Debug, Default)]
+pub(crate) struct Poison(AtomicBool);
+
+/// A handle: named for messages, and poisoned by a panic.
+pub(crate) trait Handle {
+    /// The argument's name in every function that takes one.
+    const NAME: &'static str;
+
+    /// The handle's own flag.
+    fn poison(&self) -> &Poison;
+}
+
+/// Runs a call that has no handle yet.
+pub(crate) fn run(call: impl FnOnce() -> Result<()>) -> betz_status {
+    // Unwind-safe: without a handle nothing outlives the call but what it has written out, and
+    // that is written last.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => betz_status::BETZ_OK,
+        Ok(Err(failure)) => refused(&failure),
+        Err(panic) => panicked(panic),
+    }
+}
+
+/// Runs a call on a handle: refuses NULL and poisoned ones, and poisons it if the call panics.
+///
+/// # Safety
+/// `handle` is NULL or points to a live handle.
+#[inline]
+pub(crate) unsafe fn run_on<H: Handle>(
+    handle: *const H,
+    call: impl FnOnce(&H) -> Result<()>,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    let Some(handle) = (unsafe { handle.as_ref() }) else {
+        return refused(&Failure::Null(H::NAME));
+    };
+    if handle.poison().0.load(Ordering::Relaxed) {
+        return refused(&Failure::Poisoned(H::NAME));
+    }
+    // Unwind-safe: nobody sees what a panic has left behind, because the flag is looked at first.
+    match catch_unwind(AssertUnwindSafe(|| call(handle))) {
+        Ok(Ok(())) => betz_status::BETZ_OK,
+        Ok(Err(failure)) => refused(&failure),
+        Err(panic) => {
+            handle.poison().0.store(true, Ordering::Relaxed);
+            panicked(panic)
+        }
+    }
+}
+
+/// A second handle that a call uses: NULL and poisoned are refused, and a panic while the guard
+/// lives poisons it.
+///
+/// # Safety
+/// `handle` is NULL or points to a handle that lives for `'a`.
+pub(crate) unsafe fn second<'a, H: Handle>(handle: *const H) -> Result<(&'a H, PoisonGuard<'a>)> {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { handle.as_ref() }.ok_or(Failure::Null(H::NAME))?;
+    if handle.poison().0.load(Ordering::Relaxed) {
+        return Err(Failure::Poisoned(H::NAME));
+    }
+    Ok((handle, PoisonGuard(handle.poison())))
+}
+
+/// Poisons when it is dropped by a panic.
+pub(crate) struct PoisonGuard<'a>(&'a Poison);
+
+impl Drop for PoisonGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a destructor, whose panic can only be swallowed.
+pub(crate) fn run_free(free: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(free)) {
+        panicked(panic);
+    }
+}
+
+/// The value of a query that has no status, or `otherwise` for NULL and after a panic.
+///
+/// # Safety
+/// `handle` is NULL or points to a live handle.
+pub(crate) unsafe fn query<H: Handle, T>(
+    handle: *const H,
+    otherwise: T,
+    call: impl FnOnce(&H) -> T,
+) -> T {
+    // SAFETY: the caller's promise.
+    let Some(handle) = (unsafe { handle.as_ref() }) else {
+        refused(&Failure::Null(H::NAME));
+        return otherwise;
+    };
+    match catch_unwind(AssertUnwindSafe(|| call(handle))) {
+        Ok(value) => value,
+        Err(panic) => {
+            panicked(panic);
+            otherwise
+        }
+    }
+}
+
+#[cold]
+fn refused(failure: &Failure) -> betz_status {
+    last_error::set(failure);
+    failure.status()
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> betz_status {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    last_error::set(&format_args!("panic: {text}"));
+    // A payload whose destructor panics must not unwind from here.
+    std::mem::forget(panic);
+    betz_status::BETZ_ERROR_PANIC
+}

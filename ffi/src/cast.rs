@@ -1,0 +1,237 @@
+//! From C's pointers to Rust's references, and back: every cast of the ABI is here.
+
+use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+
+/// A place for a result, written only on success.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Writes the result. Takes the place, so that it is written once.
+    pub(crate) fn write(self, value: T) {
+        // SAFETY: not NULL and aligned (`out`), writable by the caller's promise there.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// The place that `pointer` names.
+///
+/// # Safety
+/// `pointer` is NULL or writable for one `T` until the call returns.
+pub(crate) unsafe fn out<T>(pointer: *mut T, name: &'static str) -> Result<Out<T>> {
+    check(pointer, name)?;
+    Ok(Out(pointer))
+}
+
+/// The value that `pointer` names.
+///
+/// # Safety
+/// `pointer` is NULL or points to a `T` that lives, unchanged, for `'a`.
+pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T> {
+    check(pointer, name)?;
+    // SAFETY: not NULL, aligned, and the caller's promise.
+    Ok(unsafe { &*pointer })
+}
+
+/// `len` elements from `pointer`; NULL is an empty slice when `len` is 0.
+///
+/// # Safety
+/// `pointer` is NULL or points to `len` elements that live, unchanged, for `'a`.
+#[inline]
+pub(crate) unsafe fn slice<'a, T>(
+    pointer: *const T,
+    len: usize,
+    name: &'static str,
+) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check_len(pointer, len, name)?;
+    // SAFETY: not NULL, aligned, no longer than an object can be, and the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
+}
+
+/// `len` writable elements from `pointer`; NULL is an empty slice when `len` is 0.
+///
+/// # Safety
+/// `pointer` is NULL or points to `len` elements that nobody else touches for `'a`. (They may be
+/// uninitialised only for types, like f32 and u8, that every bit pattern is a value of, and are
+/// then only written.)
+#[inline]
+pub(crate) unsafe fn slice_mut<'a, T>(
+    pointer: *mut T,
+    len: usize,
+    name: &'static str,
+) -> Result<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check_len(pointer, len, name)?;
+    // SAFETY: not NULL, aligned, no longer than an object can be, and the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
+}
+
+/// Copies `bytes` to `buf` and their number to `len`; with `buf` NULL and `cap` 0, their number
+/// alone. A `cap` too small fails.
+///
+/// # Safety
+/// `buf` is NULL or writable for `cap` bytes.
+pub(crate) unsafe fn copy_out(
+    bytes: &[u8],
+    buf: *mut u8,
+    cap: usize,
+    len: Out<usize>,
+) -> Result<()> {
+    if !(buf.is_null() && cap == 0) {
+        // SAFETY: the caller's promise.
+        let room = unsafe { slice_mut(buf, cap, "buf")? };
+        room_for(room, bytes.len())?.copy_from_slice(bytes);
+    }
+    len.write(bytes.len());
+    Ok(())
+}
+
+/// The first `len` bytes of `room`, which the caller called `buf` and `cap`.
+pub(crate) fn room_for(room: &mut [u8], len: usize) -> Result<&mut [u8]> {
+    let got = room.len();
+    room.get_mut(..len).ok_or(Failure::Length {
+        name: "cap",
+        expected: len,
+        got,
+    })
+}
+
+/// Checks a configuration's first field, before anything else of it is looked at.
+///
+/// # Safety
+/// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as
+/// that says.
+pub(crate) unsafe fn check_struct_size<T>(
+    config: *const T,
+    expected: u32,
+    name: &'static str,
+) -> Result<()> {
+    check(config, name)?;
+    // SAFETY: not NULL, aligned, and the caller's promise.
+    let got = unsafe { config.cast::<u32>().read() };
+    if got != expected {
+        return Err(Failure::StructSize {
+            name,
+            expected,
+            got,
+        });
+    }
+    Ok(())
+}
+
+/// The bits of an enum that C has set: not every number is a value of it.
+pub(crate) fn enum_bits<T>(value: &MaybeUninit<T>) -> u32 {
+    const { assert!(size_of::<T>() == size_of::<u32>() && align_of::<T>() == align_of::<u32>()) };
+    // SAFETY: as large and aligned as a u32, and every byte that comes from C has a value.
+    unsafe { value.as_ptr().cast::<u32>().read() }
+}
+
+/// NUL-terminated UTF-8 text.
+///
+/// # Safety
+/// `pointer` is NULL or points to a NUL-terminated string that lives, unchanged, for `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &'static str) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Err(Failure::Null(name));
+    }
+    // SAFETY: not NULL, and the caller's promise.
+    unsafe { CStr::from_ptr(pointer) }
+        .to_str()
+        .map_err(|_| Failure::Argument {
+            name,
+            expected: "UTF-8 text",
+        })
+}
+
+/// `len` texts, or `None` for NULL.
+///
+/// # Safety
+/// `pointer` is NULL or points to `len` pointers that are as [`text`]'s.
+pub(crate) unsafe fn texts(
+    pointer: *const *const c_char,
+    len: usize,
+    name: &'static str,
+) -> Result<Option<Vec<String>>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { slice(pointer, len, name)? }
+        .iter()
+        // SAFETY: the caller's promise.
+        .map(|&p| unsafe { text(p, name) }.map(str::to_owned))
+        .collect::<Result<_>>()
+        .map(Some)
+}
+
+/// A path, in the system's own bytes.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &'static str) -> Result<&'a Path> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        if pointer.is_null() {
+            return Err(Failure::Null(name));
+        }
+        // SAFETY: not NULL, and the caller's promise.
+        let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+        Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)))
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: the caller's promise.
+        unsafe { text(pointer, name) }.map(Path::new)
+    }
+}
+
+/// A new handle for C to own.
+pub(crate) fn into_handle<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
+}
+
+/// Takes back and drops what [`into_handle`] gave; NULL is nothing to do.
+///
+/// # Safety
+/// `pointer` is NULL or came from [`into_handle`], and nobody uses it any more.
+pub(crate) unsafe fn drop_handle<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(pointer) });
+    }
+}
+
+#[inline]
+fn check<T>(pointer: *const T, name: &'static str) -> Result<()> {
+    if pointer.is_null() {
+        return Err(Failure::Null(name));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::Argument {
+            name,
+            expected: "a pointer aligned for its type",
+        });
+    }
+    Ok(())
+}
+
+#[inline]
+fn check_len<T>(pointer: *const T, len: usize, name: &'static str) -> Result<()> {
+    check(pointer, name)?;
+    if len > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::Argument {
+            name,
+            expected: "a length that fits in memory",
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! A session's state as bytes, so that a restarted controller goes on bit for bit.
+
+use crate::barrier;
+use crate::cast;
+use crate::failure::Failure;
+use crate::session::betz_session;
+use crate::status::betz_status;
+
+/// Copies the session's state (filters and counters, not latencies) into `buf` and its number of
+/// bytes into `*len`.
+///
+/// With `buf` NULL and `cap` 0 it only gives `*len`, which stays the same for the session's life
+/// with one model. A `cap` that is too small fails with `BETZ_ERROR_MISMATCH`. During a model swap
+/// the state is that of the model that gives the estimates.
+///
+/// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
+/// Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `buf` is NULL or points to
+/// `cap` writable bytes; `len` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_checkpoint(
+    session: *const betz_session,
+    buf: *mut u8,
+    cap: usize,
+    len: *mut usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let len = cast::out(len, "len")?;
+            let session = handle.session();
+            let needed = session.checkpoint_len();
+            if buf.is_null() && cap > 0 {
+                return Err(Failure::Null("buf"));
+            }
+            if !buf.is_null() {
+                let room = cast::slice_mut(buf, cap, "buf")?;
+                session.checkpoint_into(cast::room_for(room, needed)?)?;
+            }
+            len.write(needed);
+            Ok(())
+        })
+    }
+}
+
+/// Puts the session where the one was whose state `data` is: its next step gives the same bits as
+/// that one's. Counters are restored; latencies stay.
+///
+/// The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`) and have no
+/// second model beside it (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
+/// `BETZ_ERROR_INVALID_CHECKPOINT`, others with `BETZ_ERROR_UNSUPPORTED_VERSION`. On failure the
+/// session is as before.
+///
+/// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
+/// Allocates: no (a refusal allocates its message).
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `data` is NULL or points to
+/// `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_restore(
+    session: *mut betz_session,
+    data: *const u8,
+    len: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            if data.is_null() {
+                return Err(Failure::Null("data"));
+            }
+            Ok(handle.session().restore(cast::slice(data, len, "data")?)?)
+        })
+    }
+}

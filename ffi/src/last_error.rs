@@ -1,0 +1,117 @@
+//! This thread's last message, in a fixed buffer: keeping one allocates nothing.
+
+use std::cell::RefCell;
+use std::ffi::c_char;
+use std::fmt::{self, Write};
+
+/// Longest message kept, in bytes; longer ones are cut at a character.
+const CAPACITY: usize = 1024;
+
+struct Message {
+    bytes: [u8; CAPACITY],
+    len: usize,
+}
+
+impl Write for Message {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut n = text.len().min(CAPACITY - self.len);
+        while !text.is_char_boundary(n) {
+            n -= 1;
+        }
+        self.bytes[self.len..self.len + n].copy_from_slice(&text.as_bytes()[..n]);
+        self.len += n;
+        if n == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Message> = const {
+        RefCell::new(Message { bytes: [0; CAPACITY], len: 0 })
+    };
+}
+
+/// Keeps `message` as this thread's last error.
+pub(crate) fn set(message: &dyn fmt::Display) {
+    LAST.with_borrow_mut(|last| {
+        last.len = 0;
+        // An error here says that the message was cut, which is fine.
+        let _ = write!(last, "{message}");
+    });
+}
+
+/// Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by
+/// NUL (nothing is written when `buf` is NULL or `cap` is 0).
+///
+/// Returns the length of the whole message in bytes without the NUL, so that a call with NULL and
+/// 0 says how much room it needs; 0 when no call has failed in this thread. UTF-8. A successful
+/// call leaves the message as it is, as errno does.
+///
+/// Thread-safe: yes. Realtime-safe: yes, after the thread's first call. Allocates: no (the C
+/// library may, once a thread, for thread-local storage of a library loaded with dlopen).
+///
+/// # Safety
+/// `buf` is NULL or points to `cap` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_last_error(buf: *mut c_char, cap: usize) -> usize {
+    LAST.with_borrow(|last| {
+        if !buf.is_null() && cap > 0 {
+            let mut n = last.len.min(cap - 1);
+            // Not in the middle of a character: 0b10xxxxxx continues one.
+            while n < last.len && n > 0 && last.bytes[n] & 0xC0 == 0x80 {
+                n -= 1;
+            }
+            // SAFETY: the caller gives `cap` writable bytes, and n + 1 <= cap.
+            unsafe {
+                std::ptr::copy_nonoverlapping(last.bytes.as_ptr(), buf.cast(), n);
+                buf.add(n).write(0);
+            }
+        }
+        last.len
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(cap: usize) -> (usize, Vec<u8>) {
+        let mut buffer = vec![0x55u8; cap + 1];
+        // SAFETY: the buffer is longer than `cap`.
+        let len = unsafe { betz_last_error(buffer.as_mut_ptr().cast(), cap) };
+        assert_eq!(buffer[cap], 0x55, "wrote past cap");
+        let end = buffer.iter().position(|&b| b == 0).unwrap_or(0);
+        (len, buffer[..end].to_vec())
+    }
+
+    #[test]
+    fn cuts_at_characters_and_says_the_whole_length() {
+        set(&"τ is 5 µs");
+        let whole = "τ is 5 µs".len();
+        assert_eq!(read(64), (whole, "τ is 5 µs".as_bytes().to_vec()));
+        assert_eq!(read(2), (whole, vec![]));
+        assert_eq!(read(3), (whole, "τ".as_bytes().to_vec()));
+        // SAFETY: NULL and 0 ask for the length alone.
+        assert_eq!(unsafe { betz_last_error(std::ptr::null_mut(), 0) }, whole);
+    }
+
+    #[test]
+    fn keeps_the_beginning_of_a_long_message() {
+        set(&"µ".repeat(2 * CAPACITY));
+        let (len, text) = read(4 * CAPACITY);
+        assert_eq!(len, CAPACITY);
+        assert_eq!(text, "µ".repeat(CAPACITY / 2).as_bytes());
+    }
+
+    #[test]
+    fn belongs_to_its_thread() {
+        set(&"mine");
+        std::thread::spawn(|| assert_eq!(read(8), (0, vec![])))
+            .join()
+            .unwrap();
+        assert_eq!(read(8), (4, b"mine".to_vec()));
+    }
+}

@@ -1,0 +1,298 @@
+//! A trained decoder: loaded, saved, asked about, shared.
+
+use std::ffi::{CString, c_char};
+use std::sync::Arc;
+
+use betz::model::Decoder;
+
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::Failure;
+use crate::status::betz_status;
+
+/// A trained decoder. Immutable: any number of sessions and threads may share one, and every
+/// function that takes a `const betz_model *` may run in several threads at once.
+pub struct betz_model {
+    decoder: Arc<Decoder>,
+    channel_names: Vec<CString>,
+    output_names: Vec<CString>,
+    output_units: Vec<CString>,
+    poison: Poison,
+}
+
+impl Handle for betz_model {
+    const NAME: &'static str = "model";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+impl betz_model {
+    pub(crate) fn new(decoder: Decoder) -> Self {
+        Self {
+            channel_names: decoder.channel_names.iter().map(|n| c_text(n)).collect(),
+            output_names: decoder.outputs.iter().map(|o| c_text(&o.name)).collect(),
+            output_units: decoder.outputs.iter().map(|o| c_text(&o.unit)).collect(),
+            decoder: Arc::new(decoder),
+            poison: Poison::default(),
+        }
+    }
+
+    pub(crate) fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+}
+
+/// `text` for C, without the NULs that C would stop at.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+/// Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
+///
+/// `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`,
+/// `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+///
+/// Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
+///
+/// # Safety
+/// `path` is NULL or a NUL-terminated string; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_load(
+    path: *const c_char,
+    out: *mut *mut betz_model,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
+        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?)));
+        Ok(())
+    })
+}
+
+/// Reads a model from the `len` bytes of a model file in memory into a new model, which the caller
+/// frees with `betz_model_free`. The bytes are copied: they may go when the call returns.
+///
+/// Any bytes are safe to pass: damaged ones are refused with `BETZ_ERROR_INVALID_MODEL` or
+/// `BETZ_ERROR_UNSUPPORTED_VERSION`, and take no memory out of proportion to `len`.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `data` is NULL or points to `len` bytes; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_load_bytes(
+    data: *const u8,
+    len: usize,
+    out: *mut *mut betz_model,
+) -> betz_status {
+    barrier::run(|| {
+        if data.is_null() {
+            return Err(Failure::Null("data"));
+        }
+        // SAFETY: the caller's promise.
+        let (data, out) = unsafe { (cast::slice(data, len, "data")?, cast::out(out, "out")?) };
+        out.write(cast::into_handle(betz_model::new(Decoder::from_bytes(
+            data,
+        )?)));
+        Ok(())
+    })
+}
+
+/// Writes the model file `path`: complete, or not at all (a temporary file beside it is renamed).
+///
+/// Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.
+///
+/// # Safety
+/// `model` is NULL or a live model; `path` is NULL or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_save(
+    model: *const betz_model,
+    path: *const c_char,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |model| {
+            let path = cast::path(path, "path")?;
+            Ok(model.decoder.save(path)?)
+        })
+    }
+}
+
+/// Copies the bytes of the model's file into `buf` and their number into `*len`, for storage that
+/// is no file system.
+///
+/// With `buf` NULL and `cap` 0 it only gives `*len`. A `cap` that is too small fails with
+/// `BETZ_ERROR_MISMATCH`. The same model always gives the same bytes.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `model` is NULL or a live model; `buf` is NULL or points to `cap` writable bytes; `len` is NULL
+/// or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_save_bytes(
+    model: *const betz_model,
+    buf: *mut u8,
+    cap: usize,
+    len: *mut usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |model| {
+            let len = cast::out(len, "len")?;
+            if buf.is_null() && cap > 0 {
+                return Err(Failure::Null("buf"));
+            }
+            cast::copy_out(&model.decoder.to_bytes()?, buf, cap, len)
+        })
+    }
+}
+
+/// Frees a model; NULL is nothing to do. Sessions that were opened with it go on: they keep what
+/// they need.
+///
+/// Thread-safe: yes, as long as no other thread still uses this handle. Realtime-safe: no.
+/// Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_free(model: *mut betz_model) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(model) });
+}
+
+/// Number of channels; 0 for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_channels(model: *const betz_model) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, 0, |model| model.channel_names.len() as u32) }
+}
+
+/// Number of outputs; 0 for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_outputs(model: *const betz_model) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, 0, |model| model.output_names.len() as u32) }
+}
+
+/// Length of one step (tick) in seconds; 0 for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_step_seconds(model: *const betz_model) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, 0.0, |model| model.decoder.step_seconds) }
+}
+
+/// Delay in steps: the output at step t estimates the movement at step t - delay (a negative delay
+/// looks ahead); 0 for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_delay_steps(model: *const betz_model) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps) }
+}
+
+/// Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs
+/// to the model and lives as long as it does.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_channel_name(
+    model: *const betz_model,
+    channel: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(model, std::ptr::null(), |model| {
+            name(&model.channel_names, channel)
+        })
+    }
+}
+
+/// 1 when channel `channel` takes part in decoding; 0 when it is masked (it was dead or redundant
+/// in training) or does not exist, and for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_channel_used(model: *const betz_model, channel: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(model, 0, |model| {
+            let mask = &model.decoder.channel_mask;
+            u32::from(mask.get(channel as usize).copied().unwrap_or(false))
+        })
+    }
+}
+
+/// Name of output `output` (0 to outputs - 1), UTF-8; NULL when there is none. The text belongs to
+/// the model and lives as long as it does.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_output_name(
+    model: *const betz_model,
+    output: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(model, std::ptr::null(), |model| {
+            name(&model.output_names, output)
+        })
+    }
+}
+
+/// Unit of output `output` (0 to outputs - 1), UTF-8, empty when unknown; NULL when there is no
+/// such output. The text belongs to the model and lives as long as it does.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_output_unit(
+    model: *const betz_model,
+    output: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(model, std::ptr::null(), |model| {
+            name(&model.output_units, output)
+        })
+    }
+}
+
+fn name(names: &[CString], index: u32) -> *const c_char {
+    names
+        .get(index as usize)
+        .map_or(std::ptr::null(), |name| name.as_ptr())
+}

@@ -1,0 +1,45 @@
+//! Panics on demand, for the tests of the barrier. Not in the header, not in a packaged library.
+
+use crate::barrier;
+use crate::model::betz_model;
+use crate::queue::betz_queue;
+use crate::session::betz_session;
+use crate::status::betz_status;
+
+/// Panics in a call on a model.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_model(model: *const betz_model) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::run_on(model, |_| panic!("provoked in a model")) }
+}
+
+/// Panics in a call on a session.
+///
+/// # Safety
+/// `session` is NULL or a live session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_session(session: *mut betz_session) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::run_on(session, |_| panic!("provoked in a session")) }
+}
+
+/// Panics in a call on a queue and a session.
+///
+/// # Safety
+/// `queue` is NULL or a live queue; `session` is NULL or a live session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_queue(
+    queue: *mut betz_queue,
+    session: *mut betz_session,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |_| {
+            let (_session, _guard) = barrier::second(session)?;
+            panic!("provoked in a queue's step")
+        })
+    }
+}

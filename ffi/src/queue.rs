@@ -1,0 +1,268 @@
+//! Spikes from an acquisition thread to the thread that steps: bounded, never blocking.
+
+use std::cell::UnsafeCell;
+use std::mem::{MaybeUninit, offset_of};
+
+use betz::stream::{LateSpikes, Spike, SpikeConsumer, SpikeProducer, spike_queue};
+
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::Failure;
+use crate::session::betz_session;
+use crate::status::betz_status;
+
+/// One spike: when, in ticks of the model's step, and where.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct betz_spike {
+    /// Tick.
+    pub tick: i64,
+    /// Channel of the model.
+    pub channel: u32,
+}
+
+const _: () = assert!(
+    size_of::<betz_spike>() == size_of::<Spike>()
+        && align_of::<betz_spike>() == align_of::<Spike>()
+        && offset_of!(betz_spike, tick) == offset_of!(Spike, tick)
+        && offset_of!(betz_spike, channel) == offset_of!(Spike, channel)
+);
+
+/// A bounded queue of spikes in front of a session, for one producing thread (acquisition:
+/// `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). No call but
+/// open and close blocks, allocates or enters the system.
+pub struct betz_queue {
+    /// Used by the producing thread, and by no other.
+    producer: UnsafeCell<SpikeProducer>,
+    /// Used by the consuming thread, and by no other.
+    consumer: UnsafeCell<SpikeConsumer>,
+    poison: Poison,
+}
+
+impl Handle for betz_queue {
+    const NAME: &'static str = "queue";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+impl betz_queue {
+    /// # Safety
+    /// The calling thread is the only producer, and no other reference from here is alive.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn producer(&self) -> &mut SpikeProducer {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.producer.get() }
+    }
+
+    /// # Safety
+    /// The calling thread is the only consumer, and no other reference from here is alive.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn consumer(&self) -> &mut SpikeConsumer {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.consumer.get() }
+    }
+}
+
+/// What becomes of a spike that reaches the session after its tick. It is counted either way
+/// (`betz_stats.late`). 32 bits.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, non_camel_case_types)]
+pub enum betz_late_spikes {
+    /// It is taken in the tick that is decoded now.
+    BETZ_LATE_SPIKES_TAKE = 0,
+    /// It is left out.
+    BETZ_LATE_SPIKES_DISCARD = 1,
+}
+
+/// How a queue stands, seen from the consuming thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_queue_state {
+    /// The tick that `betz_queue_step` decodes next.
+    pub tick: i64,
+    /// The newest tick that the producer has marked; INT64_MIN before the first.
+    pub newest_tick: i64,
+    /// Time since the producer marked a tick, in microseconds: the age of the newest data. Grows
+    /// when the acquisition has stopped. INFINITY before the first mark.
+    pub newest_age_us: f64,
+    /// Spikes that found no room, ever. Those dropped before a mark are seen with it.
+    pub dropped: u64,
+    /// Spikes in line now.
+    pub waiting: u64,
+}
+
+/// Opens a queue that holds at most `capacity` spikes (1 to 2^32), with `tick` 0 to be decoded
+/// first. All allocation is here. The caller frees it with `betz_queue_close`.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_open(
+    capacity: usize,
+    late_spikes: MaybeUninit<betz_late_spikes>,
+    out: *mut *mut betz_queue,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { cast::out(out, "out")? };
+        let late_spikes = match cast::enum_bits(&late_spikes) {
+            0 => LateSpikes::Take,
+            1 => LateSpikes::Discard,
+            _ => {
+                return Err(Failure::Argument {
+                    name: "late_spikes",
+                    expected: "a value of betz_late_spikes",
+                });
+            }
+        };
+        let (producer, consumer) = spike_queue(capacity, late_spikes)?;
+        out.write(cast::into_handle(betz_queue {
+            producer: UnsafeCell::new(producer),
+            consumer: UnsafeCell::new(consumer),
+            poison: Poison::default(),
+        }));
+        Ok(())
+    })
+}
+
+/// Puts `n` spikes in line, ticks ascending. Those that find no room, always the last ones, are
+/// dropped and counted; `*pushed` becomes the number of those that did.
+///
+/// A tick that goes back is no error: its spike may reach the session late, and is counted then.
+///
+/// Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue in which no other thread produces; `spikes` points to `n`
+/// spikes; `pushed` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_push(
+    queue: *mut betz_queue,
+    spikes: *const betz_spike,
+    n: usize,
+    pushed: *mut usize,
+) -> betz_status {
+    // SAFETY: the caller's promise; `betz_spike` and `Spike` are one layout, as asserted above.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let spikes = cast::slice(spikes.cast::<Spike>(), n, "spikes")?;
+            let pushed = cast::out(pushed, "pushed")?;
+            pushed.write(queue.producer().push(spikes));
+            Ok(())
+        })
+    }
+}
+
+/// Says that every spike up to and including `tick` has been pushed: the data's age counts from
+/// here. Call it every tick, also when nothing fired.
+///
+/// Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue in which no other thread produces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_mark(queue: *mut betz_queue, tick: i64) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            queue.producer().mark(tick);
+            Ok(())
+        })
+    }
+}
+
+/// Decodes one tick: gives `session` all spikes up to the queue's tick, then moves on to the next
+/// tick. The estimates go to `out`, one an output. Never waits; spikes of later ticks stay in line.
+///
+/// Spikes that the producer dropped and spikes that came late are counted in the session's
+/// statistics. Fails as `betz_session_step_spikes`; the tick is then to be decoded again, and its
+/// spikes up to now are counted as dropped.
+///
+/// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes.
+/// Allocates: no (refusing a spike of an unknown channel, where the session's configuration asks
+/// for that, allocates the message).
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live
+/// session that no other thread is using; `out` points to `outputs` writable values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_step(
+    queue: *mut betz_queue,
+    session: *mut betz_session,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let (session, _guard) = barrier::second(session)?;
+            let out = session.estimates(out, outputs)?;
+            Ok(queue.consumer().step(session.session(), out)?)
+        })
+    }
+}
+
+/// Sets the tick to decode next: where the acquisition's clock stands at the start, or after a
+/// pause.
+///
+/// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            queue.consumer().set_tick(tick);
+            Ok(())
+        })
+    }
+}
+
+/// How the queue stands, to `*out`: the age of the newest data, drops, what waits. The next tick's
+/// spikes are all here when `newest_tick >= tick`.
+///
+/// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_get_state(
+    queue: *const betz_queue,
+    out: *mut betz_queue_state,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let out = cast::out(out, "out")?;
+            let consumer = queue.consumer();
+            let age = consumer.newest_age();
+            out.write(betz_queue_state {
+                tick: consumer.tick(),
+                newest_tick: consumer.newest_tick().unwrap_or(i64::MIN),
+                newest_age_us: age.map_or(f64::INFINITY, |age| age.as_secs_f64() * 1e6),
+                dropped: consumer.dropped(),
+                waiting: consumer.waiting() as u64,
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Closes and frees a queue; NULL is nothing to do. Neither thread may use it any more.
+///
+/// Thread-safe: no. Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_close(queue: *mut betz_queue) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(queue) });
+}

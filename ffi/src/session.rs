@@ -1,0 +1,348 @@
+//! A decoder at work: opened, stepped, reset, closed.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use betz::stream::{Clamp, Session, SessionConfig, Swapper, UnknownChannels};
+
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::{Failure, Result};
+use crate::model::betz_model;
+use crate::status::betz_status;
+
+/// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
+/// move between threads); only `betz_session_swap_*`, `betz_session_rollback_model` and
+/// `betz_session_release_model` may be called from others while it steps.
+pub struct betz_session {
+    /// Used by the thread that steps, and by no other.
+    session: UnsafeCell<Session>,
+    /// How other threads reach the session while it steps.
+    swapper: Mutex<Swapper>,
+    /// The configuration's, for models that are swapped in.
+    channel_mask: Option<Vec<bool>>,
+    channels: usize,
+    outputs: usize,
+    poison: Poison,
+}
+
+impl Handle for betz_session {
+    const NAME: &'static str = "session";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+impl betz_session {
+    /// The session, for the thread that owns the handle.
+    ///
+    /// # Safety
+    /// No other thread is in a call on this handle that uses the session, and no other reference
+    /// from here is alive.
+    #[allow(clippy::mut_from_ref)]
+    #[inline]
+    pub(crate) unsafe fn session(&self) -> &mut Session {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.session.get() }
+    }
+
+    pub(crate) fn swapper(&self) -> &Mutex<Swapper> {
+        &self.swapper
+    }
+
+    pub(crate) fn channel_mask(&self) -> Option<&[bool]> {
+        self.channel_mask.as_deref()
+    }
+
+    /// Room for one estimate an output.
+    ///
+    /// # Safety
+    /// As [`cast::slice_mut`].
+    #[inline]
+    pub(crate) unsafe fn estimates<'a>(
+        &self,
+        out: *mut f32,
+        outputs: usize,
+    ) -> Result<&'a mut [f32]> {
+        if outputs != self.outputs {
+            return Err(Failure::Length {
+                name: "outputs",
+                expected: self.outputs,
+                got: outputs,
+            });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { cast::slice_mut(out, outputs, "out") }
+    }
+}
+
+/// What becomes of a spike whose channel the model does not have. 32 bits.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, non_camel_case_types)]
+pub enum betz_unknown_channels {
+    /// It is counted (`betz_stats.unknown_channel_spikes`) and otherwise ignored.
+    BETZ_UNKNOWN_CHANNELS_IGNORE = 0,
+    /// The step is refused with `BETZ_ERROR_MISMATCH` before anything has changed.
+    BETZ_UNKNOWN_CHANNELS_REFUSE = 1,
+}
+
+/// How a session runs. Fill it with `betz_session_config_default`, then change what you need.
+#[repr(C)]
+pub struct betz_session_config {
+    /// Size of this struct in bytes, as the caller was compiled: set by the default.
+    pub struct_size: u32,
+    /// Policy for spikes of channels that the model does not have. Default: ignore.
+    pub unknown_channels: MaybeUninit<betz_unknown_channels>,
+    /// Lowest value given out, in output units, one an output; NULL (default) for no bound. A
+    /// single bound is written as -INFINITY. Copied on opening.
+    pub clamp_low: *const f32,
+    /// Highest value given out, in output units, one an output; NULL (default) for no bound.
+    /// Copied on opening.
+    pub clamp_high: *const f32,
+    /// Number of entries behind `clamp_low` and `clamp_high`: the model's outputs, or 0.
+    pub clamp_len: usize,
+    /// One byte a channel, 0 for a channel that is to take no part (an electrode that has gone
+    /// bad); NULL (default) for none. Copied on opening; holds for swapped-in models as well. A
+    /// channel that the model masks stays masked.
+    pub channel_mask: *const u8,
+    /// Number of entries behind `channel_mask`: the model's channels, or 0.
+    pub channel_mask_len: usize,
+    /// Longest time a step should take, in microseconds; longer ones are counted
+    /// (`betz_stats.deadline_misses`). 0 (default): no deadline. Needs `statistics`.
+    pub deadline_us: f64,
+    /// 1 (default): time every step, about 20 ns each. 0: count only.
+    pub statistics: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl betz_session_config {
+    const SIZE: u32 = size_of::<Self>() as u32;
+
+    /// # Safety
+    /// The arrays are as their fields say.
+    unsafe fn read(&self) -> Result<SessionConfig> {
+        let low_len = if self.clamp_low.is_null() {
+            0
+        } else {
+            self.clamp_len
+        };
+        let high_len = if self.clamp_high.is_null() {
+            0
+        } else {
+            self.clamp_len
+        };
+        // SAFETY: the caller's promise.
+        let (low, high, mask) = unsafe {
+            (
+                cast::slice(self.clamp_low, low_len, "config->clamp_low")?,
+                cast::slice(self.clamp_high, high_len, "config->clamp_high")?,
+                cast::slice(
+                    self.channel_mask,
+                    self.channel_mask_len,
+                    "config->channel_mask",
+                )?,
+            )
+        };
+        if self.clamp_len > 0 && low_len.max(high_len) == 0 {
+            return Err(Failure::Null("config->clamp_low and config->clamp_high"));
+        }
+        let clamp = |i: usize| Clamp {
+            low: low.get(i).copied().unwrap_or(f32::NEG_INFINITY),
+            high: high.get(i).copied().unwrap_or(f32::INFINITY),
+        };
+        Ok(SessionConfig {
+            clamp: (self.clamp_len > 0).then(|| (0..self.clamp_len).map(clamp).collect()),
+            channel_mask: (!mask.is_empty()).then(|| mask.iter().map(|&m| m != 0).collect()),
+            unknown_channels: match cast::enum_bits(&self.unknown_channels) {
+                0 => UnknownChannels::Ignore,
+                1 => UnknownChannels::Refuse,
+                _ => {
+                    return Err(Failure::Argument {
+                        name: "config->unknown_channels",
+                        expected: "a value of betz_unknown_channels",
+                    });
+                }
+            },
+            statistics: self.statistics != 0,
+            deadline: deadline(self.deadline_us)?,
+        })
+    }
+}
+
+fn deadline(microseconds: f64) -> Result<Option<Duration>> {
+    if microseconds == 0.0 {
+        return Ok(None);
+    }
+    Duration::try_from_secs_f64(microseconds * 1e-6)
+        .map(Some)
+        .map_err(|_| Failure::Argument {
+            name: "config->deadline_us",
+            expected: "0 or a positive, finite number of microseconds",
+        })
+}
+
+/// Fills a session's configuration with the defaults: no clamp, no mask, unknown channels ignored,
+/// steps timed, no deadline.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_config_default(
+    config: *mut betz_session_config,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        unsafe { cast::out(config, "config")? }.write(betz_session_config {
+            struct_size: betz_session_config::SIZE,
+            unknown_channels: MaybeUninit::new(betz_unknown_channels::BETZ_UNKNOWN_CHANNELS_IGNORE),
+            clamp_low: std::ptr::null(),
+            clamp_high: std::ptr::null(),
+            clamp_len: 0,
+            channel_mask: std::ptr::null(),
+            channel_mask_len: 0,
+            deadline_us: 0.0,
+            statistics: 1,
+            reserved: 0,
+        });
+        Ok(())
+    })
+}
+
+/// Opens a session of `model`, its filters at rest. All allocation is here. The caller frees it
+/// with `betz_session_close`; the model may be freed before.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+/// fields say; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_open(
+    model: *const betz_model,
+    config: *const betz_session_config,
+    out: *mut *mut betz_session,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |model| {
+            cast::check_struct_size(config, betz_session_config::SIZE, "config")?;
+            let config = cast::shared(config, "config")?.read()?;
+            let out = cast::out(out, "out")?;
+            let channel_mask = config.channel_mask.clone();
+            let mut session = Session::open(model.decoder(), config)?;
+            let swapper = Mutex::new(session.swapper()?);
+            out.write(cast::into_handle(betz_session {
+                channels: session.channels(),
+                outputs: session.outputs(),
+                session: UnsafeCell::new(session),
+                swapper,
+                channel_mask,
+                poison: Poison::default(),
+            }));
+            Ok(())
+        })
+    }
+}
+
+/// One tick from binned counts: `counts` has one entry a channel, in the model's order; the
+/// estimates go to `out`, one an output, in output units.
+///
+/// `channels` and `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the
+/// session and `out` are as before. `counts` and `out` must not overlap.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `counts` points to
+/// `channels` values; `out` points to `outputs` writable values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_counts(
+    session: *mut betz_session,
+    counts: *const u16,
+    channels: usize,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            if channels != handle.channels {
+                return Err(Failure::Length {
+                    name: "channels",
+                    expected: handle.channels,
+                    got: channels,
+                });
+            }
+            let counts = cast::slice(counts, channels, "counts")?;
+            let out = handle.estimates(out, outputs)?;
+            Ok(handle.session().step_counts(counts, out)?)
+        })
+    }
+}
+
+/// One tick from the channels that fired: `channels` has one entry a spike, `n` in all, in any
+/// order (`n` may be 0, `channels` then NULL); the estimates go to `out`, one an output, in output
+/// units. The cost grows with the spikes, not with the model's channels.
+///
+/// `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the session and
+/// `out` are as before. `channels` and `out` must not overlap.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no (refusing a spike of
+/// an unknown channel, where the configuration asks for that, allocates the message).
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `channels` points to `n`
+/// values; `out` points to `outputs` writable values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_spikes(
+    session: *mut betz_session,
+    channels: *const u32,
+    n: usize,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let channels = cast::slice(channels, n, "channels")?;
+            let out = handle.estimates(out, outputs)?;
+            Ok(handle.session().step_spikes(channels, out)?)
+        })
+    }
+}
+
+/// Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_reset(session: *mut betz_session) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            handle.session().reset();
+            Ok(())
+        })
+    }
+}
+
+/// Closes and frees a session; NULL is nothing to do. A poisoned session can be closed.
+///
+/// Thread-safe: no (nobody may use the session any more). Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_close(session: *mut betz_session) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(session) });
+}

@@ -1,0 +1,406 @@
+//! Training: spikes and behaviour in, a model out.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use betz::model::LowPass;
+use betz::progress::Progress;
+use betz::psc::{Filter, FilterBank};
+use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::train::{MaskPolicy, RidgeChoice, TrainOptions, train};
+
+use crate::barrier;
+use crate::cast;
+use crate::failure::{Failure, Result};
+use crate::model::betz_model;
+use crate::queue::betz_spike;
+use crate::status::betz_status;
+
+/// One post-synaptic filter of the bank, h(t) = t^order e^(-t / tau_seconds) for t >= 0.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_filter {
+    /// Time constant in seconds, above 0.
+    pub tau_seconds: f64,
+    /// Order, 0 to 4.
+    pub order: u32,
+}
+
+/// A trial: steps start, ..., stop - 1. Filter history never crosses its bounds.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_segment {
+    /// First step inside.
+    pub start: i64,
+    /// First step after.
+    pub stop: i64,
+}
+
+/// How the ridge lambda on the diagonal of the covariance of the responses is chosen. 32 bits.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, non_camel_case_types)]
+pub enum betz_ridge {
+    /// lambda = sigma^2 T for neural noise of standard deviation sigma on every response and T
+    /// steps: `ridge` is sigma, and 0 stands for a tenth of the largest response.
+    BETZ_RIDGE_NOISE = 0,
+    /// `ridge` is lambda itself.
+    BETZ_RIDGE_FIXED = 1,
+}
+
+/// What happens to a channel that is dead, or a copy of others, when no ridge makes up for it.
+/// 32 bits.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, non_camel_case_types)]
+pub enum betz_bad_channels {
+    /// Training fails with `BETZ_ERROR_NOT_POSITIVE_DEFINITE` and names it.
+    BETZ_BAD_CHANNELS_REFUSE = 0,
+    /// It is masked: its weights are zero and the model says so.
+    BETZ_BAD_CHANNELS_MASK = 1,
+}
+
+/// Told how far training is: `done` of `total` units of `stage` (UTF-8, valid during the call).
+/// Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called from any of
+/// the training threads, possibly from several at once; must not unwind or longjmp.
+pub type betz_progress =
+    Option<extern "C" fn(user: *mut c_void, stage: *const c_char, done: u64, total: u64) -> u32>;
+
+/// How a model is trained. Fill it with `betz_train_config_default`, then set at least
+/// `step_seconds` and `channels`. Everything is copied: nothing needs to outlive the call.
+#[repr(C)]
+pub struct betz_train_config {
+    /// Size of this struct in bytes, as the caller was compiled: set by the default.
+    pub struct_size: u32,
+    /// Number of channels. No default.
+    pub channels: u32,
+    /// Length of one step (tick) in seconds. No default.
+    pub step_seconds: f64,
+    /// The bank: filters applied to every channel. Default: one of order 0 with tau = 0.1 s.
+    pub filters: *const betz_filter,
+    /// Number of filters, at least 1.
+    pub n_filters: usize,
+    /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
+    /// everything.
+    pub segments: *const betz_segment,
+    /// Number of trials, 0 for NULL.
+    pub n_segments: usize,
+    /// How the ridge is chosen. Default: by noise.
+    pub ridge_choice: MaybeUninit<betz_ridge>,
+    /// Policy for dead and duplicated channels. Default: refuse.
+    pub bad_channels: MaybeUninit<betz_bad_channels>,
+    /// sigma or lambda, see `ridge_choice`. Default: 0.
+    pub ridge: f64,
+    /// The output at step t estimates the behaviour at step t - delay_steps; a negative delay looks
+    /// ahead. Default: 0.
+    pub delay_steps: i64,
+    /// Cut-off (-3 dB) in Hz of a Butterworth low-pass behind the filters. Default: 0, none.
+    pub low_pass_hz: f64,
+    /// Its order, 1 to 8. Default: 2; of no effect without a cut-off.
+    pub low_pass_order: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Names of the channels, UTF-8, one a channel, all different; NULL (default): "0", "1", ...
+    pub channel_names: *const *const c_char,
+    /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
+    pub output_names: *const *const c_char,
+    /// Units of the outputs, UTF-8, one an output; NULL (default): unknown.
+    pub output_units: *const *const c_char,
+    /// Told how far training is; NULL (default): nobody.
+    pub progress: betz_progress,
+    /// Handed to `progress` as it is.
+    pub progress_user: *mut c_void,
+}
+
+impl betz_train_config {
+    const SIZE: u32 = size_of::<Self>() as u32;
+}
+
+/// The bank of the default configuration.
+static DEFAULT_BANK: [betz_filter; 1] = [betz_filter {
+    tau_seconds: 0.1,
+    order: 0,
+}];
+
+/// Fills a training configuration with the defaults. `step_seconds` and `channels` are 0: set them.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_config) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        unsafe { cast::out(config, "config")? }.write(betz_train_config {
+            struct_size: betz_train_config::SIZE,
+            channels: 0,
+            step_seconds: 0.0,
+            filters: DEFAULT_BANK.as_ptr(),
+            n_filters: DEFAULT_BANK.len(),
+            segments: std::ptr::null(),
+            n_segments: 0,
+            ridge_choice: MaybeUninit::new(betz_ridge::BETZ_RIDGE_NOISE),
+            bad_channels: MaybeUninit::new(betz_bad_channels::BETZ_BAD_CHANNELS_REFUSE),
+            ridge: 0.0,
+            delay_steps: 0,
+            low_pass_hz: 0.0,
+            low_pass_order: 2,
+            reserved: 0,
+            channel_names: std::ptr::null(),
+            output_names: std::ptr::null(),
+            output_units: std::ptr::null(),
+            progress: None,
+            progress_user: std::ptr::null_mut(),
+        });
+        Ok(())
+    })
+}
+
+/// Trains a model from spike times. The caller frees it with `betz_model_free`.
+///
+/// `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to
+/// `steps` - 1, on channels 0 to `config->channels` - 1. `behavior` is (steps, outputs) row-major:
+/// what the outputs were at the end of each step, in the units the model will give; finite inside
+/// the segments. On failure `*out` is untouched and the message says what was expected, what came
+/// and where.
+///
+/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+///
+/// # Safety
+/// `config` is NULL or a configuration whose arrays are as its fields say; `spikes` points to
+/// `n_spikes` spikes and `behavior` to `steps` * `outputs` values; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_train(
+    config: *const betz_train_config,
+    spikes: *const betz_spike,
+    n_spikes: usize,
+    behavior: *const f32,
+    steps: usize,
+    outputs: usize,
+    out: *mut *mut betz_model,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let (config, spikes, behavior, out) = unsafe {
+            cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
+            (
+                cast::shared(config, "config")?,
+                cast::slice(spikes, n_spikes, "spikes")?,
+                cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?,
+                cast::out(out, "out")?,
+            )
+        };
+        let spikes = Spikes {
+            ticks: spikes.iter().map(|spike| spike.tick).collect(),
+            channels: spikes.iter().map(|spike| spike.channel).collect(),
+        };
+        // SAFETY: the caller's promise.
+        let model = unsafe { fit(config, spikes, behavior, steps, outputs)? };
+        out.write(cast::into_handle(model));
+        Ok(())
+    })
+}
+
+/// Trains a model from binned counts. The caller frees it with `betz_model_free`.
+///
+/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step. All else
+/// is as in `betz_train`; the same spikes give the same model.
+///
+/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+///
+/// # Safety
+/// `config` is NULL or a configuration whose arrays are as its fields say; `counts` points to
+/// `steps` * `config->channels` values and `behavior` to `steps` * `outputs`; `out` is NULL or
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_train_counts(
+    config: *const betz_train_config,
+    counts: *const u16,
+    behavior: *const f32,
+    steps: usize,
+    outputs: usize,
+    out: *mut *mut betz_model,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let (config, counts, behavior, out) = unsafe {
+            cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
+            let config = cast::shared(config, "config")?;
+            let cells = product(steps, config.channels as usize, "counts")?;
+            (
+                config,
+                cast::slice(counts, cells, "counts")?,
+                cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?,
+                cast::out(out, "out")?,
+            )
+        };
+        let mut spikes = Spikes::default();
+        for (tick, row) in counts
+            .chunks_exact(config.channels.max(1) as usize)
+            .enumerate()
+        {
+            for (channel, &count) in row.iter().enumerate() {
+                for _ in 0..count {
+                    spikes.ticks.push(tick as i64);
+                    spikes.channels.push(channel as u32);
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        let model = unsafe { fit(config, spikes, behavior, steps, outputs)? };
+        out.write(cast::into_handle(model));
+        Ok(())
+    })
+}
+
+fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
+    rows.checked_mul(columns).ok_or(Failure::Argument {
+        name,
+        expected: "a size that fits in memory",
+    })
+}
+
+/// # Safety
+/// The configuration's arrays are as its fields say.
+unsafe fn fit(
+    config: &betz_train_config,
+    spikes: Spikes,
+    behavior: &[f32],
+    steps: usize,
+    outputs: usize,
+) -> Result<betz_model> {
+    // SAFETY: the caller's promise.
+    let (data, options) = unsafe {
+        (
+            read_dataset(config, spikes, behavior, steps, outputs)?,
+            read_options(config)?,
+        )
+    };
+    let progress = Callback {
+        function: config.progress,
+        user: config.progress_user,
+        stopped: AtomicBool::new(false),
+    };
+    Ok(betz_model::new(train(&data, &options, &progress)?))
+}
+
+/// # Safety
+/// The configuration's arrays are as its fields say.
+unsafe fn read_dataset(
+    config: &betz_train_config,
+    spikes: Spikes,
+    behavior: &[f32],
+    steps: usize,
+    outputs: usize,
+) -> Result<Dataset> {
+    let channels = config.channels as usize;
+    // SAFETY: the caller's promise.
+    let (segments, channel_names, names, units) = unsafe {
+        (
+            cast::slice(config.segments, config.n_segments, "config->segments")?,
+            cast::texts(config.channel_names, channels, "config->channel_names")?,
+            cast::texts(config.output_names, outputs, "config->output_names")?,
+            cast::texts(config.output_units, outputs, "config->output_units")?,
+        )
+    };
+    let whole = Segment {
+        start: 0,
+        stop: steps as i64,
+    };
+    let segments = match segments {
+        [] => vec![whole],
+        given => (given.iter())
+            .map(|s| Segment {
+                start: s.start,
+                stop: s.stop,
+            })
+            .collect(),
+    };
+    let data = Dataset {
+        step_seconds: config.step_seconds,
+        steps,
+        channel_names: channel_names
+            .unwrap_or_else(|| (0..channels).map(|i| i.to_string()).collect()),
+        spikes,
+        segments,
+        outputs: (0..outputs)
+            .map(|i| OutputInfo {
+                name: (names.as_ref()).map_or_else(|| format!("x{i}"), |names| names[i].clone()),
+                unit: (units.as_ref()).map_or_else(String::new, |units| units[i].clone()),
+            })
+            .collect(),
+        behavior: behavior.to_vec(),
+    };
+    data.check()?;
+    Ok(data)
+}
+
+/// # Safety
+/// The configuration's arrays are as its fields say.
+unsafe fn read_options(config: &betz_train_config) -> Result<TrainOptions> {
+    // SAFETY: the caller's promise.
+    let filters = unsafe { cast::slice(config.filters, config.n_filters, "config->filters")? };
+    let bank = FilterBank::new(
+        (filters.iter())
+            .map(|f| Filter {
+                tau_seconds: f.tau_seconds,
+                order: f.order,
+            })
+            .collect(),
+    )?;
+    let mut options = TrainOptions::new(bank);
+    options.delay_steps = config.delay_steps;
+    options.ridge = match cast::enum_bits(&config.ridge_choice) {
+        0 => RidgeChoice::Noise((config.ridge != 0.0).then_some(config.ridge)),
+        1 => RidgeChoice::Fixed(config.ridge),
+        _ => {
+            return Err(Failure::Argument {
+                name: "config->ridge_choice",
+                expected: "a value of betz_ridge",
+            });
+        }
+    };
+    options.mask = match cast::enum_bits(&config.bad_channels) {
+        0 => MaskPolicy::Refuse,
+        1 => MaskPolicy::Mask,
+        _ => {
+            return Err(Failure::Argument {
+                name: "config->bad_channels",
+                expected: "a value of betz_bad_channels",
+            });
+        }
+    };
+    options.low_pass = (config.low_pass_hz != 0.0).then_some(LowPass {
+        order: config.low_pass_order,
+        cutoff_hz: config.low_pass_hz,
+    });
+    Ok(options)
+}
+
+/// C's progress function, which may be called from any thread.
+struct Callback {
+    function: betz_progress,
+    user: *mut c_void,
+    stopped: AtomicBool,
+}
+
+// SAFETY: the function is documented to be called from several threads; `user` is only handed on.
+unsafe impl Sync for Callback {}
+
+impl Progress for Callback {
+    fn update(&self, stage: &str, done: u64, total: u64) {
+        let Some(function) = self.function else {
+            return;
+        };
+        let stage = CString::new(stage).unwrap_or_default();
+        if function(self.user, CStr::as_ptr(&stage), done, total) != 0 {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}

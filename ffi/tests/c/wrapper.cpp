@@ -1,0 +1,116 @@
+// betz.hpp: every function of the wrapper, against what it wraps.
+#include <betz.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            std::fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #condition);          \
+            std::abort();                                                                          \
+        }                                                                                          \
+    } while (0)
+
+template <typename Call> betz_status status_of(Call call) {
+    try {
+        call();
+    } catch (const betz::error &e) {
+        CHECK(std::strlen(e.what()) > 0);
+        return e.status();
+    }
+    return BETZ_OK;
+}
+
+int main() {
+    constexpr std::size_t channels = 6, outputs = 2, steps = 300;
+    std::vector<std::uint16_t> counts(steps * channels);
+    std::vector<float> behavior(steps * outputs);
+    std::vector<betz_spike> spikes;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+        counts[i] = static_cast<std::uint16_t>(i * i % 7 % 3);
+        for (int k = 0; k < counts[i]; ++k) {
+            spikes.push_back({static_cast<std::int64_t>(i / channels),
+                              static_cast<std::uint32_t>(i % channels)});
+        }
+    }
+    for (std::size_t i = 0; i < behavior.size(); ++i) {
+        behavior[i] = std::sin(0.05f * static_cast<float>(i));
+    }
+
+    betz::train_config config(channels, 0.02);
+    const std::array<betz_filter, 2> bank{{{0.05, 0}, {0.2, 1}}};
+    const betz_segment trials[] = {{0, 150}, {150, 300}};
+    config.bank(bank).trials(trials);
+    const betz::model a = betz::model::train_counts(config, counts, behavior, outputs);
+    const betz::model b = betz::model::train(config, spikes, behavior, outputs);
+    CHECK(a.save_bytes() == b.save_bytes());
+    CHECK(a.channels() == channels && a.outputs() == outputs && a.step_seconds() == 0.02);
+    CHECK(a.delay_steps() == 0 && a.channel_name(5) == "5" && a.output_name(1) == "x1");
+    CHECK(a.output_unit(0).empty() && a.channel_used(0));
+    CHECK(status_of([&] { a.output_name(outputs); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of([&] { betz::model::train_counts(config, counts, behavior, 7); }) ==
+          BETZ_ERROR_MISMATCH);
+    CHECK(status_of([&] { betz::model::load("/nonexistent"); }) == BETZ_ERROR_IO);
+    CHECK(betz::last_error().find("/nonexistent") != std::string::npos);
+
+    const std::vector<std::uint8_t> bytes = a.save_bytes();
+    const betz::model c = betz::model::load_bytes(bytes);
+    const betz::model shared = c; // copies share
+    CHECK(shared.get() == c.get());
+
+    const float low[] = {-0.5f, -0.5f}, high[] = {0.5f, 0.5f};
+    const std::vector<std::uint8_t> mask(channels, 1);
+    betz::session_config clamped;
+    clamped.clamp(low, high).mask(mask);
+    betz::session session(shared, clamped), plain(a);
+    float out[outputs], reference[outputs];
+    for (std::size_t t = 0; t < steps; ++t) {
+        const betz::span<const std::uint16_t> now(&counts[t * channels], channels);
+        session.step_counts(now, out);
+        plain.step_counts(now, reference);
+        for (std::size_t o = 0; o < outputs; ++o) {
+            CHECK(out[o] == std::fmin(0.5f, std::fmax(-0.5f, reference[o])));
+        }
+    }
+    CHECK(session.stats().ticks == steps);
+    const std::vector<std::uint8_t> state = session.checkpoint();
+    session.reset();
+    session.restore(state);
+    CHECK(session.checkpoint() == state);
+    session.clear_stats();
+    CHECK(session.stats().ticks == 0);
+    session.swap_model_after(b, 0);
+    CHECK(session.swap_state() == BETZ_SWAP_PENDING);
+    session.step_spikes(std::vector<std::uint32_t>{1, 2, 2}, out);
+    CHECK(session.swap_state() == BETZ_SWAP_TAKEN_OVER);
+    session.rollback_model();
+    session.step_spikes({}, out);
+    session.swap_model(a);
+    session.step_spikes({}, out);
+    session.release_model();
+    std::vector<float> wrong(outputs + 1);
+    CHECK(status_of([&] { session.step_spikes({}, wrong); }) == BETZ_ERROR_MISMATCH);
+
+    betz::session moved = std::move(session);
+    CHECK(session.get() == nullptr && moved.get() != nullptr);
+    betz::queue queue(16, BETZ_LATE_SPIKES_DISCARD);
+    queue.set_tick(3);
+    CHECK(queue.push(std::vector<betz_spike>{{3, 0}, {4, 1}}) == 2);
+    queue.mark(4);
+    queue.step(moved, out);
+    CHECK(queue.state().tick == 4 && queue.state().waiting == 1);
+
+    char path[] = "/tmp/betz-wrapper-XXXXXX";
+    const int file = mkstemp(path);
+    CHECK(file >= 0);
+    a.save(path);
+    CHECK(betz::model::load(path).save_bytes() == bytes);
+    std::remove(path);
+    std::puts("wrapper: ok");
+    return 0;
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Installs the package, builds and runs the C and C++ examples and tests from it, not from the tree.
+#
+#   ffi/tests/run.sh            all but the sanitizers' rebuilds; what CI runs
+#   ffi/tests/run.sh --full     also ThreadSanitizer and AddressSanitizer inside the library
+#                               (rebuilds it twice), and the fuzz targets for ten minutes each
+#
+# Needs gcc, g++, cmake, pkg-config; valgrind is used where there is one.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+full=${1:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+package=$work/package
+warnings=(-Wall -Wextra -Werror -pedantic)
+
+step() {
+    local name=$1 start=$SECONDS
+    shift
+    echo "---- $name"
+    "$@"
+    echo "---- $name: $((SECONDS - start)) s"
+}
+
+compile() { # TEST [FLAGS...]: a C test against the installed package
+    local test=$1
+    shift
+    # shellcheck disable=SC2046
+    gcc -std=gnu11 -O1 -g "${warnings[@]}" "$@" "ffi/tests/c/$test.c" -o "$work/$test" \
+        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz) \
+        -lm -pthread "-Wl,-rpath,$package/lib"
+}
+
+install_package() {
+    scripts/install.sh --prefix "$package"
+    cp -r "$package" "$work/moved" # the package may be moved: it is used from here on
+    rm -r "$package"
+    package=$work/moved
+}
+
+library() {
+    local so=$package/lib/libbetz.so foreign
+    foreign=$(nm -D --defined-only "$so" | awk '{print $3}' | grep -v '^betz_' || true)
+    [ -z "$foreign" ] || { echo "exported besides betz_*: $foreign"; return 1; }
+    readelf -d "$so" | grep -E 'SONAME|NEEDED'
+    foreign=$(readelf -d "$so" | grep NEEDED |
+        grep -vE '\[(libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|libpthread\.so\.0|libdl\.so\.2|ld-linux[-a-z0-9_.]*)\]' || true)
+    [ -z "$foreign" ] || { echo "needs more than the C library: $foreign"; return 1; }
+    echo "libbetz.so: $(stat -Lc %s "$so") bytes stripped"
+}
+
+headers() {
+    local std
+    echo '#include <betz.h>
+#include <betz.h>
+int main(void) { return 0; }' >"$work/header.c"
+    echo '#include <betz.hpp>
+#include <betz.h>
+int main() { return 0; }' >"$work/header.cpp"
+    for std in c99 c11 c17; do
+        gcc "-std=$std" "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.c"
+    done
+    for std in c++17 c++20; do
+        g++ "-std=$std" "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.cpp"
+    done
+}
+
+examples() {
+    cmake -S examples -B "$work/examples" -DCMAKE_BUILD_TYPE=Release \
+        "-DCMAKE_PREFIX_PATH=$package" >/dev/null
+    cmake --build "$work/examples" --parallel >/dev/null
+    (
+        cd "$work/examples"
+        ./train model.betz 2>/dev/null
+        ./decode model.betz 1000 | tail -1
+        diff <(./decode model.betz 50 2>/dev/null) <(./decode_static model.betz 50 2>/dev/null)
+        ./controller model.betz --seconds 1
+        # A clean end on SIGINT: exit code 0 and the table.
+        ./controller model.betz --seconds 60 >interrupted.txt &
+        sleep 0.5
+        kill -INT $!
+        wait $!
+        grep -q 'decoding step' interrupted.txt
+    )
+    # pkg-config, as the examples' comments say.
+    # shellcheck disable=SC2046
+    gcc -std=c99 "${warnings[@]}" examples/c/decode.c -o "$work/decode" \
+        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz)
+    LD_LIBRARY_PATH=$package/lib "$work/decode" "$work/examples/model.betz" 3 >/dev/null
+}
+
+conformance() {
+    local test
+    for test in lifecycle refusals threads realtime soak; do
+        compile "$test"
+        "$work/$test"
+    done
+    g++ -std=c++17 -O1 "${warnings[@]}" ffi/tests/c/wrapper.cpp -o "$work/wrapper" \
+        "-I$package/include" "-L$package/lib" -lbetz "-Wl,-rpath,$package/lib"
+    "$work/wrapper"
+}
+
+panics() { # against a library that panics on demand, never packaged
+    cargo build --package betz-library --features provoke-panic --target-dir target/provoke-panic
+    gcc -std=gnu11 -g "${warnings[@]}" ffi/tests/c/poison.c -o "$work/poison" "-I$package/include" \
+        target/provoke-panic/debug/libbetz.a -lgcc_s -lm -lpthread -ldl
+    "$work/poison" 2>/dev/null
+}
+
+sanitizers() {
+    local test
+    for test in lifecycle refusals threads; do
+        compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
+        ASAN_OPTIONS=detect_leaks=1 "$work/$test"
+    done
+}
+
+valgrind_() {
+    local test
+    if ! command -v valgrind >/dev/null; then
+        echo "no valgrind: skipped"
+        return 0
+    fi
+    for test in lifecycle refusals; do
+        compile "$test"
+        # "Possibly lost" is what the threads of the training pool hold: they live to the end.
+        valgrind --quiet --error-exitcode=9 --leak-check=full \
+            --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect \
+            "$work/$test"
+    done
+}
+
+step "install" install_package
+step "library" library
+step "headers" headers
+step "examples" examples
+step "conformance" conformance
+step "panics" panics
+step "address and leak sanitizers" sanitizers
+step "valgrind" valgrind_
+if [ "$full" = --full ]; then
+    step "sanitizers inside the library" ffi/tests/sanitize.sh "$package/include"
+    step "fuzz, ten minutes each" ffi/fuzz/run.sh 600
+fi
