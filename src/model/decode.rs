@@ -127,7 +127,7 @@ mod tests {
     use crate::ErrorKind;
     use crate::model::TrainingRecord;
     use crate::psc::{Filter, FilterBank, LowPass, oracle};
-    use crate::recording::{OutputInfo, Segment, Spikes};
+    use crate::recording::{OutputInfo, Segment};
 
     fn data() -> Dataset {
         let spikes: Vec<(i64, u32)> = (0..900)

@@ -1,6 +1,6 @@
 //! From a dataset to a decoder.
 
-use super::gram::{NormalEquations, normal_equations};
+use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
 use super::solve::{CentredEquations, FeatureNames};
@@ -28,6 +28,18 @@ pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) ->
         options.gram,
         progress,
     )?;
+    decoder_from_sums(data, options, &sums, path, progress)
+}
+
+/// The decoder that `sums`, computed by `path` over every segment of `data`, lead to.
+pub(super) fn decoder_from_sums(
+    data: &Dataset,
+    options: &TrainOptions,
+    sums: &NormalEquations,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let bank = &options.bank;
     if sums.steps == 0 {
         return Err(Error::new(
             ErrorKind::InsufficientData,
@@ -50,11 +62,11 @@ pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) ->
         bank,
     };
     let solution =
-        CentredEquations::new(&sums)?.solve(ridge, options.solver, options.mask, names)?;
+        CentredEquations::new(sums)?.solve(ridge, options.solver, options.mask, names)?;
     progress.update("solve", 1, 1);
     let mut channel_mask = solution.channel_mask;
     for (channel, taking_part) in channel_mask.iter_mut().enumerate() {
-        *taking_part &= !silent(&sums, channel, bank.len());
+        *taking_part &= !silent(sums, channel, bank.len());
     }
     let spikes = data
         .segments
@@ -89,7 +101,8 @@ fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 
-fn check(data: &Dataset) -> Result<()> {
+/// Refuses data that nothing can be trained on.
+pub(super) fn check(data: &Dataset) -> Result<()> {
     let lacking = if data.channels() == 0 {
         "at least one channel, got none"
     } else if data.outputs.is_empty() {

@@ -9,18 +9,26 @@
 
 #[cfg(test)]
 mod cases;
+mod delay;
 mod fit;
+mod folds;
 pub mod gram;
 mod noise;
 mod options;
+mod presets;
 pub mod score;
 pub mod solve;
 #[cfg(test)]
 mod tests;
+mod validate;
 
+pub use delay::{DelayEstimate, estimate_delay};
 pub use fit::train;
+pub use folds::{Folds, Part, folds};
 pub use gram::{GramPath, NormalEquations};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
+pub use presets::{PRESETS, Preset};
 pub use score::{Evaluation, evaluate};
 pub use solve::{MaskPolicy, Solver};
+pub use validate::{Search, Validation, cross_validate, train_validated};

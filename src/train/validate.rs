@@ -1,0 +1,629 @@
+//! Cross-validation: the ridge and the bank that decode best what was not trained on.
+//!
+//! Sums are additive, so every spike is filtered once a bank: the sums of a training set are the
+//! total minus those of the fold that is held out. Ridges are compared from these sums alone; the
+//! scores that are reported come from decoding what was held out.
+
+use super::fit::{check, decoder_from_sums, train};
+use super::folds::{Folds, Part, folds};
+use super::gram::normal_equations;
+use super::score::score_estimates;
+use super::solve::{CentredEquations, FeatureNames, Solution};
+use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions, largest_response};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
+use crate::progress::{self, Progress};
+use crate::psc::FilterBank;
+use crate::recording::{Dataset, Segment};
+
+/// The coarse grid of relative ridges, in powers of ten; its best is refined by half a power.
+const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
+
+/// Mean lifetimes of the slowest filter between two pieces of one segment.
+const GUARD_LIFETIMES: usize = 3;
+
+/// Mean lifetimes of the slowest filter that a piece's filters run before it begins.
+const HISTORY_LIFETIMES: usize = 5;
+
+/// What cross-validation chooses from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    /// Number of folds, 2 or more.
+    pub folds: usize,
+    /// Banks to choose from; none: [`TrainOptions::bank`] alone.
+    pub banks: Vec<FilterBank>,
+    /// Choose the ridge, λ = ρ × mean of the diagonal of the centred Γ, ρ from 1e-7 to 10;
+    /// otherwise [`TrainOptions::ridge`] holds (a fixed λ for the whole, and in proportion for the
+    /// steps of a fold's training set).
+    pub ridge: bool,
+}
+
+/// What cross-validation found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// The best of the banks.
+    pub bank: FilterBank,
+    /// λ for all of the data.
+    pub ridge: f64,
+    /// Folds there were (fewer than asked for when there are too few steps).
+    pub folds: usize,
+    /// Scores of all that was held out, each step decoded by the decoder that did not see it.
+    pub scores: Vec<OutputScore>,
+    /// Mean R² over outputs of each bank, at its best ridge, in the order of the search.
+    pub bank_r2: Vec<f64>,
+}
+
+impl Search {
+    /// Five folds; the ridge, and the bank among the presets that suit `data`
+    /// ([`Preset::candidates`]).
+    ///
+    /// # Errors
+    /// As [`Preset::bank`].
+    pub fn presets(data: &Dataset) -> Result<Self> {
+        let banks = Preset::candidates(data).into_iter().map(Preset::bank);
+        Ok(Self {
+            banks: banks.collect::<Result<_>>()?,
+            ..Self::ridge()
+        })
+    }
+
+    /// Five folds; the ridge alone.
+    pub const fn ridge() -> Self {
+        Self {
+            folds: 5,
+            banks: Vec::new(),
+            ridge: true,
+        }
+    }
+
+    /// `folds` folds to score what the options say, with nothing to choose.
+    pub const fn scores_only(folds: usize) -> Self {
+        Self {
+            folds,
+            banks: Vec::new(),
+            ridge: false,
+        }
+    }
+}
+
+/// Trains with the ridge and the bank that cross-validate best, and records their scores.
+///
+/// Memory: (folds + 4) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
+/// far.
+///
+/// # Errors
+/// As [`train`] and [`folds`].
+pub fn train_validated(
+    data: &Dataset,
+    options: &TrainOptions,
+    search: &Search,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let (validation, bank) = run(data, options, search, progress)?;
+    let options = TrainOptions {
+        bank: validation.bank,
+        ridge: RidgeChoice::Fixed(validation.ridge),
+        ..options.clone()
+    };
+    let decoder = if bank.whole {
+        decoder_from_sums(data, &options, &bank.total, bank.path, progress)?
+    } else {
+        train(data, &options, progress)?
+    };
+    Ok(Decoder {
+        training: TrainingRecord {
+            folds: validation.folds as u32,
+            scores: validation.scores,
+            ..decoder.training.clone()
+        },
+        ..decoder
+    })
+}
+
+/// Chooses and scores without training on the whole.
+///
+/// # Errors
+/// As [`train_validated`].
+pub fn cross_validate(
+    data: &Dataset,
+    options: &TrainOptions,
+    search: &Search,
+    progress: &dyn Progress,
+) -> Result<Validation> {
+    Ok(run(data, options, search, progress)?.0)
+}
+
+/// The sums of one bank, fold by fold, and the ridge that suits it best.
+struct BankSums {
+    bank: FilterBank,
+    folds: Vec<NormalEquations>,
+    total: NormalEquations,
+    path: GramPath,
+    whole: bool,
+    choice: Choice,
+}
+
+/// How λ follows from the sums trained on.
+#[derive(Debug, Clone, Copy)]
+enum Ridge {
+    /// ρ, a part of the mean of Γ_c's diagonal.
+    Relative(f64),
+    /// λ a step.
+    PerStep(f64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    ridge: Ridge,
+    r2: f64,
+}
+
+fn run(
+    data: &Dataset,
+    options: &TrainOptions,
+    search: &Search,
+    progress: &dyn Progress,
+) -> Result<(Validation, BankSums)> {
+    check(data)?;
+    let own = std::slice::from_ref(&options.bank);
+    let banks = if search.banks.is_empty() {
+        own
+    } else {
+        &search.banks
+    };
+    let lifetime = lifetime(banks, data.step_seconds);
+    let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
+    let guard = (GUARD_LIFETIMES * lifetime as usize).saturating_add(delay);
+    let history = (HISTORY_LIFETIMES * lifetime as usize).saturating_add(delay);
+    let split = folds(&data.segments, search.folds, guard, history)?;
+    // One copy, whose segments are those of the fold at hand.
+    let mut held = data.clone();
+    let mut best: Option<BankSums> = None;
+    let mut bank_r2 = Vec::with_capacity(banks.len());
+    for (i, bank) in banks.iter().enumerate() {
+        let told = |done: usize| {
+            let total = banks.len() * split.folds.len();
+            progress.update(
+                "cross-validate",
+                (i * split.folds.len() + done) as u64,
+                total as u64,
+            );
+        };
+        let mut sums = BankSums::new(&mut held, options, bank, &split, progress, &told)?;
+        sums.choice = sums.choose(data, options, search.ridge, progress)?;
+        bank_r2.push(sums.choice.r2);
+        // NaN (no output changes) never beats what is there.
+        if best.as_ref().is_none_or(|b| sums.choice.r2 > b.choice.r2) {
+            best = Some(sums);
+        }
+    }
+    let best =
+        best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
+    let validation = Validation {
+        bank: best.bank.clone(),
+        ridge: best
+            .choice
+            .ridge
+            .lambda(&CentredEquations::new(&best.total)?, best.total.steps),
+        folds: split.folds.len(),
+        scores: best.decode_folds(data, &mut held, options, &split)?,
+        bank_r2,
+    };
+    Ok((validation, best))
+}
+
+/// Mean lifetime (n + 1)·τ of the slowest filter, in steps, rounded up.
+fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
+    let filters = banks.iter().flat_map(FilterBank::filters);
+    let longest = filters
+        .map(|f| f.tau_seconds * f64::from(f.order + 1))
+        .fold(0.0, f64::max);
+    (longest / step_seconds).ceil()
+}
+
+/// Sums over `parts`, each with its history: those from where its filters start, less those before
+/// it begins.
+fn sums_of(
+    held: &mut Dataset,
+    parts: &[Part],
+    options: &TrainOptions,
+    bank: &FilterBank,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<(NormalEquations, GramPath)> {
+    let mut over = |segments: Vec<Segment>, path| {
+        held.segments = segments;
+        normal_equations(
+            held,
+            bank,
+            options.low_pass,
+            options.delay_steps,
+            path,
+            &Quiet(progress),
+        )
+    };
+    let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
+    let (mut sums, path) = over(at_rest.map(|p| p.segment).collect(), path)?;
+    for part in parts.iter().filter(|p| p.from < p.segment.start) {
+        let (start, stop) = (part.segment.start, part.segment.stop);
+        let stretch = |stop| {
+            vec![Segment {
+                start: part.from,
+                stop,
+            }]
+        };
+        let (with_history, path) = over(stretch(stop), path)?;
+        sums.add(&with_history)?;
+        sums.subtract(&over(stretch(start), path)?.0)?;
+    }
+    Ok((sums, path))
+}
+
+impl Ridge {
+    fn lambda(self, equations: &CentredEquations, steps: u64) -> f64 {
+        match self {
+            Self::Relative(rho) => rho * equations.mean_variance_sum(),
+            Self::PerStep(lambda) => lambda * steps as f64,
+        }
+    }
+}
+
+impl BankSums {
+    fn new(
+        held: &mut Dataset,
+        options: &TrainOptions,
+        bank: &FilterBank,
+        split: &Folds,
+        progress: &dyn Progress,
+        told: &dyn Fn(usize),
+    ) -> Result<Self> {
+        let features = held.channels() * bank.len();
+        let mut total = NormalEquations::zeros(features, held.outputs.len());
+        let mut folds = Vec::with_capacity(split.folds.len());
+        let mut path = options.gram;
+        for (k, parts) in split.folds.iter().enumerate() {
+            told(k);
+            let (sums, taken) = sums_of(held, parts, options, bank, path, progress)?;
+            // One path for all folds, so that their sums come from the same arithmetic.
+            path = taken;
+            total.add(&sums)?;
+            folds.push(sums);
+        }
+        told(split.folds.len());
+        for (k, fold) in folds.iter().enumerate() {
+            if fold.steps == 0 || fold.steps == total.steps {
+                return Err(Error::new(
+                    ErrorKind::InsufficientData,
+                    format!(
+                        "cross-validation: expected paired steps inside and outside fold {k}, got {} of {} inside (delay {} steps)",
+                        fold.steps, total.steps, options.delay_steps
+                    ),
+                ));
+            }
+        }
+        Ok(Self {
+            bank: bank.clone(),
+            folds,
+            total,
+            path,
+            whole: split.whole,
+            choice: Choice {
+                ridge: Ridge::Relative(0.0),
+                r2: f64::NAN,
+            },
+        })
+    }
+
+    /// The best ridge by what the folds leave unexplained.
+    fn choose(
+        &self,
+        data: &Dataset,
+        options: &TrainOptions,
+        search_ridge: bool,
+        progress: &dyn Progress,
+    ) -> Result<Choice> {
+        let best = |choices: Vec<Choice>| {
+            let known = choices.iter().filter(|c| !c.r2.is_nan());
+            known
+                .max_by(|a, b| a.r2.total_cmp(&b.r2))
+                .copied()
+                .unwrap_or(choices[0])
+        };
+        if !search_ridge {
+            let steps = self.total.steps.max(1) as f64;
+            let per_step = match options.ridge {
+                RidgeChoice::Fixed(ridge) => ridge / steps,
+                RidgeChoice::Noise(sigma) => {
+                    let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, &self.bank));
+                    sigma * sigma
+                }
+            };
+            return Ok(best(self.held_out_r2(
+                data,
+                options,
+                &[Ridge::PerStep(per_step)],
+                progress,
+            )?));
+        }
+        let power = |p: f64| Ridge::Relative(10f64.powf(p));
+        let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
+        let coarse = best(self.held_out_r2(data, options, &grid, progress)?);
+        let Ridge::Relative(rho) = coarse.ridge else {
+            return Ok(coarse);
+        };
+        let around = [power(rho.log10() - 0.5), power(rho.log10() + 0.5)];
+        let mut choices = self.held_out_r2(data, options, &around, progress)?;
+        choices.push(coarse);
+        Ok(best(choices))
+    }
+
+    /// Mean R² over outputs that change, of everything held out, at each of `ridges`.
+    fn held_out_r2(
+        &self,
+        data: &Dataset,
+        options: &TrainOptions,
+        ridges: &[Ridge],
+        progress: &dyn Progress,
+    ) -> Result<Vec<Choice>> {
+        let mut residual = vec![vec![0.0; self.total.outputs]; ridges.len()];
+        for fold in &self.folds {
+            progress::check(progress, "cross-validate")?;
+            let (equations, steps) = self.without(fold)?;
+            for (residual, ridge) in residual.iter_mut().zip(ridges) {
+                let solution =
+                    self.solve(data, options, &equations, ridge.lambda(&equations, steps))?;
+                let left = fold.residual_squares(&solution.weights, &solution.intercept);
+                residual.iter_mut().zip(left).for_each(|(r, l)| *r += l);
+            }
+        }
+        let squares = self.total.output_total_squares();
+        let r2 = |residual: &Vec<f64>| {
+            let changes = |o: &usize| squares[*o] > 1e-12 * self.total.output_sq_sum[*o];
+            let known: Vec<f64> = (0..squares.len())
+                .filter(changes)
+                .map(|o| 1.0 - residual[o] / squares[o])
+                .collect();
+            known.iter().sum::<f64>() / known.len() as f64
+        };
+        let choices = ridges.iter().zip(&residual);
+        Ok(choices
+            .map(|(&ridge, left)| Choice {
+                ridge,
+                r2: r2(left),
+            })
+            .collect())
+    }
+
+    /// The equations of everything but `fold`, and their steps.
+    fn without(&self, fold: &NormalEquations) -> Result<(CentredEquations, u64)> {
+        let mut rest = self.total.clone();
+        rest.subtract(fold)?;
+        Ok((CentredEquations::new(&rest)?, rest.steps))
+    }
+
+    fn solve(
+        &self,
+        data: &Dataset,
+        options: &TrainOptions,
+        equations: &CentredEquations,
+        ridge: f64,
+    ) -> Result<Solution> {
+        let names = FeatureNames {
+            channels: &data.channel_names,
+            bank: &self.bank,
+        };
+        equations.solve(ridge, options.solver, options.mask, names)
+    }
+
+    /// Decodes each fold by what was trained on the others, and scores them together.
+    fn decode_folds(
+        &self,
+        data: &Dataset,
+        held: &mut Dataset,
+        options: &TrainOptions,
+        split: &Folds,
+    ) -> Result<Vec<OutputScore>> {
+        let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
+        for (fold, parts) in self.folds.iter().zip(&split.folds) {
+            let (equations, steps) = self.without(fold)?;
+            let ridge = self.choice.ridge.lambda(&equations, steps);
+            let solution = self.solve(data, options, &equations, ridge)?;
+            let decoder = Decoder {
+                step_seconds: data.step_seconds,
+                bank: self.bank.clone(),
+                low_pass: options.low_pass,
+                delay_steps: options.delay_steps,
+                channel_names: data.channel_names.clone(),
+                channel_mask: solution.channel_mask,
+                weights: solution.weights,
+                intercept: solution.intercept,
+                outputs: data.outputs.clone(),
+                training: TrainingRecord::default(),
+            };
+            let n = data.outputs.len();
+            let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
+                held.segments = segments;
+                let decoded = decode(&decoder, held)?;
+                for part in parts {
+                    let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
+                    estimates[rows.clone()].copy_from_slice(&decoded[rows]);
+                }
+                Ok(())
+            };
+            let (at_rest, cut): (Vec<&Part>, _) =
+                parts.iter().partition(|p| p.from == p.segment.start);
+            keep(at_rest.iter().map(|p| p.segment).collect(), &at_rest)?;
+            for part in cut {
+                let (start, stop) = (part.from, part.segment.stop);
+                keep(vec![Segment { start, stop }], &[part])?;
+            }
+        }
+        held.segments = split.folds.iter().flatten().map(|p| p.segment).collect();
+        Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
+    }
+}
+
+/// Passes a request to stop on, and keeps the parts of a larger stage to itself.
+struct Quiet<'a>(&'a dyn Progress);
+
+impl Progress for Quiet<'_> {
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::psc::oracle;
+    use crate::train::score::scores;
+    use crate::train::{cases, evaluate};
+
+    /// Behaviour that the responses explain but for a slow wave.
+    fn data(segments: &[(i64, i64)]) -> Dataset {
+        let steps = segments.last().unwrap().1;
+        let spikes = cases::random_spikes(3, 6, steps, steps as usize);
+        let mut data = cases::dataset(6, segments, spikes, 2);
+        let a = oracle::responses(&data, &bank(), None).unwrap();
+        let columns = data.steps_in_segments();
+        let mut column = 0;
+        for s in data.segments.clone() {
+            for t in s.start..s.stop {
+                for o in 0..2 {
+                    let terms = (0..12).map(|f| ((f * 5 + o) % 7) as f64 * a[f * columns + column]);
+                    data.behavior[t as usize * 2 + o] += terms.sum::<f64>() as f32 * 20.0;
+                }
+                column += 1;
+            }
+        }
+        data
+    }
+
+    fn bank() -> FilterBank {
+        cases::bank(&[(10.0, 1), (40.0, 0)])
+    }
+
+    fn trials() -> Vec<(i64, i64)> {
+        (0..23).map(|i| (i * 60, i * 60 + 40 + i % 17)).collect()
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-4 * b.abs().max(1e-3)
+    }
+
+    #[test]
+    fn scores_are_those_of_training_on_the_rest_and_decoding_what_was_held_out() {
+        let data = data(&trials());
+        let options = TrainOptions {
+            ridge: RidgeChoice::Noise(Some(0.01)),
+            delay_steps: 2,
+            ..TrainOptions::new(bank())
+        };
+        let found = cross_validate(&data, &options, &Search::scores_only(4), &()).unwrap();
+        assert_eq!(found.folds, 4);
+        let split = folds(&data.segments, 4, 0, 0).unwrap();
+        let (mut truth, mut estimate) = (vec![], vec![]);
+        for fold in &split.folds {
+            let with = |keep: &dyn Fn(&Segment) -> bool| {
+                let mut part = data.clone();
+                part.segments.retain(|s| keep(s));
+                part
+            };
+            let rest = with(&|s| !fold.iter().any(|p| p.segment == *s));
+            let decoder = train(&rest, &options, &()).unwrap();
+            let decoded = decode(&decoder, &data).unwrap();
+            for s in fold.iter().map(|p| p.segment) {
+                for t in s.start + 2..s.stop {
+                    truth.extend_from_slice(&data.behavior[(t as usize - 2) * 2..][..2]);
+                    estimate.extend_from_slice(&decoded[t as usize * 2..][..2]);
+                }
+            }
+        }
+        let expected = scores(&data.outputs, &truth, &estimate).unwrap();
+        for (got, expected) in found.scores.iter().zip(&expected) {
+            assert!(close(got.r2, expected.r2), "{got:?} {expected:?}");
+            assert!(close(got.rmse, expected.rmse));
+            assert!(close(got.nrmse_range, expected.nrmse_range));
+        }
+        // And the R² that ridges and banks are compared by is the same, from the sums alone.
+        assert!(close(
+            found.bank_r2[0],
+            crate::train::score::mean_r2(&expected)
+        ));
+    }
+
+    #[test]
+    fn the_bank_that_made_the_behaviour_wins_with_a_small_ridge() {
+        for segments in [trials(), vec![(0, 1300)]] {
+            let data = data(&segments);
+            let banks = vec![cases::bank(&[(3.0, 0)]), bank(), cases::bank(&[(400.0, 0)])];
+            let search = Search {
+                banks,
+                ..Search::ridge()
+            };
+            let options = TrainOptions::new(cases::bank(&[(1.0, 0)]));
+            let found = cross_validate(&data, &options, &search, &()).unwrap();
+            assert_eq!(found.bank, bank());
+            assert_eq!(found.bank_r2.len(), 3);
+            assert!(found.bank_r2[1] > found.bank_r2[0].max(found.bank_r2[2]));
+            let decoder = train_validated(&data, &options, &search, &()).unwrap();
+            assert_eq!(decoder.bank, bank());
+            assert_eq!(decoder.training.ridge, found.ridge);
+            assert_eq!(decoder.training.scores, found.scores);
+            assert_eq!(decoder.training.folds, 5);
+            assert_eq!(decoder.training.steps, data.steps_in_segments() as u64);
+            // What is held out is decoded a little worse than what was trained on.
+            let seen = evaluate(&decoder, &data).unwrap();
+            for (seen, held) in seen.outputs.iter().zip(&found.scores) {
+                assert!(
+                    seen.r2 > held.r2 && held.r2 > 0.5,
+                    "{} {}",
+                    seen.r2,
+                    held.r2
+                );
+            }
+            let again = TrainOptions {
+                bank: bank(),
+                ridge: RidgeChoice::Fixed(found.ridge),
+                ..options
+            };
+            let direct = train(&data, &again, &()).unwrap();
+            let largest = direct.weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+            for (a, b) in decoder.weights.iter().zip(&direct.weights) {
+                assert!((a - b).abs() < 1e-4 * largest, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn behaviour_that_never_changes_has_no_scores_but_a_decoder() {
+        let mut data = data(&trials());
+        data.behavior.fill(3.0);
+        let options = TrainOptions::new(bank());
+        let decoder = train_validated(&data, &options, &Search::ridge(), &()).unwrap();
+        assert!(
+            decoder
+                .training
+                .scores
+                .iter()
+                .all(|s| s.r2.is_nan() && s.rmse < 1e-3)
+        );
+        assert!(decoder.intercept.iter().all(|c| (c - 3.0).abs() < 1e-6));
+    }
+
+    #[test]
+    fn too_little_data_is_refused() {
+        let data = data(&[(0, 1)]);
+        let options = TrainOptions::new(bank());
+        let error = cross_validate(&data, &options, &Search::ridge(), &()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
+        let mut far = self::data(&trials());
+        far.segments.truncate(9);
+        let options = TrainOptions {
+            delay_steps: 1000,
+            ..options
+        };
+        let error = cross_validate(&far, &options, &Search::ridge(), &()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
+    }
+}
