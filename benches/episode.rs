@@ -1,14 +1,15 @@
 //! Counting and mining episodes, as tables: `cargo bench --bench episode -- [SECTION…]`.
 //!
-//! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`; all but `levelwise` when none
-//! is named. `--threads N` sets the threads of the parallel strategies (default 2); `serial` runs on
-//! one core whatever the number.
+//! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`, `reading`; all when none is
+//! named. `--threads N` sets the threads of the parallel strategies (default 2); `serial` runs on
+//! one core whatever the number. `--strategy NAME` leaves the other strategies out.
+
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::{Duration, Instant};
 
 use betz::episode::count::{CountJob, strategies, strategy};
-use betz::episode::{Alphabet, Clock, Events, Interval, Pattern};
+use betz::episode::{Alphabet, Clock, Events, Interval, MineOptions, Order, Pattern, mine};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -42,8 +43,8 @@ impl Network {
     fn events(&self) -> Events {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let chains = chains();
-        // Each chain starts 4 times a second and passes on each spike with probability 0.9.
-        let (start, pass) = (4.0, 0.9);
+        // Each chain starts 5 times a second and passes on each spike with probability 0.97.
+        let (start, pass) = (5.0, 0.97);
         let mut embedded = vec![0.0; 64];
         for chain in &chains {
             for (k, &n) in chain.iter().enumerate() {
@@ -139,51 +140,297 @@ fn milliseconds(time: Duration) -> String {
     }
 }
 
-/// Thirty nine-node episodes on 12.8 M events.
-fn thirty(threads: usize) {
-    let network = Network {
-        seconds: 4000.0,
-        rate: 50.0,
+/// Strategies in the tables, and on how many threads each runs.
+fn wanted_strategies(options: &Options) -> Vec<(&'static str, usize)> {
+    let mut list = Vec::new();
+    for strategy in strategies() {
+        let name = strategy.name();
+        if options.only.as_deref().is_none_or(|only| only == name) {
+            let threads = if name == "serial" { 1 } else { options.threads };
+            list.push((name, threads));
+        }
+    }
+    list
+}
+
+/// The papers' sets: 64 neurons; `seconds` long.
+fn dataset(seconds: f64, rate: f64) -> Events {
+    Network {
+        seconds,
+        rate,
         seed: 1,
-    };
-    let events = network.events();
+    }
+    .events()
+}
+
+/// Thirty nine-node episodes on 12.8 M events.
+fn thirty(options: &Options) {
+    let events = dataset(4000.0, 50.0);
     let patterns = episodes(30, 9);
     println!("## 30 nine-node episodes, {} events\n", events.len());
-    println!("| strategy | threads | ms | serial / this |\n|---|---|---|---|");
+    println!("| strategy | threads | ms | `serial` / this |\n|---|---|---|---|");
     let job = CountJob::new(&events, &patterns);
     let (serial, expected) = time("serial", 1, &job);
     println!("| serial | 1 | {} | 1 |", milliseconds(serial));
-    for strategy in strategies() {
-        if strategy.name() == "serial" {
+    for (name, threads) in wanted_strategies(options) {
+        if name == "serial" {
             continue;
         }
         for threads in [1, threads] {
-            let (took, counts) = time(strategy.name(), threads, &job);
-            assert_eq!(counts, expected, "{}", strategy.name());
+            let (took, counts) = time(name, threads, &job);
+            assert_eq!(counts, expected, "{name}");
             println!(
-                "| {} | {threads} | {} | {:.1} |",
-                strategy.name(),
+                "| {name} | {threads} | {} | {:.1} |",
                 milliseconds(took),
                 serial.as_secs_f64() / took.as_secs_f64()
             );
         }
     }
-    println!("\ncounts: {expected:?}\n");
+    println!("\nCounts: {expected:?}\n");
+}
+
+/// Time against number of events: the papers' data sets 8 to 1, thirty episodes, and one.
+fn by_events(options: &Options) {
+    let seconds = [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 4000.0];
+    for count in [30, 1] {
+        println!("## {count} nine-node episodes against the number of events (ms)\n");
+        let names = wanted_strategies(options);
+        print!("| data set | events |");
+        names.iter().for_each(|(n, t)| print!(" {n} ({t}) |"));
+        println!("\n|---|---|{}", "---|".repeat(names.len()));
+        for (i, &seconds) in seconds.iter().enumerate() {
+            let events = dataset(seconds, 50.0);
+            let patterns = episodes(count, 9);
+            print!("| {} | {} |", 8 - i, events.len());
+            for &(name, threads) in &names {
+                let (took, _) = time(name, threads, &CountJob::new(&events, &patterns));
+                print!(" {} |", milliseconds(took));
+            }
+            println!();
+        }
+        println!();
+    }
+}
+
+/// Time against episode length, on data set 1: the first of the embedded chains.
+fn by_length(options: &Options) {
+    let events = dataset(4000.0, 50.0);
+    println!(
+        "## One episode against its length, {} events (ms)\n",
+        events.len()
+    );
+    let names = wanted_strategies(options);
+    print!("| symbols | count |");
+    names.iter().for_each(|(n, t)| print!(" {n} ({t}) |"));
+    println!("\n|---|---|{}", "---|".repeat(names.len()));
+    for size in 1..=9 {
+        let patterns = episodes(1, size);
+        let mut row = String::new();
+        let mut count = 0;
+        for &(name, threads) in &names {
+            let (took, counts) = time(name, threads, &CountJob::new(&events, &patterns));
+            count = counts[0];
+            row += &format!(" {} |", milliseconds(took));
+        }
+        println!("| {size} | {count} |{row}");
+    }
+    println!();
+}
+
+/// A culture of 58 channels for 910 s that bursts every ten seconds or so: about 500,000 events.
+fn culture() -> Events {
+    let mut rng = ChaCha8Rng::seed_from_u64(28);
+    let mut gap = |rate: f64| -> f64 { -(1.0 - rng.random::<f64>()).ln() / rate };
+    let mut pairs: Vec<(i64, u32)> = Vec::new();
+    for n in 0..58 {
+        let mut t = gap(0.9);
+        while t < 910.0 {
+            pairs.push(((t * PER_SECOND) as i64, n));
+            t += gap(0.9);
+        }
+    }
+    let mut burst = gap(0.1);
+    while burst < 900.0 {
+        for n in 0..58 {
+            // Each channel joins a little later than the last, and fires ever more slowly.
+            let mut t = 0.002 * f64::from(n);
+            while t < 1.5 {
+                t += gap(200.0 * (-t / 0.45).exp());
+                if t < 1.5 {
+                    pairs.push((((burst + t) * PER_SECOND) as i64, n));
+                }
+            }
+        }
+        burst += gap(0.1);
+    }
+    pairs.sort_unstable();
+    let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.into_iter().unzip();
+    Events::new(alphabet(58), &ticks, &symbols).unwrap()
+}
+
+/// All joins of the frequent episodes of one size, in the order of their prefixes.
+fn joins(frequent: &[Pattern]) -> Vec<Pattern> {
+    let mut list = Vec::new();
+    for head in frequent {
+        for tail in frequent {
+            if head.without_first() == tail.without_last() {
+                let mut symbols = head.symbols().to_vec();
+                let mut intervals = head.intervals().to_vec();
+                symbols.extend(tail.symbols().last());
+                intervals.extend(tail.intervals().last());
+                list.push(Pattern::new(symbols, intervals).unwrap());
+            }
+        }
+    }
+    list
+}
+
+/// 43,656 four-node candidates on a culture-like set.
+fn candidates(options: &Options) {
+    const WANTED: usize = 43_656;
+    let events = culture();
+    let intervals = [(0.0, 0.005), (0.005, 0.01), (0.01, 0.015)];
+    let intervals: Vec<Interval> = intervals.iter().map(|&(l, h)| interval(l, h)).collect();
+    let mut threshold = 4096;
+    let patterns = loop {
+        let mut options = MineOptions::new(intervals.clone(), threshold);
+        options.max_size = Some(3);
+        let mined = mine(&events, &options, &()).unwrap();
+        let triples = mined.episodes.into_iter().filter(|e| e.pattern.size() == 3);
+        let triples: Vec<Pattern> = triples.map(|e| e.pattern).take(30_000).collect();
+        let mut joined = joins(&triples);
+        if joined.len() >= WANTED {
+            joined.truncate(WANTED);
+            break joined;
+        }
+        threshold = threshold * 15 / 16;
+    };
+    println!(
+        "## {} four-node candidates, {} events, threshold {threshold}\n",
+        patterns.len(),
+        events.len()
+    );
+    println!(
+        "| strategy | threads | candidates timed | s for all | frequent |\n|---|---|---|---|---|"
+    );
+    for (name, threads) in wanted_strategies(options) {
+        // The slow ones on an even sample, scaled up.
+        let every = match name {
+            "latest-start" => 1,
+            "map-concat" => 1024,
+            _ => 64,
+        };
+        let sample: Vec<Pattern> = patterns.iter().step_by(every).cloned().collect();
+        let mut job = CountJob::new(&events, &sample);
+        job.threshold = Some(threshold);
+        let (took, counts) = time(name, threads, &job);
+        let frequent = counts.iter().filter(|&&c| c >= threshold).count();
+        let all = took.as_secs_f64() * patterns.len() as f64 / sample.len() as f64;
+        println!(
+            "| {name} | {threads} | {} | {all:.2} | {frequent} |",
+            sample.len()
+        );
+    }
+    println!();
+}
+
+/// Everything frequent up to nine symbols on 12.8 M events.
+fn levelwise(options: &Options) {
+    let events = dataset(4000.0, 50.0);
+    let intervals = [(0.002, 0.004), (0.004, 0.006), (0.006, 0.008)];
+    let intervals = intervals.iter().map(|&(l, h)| interval(l, h)).collect();
+    let threshold = events.len() as u64 / 1000;
+    let mut wanted = MineOptions::new(intervals, threshold);
+    wanted.max_size = Some(9);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads)
+        .build()
+        .unwrap();
+    let start = Instant::now();
+    let mined = pool.install(|| mine(&events, &wanted, &())).unwrap();
+    println!(
+        "## Levelwise to size 9, {} events, threshold {threshold}, {} threads: {:.2} s\n",
+        events.len(),
+        options.threads,
+        start.elapsed().as_secs_f64()
+    );
+    println!("| size | candidates | frequent | s |\n|---|---|---|---|");
+    for level in &mined.levels {
+        println!(
+            "| {} | {} | {} | {:.3} |",
+            level.size, level.candidates, level.frequent, level.seconds
+        );
+    }
+    let chains: Vec<Pattern> = episodes(4, 9);
+    let longest = mined.episodes.iter().filter(|e| e.pattern.size() == 9);
+    let (hits, others): (Vec<_>, Vec<_>) = longest.partition(|e| chains.contains(&e.pattern));
+    println!(
+        "\nOf the 4 embedded chains {} were found; other episodes of nine: {}.\n",
+        hits.len(),
+        others.len()
+    );
+}
+
+/// Reading a text file of 12.8 M lines.
+fn reading() {
+    use std::io::Write;
+    let events = dataset(4000.0, 50.0);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut text = std::io::BufWriter::new(&mut file);
+    for (tick, symbol) in events.iter() {
+        writeln!(text, "n{symbol},{}", tick as f64 / PER_SECOND).unwrap();
+    }
+    drop(text);
+    let start = Instant::now();
+    let read = Events::read_csv(file.path(), Order::Required).unwrap();
+    println!(
+        "## Reading `label,seconds`\n\n{} lines, {:.0} MB: {:.2} s\n",
+        read.len(),
+        file.path().metadata().unwrap().len() as f64 / 1e6,
+        start.elapsed().as_secs_f64()
+    );
+    assert_eq!(read.len(), events.len());
+}
+
+/// The command line.
+struct Options {
+    threads: usize,
+    /// Only this strategy, beside `serial` where the table needs it.
+    only: Option<String>,
 }
 
 fn main() {
     let mut sections: Vec<String> = Vec::new();
-    let mut threads = 2;
+    let mut options = Options {
+        threads: 2,
+        only: None,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--threads" => threads = arguments.next().unwrap().parse().unwrap(),
+            "--threads" => options.threads = arguments.next().unwrap().parse().unwrap(),
+            "--strategy" => options.only = arguments.next(),
             "--bench" => {}
             name => sections.push(name.to_owned()),
         }
     }
     let wanted = |name: &str| sections.is_empty() || sections.iter().any(|s| s == name);
     if wanted("thirty") {
-        thirty(threads);
+        thirty(&options);
+    }
+    if wanted("events") {
+        by_events(&options);
+    }
+    if wanted("length") {
+        by_length(&options);
+    }
+    if wanted("candidates") {
+        candidates(&options);
+    }
+    if wanted("levelwise") {
+        levelwise(&options);
+    }
+    if wanted("reading") {
+        reading();
     }
 }

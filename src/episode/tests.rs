@@ -114,6 +114,42 @@ fn tiles_and_parts_of_any_size_give_the_same_counts() {
 }
 
 #[test]
+fn siblings_counted_at_once_agree_with_the_oracle() {
+    use super::count::{siblings::Siblings, trie::Trie};
+    let interval = |low, high| Interval::new(low, high).unwrap();
+    let mut at_once = 0;
+    for seed in 0..1_500 {
+        let case = random_case(seed, 24, 3);
+        let symbols = case.events.symbols() as u32;
+        // Side by side, overlapping, with the same lower bound, more than three in a row.
+        let edges = [(0, 1), (1, 3), (3, 4), (4, 7), (0, 4), (2, 5), (5, 6)];
+        let mut patterns = Vec::new();
+        for prefix in &case.patterns {
+            for (low, high) in edges {
+                for s in 0..symbols {
+                    let tail = prefix.intervals().iter().copied();
+                    let edges = tail.chain([interval(low, high)]).collect();
+                    let names = prefix.symbols().iter().copied().chain([s]).collect();
+                    patterns.push(Pattern::new(names, edges).unwrap());
+                }
+            }
+        }
+        patterns.sort_by(|a, b| a.prefix_key().cmp(b.prefix_key()));
+        let plan = Siblings::plan(&Trie::new(patterns.iter()), &case.events);
+        at_once += plan.iter().flatten().count();
+        let counts = count::count(&case.events, &patterns).unwrap();
+        for (pattern, count) in patterns.iter().zip(counts) {
+            assert_eq!(
+                count,
+                oracle::count(&case.events, pattern),
+                "case {seed}: {pattern:?}"
+            );
+        }
+    }
+    assert!(at_once > 1_000, "{at_once} nodes counted at once");
+}
+
+#[test]
 fn known_small_counts() {
     // The papers' example: A -(5,10]-> B -(10,15]-> C, Fig. 3 of Patnaik et al.
     let (a, b, c) = (0, 1, 2);

@@ -9,7 +9,7 @@ mod latest_start;
 mod local_tracking;
 mod map_concat;
 mod serial;
-mod siblings;
+pub(crate) mod siblings;
 pub(crate) mod trie;
 mod two_pass;
 pub(crate) mod walk;

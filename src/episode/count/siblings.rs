@@ -24,15 +24,18 @@ const SEARCH_COST: f64 = 4.0;
 /// How to count all leaf children of one node at once.
 #[derive(Debug)]
 pub(crate) struct Siblings {
+    symbols: usize,
     windows: Vec<Window>,
 }
 
-/// The children with one interval.
+/// Children whose intervals follow each other without a gap: (low, high], (high, higher], …
 #[derive(Debug)]
 struct Window {
     low: i64,
-    high: i64,
-    /// For each symbol, the pattern that it completes; the last one takes what nobody wants.
+    /// The upper bound of each interval, ascending.
+    highs: Vec<i64>,
+    /// For each interval and symbol, the pattern that it completes; the last pattern takes what
+    /// nobody wants.
     leaf_of: Vec<u32>,
 }
 
@@ -51,7 +54,7 @@ impl Siblings {
                     return None;
                 }
                 let siblings = Self::new(trie, leaves(), events.symbols());
-                let width: i64 = siblings.windows.iter().map(|w| w.high - w.low).sum();
+                let width: i64 = siblings.windows.iter().map(Window::width).sum();
                 let density = *density.get_or_insert_with(|| local_density(events, width));
                 let read = density * width as f64 + SEARCH_COST * siblings.windows.len() as f64;
                 (read < children as f64 * SEARCH_COST).then_some(siblings)
@@ -60,47 +63,102 @@ impl Siblings {
     }
 
     fn new(trie: &Trie, leaves: impl Iterator<Item = usize>, symbols: usize) -> Self {
+        let mut leaves: Vec<usize> = leaves.collect();
+        leaves.sort_by_key(|&c| trie.nodes[c].interval);
         let mut windows: Vec<Window> = Vec::new();
         for child in leaves {
             let node = &trie.nodes[child];
             let (low, high) = (node.interval.low, node.interval.high);
-            let i = windows
-                .iter()
-                .position(|w| (w.low, w.high) == (low, high))
-                .unwrap_or_else(|| {
+            let window = match windows.last_mut() {
+                Some(w) if w.last_interval() == (low, high) => w,
+                Some(w) if w.last_interval().1 == low => {
+                    w.add(high, symbols, trie.counted);
+                    w
+                }
+                _ => {
                     windows.push(Window {
                         low,
-                        high,
-                        leaf_of: vec![trie.counted as u32; symbols],
+                        highs: Vec::new(),
+                        leaf_of: Vec::new(),
                     });
-                    windows.len() - 1
-                });
+                    let last = windows.len() - 1;
+                    windows[last].add(high, symbols, trie.counted);
+                    &mut windows[last]
+                }
+            };
             if let Some(leaf) = node.leaf {
-                windows[i].leaf_of[node.symbol as usize] = leaf as u32;
+                let interval = window.highs.len() - 1;
+                window.leaf_of[interval * symbols + node.symbol as usize] = leaf as u32;
             }
         }
-        Self { windows }
+        Self { symbols, windows }
     }
 
     /// Adds what the fresh ends of the prefix contribute.
     pub(crate) fn count(&self, events: &Events, prefix: Chains<'_>, greedy: &mut [Greedy]) {
+        for window in &self.windows {
+            match window.highs.len() {
+                1 => self.read::<1>(window, events, prefix, greedy),
+                2 => self.read::<2>(window, events, prefix, greedy),
+                3 => self.read::<3>(window, events, prefix, greedy),
+                _ => self.read::<0>(window, events, prefix, greedy),
+            }
+        }
+    }
+
+    /// Reads each end's window; `N` is the number of intervals, or 0 when the compiler is not told.
+    fn read<const N: usize>(
+        &self,
+        window: &Window,
+        events: &Events,
+        prefix: Chains<'_>,
+        greedy: &mut [Greedy],
+    ) {
         let stream = events.stream();
         let bits = events.symbol_bits();
         let mask = (1_u64 << bits) - 1;
+        let highs = if N == 0 {
+            &window.highs[..]
+        } else {
+            &window.highs[..N]
+        };
+        let (inner, outer) = highs.split_at(highs.len() - 1);
         let (ends, starts) = (&prefix.ends[prefix.fresh..], &prefix.starts[prefix.fresh..]);
-        for window in &self.windows {
-            for (&end, &start) in ends.iter().zip(starts) {
-                let first = events.position(end + window.low + 1);
-                let limit = ((end + window.high) as u64) << bits | mask;
-                for &event in &stream[first..] {
-                    if event > limit {
-                        break;
-                    }
-                    let leaf = window.leaf_of[(event & mask) as usize] as usize;
-                    greedy[leaf].push((event >> bits) as i64, start);
+        for (&end, &start) in ends.iter().zip(starts) {
+            let first = events.position(end + window.low + 1);
+            let limit = ((end + outer[0]) as u64) << bits | mask;
+            for &event in &stream[first..] {
+                if event > limit {
+                    break;
                 }
+                let tick = (event >> bits) as i64;
+                // Which interval, without a branch.
+                let interval: usize = inner.iter().map(|h| usize::from(tick - end > *h)).sum();
+                let symbol = (event & mask) as usize;
+                let leaf = window.leaf_of[interval * self.symbols + symbol] as usize;
+                greedy[leaf].push(tick, start);
             }
         }
+    }
+}
+
+impl Window {
+    fn width(&self) -> i64 {
+        self.highs.last().map_or(0, |high| high - self.low)
+    }
+
+    fn last_interval(&self) -> (i64, i64) {
+        match *self.highs.as_slice() {
+            [.., low, high] => (low, high),
+            [high] => (self.low, high),
+            [] => (self.low, self.low),
+        }
+    }
+
+    fn add(&mut self, high: i64, symbols: usize, nobody: usize) {
+        self.highs.push(high);
+        self.leaf_of
+            .resize(self.highs.len() * symbols, nobody as u32);
     }
 }
 

@@ -201,9 +201,7 @@ impl Tile {
         };
         std::mem::swap(&mut self.first, &mut self.last);
         for (s, last) in self.last.iter_mut().enumerate() {
-            let first = self.first[s];
-            let ticks = &events.ticks_of(s as u32)[first..];
-            *last = first + ticks.partition_point(|&t| t < self.end);
+            *last = events.symbol_index(s as u32).count_through(self.end - 1);
         }
     }
 
