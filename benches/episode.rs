@@ -118,11 +118,11 @@ fn time(name: &str, threads: usize, job: &CountJob<'_>) -> (Duration, Vec<u64>) 
     let mut best = Duration::MAX;
     let mut counts = Vec::new();
     let begun = Instant::now();
-    for _ in 0..7 {
+    for _ in 0..5 {
         let start = Instant::now();
         counts = pool.install(|| strategy.count(job)).unwrap();
         best = best.min(start.elapsed());
-        if begun.elapsed() > Duration::from_secs(2) {
+        if begun.elapsed() > Duration::from_millis(600) {
             break;
         }
     }

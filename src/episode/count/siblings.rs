@@ -21,9 +21,14 @@ const FEWEST: usize = 8;
 /// Measured: reading one event of a window costs about a quarter of one search in a sparse list.
 const SEARCH_COST: f64 = 4.0;
 
+/// Look-ups in flight at once.
+const GROUP: usize = 32;
+
 /// How to count all leaf children of one node at once.
 #[derive(Debug)]
 pub(crate) struct Siblings {
+    /// True when the node has no other children.
+    pub(crate) all: bool,
     symbols: usize,
     windows: Vec<Window>,
 }
@@ -53,7 +58,8 @@ impl Siblings {
                 if children < FEWEST {
                     return None;
                 }
-                let siblings = Self::new(trie, leaves(), events.symbols());
+                let mut siblings = Self::new(trie, leaves(), events.symbols());
+                siblings.all = children == trie.children(node).count();
                 let width: i64 = siblings.windows.iter().map(Window::width).sum();
                 let density = *density.get_or_insert_with(|| local_density(events, width));
                 let read = density * width as f64 + SEARCH_COST * siblings.windows.len() as f64;
@@ -91,7 +97,11 @@ impl Siblings {
                 window.leaf_of[interval * symbols + node.symbol as usize] = leaf as u32;
             }
         }
-        Self { symbols, windows }
+        Self {
+            all: false,
+            symbols,
+            windows,
+        }
     }
 
     /// Adds what the fresh ends of the prefix contribute.
@@ -124,19 +134,26 @@ impl Siblings {
         };
         let (inner, outer) = highs.split_at(highs.len() - 1);
         let (ends, starts) = (&prefix.ends[prefix.fresh..], &prefix.starts[prefix.fresh..]);
-        for (&end, &start) in ends.iter().zip(starts) {
-            let first = events.position(end + window.low + 1);
-            let limit = ((end + outer[0]) as u64) << bits | mask;
-            for &event in &stream[first..] {
-                if event > limit {
-                    break;
+        // Where a group's windows begin is looked up first, so that the look-ups, which miss the
+        // cache, overlap.
+        let mut firsts = [0; GROUP];
+        for (ends, starts) in ends.chunks(GROUP).zip(starts.chunks(GROUP)) {
+            for (first, &end) in firsts.iter_mut().zip(ends) {
+                *first = events.position(end + window.low + 1);
+            }
+            for ((&end, &start), &first) in ends.iter().zip(starts).zip(&firsts) {
+                let limit = ((end + outer[0]) as u64) << bits | mask;
+                for &event in &stream[first..] {
+                    if event > limit {
+                        break;
+                    }
+                    let tick = (event >> bits) as i64;
+                    // Which interval, without a branch.
+                    let interval: usize = inner.iter().map(|h| usize::from(tick - end > *h)).sum();
+                    let symbol = (event & mask) as usize;
+                    let leaf = window.leaf_of[interval * self.symbols + symbol] as usize;
+                    greedy[leaf].push(tick, start);
                 }
-                let tick = (event >> bits) as i64;
-                // Which interval, without a branch.
-                let interval: usize = inner.iter().map(|h| usize::from(tick - end > *h)).sum();
-                let symbol = (event & mask) as usize;
-                let leaf = window.leaf_of[interval * self.symbols + symbol] as usize;
-                greedy[leaf].push(tick, start);
             }
         }
     }

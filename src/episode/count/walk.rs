@@ -12,7 +12,7 @@ use super::trie::Trie;
 use crate::episode::{Events, Pattern};
 
 /// Events in a tile: 8 bytes each, of which a walk touches those of its symbols.
-pub(crate) const TILE: usize = 1 << 17;
+pub(crate) const TILE: usize = 1 << 16;
 
 /// What a walk is to bring back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +229,9 @@ impl State {
         let nodes = &plan.trie.nodes;
         if let Some(siblings) = &plan.siblings[node] {
             siblings.count(plan.events, chains, &mut self.greedy);
+            if siblings.all {
+                return;
+            }
         }
         let Some((level, deeper)) = levels.split_first_mut() else {
             return;
