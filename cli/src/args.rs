@@ -1,0 +1,297 @@
+//! The command line: every command, option and default, with its help text.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Parser)]
+#[command(
+    name = "betz",
+    version,
+    about = "Decode movement from spikes: train, evaluate and stream linear decoders on PSC-filtered multi-unit activity; mine frequent episodes.",
+    after_help = "Recordings are .npz files (see README.md for the schema). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Simulate a population, train decoders on it, stream a test through them, draw the result
+    Demo(Demo),
+    /// Simulate a recording: a tuned LIF population
+    Simulate(Simulate),
+    /// Find the optimal linear decoder of a recording and write it to a model file
+    Train(Train),
+    /// Score a model on a recording it was not trained on
+    Evaluate(Evaluate),
+    /// Replay a recording tick by tick through the real-time session; scores and step latency
+    Stream(Stream),
+    /// Find the frequent episodes of spikes (which fire in which order, at which delays, how often)
+    Mine(Mine),
+    /// Version, processor, devices, and why the GPU is or is not used
+    Info(Info),
+}
+
+/// Options of every command.
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Print one JSON object on standard output instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where to compute: auto, cpu, cuda, cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+}
+
+/// Which part of a recording to use.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Part {
+    /// Use only these segments (trials), counted from 0: single numbers and half-open ranges, such
+    /// as 0..800,805
+    #[arg(long, value_name = "LIST")]
+    pub(crate) segments: Option<String>,
+    /// Use only what lies at or after this time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) from: Option<f64>,
+    /// Use only what lies before this time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) until: Option<f64>,
+}
+
+#[derive(Args)]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Seed of the population, its tuning and both stimuli
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of neurons
+    #[arg(long, default_value_t = 150)]
+    pub(crate) neurons: usize,
+    /// Where to write the picture (SVG)
+    #[arg(long, value_name = "FILE", default_value = "betz-demo.svg")]
+    pub(crate) picture: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct Simulate {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Recording to write (.npz)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// A second recording of the same population under a fresh stimulus, to test on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test_out: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of neurons
+    #[arg(long, default_value_t = 150)]
+    pub(crate) neurons: usize,
+    /// Length of the recording
+    #[arg(long, value_name = "SECONDS", default_value_t = 100.0)]
+    pub(crate) seconds: f64,
+    /// Length of the test recording
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) test_seconds: f64,
+    /// Length of one tick
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.00025)]
+    pub(crate) tick: f64,
+    /// Range of maximal firing rates in Hz
+    #[arg(long, value_name = "LOW,HIGH", default_value = "20,60")]
+    pub(crate) rates: String,
+    /// Combine this many random units into each multi-unit channel (1: single units)
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub(crate) units: usize,
+}
+
+/// How Γ is computed.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Gram {
+    /// Whichever costs less
+    Auto,
+    /// Filter, then multiply
+    Dense,
+    /// From the spikes alone
+    Event,
+}
+
+/// How Γφ = Υ is solved.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum SolverName {
+    /// Cholesky factorisation
+    Cholesky,
+    /// Explicit inverse, as in Galbraith 2010
+    Inverse,
+}
+
+#[derive(Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Recording (.npz) with behaviour
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: PathBuf,
+    /// Model file to write
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) out: PathBuf,
+    /// Length of one step; default: the bin of a binned recording, else 5 ms
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) step: Option<f64>,
+    /// Filter bank preset, or auto: the best by cross-validation
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        conflicts_with = "filters"
+    )]
+    pub(crate) bank: String,
+    /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
+    #[arg(long = "filter", value_name = "TAU:ORDER")]
+    pub(crate) filters: Vec<String>,
+    /// Ridge added to the diagonal of the centred Γ; default: chosen by cross-validation
+    #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
+    pub(crate) ridge: Option<f64>,
+    /// Neural noise: standard deviation on each feature as a fraction of the largest response
+    #[arg(long, value_name = "FRACTION")]
+    pub(crate) noise: Option<f64>,
+    /// Folds of the cross-validation (over segments, or contiguous blocks of a single one)
+    #[arg(long, default_value_t = 5)]
+    pub(crate) folds: u32,
+    /// How Γ is computed
+    #[arg(long, value_enum, default_value_t = Gram::Auto)]
+    pub(crate) gram: Gram,
+    /// How the system is solved
+    #[arg(long, value_enum, default_value_t = SolverName::Cholesky)]
+    pub(crate) solver: SolverName,
+    /// Delay of the output behind the behaviour in seconds (negative looks ahead), or auto: by
+    /// cross-correlation
+    #[arg(
+        long,
+        value_name = "SECONDS|auto",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub(crate) delay: String,
+    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
+    #[arg(long, value_name = "HZ[:ORDER]")]
+    pub(crate) low_pass: Option<String>,
+    /// Combine this many random units into each multi-unit channel
+    #[arg(long, value_name = "K", conflicts_with = "groups")]
+    pub(crate) units: Option<usize>,
+    /// Combine units by a list: one channel a line, names or numbers separated by spaces
+    #[arg(long, value_name = "FILE")]
+    pub(crate) groups: Option<PathBuf>,
+    /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
+    #[arg(long)]
+    pub(crate) refuse_dead: bool,
+    /// Seed of the folds and of random multi-unit groups
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct Evaluate {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Model file
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Recording (.npz) with behaviour
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: PathBuf,
+    /// Also write true and decoded outputs here (.csv: step, seconds, each output twice)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Stream {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Model file
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Recording (.npz)
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: PathBuf,
+    /// Also write the decoded outputs here (.csv)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Deadline of one step in microseconds; steps that take longer are counted
+    #[arg(long, value_name = "US")]
+    pub(crate) deadline: Option<f64>,
+    /// Feed binned counts instead of spike lists
+    #[arg(long)]
+    pub(crate) counts: bool,
+    /// Replay at this multiple of real time instead of as fast as it goes
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) speed: Option<f64>,
+}
+
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Example: betz mine spikes.csv --interval 0,0.005 --interval 0.005,0.01 --threshold 300"
+)]
+pub(crate) struct Mine {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Events: .csv (label,seconds a line) or a recording (.npz)
+    #[arg(value_name = "EVENTS")]
+    pub(crate) events: PathBuf,
+    /// Delay between neighbours, low < delay <= high, in seconds; repeat for a set of intervals
+    #[arg(long = "interval", value_name = "LOW,HIGH")]
+    pub(crate) intervals: Vec<String>,
+    /// An episode is frequent when it occurs at least this often without overlap
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "count_only",
+        required_unless_present = "count_only"
+    )]
+    pub(crate) threshold: Option<u64>,
+    /// Longest episode to look for, in symbols; default: until no longer one is frequent
+    #[arg(long, value_name = "K")]
+    pub(crate) max_size: Option<usize>,
+    /// Count just the episodes of this file, one a line: labels separated by spaces, or the full
+    /// text form `a3 -(0.004,0.006]-> a5`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) count_only: Option<PathBuf>,
+    /// How to count: latest-start, or one of the published strategies (all give the same counts)
+    #[arg(long, value_name = "NAME", default_value = "latest-start")]
+    pub(crate) strategy: String,
+    /// Sort events that are out of order instead of refusing them
+    #[arg(long)]
+    pub(crate) sort: bool,
+    /// Print at most this many episodes in the table (longest, then most frequent, first)
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub(crate) top: usize,
+    /// List only episodes that are no part of a longer frequent one
+    #[arg(long)]
+    pub(crate) maximal: bool,
+    /// Also write all episodes found here, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Also write the connectivity that the episodes imply (.dot or .graphml)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph: Option<PathBuf>,
+    /// Also draw a raster with the strongest chains marked (.svg)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+}

@@ -1,0 +1,265 @@
+//! `betz mine`: frequent episodes, or the counts of given ones.
+
+use std::path::Path;
+use std::time::Instant;
+
+use betz::episode::count::{CountJob, strategy};
+use betz::episode::graph::Graph;
+use betz::episode::{
+    Episode, Events, Interval, MineOptions, Mined, Order, mine, read_patterns, write_csv,
+};
+use betz::recording::Recording;
+use betz::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::args::Mine;
+use crate::data;
+use crate::device;
+use crate::raster;
+use crate::report::{self, Bar, Table};
+
+/// One episode as the contract names it.
+#[derive(Serialize)]
+struct Listed {
+    symbols: Vec<String>,
+    /// [low, high] in seconds, one an edge.
+    intervals: Vec<[f64; 2]>,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct LevelDone {
+    size: usize,
+    candidates: u64,
+    frequent: u64,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Found {
+    episodes: Vec<Listed>,
+    events: usize,
+    symbols: usize,
+    seconds: f64,
+    strategy: String,
+    device: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<LevelDone>,
+    complete: bool,
+}
+
+pub(crate) fn run(args: &Mine) -> Result<()> {
+    let device = device::chosen(&args.common.device)?;
+    let events = read(args)?;
+    let intervals: Vec<Interval> = args
+        .intervals
+        .iter()
+        .map(|text| {
+            let (low, high) = data::parse_pair("--interval", text)?;
+            Interval::from_seconds(low, high, events.clock()).map_err(|e| e.at("--interval"))
+        })
+        .collect::<Result<_>>()?;
+    let bar = Bar::new();
+    let started = Instant::now();
+    let mined = match &args.count_only {
+        Some(path) => count(args, &events, &intervals, path, &bar)?,
+        None => search(args, &events, intervals, &bar)?,
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    drop(bar);
+    if !mined.complete {
+        eprintln!("interrupted: every episode listed is frequent, but longer ones are missing");
+    }
+    write_files(args, &events, &mined)?;
+    let found = Found {
+        episodes: chosen(args, &mined)
+            .iter()
+            .map(|e| listed(e, &events))
+            .collect(),
+        events: events.len(),
+        symbols: events.symbols(),
+        seconds,
+        strategy: args.strategy.clone(),
+        device,
+        levels: mined
+            .levels
+            .iter()
+            .map(|l| LevelDone {
+                size: l.size,
+                candidates: l.candidates,
+                frequent: l.frequent,
+                seconds: l.seconds,
+            })
+            .collect(),
+        complete: mined.complete,
+    };
+    if args.common.json {
+        report::json(&found)
+    } else {
+        print(args, &events, &mined, &found)
+    }
+}
+
+fn read(args: &Mine) -> Result<Events> {
+    let order = if args.sort {
+        Order::Sort
+    } else {
+        Order::Required
+    };
+    match args.events.extension().and_then(|e| e.to_str()) {
+        Some("npz") => {
+            let recording = Recording::read_npz(&args.events)?;
+            Events::from_recording(&recording).map_err(|e| e.at(args.events.display()))
+        }
+        Some("csv" | "txt") => Events::read_csv(&args.events, order),
+        _ => Err(Error::argument(format!(
+            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
+            args.events.display()
+        ))),
+    }
+}
+
+fn count(
+    args: &Mine,
+    events: &Events,
+    intervals: &[Interval],
+    path: &Path,
+    bar: &Bar,
+) -> Result<Mined> {
+    let default = match intervals {
+        [] => None,
+        [one] => Some(*one),
+        more => {
+            return Err(Error::argument(format!(
+                "--count-only: expected one --interval for the edges without their own, got {}",
+                more.len()
+            )));
+        }
+    };
+    let patterns = read_patterns(path, events.alphabet(), default)?;
+    let job = CountJob {
+        progress: bar,
+        ..CountJob::new(events, &patterns)
+    };
+    let counts = strategy(&args.strategy)?.count(&job)?;
+    let episodes = patterns.into_iter().zip(counts);
+    Ok(Mined {
+        episodes: episodes
+            .map(|(pattern, count)| Episode { pattern, count })
+            .collect(),
+        levels: Vec::new(),
+        complete: true,
+    })
+}
+
+fn search(args: &Mine, events: &Events, intervals: Vec<Interval>, bar: &Bar) -> Result<Mined> {
+    if intervals.is_empty() {
+        return Err(Error::argument(
+            "--interval: expected at least one, got none",
+        ));
+    }
+    let options = MineOptions {
+        max_size: args.max_size,
+        strategy: strategy(&args.strategy)?,
+        ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
+    };
+    report::stop_on_interrupt();
+    mine(events, &options, bar)
+}
+
+/// The episodes to list: all in the file's order for given ones.
+fn chosen<'a>(args: &Mine, mined: &'a Mined) -> Vec<&'a Episode> {
+    if args.maximal {
+        mined.maximal()
+    } else {
+        mined.episodes.iter().collect()
+    }
+}
+
+fn listed(episode: &Episode, events: &Events) -> Listed {
+    let (alphabet, clock) = (events.alphabet(), events.clock());
+    let pattern = &episode.pattern;
+    Listed {
+        symbols: pattern
+            .symbols()
+            .iter()
+            .map(|&s| alphabet.label(s).to_string())
+            .collect(),
+        intervals: pattern
+            .intervals()
+            .iter()
+            .map(|i| [clock.seconds(i.low), clock.seconds(i.high)])
+            .collect(),
+        count: episode.count,
+    }
+}
+
+fn write_files(args: &Mine, events: &Events, mined: &Mined) -> Result<()> {
+    if let Some(path) = &args.csv {
+        let episodes: Vec<Episode> = chosen(args, mined).into_iter().cloned().collect();
+        betz::file::write_atomically(path, |file| write_csv(file, &episodes, events.alphabet()))?;
+    }
+    if let Some(path) = &args.graph {
+        let graph = Graph::new(&mined.episodes, 2);
+        let alphabet = events.alphabet();
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        match ending {
+            "dot" | "gv" => {
+                betz::file::write_atomically(path, |file| graph.write_dot(file, alphabet))?;
+            }
+            "graphml" => {
+                betz::file::write_atomically(path, |file| graph.write_graphml(file, alphabet))?;
+            }
+            other => {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("--graph: expected a file ending in .dot or .graphml, got '.{other}'"),
+                ));
+            }
+        }
+    }
+    if let Some(path) = &args.picture {
+        raster::draw(events, &mined.episodes, path)?;
+    }
+    Ok(())
+}
+
+fn print(args: &Mine, events: &Events, mined: &Mined, found: &Found) -> Result<()> {
+    for level in &found.levels {
+        report::line(&format!(
+            "size {}: {} candidates, {} frequent, {:.3} s",
+            level.size, level.candidates, level.frequent, level.seconds
+        ))?;
+    }
+    let mut episodes = chosen(args, mined);
+    if args.count_only.is_none() {
+        episodes.sort_by_key(|e| {
+            (
+                std::cmp::Reverse(e.pattern.size()),
+                std::cmp::Reverse(e.count),
+            )
+        });
+        episodes.truncate(args.top);
+    }
+    let mut table = Table::new(["episode", "count"]);
+    for e in &episodes {
+        let text = e.pattern.display(events.alphabet()).to_string();
+        table.row([text, e.count.to_string()]);
+    }
+    table.print()?;
+    if episodes.len() < found.episodes.len() {
+        report::line(&format!(
+            "… and {} more (--top N, --csv FILE or --json lists them)",
+            found.episodes.len() - episodes.len()
+        ))?;
+    }
+    report::line(&format!(
+        "{} episodes in {} events of {} symbols, {:.3} s ({}, {})",
+        found.episodes.len(),
+        found.events,
+        found.symbols,
+        found.seconds,
+        found.strategy,
+        found.device
+    ))
+}

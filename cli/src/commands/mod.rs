@@ -1,0 +1,9 @@
+//! One file a command.
+
+pub(crate) mod demo;
+pub(crate) mod evaluate;
+pub(crate) mod info;
+pub(crate) mod mine;
+pub(crate) mod simulate;
+pub(crate) mod stream;
+pub(crate) mod train;

@@ -1,0 +1,183 @@
+//! `betz stream`: replay a recording tick by tick through the real-time session.
+
+use std::time::{Duration, Instant};
+
+use betz::model::Decoder;
+use betz::recording::Dataset;
+use betz::stream::{Session, SessionConfig, Stats};
+use betz::{Error, Progress, Result};
+use serde::Serialize;
+
+use crate::args::Stream;
+use crate::data;
+use crate::device;
+use crate::report::{self, Bar, Scores};
+
+/// Latencies as the contract names them.
+#[derive(Serialize)]
+pub(crate) struct LatencyUs {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p99_9: f64,
+    pub(crate) max: f64,
+    pub(crate) steps: u64,
+}
+
+impl LatencyUs {
+    pub(crate) fn of(stats: &Stats) -> Self {
+        let l = &stats.latency;
+        Self {
+            p50: l.p50_us,
+            p99: l.p99_us,
+            p99_9: l.p99_9_us,
+            max: l.max_us,
+            steps: l.steps,
+        }
+    }
+
+    /// A latency for a table.
+    pub(crate) fn microseconds(&self, value: f64) -> String {
+        if value < 10.0 {
+            format!("{value:.2} µs")
+        } else {
+            format!("{value:.0} µs")
+        }
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        format!(
+            "step latency: p50 {:.3} µs, p99 {:.3} µs, p99.9 {:.3} µs, max {:.1} µs over {} steps",
+            self.p50, self.p99, self.p99_9, self.max, self.steps
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct Streamed {
+    #[serde(flatten)]
+    scores: Scores,
+    latency_us: LatencyUs,
+    dropped: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_misses: Option<u64>,
+}
+
+/// How a recording is fed to the session.
+pub(crate) struct Feed {
+    /// A row of counts a tick instead of a list of spikes.
+    pub(crate) counts: bool,
+    /// Multiple of real time; as fast as it goes when absent.
+    pub(crate) speed: Option<f64>,
+}
+
+pub(crate) fn run(args: &Stream) -> Result<()> {
+    if let Some(speed) = args.speed
+        && !(speed.is_finite() && speed > 0.0)
+    {
+        return Err(Error::argument(format!(
+            "--speed: expected a multiple > 0, got {speed}"
+        )));
+    }
+    let deadline = args.deadline.map(deadline).transpose()?;
+    let device = device::for_session(&args.common.device)?;
+    let model = Decoder::load(&args.model)?;
+    let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    let config = SessionConfig {
+        deadline,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&model, config)?;
+    let feed = Feed {
+        counts: args.counts,
+        speed: args.speed,
+    };
+    let decoded = replay(&mut session, &dataset, &feed, &Bar::new())?;
+    if let Some(path) = &args.out {
+        data::write_outputs(path, &model, &dataset, &decoded)?;
+    }
+    let stats = session.stats();
+    let scores = Scores {
+        outputs: if dataset.outputs.is_empty() {
+            Vec::new()
+        } else {
+            data::score(&model, &dataset, &decoded)?
+        },
+        steps: dataset.steps_in_segments(),
+        segments: dataset.segments.len(),
+        device,
+    };
+    let streamed = Streamed {
+        scores,
+        latency_us: LatencyUs::of(&stats),
+        dropped: stats.dropped,
+        deadline_misses: deadline.map(|_| stats.deadline_misses),
+    };
+    if args.common.json {
+        return report::json(&streamed);
+    }
+    streamed.scores.print()?;
+    report::line(&streamed.latency_us.sentence())?;
+    if let Some(misses) = streamed.deadline_misses {
+        report::line(&format!("deadline misses: {misses}"))?;
+    }
+    report::line(&format!(
+        "spikes: {}, dropped: {}",
+        stats.spikes, stats.dropped
+    ))
+}
+
+fn deadline(microseconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(microseconds * 1e-6)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| {
+            Error::argument(format!(
+                "--deadline: expected microseconds > 0, got {microseconds}"
+            ))
+        })
+}
+
+/// Feeds `dataset` tick by tick; (steps, outputs) row-major, NaN outside segments. The session is
+/// reset at each segment's start, as training and batch decoding do.
+pub(crate) fn replay(
+    session: &mut Session,
+    dataset: &Dataset,
+    feed: &Feed,
+    progress: &dyn Progress,
+) -> Result<Vec<f32>> {
+    let width = session.outputs();
+    let mut decoded = vec![f32::NAN; dataset.steps * width];
+    let mut counts = vec![0u16; session.channels()];
+    let started = Instant::now();
+    let (mut done, total) = (0u64, dataset.steps_in_segments() as u64);
+    for segment in &dataset.segments {
+        session.reset();
+        let mut next = dataset.spikes.range(segment.start, segment.stop).start;
+        for step in segment.start..segment.stop {
+            let ticks = &dataset.spikes.ticks[next..];
+            let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
+            next = now.end;
+            let spikes = &dataset.spikes.channels[now];
+            let row = step as usize * width;
+            let out = &mut decoded[row..row + width];
+            if feed.counts {
+                counts.fill(0);
+                for &channel in spikes {
+                    counts[channel as usize] = counts[channel as usize].saturating_add(1);
+                }
+                session.step_counts(&counts, out)?;
+            } else {
+                session.step_spikes(spikes, out)?;
+            }
+            done += 1;
+            if let Some(speed) = feed.speed {
+                let due = Duration::from_secs_f64(done as f64 * dataset.step_seconds / speed);
+                std::thread::sleep(due.saturating_sub(started.elapsed()));
+            }
+            if done.is_multiple_of(4096) {
+                progress.update("streaming", done, total);
+            }
+        }
+    }
+    Ok(decoded)
+}

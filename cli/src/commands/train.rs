@@ -1,0 +1,292 @@
+//! `betz train`: the optimal linear decoder of a recording, cross-validated, in a model file.
+
+use std::path::Path;
+
+use betz::model::{Decoder, LowPass, OutputScore};
+use betz::psc::{Filter, FilterBank};
+use betz::recording::multiunit::random_groups;
+use betz::recording::{Dataset, Recording};
+use betz::train::{
+    self, GramPath, MaskPolicy, PRESETS, Preset, RidgeChoice, Search, Solver, TrainOptions,
+};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::args::{Gram, SolverName, Train};
+use crate::data;
+use crate::device;
+use crate::report::{self, Bar};
+
+/// How far `--delay auto` looks, before and after.
+const LONGEST_DELAY_SECONDS: f64 = 0.5;
+
+/// Filters as the JSON names them.
+#[derive(Serialize)]
+struct FilterShape {
+    tau_seconds: f64,
+    order: u32,
+}
+
+#[derive(Serialize)]
+struct Trained {
+    model: String,
+    channels: usize,
+    masked_channels: usize,
+    features: usize,
+    step_seconds: f64,
+    filters: Vec<FilterShape>,
+    delay_seconds: f64,
+    ridge: f64,
+    gram: String,
+    solver: String,
+    steps: u64,
+    segments: u64,
+    spikes: u64,
+    folds: u32,
+    /// Cross-validated: every step decoded by a decoder that did not see it.
+    outputs: Vec<OutputScore>,
+    seconds: f64,
+    device: String,
+}
+
+pub(crate) fn run(args: &Train) -> Result<()> {
+    let device = device::chosen(&args.common.device)?;
+    let recording = multi_unit(data::read_recording(&args.recording)?, args)
+        .map_err(|e| e.at(args.recording.display()))?;
+    let step = args.step.unwrap_or_else(|| data::default_step(&recording));
+    let at = |e: Error| e.at(args.recording.display());
+    let dataset = data::part(data::align(&recording, step).map_err(at)?, &args.part).map_err(at)?;
+    drop(recording);
+
+    let bar = Bar::new();
+    let (options, search) = choices(args, &dataset, &bar)?;
+    let model = if args.folds == 0 {
+        train::train(&dataset, &options, &bar)
+    } else {
+        train::train_validated(&dataset, &options, &search, &bar)
+    }
+    .map_err(at)?;
+    model.save(&args.out)?;
+    let seconds = bar.seconds();
+    drop(bar);
+    print(args, &model, device, seconds)
+}
+
+/// Combines units as `--units` or `--groups` ask.
+fn multi_unit(recording: Recording, args: &Train) -> Result<Recording> {
+    match (&args.groups, args.units) {
+        (Some(path), _) => recording.combine(&read_groups(path, &recording)?),
+        (None, Some(0)) => Err(Error::argument("--units: expected at least 1, got 0")),
+        (None, Some(units)) if units > 1 => {
+            let groups = random_groups(recording.channels(), units, args.seed);
+            recording.combine(&groups)
+        }
+        _ => Ok(recording),
+    }
+}
+
+/// One multi-unit channel a line; channels by name or number.
+fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
+    let mut groups = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let units: Result<Vec<u32>> = line
+            .split_whitespace()
+            .map(|unit| {
+                let by_name = recording.channel_names.iter().position(|name| name == unit);
+                by_name
+                    .map(|i| i as u32)
+                    .or_else(|| unit.parse().ok())
+                    .ok_or_else(|| {
+                        Error::argument(format!(
+                            "{}, line {}: expected channel names or numbers, got '{unit}'",
+                            path.display(),
+                            number + 1
+                        ))
+                    })
+            })
+            .collect();
+        let units = units?;
+        if !units.is_empty() {
+            groups.push(units);
+        }
+    }
+    Ok(groups)
+}
+
+/// What the options say, and what is left to cross-validation.
+fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, Search)> {
+    let fixed_bank = fixed_bank(args)?;
+    let auto_bank = fixed_bank.is_none();
+    let mut search = if auto_bank {
+        Search::presets(dataset)?
+    } else {
+        Search::ridge()
+    };
+    search.folds = args.folds as usize;
+    let bank = match fixed_bank {
+        Some(bank) => bank,
+        None => match search.banks.first() {
+            Some(bank) => bank.clone(),
+            None => PRESETS[0].bank()?,
+        },
+    };
+    let mut options = TrainOptions::new(bank);
+    options.low_pass = args.low_pass.as_deref().map(low_pass).transpose()?;
+    options.gram = match args.gram {
+        Gram::Auto => GramPath::Auto,
+        Gram::Dense => GramPath::Dense,
+        Gram::Event => GramPath::Event,
+    };
+    options.solver = match args.solver {
+        SolverName::Cholesky => Solver::Cholesky,
+        SolverName::Inverse => Solver::Inverse,
+    };
+    options.mask = if args.refuse_dead {
+        MaskPolicy::Refuse
+    } else {
+        MaskPolicy::Mask
+    };
+    match (args.ridge, args.noise) {
+        (Some(ridge), _) => options.ridge = RidgeChoice::Fixed(ridge),
+        (None, Some(fraction)) => {
+            let largest = train::largest_response(dataset, &options.bank);
+            options.ridge = RidgeChoice::Noise(Some(fraction * largest));
+        }
+        (None, None) => {}
+    }
+    search.ridge = args.ridge.is_none() && args.noise.is_none();
+    options.delay_steps = match args.delay.as_str() {
+        "auto" => {
+            let most = (LONGEST_DELAY_SECONDS / dataset.step_seconds).round() as usize;
+            let (bank, low_pass) = (&options.bank, options.low_pass);
+            train::estimate_delay(dataset, bank, low_pass, most, bar)?.delay_steps
+        }
+        text => {
+            let seconds: f64 = text.parse().map_err(|_| {
+                Error::argument(format!("--delay: expected seconds or auto, got '{text}'"))
+            })?;
+            let steps = (seconds / dataset.step_seconds).round();
+            if !(steps.abs() < 1e15) {
+                return Err(Error::argument(format!(
+                    "--delay: expected a finite time, got {seconds} s"
+                )));
+            }
+            steps as i64
+        }
+    };
+    Ok((options, search))
+}
+
+/// The bank the options name; `None` when cross-validation is to choose.
+fn fixed_bank(args: &Train) -> Result<Option<FilterBank>> {
+    if !args.filters.is_empty() {
+        let filters: Result<Vec<Filter>> = args.filters.iter().map(|f| filter(f)).collect();
+        return FilterBank::new(filters?).map(Some);
+    }
+    if args.bank == "auto" {
+        if args.folds == 0 {
+            return Err(Error::argument(
+                "--bank auto: expected --folds of at least 2 to choose by, got 0",
+            ));
+        }
+        return Ok(None);
+    }
+    let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+    match Preset::named(&args.bank) {
+        Some(preset) => preset.bank().map(Some),
+        None => Err(Error::argument(format!(
+            "--bank: expected auto or one of {}, got '{}'",
+            names.join(", "),
+            args.bank
+        ))),
+    }
+}
+
+fn filter(text: &str) -> Result<Filter> {
+    let parsed = text
+        .split_once(':')
+        .and_then(|(tau, order)| Some((tau.parse().ok()?, order.parse().ok()?)));
+    match parsed {
+        Some((tau_seconds, order)) => Ok(Filter { tau_seconds, order }),
+        None => Err(Error::argument(format!(
+            "--filter: expected TAU:ORDER such as 0.05:1, got '{text}'"
+        ))),
+    }
+}
+
+fn low_pass(text: &str) -> Result<LowPass> {
+    let (cutoff, order) = text.split_once(':').unwrap_or((text, "2"));
+    match (cutoff.parse(), order.parse()) {
+        (Ok(cutoff_hz), Ok(order)) => Ok(LowPass { order, cutoff_hz }),
+        _ => Err(Error::argument(format!(
+            "--low-pass: expected HZ or HZ:ORDER such as 10:2, got '{text}'"
+        ))),
+    }
+}
+
+fn print(args: &Train, model: &Decoder, device: String, seconds: f64) -> Result<()> {
+    let record = &model.training;
+    let filters = model.bank.filters();
+    let trained = Trained {
+        model: args.out.display().to_string(),
+        channels: model.channels(),
+        masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
+        features: model.features(),
+        step_seconds: model.step_seconds,
+        filters: filters
+            .iter()
+            .map(|f| FilterShape {
+                tau_seconds: f.tau_seconds,
+                order: f.order,
+            })
+            .collect(),
+        delay_seconds: model.delay_steps as f64 * model.step_seconds,
+        ridge: record.ridge,
+        gram: record.gram_path.clone(),
+        solver: record.solver.clone(),
+        steps: record.steps,
+        segments: record.segments,
+        spikes: record.spikes,
+        folds: record.folds,
+        outputs: record.scores.clone(),
+        seconds,
+        device,
+    };
+    if args.common.json {
+        return report::json(&trained);
+    }
+    if trained.outputs.is_empty() {
+        report::line("no cross-validation (--folds 0): no scores")?;
+    } else {
+        report::line(&format!(
+            "scores by {}-fold cross-validation:",
+            trained.folds
+        ))?;
+        report::score_table(&trained.outputs)?;
+    }
+    let shapes: Vec<String> = filters
+        .iter()
+        .map(|f| format!("{}:{}", f.tau_seconds, f.order))
+        .collect();
+    report::line(&format!("bank (tau s:order): {}", shapes.join(" ")))?;
+    report::line(&format!(
+        "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
+        trained.ridge, trained.delay_seconds, trained.step_seconds, trained.gram, trained.solver
+    ))?;
+    if trained.masked_channels > 0 {
+        report::line(&format!(
+            "{} of {} channels masked (silent, or copies of others)",
+            trained.masked_channels, trained.channels
+        ))?;
+    }
+    report::line(&format!(
+        "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s",
+        trained.model,
+        trained.channels,
+        model.outputs.len(),
+        trained.steps,
+        trained.spikes,
+        seconds
+    ))
+}
