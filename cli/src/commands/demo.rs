@@ -2,18 +2,20 @@
 //!
 //! A tuned LIF population sees 100 s of band-limited noise; decoders are trained on its single
 //! units (SU) and on multi-unit channels of three units each (MU); 10 s of fresh noise go through
-//! the real-time session tick by tick, and what comes out is scored, timed and drawn.
+//! the real-time session tick by tick, and what comes out is scored, timed and drawn. As in the
+//! experiment, responses are low-passed and their delay is estimated by cross-correlation; the ridge
+//! is cross-validated.
 
 use std::time::Instant;
 
 use betz::Result;
 use betz::model::OutputScore;
-use betz::psc::{Filter, FilterBank};
+use betz::psc::{Filter, FilterBank, LowPass};
 use betz::recording::Recording;
 use betz::recording::multiunit::random_groups;
 use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig, Stats};
-use betz::train::{TrainOptions, estimate_delay, train};
+use betz::train::{Search, TrainOptions, estimate_delay, train_validated};
 use serde::Serialize;
 
 use super::stream::{Feed, LatencyUs, replay};
@@ -29,8 +31,13 @@ const PUBLISHED: [f64; 2] = [0.115, 0.171];
 const UNITS: usize = 3;
 const TAU_SECONDS: f64 = 0.010;
 const ORDER: u32 = 1;
+/// The experiment low-passes its responses; the stimulus ends at 5 Hz.
+const LOW_PASS: LowPass = LowPass {
+    order: 2,
+    cutoff_hz: 12.0,
+};
 /// How far the responses' delay is looked for.
-const LONGEST_DELAY_SECONDS: f64 = 0.05;
+const LONGEST_DELAY_SECONDS: f64 = 0.1;
 
 #[derive(Serialize)]
 struct Outcome {
@@ -141,12 +148,13 @@ fn decode(
     let (model, train_seconds) = timed(|| {
         let dataset = training.align(step)?;
         let most = (LONGEST_DELAY_SECONDS / step) as usize;
-        let delay = estimate_delay(&dataset, &bank, None, most, bar)?;
+        let delay = estimate_delay(&dataset, &bank, Some(LOW_PASS), most, bar)?;
         let options = TrainOptions {
+            low_pass: Some(LOW_PASS),
             delay_steps: delay.delay_steps,
             ..TrainOptions::new(bank.clone())
         };
-        train(&dataset, &options, bar)
+        train_validated(&dataset, &options, &Search::ridge(), bar)
     })?;
     let dataset = test.align(step)?;
     let mut session = Session::open(&model, SessionConfig::default())?;
