@@ -2,7 +2,9 @@
 //!
 //! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
 
+pub mod cost;
 pub mod dense;
+pub mod event;
 pub mod oracle;
 #[cfg(test)]
 mod tests;
@@ -231,9 +233,20 @@ pub fn normal_equations(
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
     check(data)?;
-    let _ = path;
-    let sums = dense::normal_equations(data, bank, low_pass, delay_steps, progress)?;
-    Ok((sums, GramPath::Dense))
+    let path = match path {
+        GramPath::Auto => cost::cheaper(data, bank, low_pass),
+        GramPath::Event if low_pass.is_some() => {
+            return Err(Error::argument(
+                "gram: expected the dense path (or auto) where there is a low-pass, got event: its responses are no PSC filter's",
+            ));
+        }
+        path => path,
+    };
+    let sums = match path {
+        GramPath::Event => event::normal_equations(data, bank, delay_steps, progress)?,
+        _ => dense::normal_equations(data, bank, low_pass, delay_steps, progress)?,
+    };
+    Ok((sums, path))
 }
 
 /// What every path relies on.

@@ -63,3 +63,10 @@ fn dense_equals_the_oracle_behind_a_low_pass() {
         compare(&case, GramPath::Dense, Some(low_pass), 1e-5);
     }
 }
+
+#[test]
+fn event_equals_the_oracle() {
+    for case in cases::all() {
+        compare(&case, GramPath::Event, None, 1e-5);
+    }
+}
