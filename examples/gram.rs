@@ -121,7 +121,7 @@ fn simulate(channels: usize, steps: usize, step_seconds: f64, rate: f64) -> Data
     }
 }
 
-/// Little-endian: spikes (u64), then the steps of all spikes (u32), then their channels (u32), then
+/// Raw little-endian arrays: spikes (u64), then the steps of all spikes (u32), then their channels (u32), then
 /// the behaviour (f32, row-major).
 fn write(data: &Dataset, path: &str) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);

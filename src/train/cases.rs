@@ -7,6 +7,7 @@ use crate::psc::{Filter, FilterBank};
 use crate::recording::{Dataset, OutputInfo, Segment, Spikes};
 
 /// A named dataset with a bank and a delay.
+#[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) data: Dataset,

@@ -6,6 +6,7 @@
 
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
 
 use super::{NormalEquations, add_output_sums};
 use crate::error::Result;
@@ -40,13 +41,13 @@ pub fn normal_equations(
     while responses.next_block(BLOCK_STEPS, &mut block) {
         progress::check(progress, "gram")?;
         multiply_lower(&block.values, features, &mut product);
-        for i in 0..features {
-            let row = i * features;
-            let lower = sums.gram[row..=row + i].iter_mut();
-            for (g, p) in lower.zip(&product[row..=row + i]) {
-                *g += f64::from(*p);
-            }
-        }
+        let rows = sums.gram.par_chunks_mut(features);
+        rows.zip(product.par_chunks(features))
+            .enumerate()
+            .for_each(|(i, (sum, product))| {
+                let lower = sum[..=i].iter_mut().zip(product);
+                lower.for_each(|(g, p)| *g += f64::from(*p));
+            });
         add_behavior(&block, data, delay_steps, &mut sums);
         done += block.steps.len() as u64;
         progress.update("gram", done, total);
@@ -79,17 +80,34 @@ fn multiply_lower(a: &[f32], features: usize, product: &mut [f32]) {
 /// Adds the block's part of Υ and Σa, in f64.
 fn add_behavior(block: &Block<f32>, data: &Dataset, delay_steps: i64, sums: &mut NormalEquations) {
     let (columns, outputs) = (block.steps.len(), sums.outputs);
-    for (feature, row) in block.values.chunks_exact(columns).enumerate() {
-        let upsilon = &mut sums.upsilon[feature * outputs..(feature + 1) * outputs];
-        let mut sum = 0.0;
-        for (&a, &step) in row.iter().zip(&block.steps) {
-            let a = f64::from(a);
-            sum += a;
-            let x = (step as i64 - delay_steps) as usize * outputs;
-            for (u, x) in upsilon.iter_mut().zip(&data.behavior[x..x + outputs]) {
-                *u += a * f64::from(*x);
-            }
+    // The behaviour of the block, (1 + outputs, columns); a row of ones gives Σa.
+    let mut x = vec![1.0; (1 + outputs) * columns];
+    for (column, &step) in block.steps.iter().enumerate() {
+        let row = (step as i64 - delay_steps) as usize * outputs;
+        for (o, &value) in data.behavior[row..row + outputs].iter().enumerate() {
+            x[(1 + o) * columns + column] = f64::from(value);
         }
-        sums.feature_sum[feature] += sum;
     }
+    let products: Vec<f64> = (block.values.par_chunks_exact(columns))
+        .flat_map_iter(|a| x.chunks_exact(columns).map(|x| dot(a, x)))
+        .collect();
+    for (feature, row) in products.chunks_exact(1 + outputs).enumerate() {
+        sums.feature_sum[feature] += row[0];
+        let upsilon = &mut sums.upsilon[feature * outputs..(feature + 1) * outputs];
+        upsilon.iter_mut().zip(&row[1..]).for_each(|(u, p)| *u += p);
+    }
+}
+
+/// Σ a·x in f64, in eight sums that one SIMD register holds.
+fn dot(a: &[f32], x: &[f64]) -> f64 {
+    let (a, a_rest) = a.as_chunks::<8>();
+    let (x, x_rest) = x.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for (a, x) in a.iter().zip(x) {
+        for i in 0..8 {
+            sums[i] += f64::from(a[i]) * x[i];
+        }
+    }
+    let rest = a_rest.iter().zip(x_rest).map(|(a, x)| f64::from(*a) * x);
+    sums.iter().sum::<f64>() + rest.sum::<f64>()
 }

@@ -26,8 +26,9 @@
 //! S_p = Σ_u ((b − u)/τ)ᵖ·r^(b−u),      s_i(b + m) = rᵐ · Σ_{p≤i} C(i, p)·(m/τ)^(i−p)·S_p
 //! ```
 //!
-//! so that time passing costs nothing and a new spike touches one number a state. b follows every
-//! τ/2 steps at the latest: further away, r^(b−u) and the alternating powers would eat the digits
+//! so that time passing costs nothing and a new spike touches one number a state. b follows after
+//! at most τ/2 steps, and every step for orders above one: further away, r^(b−u) and the alternating
+//! powers would eat the digits
 //! of f32. A spike of channel k at t = b + m then adds to row k of an accumulator M
 //!
 //! ```text

@@ -14,8 +14,10 @@ const BINOMIAL: [[f64; STATES]; STATES] = [
     [1.0, 4.0, 6.0, 4.0, 1.0],
 ];
 
-/// Furthest that the base step may lie behind, in steps: bounds the tables of slow filters.
-const LONGEST_SPAN: usize = 64;
+/// Furthest that the base step may lie behind, in steps, for each order n. Where τ is long, pairs of
+/// spikes that have H steps left lose (span / H)ⁿ of f32's precision to alternating powers; with a
+/// base that follows every step all terms are positive and nothing is lost.
+const LONGEST_SPAN: [usize; STATES] = [64, 32, 0, 0, 0];
 
 /// A filter on the dataset's clock: h\[m\] = factor·(m/τ)ⁿ·rᵐ.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +50,7 @@ impl Shape {
 
     /// How many steps the base may lie behind.
     pub(super) fn span(&self) -> usize {
-        ((self.tau_steps / 2.0) as usize).min(LONGEST_SPAN)
+        ((self.tau_steps / 2.0) as usize).min(LONGEST_SPAN[self.order])
     }
 }
 

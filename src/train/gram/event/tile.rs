@@ -14,6 +14,9 @@ pub(super) const ADDITIONS: usize = 128;
 /// A state below this is as good as zero, and zeros are faster than denormal numbers.
 const SILENCE: f32 = 1e-30;
 
+/// Silence of up to this many steps beyond the span is looked up rather than computed.
+const COMMON_GAP: usize = 64;
+
 /// The work on one tile; owns its states and the f32 accumulator.
 pub(super) struct Tile<'a> {
     data: &'a Dataset,
@@ -58,7 +61,9 @@ impl<'a> Tile<'a> {
             first,
             width,
             arrival: (0..=span).map(|m| arrival(shape, m)).collect(),
-            carry: (0..=span).map(|m| carry(shape, m)).collect(),
+            carry: (0..=span + COMMON_GAP)
+                .map(|m| carry(shape, m as f64))
+                .collect(),
             states: vec![0.0; (shape.order + 1) * width],
             rows: vec![0.0; data.channels() * width],
             sum,
@@ -120,18 +125,22 @@ impl<'a> Tile<'a> {
     #[inline(always)]
     fn rebase<S: Simd>(&mut self, simd: S, step: i64) {
         let shape = self.overlap.earlier;
-        let distance = (step - self.base) as f64;
+        let distance = (step - self.base) as usize;
+        let carry = match self.carry.get(distance) {
+            Some(known) => *known,
+            None => carry(shape, distance as f64),
+        };
         self.base = step;
         let width = self.width / S::F32_LANES;
         let (states, _) = S::as_mut_simd_f32s(&mut self.states);
         let silence = simd.splat_f32s(SILENCE);
         for i in (0..=shape.order).rev() {
             let (lower, own) = states.split_at_mut(i * width);
-            let keep = simd.splat_f32s(shape.carry(i, i, distance) as f32);
+            let keep = simd.splat_f32s(carry[i][i] as f32);
             for (column, state) in own[..width].iter_mut().enumerate() {
                 let mut sum = simd.mul_f32s(keep, *state);
                 for p in 0..i {
-                    let carry = simd.splat_f32s(shape.carry(i, p, distance) as f32);
+                    let carry = simd.splat_f32s(carry[i][p] as f32);
                     sum = simd.mul_add_e_f32s(carry, lower[p * width + column], sum);
                 }
                 let heard = simd.greater_than_f32s(simd.abs_f32s(sum), silence);
@@ -337,11 +346,11 @@ fn arrival(shape: Shape, m: usize) -> [f32; STATES] {
     arrival
 }
 
-fn carry(shape: Shape, m: usize) -> [[f64; STATES]; STATES] {
+fn carry(shape: Shape, m: f64) -> [[f64; STATES]; STATES] {
     let mut carry = [[0.0; STATES]; STATES];
     for (i, row) in carry[..=shape.order].iter_mut().enumerate() {
         for (p, value) in row[..=i].iter_mut().enumerate() {
-            *value = shape.carry(i, p, m as f64);
+            *value = shape.carry(i, p, m);
         }
     }
     carry

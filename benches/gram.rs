@@ -1,0 +1,81 @@
+//! Γ and Υ by both paths: sparse spikes, where the event-driven path is at home, and busy bins,
+//! where the dense one is. `examples/gram.rs` times one size of your choice.
+
+#![allow(missing_docs)]
+
+use std::hint::black_box;
+
+use betz::psc::{Filter, FilterBank};
+use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::train::gram::{GramPath, normal_equations};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use rand::{RngExt, SeedableRng};
+
+/// `mean` spikes a channel and step, two smooth outputs.
+fn dataset(channels: usize, steps: usize, step_seconds: f64, mean: f64) -> Dataset {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let count = (mean * (channels * steps) as f64) as usize;
+    let mut ticks: Vec<i64> = (0..count)
+        .map(|_| rng.random_range(0..steps as i64))
+        .collect();
+    ticks.sort_unstable();
+    let channel = |_| rng.random_range(0..channels as u32);
+    let output = |name: &str| OutputInfo {
+        name: name.into(),
+        unit: String::new(),
+    };
+    Dataset {
+        step_seconds,
+        steps,
+        channel_names: (0..channels).map(|c| c.to_string()).collect(),
+        spikes: Spikes {
+            channels: (0..count).map(channel).collect(),
+            ticks,
+        },
+        segments: vec![Segment {
+            start: 0,
+            stop: steps as i64,
+        }],
+        outputs: vec![output("x"), output("y")],
+        behavior: (0..2 * steps).map(|i| (i as f32 * 1e-3).sin()).collect(),
+    }
+}
+
+fn bank(filters: &[(f64, u32)]) -> FilterBank {
+    let filters = filters
+        .iter()
+        .map(|&(tau_seconds, order)| Filter { tau_seconds, order });
+    FilterBank::new(filters.collect()).expect("a valid bank")
+}
+
+fn gram(c: &mut Criterion) {
+    let one = bank(&[(0.01, 1)]);
+    let four = bank(&[(0.03, 1), (0.1, 0), (0.1, 1), (0.3, 1)]);
+    let cases = [
+        (
+            "256 channels at 20 Hz, 0.25 ms, 10 s",
+            dataset(256, 40_000, 0.00025, 0.005),
+            &one,
+        ),
+        (
+            "95 channels of bins of 1.3 spikes, 100 ms, 4 filters",
+            dataset(95, 14_000, 0.1, 1.3),
+            &four,
+        ),
+    ];
+    let mut group = c.benchmark_group("gram");
+    group.sample_size(10);
+    for (name, data, bank) in &cases {
+        for path in [GramPath::Event, GramPath::Dense] {
+            group.bench_with_input(BenchmarkId::new(path.name(), name), data, |b, data| {
+                b.iter(|| {
+                    normal_equations(black_box(data), bank, None, 0, path, &()).expect("sums")
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, gram);
+criterion_main!(benches);
