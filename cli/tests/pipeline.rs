@@ -1,0 +1,241 @@
+//! The commands as a user runs them: simulate, train, evaluate, stream, and what they refuse.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn betz(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_betz"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Runs a command that must succeed and print one JSON object.
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = betz(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "betz {arguments:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs a command that must fail with `code`, write nothing to standard output, and say `words`.
+fn refused(folder: &Path, arguments: &[&str], code: i32, words: &str) {
+    let output = betz(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "betz {arguments:?}: {errors}"
+    );
+    assert!(output.stdout.is_empty(), "betz {arguments:?} printed");
+    assert!(
+        errors.contains(words),
+        "betz {arguments:?}: expected '{words}' in: {errors}"
+    );
+}
+
+fn simulated(folder: &Path) {
+    let made = json(
+        folder,
+        &[
+            "simulate",
+            "--out",
+            "train.npz",
+            "--test-out",
+            "test.npz",
+            "--neurons",
+            "30",
+            "--seconds",
+            "20",
+            "--test-seconds",
+            "5",
+            "--seed",
+            "3",
+            "--json",
+        ],
+    );
+    assert_eq!(made["recordings"][0]["channels"], 30);
+}
+
+const TRAIN: [&str; 9] = [
+    "train",
+    "train.npz",
+    "--out",
+    "model.betz",
+    "--step",
+    "0.005",
+    "--filter",
+    "0.02:1",
+    "--json",
+];
+
+#[test]
+fn a_recording_goes_all_the_way_and_streaming_equals_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let mut train = TRAIN.to_vec();
+    train.extend(["--delay", "0.03"]);
+    let trained = json(folder, &train);
+    assert_eq!(trained["channels"], 30);
+    assert_eq!(trained["folds"], 5);
+
+    let evaluated = json(folder, &["evaluate", "model.betz", "test.npz", "--json"]);
+    let streamed = json(folder, &["stream", "model.betz", "test.npz", "--json"]);
+    for key in ["name", "r2", "nrmse_range", "nrmse_std", "rmse", "unit"] {
+        assert!(evaluated["outputs"][0].get(key).is_some(), "no {key}");
+    }
+    for o in 0..2 {
+        let cross_validated = trained["outputs"][o]["r2"].as_f64().unwrap();
+        let batch = evaluated["outputs"][o]["r2"].as_f64().unwrap();
+        let stream = streamed["outputs"][o]["r2"].as_f64().unwrap();
+        assert!(batch > 0.8, "R² {batch}");
+        assert!((cross_validated - batch).abs() < 0.1);
+        assert!(
+            (batch - stream).abs() < 1e-5,
+            "batch {batch}, stream {stream}"
+        );
+    }
+    assert_eq!(evaluated["steps"], 1000);
+    assert_eq!(evaluated["segments"], 1);
+    assert_eq!(streamed["latency_us"]["steps"], 1000);
+    assert_eq!(streamed["dropped"], 0);
+    for key in ["p50", "p99", "p99_9", "max"] {
+        assert!(streamed["latency_us"][key].as_f64().unwrap() >= 0.0);
+    }
+    let counts = json(
+        folder,
+        &["stream", "model.betz", "test.npz", "--counts", "--json"],
+    );
+    let (a, b) = (&counts["outputs"][0]["r2"], &streamed["outputs"][0]["r2"]);
+    assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-9);
+}
+
+#[test]
+fn the_same_seed_writes_the_same_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    json(folder, &TRAIN);
+    let first = std::fs::read(folder.join("model.betz")).unwrap();
+    simulated(folder);
+    json(folder, &TRAIN);
+    assert!(first == std::fs::read(folder.join("model.betz")).unwrap());
+}
+
+#[test]
+fn multi_unit_models_run_on_the_single_units_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let mut train = TRAIN.to_vec();
+    train.extend(["--units", "3"]);
+    assert_eq!(json(folder, &train)["channels"], 10);
+    let evaluated = json(folder, &["evaluate", "model.betz", "test.npz", "--json"]);
+    assert!(evaluated["outputs"][0]["r2"].as_f64().unwrap() > 0.4);
+}
+
+#[test]
+fn parts_of_a_recording_are_trained_and_scored() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let mut train = TRAIN.to_vec();
+    train.extend(["--until", "15"]);
+    assert_eq!(json(folder, &train)["steps"], 3000);
+    let rest = json(
+        folder,
+        &[
+            "evaluate",
+            "model.betz",
+            "train.npz",
+            "--from",
+            "15",
+            "--out",
+            "out.csv",
+            "--json",
+        ],
+    );
+    assert_eq!(rest["steps"], 1000);
+    let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
+    assert!(csv.starts_with("step,seconds,x,x_true,y,y_true\n3000,15,"));
+    assert_eq!(csv.lines().count(), 1001);
+}
+
+#[test]
+fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    refused(folder, &["train", "train.npz"], 2, "--out");
+    refused(folder, &["train", "none.npz", "--out", "m"], 1, "none.npz");
+    refused(folder, &["train", ".", "--out", "m"], 1, "directory");
+    let train = |extra: [&'static str; 2]| ["train", "train.npz", "--out", "m", extra[0], extra[1]];
+    refused(
+        folder,
+        &train(["--bank", "nope"]),
+        2,
+        "expected auto or one of",
+    );
+    refused(folder, &train(["--filter", "0.1"]), 2, "TAU:ORDER");
+    refused(folder, &train(["--filter", "-1:1"]), 2, "tau > 0");
+    refused(folder, &train(["--step", "0"]), 2, "step");
+    refused(folder, &train(["--segments", "0..9"]), 2, "--segments");
+    refused(folder, &train(["--device", "gpu"]), 2, "expected auto, cpu");
+    assert!(!folder.join("m").exists());
+
+    json(folder, &TRAIN);
+    let bytes = std::fs::read(folder.join("model.betz")).unwrap();
+    std::fs::write(folder.join("half.betz"), &bytes[..bytes.len() / 2]).unwrap();
+    refused(
+        folder,
+        &["evaluate", "half.betz", "test.npz"],
+        1,
+        "half.betz",
+    );
+    refused(
+        folder,
+        &["evaluate", "train.npz", "test.npz"],
+        1,
+        "train.npz",
+    );
+    let npz = std::fs::read(folder.join("test.npz")).unwrap();
+    std::fs::write(folder.join("cut.npz"), &npz[..npz.len() / 2]).unwrap();
+    refused(folder, &["evaluate", "model.betz", "cut.npz"], 1, "cut.npz");
+    json(
+        folder,
+        &[
+            "simulate",
+            "--out",
+            "few.npz",
+            "--neurons",
+            "3",
+            "--seconds",
+            "2",
+            "--json",
+        ],
+    );
+    refused(
+        folder,
+        &["stream", "model.betz", "few.npz"],
+        1,
+        "27 of the 30 expected",
+    );
+}
+
+#[test]
+fn help_and_info_work_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for command in [
+        "demo", "simulate", "train", "evaluate", "stream", "mine", "info",
+    ] {
+        assert!(betz(folder, &[command, "--help"]).status.success());
+    }
+    let info = json(folder, &["info", "--json"]);
+    assert!(info["version"].is_string() && info["device"].is_string());
+    assert_eq!(betz(folder, &[]).status.code(), Some(2));
+}
