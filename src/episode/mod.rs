@@ -22,6 +22,7 @@ mod events;
 pub mod graph;
 mod mine;
 mod occurrences;
+pub mod online;
 pub mod oracle;
 mod pattern;
 mod table;
