@@ -164,7 +164,12 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("thread {name} cannot be started: {e}")))
+        .map_err(|e| {
+            Error::new(
+                ErrorKind::Io,
+                format!("thread {name} cannot be started: {e}"),
+            )
+        })
 }
 
 impl MinerFeed {
