@@ -322,13 +322,15 @@ impl BankSums {
         search_ridge: bool,
         progress: &dyn Progress,
     ) -> Result<Choice> {
-        let best = |choices: Vec<Choice>| {
-            let known = choices.iter().filter(|c| !c.r2.is_nan());
-            known
-                .max_by(|a, b| a.r2.total_cmp(&b.r2))
-                .copied()
-                .unwrap_or(choices[0])
+        // Where no output changes, any ridge will do: the largest.
+        let best = |choices: Vec<Result<Choice>>| {
+            choices.into_iter().reduce(|a, b| match (a, b) {
+                (Ok(a), Ok(b)) => Ok(if a.r2 > b.r2 { a } else { b }),
+                (Ok(c), Err(_)) | (_, Ok(c)) => Ok(c),
+                (Err(e), Err(_)) => Err(e),
+            })
         };
+        let none = || Error::argument("cross-validation: expected a ridge, got none");
         if !search_ridge {
             let steps = self.total.steps.max(1) as f64;
             let per_step = match options.ridge {
@@ -338,46 +340,51 @@ impl BankSums {
                     sigma * sigma
                 }
             };
-            return Ok(best(self.held_out_r2(
-                data,
-                options,
-                &[Ridge::PerStep(per_step)],
-                progress,
-            )?));
+            let as_given =
+                self.held_out_r2(data, options, &[Ridge::PerStep(per_step)], progress)?;
+            return best(as_given).ok_or_else(none)?;
         }
         let power = |p: f64| Ridge::Relative(10f64.powf(p));
         let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
-        let coarse = best(self.held_out_r2(data, options, &grid, progress)?);
+        let coarse = best(self.held_out_r2(data, options, &grid, progress)?).ok_or_else(none)??;
         let Ridge::Relative(rho) = coarse.ridge else {
             return Ok(coarse);
         };
         let around = [power(rho.log10() - 0.5), power(rho.log10() + 0.5)];
         let mut choices = self.held_out_r2(data, options, &around, progress)?;
-        choices.push(coarse);
-        Ok(best(choices))
+        choices.push(Ok(coarse));
+        best(choices).ok_or_else(none)?
     }
 
-    /// Mean R² over outputs that change, of everything held out, at each of `ridges`.
+    /// Mean R² over outputs that change, of everything held out, at each of `ridges`; an error for
+    /// one that is too small to solve with (a bank whose filters nearly say the same).
     fn held_out_r2(
         &self,
         data: &Dataset,
         options: &TrainOptions,
         ridges: &[Ridge],
         progress: &dyn Progress,
-    ) -> Result<Vec<Choice>> {
-        let mut residual = vec![vec![0.0; self.total.outputs]; ridges.len()];
+    ) -> Result<Vec<Result<Choice>>> {
+        let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
         for fold in &self.folds {
             progress::check(progress, "cross-validate")?;
             let (equations, steps) = self.without(fold)?;
             for (residual, ridge) in residual.iter_mut().zip(ridges) {
-                let solution =
-                    self.solve(data, options, &equations, ridge.lambda(&equations, steps))?;
-                let left = fold.residual_squares(&solution.weights, &solution.intercept);
-                residual.iter_mut().zip(left).for_each(|(r, l)| *r += l);
+                let Ok(so_far) = residual else {
+                    continue;
+                };
+                match self.solve(data, options, &equations, ridge.lambda(&equations, steps)) {
+                    Ok(solution) => {
+                        let left = fold.residual_squares(&solution.weights, &solution.intercept);
+                        so_far.iter_mut().zip(left).for_each(|(r, l)| *r += l);
+                    }
+                    Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => *residual = Err(e),
+                    Err(e) => return Err(e),
+                }
             }
         }
         let squares = self.total.output_total_squares();
-        let r2 = |residual: &Vec<f64>| {
+        let r2 = |residual: &[f64]| {
             let changes = |o: &usize| squares[*o] > 1e-12 * self.total.output_sq_sum[*o];
             let known: Vec<f64> = (0..squares.len())
                 .filter(changes)
@@ -385,11 +392,13 @@ impl BankSums {
                 .collect();
             known.iter().sum::<f64>() / known.len() as f64
         };
-        let choices = ridges.iter().zip(&residual);
+        let choices = ridges.iter().zip(residual);
         Ok(choices
-            .map(|(&ridge, left)| Choice {
-                ridge,
-                r2: r2(left),
+            .map(|(&ridge, left)| {
+                left.map(|left| Choice {
+                    ridge,
+                    r2: r2(&left),
+                })
             })
             .collect())
     }
@@ -473,157 +482,4 @@ impl Progress for Quiet<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::psc::oracle;
-    use crate::train::score::scores;
-    use crate::train::{cases, evaluate};
-
-    /// Behaviour that the responses explain but for a slow wave.
-    fn data(segments: &[(i64, i64)]) -> Dataset {
-        let steps = segments.last().unwrap().1;
-        let spikes = cases::random_spikes(3, 6, steps, steps as usize);
-        let mut data = cases::dataset(6, segments, spikes, 2);
-        let a = oracle::responses(&data, &bank(), None).unwrap();
-        let columns = data.steps_in_segments();
-        let mut column = 0;
-        for s in data.segments.clone() {
-            for t in s.start..s.stop {
-                for o in 0..2 {
-                    let terms = (0..12).map(|f| ((f * 5 + o) % 7) as f64 * a[f * columns + column]);
-                    data.behavior[t as usize * 2 + o] += terms.sum::<f64>() as f32 * 20.0;
-                }
-                column += 1;
-            }
-        }
-        data
-    }
-
-    fn bank() -> FilterBank {
-        cases::bank(&[(10.0, 1), (40.0, 0)])
-    }
-
-    fn trials() -> Vec<(i64, i64)> {
-        (0..23).map(|i| (i * 60, i * 60 + 40 + i % 17)).collect()
-    }
-
-    fn close(a: f64, b: f64) -> bool {
-        (a - b).abs() < 1e-4 * b.abs().max(1e-3)
-    }
-
-    #[test]
-    fn scores_are_those_of_training_on_the_rest_and_decoding_what_was_held_out() {
-        let data = data(&trials());
-        let options = TrainOptions {
-            ridge: RidgeChoice::Noise(Some(0.01)),
-            delay_steps: 2,
-            ..TrainOptions::new(bank())
-        };
-        let found = cross_validate(&data, &options, &Search::scores_only(4), &()).unwrap();
-        assert_eq!(found.folds, 4);
-        let split = folds(&data.segments, 4, 0, 0).unwrap();
-        let (mut truth, mut estimate) = (vec![], vec![]);
-        for fold in &split.folds {
-            let with = |keep: &dyn Fn(&Segment) -> bool| {
-                let mut part = data.clone();
-                part.segments.retain(|s| keep(s));
-                part
-            };
-            let rest = with(&|s| !fold.iter().any(|p| p.segment == *s));
-            let decoder = train(&rest, &options, &()).unwrap();
-            let decoded = decode(&decoder, &data).unwrap();
-            for s in fold.iter().map(|p| p.segment) {
-                for t in s.start + 2..s.stop {
-                    truth.extend_from_slice(&data.behavior[(t as usize - 2) * 2..][..2]);
-                    estimate.extend_from_slice(&decoded[t as usize * 2..][..2]);
-                }
-            }
-        }
-        let expected = scores(&data.outputs, &truth, &estimate).unwrap();
-        for (got, expected) in found.scores.iter().zip(&expected) {
-            assert!(close(got.r2, expected.r2), "{got:?} {expected:?}");
-            assert!(close(got.rmse, expected.rmse));
-            assert!(close(got.nrmse_range, expected.nrmse_range));
-        }
-        // And the R² that ridges and banks are compared by is the same, from the sums alone.
-        assert!(close(
-            found.bank_r2[0],
-            crate::train::score::mean_r2(&expected)
-        ));
-    }
-
-    #[test]
-    fn the_bank_that_made_the_behaviour_wins_with_a_small_ridge() {
-        for segments in [trials(), vec![(0, 1300)]] {
-            let data = data(&segments);
-            let banks = vec![cases::bank(&[(3.0, 0)]), bank(), cases::bank(&[(400.0, 0)])];
-            let search = Search {
-                banks,
-                ..Search::ridge()
-            };
-            let options = TrainOptions::new(cases::bank(&[(1.0, 0)]));
-            let found = cross_validate(&data, &options, &search, &()).unwrap();
-            assert_eq!(found.bank, bank());
-            assert_eq!(found.bank_r2.len(), 3);
-            assert!(found.bank_r2[1] > found.bank_r2[0].max(found.bank_r2[2]));
-            let decoder = train_validated(&data, &options, &search, &()).unwrap();
-            assert_eq!(decoder.bank, bank());
-            assert_eq!(decoder.training.ridge, found.ridge);
-            assert_eq!(decoder.training.scores, found.scores);
-            assert_eq!(decoder.training.folds, 5);
-            assert_eq!(decoder.training.steps, data.steps_in_segments() as u64);
-            // What is held out is decoded a little worse than what was trained on.
-            let seen = evaluate(&decoder, &data).unwrap();
-            for (seen, held) in seen.outputs.iter().zip(&found.scores) {
-                assert!(
-                    seen.r2 > held.r2 && held.r2 > 0.5,
-                    "{} {}",
-                    seen.r2,
-                    held.r2
-                );
-            }
-            let again = TrainOptions {
-                bank: bank(),
-                ridge: RidgeChoice::Fixed(found.ridge),
-                ..options
-            };
-            let direct = train(&data, &again, &()).unwrap();
-            let largest = direct.weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
-            for (a, b) in decoder.weights.iter().zip(&direct.weights) {
-                assert!((a - b).abs() < 1e-4 * largest, "{a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn behaviour_that_never_changes_has_no_scores_but_a_decoder() {
-        let mut data = data(&trials());
-        data.behavior.fill(3.0);
-        let options = TrainOptions::new(bank());
-        let decoder = train_validated(&data, &options, &Search::ridge(), &()).unwrap();
-        assert!(
-            decoder
-                .training
-                .scores
-                .iter()
-                .all(|s| s.r2.is_nan() && s.rmse < 1e-3)
-        );
-        assert!(decoder.intercept.iter().all(|c| (c - 3.0).abs() < 1e-6));
-    }
-
-    #[test]
-    fn too_little_data_is_refused() {
-        let data = data(&[(0, 1)]);
-        let options = TrainOptions::new(bank());
-        let error = cross_validate(&data, &options, &Search::ridge(), &()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
-        let mut far = self::data(&trials());
-        far.segments.truncate(9);
-        let options = TrainOptions {
-            delay_steps: 1000,
-            ..options
-        };
-        let error = cross_validate(&far, &options, &Search::ridge(), &()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
-    }
-}
+mod tests;
