@@ -153,7 +153,7 @@ pub(crate) struct Train {
     )]
     pub(crate) bank: String,
     /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
-    #[arg(long = "filter", value_name = "TAU:ORDER")]
+    #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
     /// Ridge added to the diagonal of the centred Γ; default: chosen by cross-validation
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
