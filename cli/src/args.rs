@@ -294,4 +294,12 @@ pub(crate) struct Mine {
     /// Also draw a raster with the strongest chains marked (.svg)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
+    /// Replay the events at this multiple of real time (above 1 fast-forwards, below 1 plays
+    /// slowly) through the online miner, and show the top episodes as they evolve
+    #[arg(long, value_name = "SPEED", conflicts_with_all = ["csv", "graph", "picture", "maximal"])]
+    pub(crate) replay: Option<f64>,
+    /// With --replay: mine this much of the latest events again, four times a window, and watch
+    /// what is frequent in it
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub(crate) window: f64,
 }

@@ -6,12 +6,13 @@ use std::time::Instant;
 use betz::episode::count::{CountJob, strategy};
 use betz::episode::graph::Graph;
 use betz::episode::{
-    Episode, Events, Interval, MineOptions, Mined, Order, mine, read_patterns, write_csv,
+    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, read_patterns, write_csv,
 };
 use betz::recording::Recording;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
@@ -20,7 +21,7 @@ use crate::report::{self, Bar, Table};
 
 /// One episode as the contract names it.
 #[derive(Serialize)]
-struct Listed {
+pub(super) struct Listed {
     symbols: Vec<String>,
     /// [low, high] in seconds, one an edge.
     intervals: Vec<[f64; 2]>,
@@ -59,6 +60,9 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
             Interval::from_seconds(low, high, events.clock()).map_err(|e| e.at("--interval"))
         })
         .collect::<Result<_>>()?;
+    if let Some(speed) = args.replay {
+        return replay::run(args, &events, intervals, speed, device);
+    }
     let bar = Bar::new();
     let started = Instant::now();
     let mined = match &args.count_only {
@@ -126,17 +130,7 @@ fn count(
     path: &Path,
     bar: &Bar,
 ) -> Result<Mined> {
-    let default = match intervals {
-        [] => None,
-        [one] => Some(*one),
-        more => {
-            return Err(Error::argument(format!(
-                "--count-only: expected one --interval for the edges without their own, got {}",
-                more.len()
-            )));
-        }
-    };
-    let patterns = read_patterns(path, events.alphabet(), default)?;
+    let patterns = given(events, intervals, path)?;
     let job = CountJob {
         progress: bar,
         ..CountJob::new(events, &patterns)
@@ -150,6 +144,21 @@ fn count(
         levels: Vec::new(),
         complete: true,
     })
+}
+
+/// The episodes of a `--count-only` file.
+pub(super) fn given(events: &Events, intervals: &[Interval], path: &Path) -> Result<Vec<Pattern>> {
+    let default = match intervals {
+        [] => None,
+        [one] => Some(*one),
+        more => {
+            return Err(Error::argument(format!(
+                "--count-only: expected one --interval for the edges without their own, got {}",
+                more.len()
+            )));
+        }
+    };
+    read_patterns(path, events.alphabet(), default)
 }
 
 fn search(args: &Mine, events: &Events, intervals: Vec<Interval>, bar: &Bar) -> Result<Mined> {
@@ -177,8 +186,11 @@ fn chosen<'a>(args: &Mine, mined: &'a Mined) -> Vec<&'a Episode> {
 }
 
 fn listed(episode: &Episode, events: &Events) -> Listed {
+    list(&episode.pattern, episode.count, events)
+}
+
+pub(super) fn list(pattern: &Pattern, count: u64, events: &Events) -> Listed {
     let (alphabet, clock) = (events.alphabet(), events.clock());
-    let pattern = &episode.pattern;
     Listed {
         symbols: pattern
             .symbols()
@@ -190,7 +202,7 @@ fn listed(episode: &Episode, events: &Events) -> Listed {
             .iter()
             .map(|i| [clock.seconds(i.low), clock.seconds(i.high)])
             .collect(),
-        count: episode.count,
+        count,
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod info;
 pub(crate) mod mine;
+mod replay;
 pub(crate) mod simulate;
 pub(crate) mod stream;
 pub(crate) mod train;
