@@ -94,10 +94,17 @@ int main(int argc, char **argv) {
     config.output_units = units;
     config.progress = report;
 
+    /* The ridge is left to cross-validation, as the default has it. */
     betz_model *model = NULL;
     must(betz_train_counts(&config, counts, velocity, STEPS, OUTPUTS, &model), "training");
     must(betz_model_save(model, argv[1]), "saving");
     fprintf(stderr, "\n");
+    for (uint32_t i = 0; i < OUTPUTS; i++) {
+        betz_score score;
+        must(betz_model_score(model, i, &score), "reading the score");
+        printf("%s: R2 %.3f cross-validated, RMSE %.2f %s\n", betz_model_output_name(model, i),
+               score.r2, score.rmse, betz_model_output_unit(model, i));
+    }
 
     /* Judge on the trials that were kept: R2 = 1 - residual / total sum of squares. */
     betz_session_config session_config;

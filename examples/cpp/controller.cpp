@@ -79,7 +79,7 @@ public:
     double max_us() const { return static_cast<double>(max_) * 1e-3; }
 
 private:
-    std::vector<std::uint64_t> bins_ = std::vector<std::uint64_t>(100000);
+    std::vector<std::uint64_t> bins_ = std::vector<std::uint64_t>(1000000);
     std::uint64_t n_ = 0;
     std::int64_t max_ = 0;
 };

@@ -100,6 +100,8 @@ enum betz_ridge
     BETZ_RIDGE_NOISE = 0,
     // `ridge` is lambda itself.
     BETZ_RIDGE_FIXED = 1,
+    // Cross-validation chooses it; `ridge` is not looked at. Needs `folds`.
+    BETZ_RIDGE_CROSS_VALIDATED = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -205,6 +207,18 @@ typedef struct betz_queue betz_queue;
 // `betz_session_release_model` may be called from others while it steps.
 typedef struct betz_session betz_session;
 
+// How well a model decodes one output what it was not trained on, by cross-validation.
+typedef struct betz_score {
+    // Coefficient of determination, 1 - residual / total sum of squares.
+    double r2;
+    // Root mean square error, in the output's unit.
+    double rmse;
+    // RMSE / (max - min of the truth).
+    double nrmse_range;
+    // RMSE / standard deviation of the truth.
+    double nrmse_std;
+} betz_score;
+
 // One post-synaptic filter of the bank, h(t) = t^order e^(-t / tau_seconds) for t >= 0.
 typedef struct betz_filter {
     // Time constant in seconds, above 0.
@@ -235,16 +249,17 @@ typedef struct betz_train_config {
     uint32_t channels;
     // Length of one step (tick) in seconds. No default.
     double step_seconds;
-    // The bank: filters applied to every channel. Default: one of order 0 with tau = 0.1 s.
+    // The bank: filters applied to every channel. NULL (default): cross-validation chooses among
+    // the library's presets; needs `folds`.
     const struct betz_filter *filters;
-    // Number of filters, at least 1.
+    // Number of filters, 0 for NULL.
     size_t n_filters;
     // Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
     // everything.
     const struct betz_segment *segments;
     // Number of trials, 0 for NULL.
     size_t n_segments;
-    // How the ridge is chosen. Default: by noise.
+    // How the ridge is chosen. Default: by cross-validation.
     betz_ridge ridge_choice;
     // Policy for dead and duplicated channels. Default: refuse.
     betz_bad_channels bad_channels;
@@ -257,8 +272,10 @@ typedef struct betz_train_config {
     double low_pass_hz;
     // Its order, 1 to 8. Default: 2; of no effect without a cut-off.
     uint32_t low_pass_order;
-    // Zero.
-    uint32_t reserved;
+    // Folds of the cross-validation that chooses what was left open and scores the model
+    // (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
+    // several times as fast; bank and ridge must then be given.
+    uint32_t folds;
     // Names of the channels, UTF-8, one a channel, all different; NULL (default): "0", "1", ...
     const char *const *channel_names;
     // Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
@@ -519,6 +536,19 @@ const char *betz_model_output_name(const struct betz_model *model, uint32_t outp
 // The caller's part:
 // `model` is NULL or a live model.
 const char *betz_model_output_unit(const struct betz_model *model, uint32_t output);
+
+// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`.
+//
+// `BETZ_ERROR_INSUFFICIENT_DATA` for a model that was trained without folds;
+// `BETZ_ERROR_INVALID_ARGUMENT` when there is no such output.
+//
+// Thread-safe: yes. Realtime-safe: no. Allocates: no (a refusal allocates its message).
+//
+// The caller's part:
+// `model` is NULL or a live model; `out` is NULL or writable.
+betz_status betz_model_score(const struct betz_model *model,
+                             uint32_t output,
+                             struct betz_score *out);
 
 // Fills a training configuration with the defaults. `step_seconds` and `channels` are 0: set them.
 //
@@ -859,6 +889,7 @@ BETZ_ASSERT_SIZE(betz_late_spikes, 4);
 BETZ_ASSERT_SIZE(betz_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);
 BETZ_ASSERT_SIZE(betz_segment, 16);
+BETZ_ASSERT_SIZE(betz_score, 32);
 BETZ_ASSERT_SIZE(betz_stats, 168);
 BETZ_ASSERT_SIZE(betz_queue_state, 40);
 #undef BETZ_ASSERT_SIZE

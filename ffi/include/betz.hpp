@@ -165,6 +165,12 @@ public:
     std::string output_name(std::uint32_t o) const { return text(betz_model_output_name(get(), o)); }
     std::string output_unit(std::uint32_t o) const { return text(betz_model_output_unit(get(), o)); }
 
+    betz_score score(std::uint32_t output) const {
+        betz_score score;
+        check(betz_model_score(get(), output, &score));
+        return score;
+    }
+
     const betz_model *get() const noexcept { return handle_.get(); }
 
 private:

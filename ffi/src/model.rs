@@ -291,6 +291,63 @@ pub unsafe extern "C" fn betz_model_output_unit(
     }
 }
 
+/// How well a model decodes one output what it was not trained on, by cross-validation.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_score {
+    /// Coefficient of determination, 1 - residual / total sum of squares.
+    pub r2: f64,
+    /// Root mean square error, in the output's unit.
+    pub rmse: f64,
+    /// RMSE / (max - min of the truth).
+    pub nrmse_range: f64,
+    /// RMSE / standard deviation of the truth.
+    pub nrmse_std: f64,
+}
+
+/// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`.
+///
+/// `BETZ_ERROR_INSUFFICIENT_DATA` for a model that was trained without folds;
+/// `BETZ_ERROR_INVALID_ARGUMENT` when there is no such output.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: no (a refusal allocates its message).
+///
+/// # Safety
+/// `model` is NULL or a live model; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_score(
+    model: *const betz_model,
+    output: u32,
+    out: *mut betz_score,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |model| {
+            let out = cast::out(out, "out")?;
+            if output as usize >= model.output_names.len() {
+                return Err(Failure::Argument {
+                    name: "output",
+                    expected: "the number of an output of the model",
+                });
+            }
+            let score = model.decoder.training.scores.get(output as usize);
+            let score = score.ok_or_else(|| {
+                betz::Error::new(
+                    betz::ErrorKind::InsufficientData,
+                    "score: expected a model trained with folds, got one without scores",
+                )
+            })?;
+            out.write(betz_score {
+                r2: score.r2,
+                rmse: score.rmse,
+                nrmse_range: score.nrmse_range,
+                nrmse_std: score.nrmse_std,
+            });
+            Ok(())
+        })
+    }
+}
+
 fn name(names: &[CString], index: u32) -> *const c_char {
     names
         .get(index as usize)

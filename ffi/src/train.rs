@@ -8,7 +8,7 @@ use betz::model::LowPass;
 use betz::progress::Progress;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz::train::{MaskPolicy, RidgeChoice, TrainOptions, train};
+use betz::train::{MaskPolicy, RidgeChoice, Search, TrainOptions, train, train_validated};
 
 use crate::barrier;
 use crate::cast;
@@ -47,6 +47,8 @@ pub enum betz_ridge {
     BETZ_RIDGE_NOISE = 0,
     /// `ridge` is lambda itself.
     BETZ_RIDGE_FIXED = 1,
+    /// Cross-validation chooses it; `ridge` is not looked at. Needs `folds`.
+    BETZ_RIDGE_CROSS_VALIDATED = 2,
 }
 
 /// What happens to a channel that is dead, or a copy of others, when no ridge makes up for it.
@@ -77,16 +79,17 @@ pub struct betz_train_config {
     pub channels: u32,
     /// Length of one step (tick) in seconds. No default.
     pub step_seconds: f64,
-    /// The bank: filters applied to every channel. Default: one of order 0 with tau = 0.1 s.
+    /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among
+    /// the library's presets; needs `folds`.
     pub filters: *const betz_filter,
-    /// Number of filters, at least 1.
+    /// Number of filters, 0 for NULL.
     pub n_filters: usize,
     /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
     /// everything.
     pub segments: *const betz_segment,
     /// Number of trials, 0 for NULL.
     pub n_segments: usize,
-    /// How the ridge is chosen. Default: by noise.
+    /// How the ridge is chosen. Default: by cross-validation.
     pub ridge_choice: MaybeUninit<betz_ridge>,
     /// Policy for dead and duplicated channels. Default: refuse.
     pub bad_channels: MaybeUninit<betz_bad_channels>,
@@ -99,8 +102,10 @@ pub struct betz_train_config {
     pub low_pass_hz: f64,
     /// Its order, 1 to 8. Default: 2; of no effect without a cut-off.
     pub low_pass_order: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Folds of the cross-validation that chooses what was left open and scores the model
+    /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
+    /// several times as fast; bank and ridge must then be given.
+    pub folds: u32,
     /// Names of the channels, UTF-8, one a channel, all different; NULL (default): "0", "1", ...
     pub channel_names: *const *const c_char,
     /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
@@ -117,12 +122,6 @@ impl betz_train_config {
     const SIZE: u32 = size_of::<Self>() as u32;
 }
 
-/// The bank of the default configuration.
-static DEFAULT_BANK: [betz_filter; 1] = [betz_filter {
-    tau_seconds: 0.1,
-    order: 0,
-}];
-
 /// Fills a training configuration with the defaults. `step_seconds` and `channels` are 0: set them.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
@@ -137,17 +136,17 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
             struct_size: betz_train_config::SIZE,
             channels: 0,
             step_seconds: 0.0,
-            filters: DEFAULT_BANK.as_ptr(),
-            n_filters: DEFAULT_BANK.len(),
+            filters: std::ptr::null(),
+            n_filters: 0,
             segments: std::ptr::null(),
             n_segments: 0,
-            ridge_choice: MaybeUninit::new(betz_ridge::BETZ_RIDGE_NOISE),
+            ridge_choice: MaybeUninit::new(betz_ridge::BETZ_RIDGE_CROSS_VALIDATED),
             bad_channels: MaybeUninit::new(betz_bad_channels::BETZ_BAD_CHANNELS_REFUSE),
             ridge: 0.0,
             delay_steps: 0,
             low_pass_hz: 0.0,
             low_pass_order: 2,
-            reserved: 0,
+            folds: 5,
             channel_names: std::ptr::null(),
             output_names: std::ptr::null(),
             output_units: std::ptr::null(),
@@ -272,18 +271,19 @@ unsafe fn fit(
     outputs: usize,
 ) -> Result<betz_model> {
     // SAFETY: the caller's promise.
-    let (data, options) = unsafe {
-        (
-            read_dataset(config, spikes, behavior, steps, outputs)?,
-            read_options(config)?,
-        )
-    };
+    let data = unsafe { read_dataset(config, spikes, behavior, steps, outputs)? };
+    // SAFETY: the caller's promise.
+    let (options, search) = unsafe { read_options(config, &data)? };
     let progress = Callback {
         function: config.progress,
         user: config.progress_user,
         stopped: AtomicBool::new(false),
     };
-    Ok(betz_model::new(train(&data, &options, &progress)?))
+    let decoder = match search {
+        Some(search) => train_validated(&data, &options, &search, &progress)?,
+        None => train(&data, &options, &progress)?,
+    };
+    Ok(betz_model::new(decoder))
 }
 
 /// # Safety
@@ -337,24 +337,51 @@ unsafe fn read_dataset(
     Ok(data)
 }
 
+/// How to train, and what cross-validation is to choose, if there is any.
+///
 /// # Safety
 /// The configuration's arrays are as its fields say.
-unsafe fn read_options(config: &betz_train_config) -> Result<TrainOptions> {
+unsafe fn read_options(
+    config: &betz_train_config,
+    data: &Dataset,
+) -> Result<(TrainOptions, Option<Search>)> {
     // SAFETY: the caller's promise.
     let filters = unsafe { cast::slice(config.filters, config.n_filters, "config->filters")? };
-    let bank = FilterBank::new(
-        (filters.iter())
-            .map(|f| Filter {
-                tau_seconds: f.tau_seconds,
-                order: f.order,
-            })
-            .collect(),
-    )?;
+    let filters: Vec<Filter> = (filters.iter())
+        .map(|f| Filter {
+            tau_seconds: f.tau_seconds,
+            order: f.order,
+        })
+        .collect();
+    let choose_bank = filters.is_empty() && config.folds > 0;
+    let mut search = (config.folds > 0).then(|| Search::scores_only(config.folds as usize));
+    let bank = if choose_bank {
+        let presets = Search::presets(data)?.banks;
+        // Replaced by the best of the presets.
+        let first = presets.first().cloned();
+        search = search.map(|search| Search {
+            banks: presets,
+            ..search
+        });
+        first.ok_or(Failure::Null("config->filters"))?
+    } else {
+        FilterBank::new(filters)?
+    };
     let mut options = TrainOptions::new(bank);
     options.delay_steps = config.delay_steps;
-    options.ridge = match cast::enum_bits(&config.ridge_choice) {
-        0 => RidgeChoice::Noise((config.ridge != 0.0).then_some(config.ridge)),
-        1 => RidgeChoice::Fixed(config.ridge),
+    options.ridge = match (cast::enum_bits(&config.ridge_choice), &mut search) {
+        (0, _) => RidgeChoice::Noise((config.ridge != 0.0).then_some(config.ridge)),
+        (1, _) => RidgeChoice::Fixed(config.ridge),
+        (2, Some(search)) => {
+            search.ridge = true;
+            RidgeChoice::Noise(None)
+        }
+        (2, None) => {
+            return Err(Failure::Argument {
+                name: "config->ridge_choice",
+                expected: "a ridge by noise or a fixed one where there are no folds",
+            });
+        }
         _ => {
             return Err(Failure::Argument {
                 name: "config->ridge_choice",
@@ -376,7 +403,7 @@ unsafe fn read_options(config: &betz_train_config) -> Result<TrainOptions> {
         order: config.low_pass_order,
         cutoff_hz: config.low_pass_hz,
     });
-    Ok(options)
+    Ok((options, search))
 }
 
 /// C's progress function, which may be called from any thread.

@@ -5,7 +5,8 @@
 #   ffi/tests/run.sh --full     also ThreadSanitizer and AddressSanitizer inside the library
 #                               (rebuilds it twice), and the fuzz targets for ten minutes each
 #
-# Needs gcc, g++, cmake, pkg-config; valgrind is used where there is one.
+# Needs gcc, g++, cmake, pkg-config; valgrind is used where there is one. What cargo builds is shared
+# with the rest of the tree: the release profile for the package, the dev profile for the panics.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -102,9 +103,9 @@ conformance() {
 }
 
 panics() { # against a library that panics on demand, never packaged
-    cargo build --package betz-library --features provoke-panic --target-dir target/provoke-panic
+    cargo build --package betz-library --features provoke-panic
     gcc -std=gnu11 -g "${warnings[@]}" ffi/tests/c/poison.c -o "$work/poison" "-I$package/include" \
-        target/provoke-panic/debug/libbetz.a -lgcc_s -lm -lpthread -ldl
+        "${CARGO_TARGET_DIR:-target}/debug/libbetz.a" -lgcc_s -lm -lpthread -ldl
     "$work/poison" 2>/dev/null
 }
 
@@ -140,6 +141,6 @@ step "panics" panics
 step "address and leak sanitizers" sanitizers
 step "valgrind" valgrind_
 if [ "$full" = --full ]; then
-    step "sanitizers inside the library" ffi/tests/sanitize.sh "$package/include"
+    step "sanitizers inside the library" ffi/tests/sanitize.sh
     step "fuzz, ten minutes each" ffi/fuzz/run.sh 600
 fi

@@ -172,6 +172,34 @@ static void training_can_be_stopped(void) {
     free(behavior);
 }
 
+static void defaults_are_cross_validated(void) {
+    enum { LONG = 3000 };
+    betz_train_config config;
+    OK(betz_train_config_default(&config));
+    config.channels = CHANNELS;
+    config.step_seconds = 0.02;
+    uint16_t *counts = random_counts(LONG, CHANNELS, 3);
+    float *behavior = follow(counts, LONG, CHANNELS, OUTPUTS);
+    betz_model *model = NULL;
+    OK(betz_train_counts(&config, counts, behavior, LONG, OUTPUTS, &model));
+    betz_score score;
+    for (uint32_t o = 0; o < OUTPUTS; o++) {
+        OK(betz_model_score(model, o, &score));
+        CHECK(score.r2 > 0.95 && score.r2 <= 1.0 && score.rmse > 0.0);
+        CHECK(score.nrmse_range > 0.0 && score.nrmse_range < score.nrmse_std);
+    }
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_model_score(model, OUTPUTS, &score));
+    betz_model_free(model);
+    // Nothing left to choose with when there are no folds.
+    model = NULL;
+    config.folds = 0;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, LONG, OUTPUTS, &model));
+    CHECK(model == NULL);
+    free(counts);
+    free(behavior);
+}
+
 static void session_steps(const betz_model *model) {
     betz_session *session = open_session(model);
     uint16_t *counts = random_counts(STEPS, CHANNELS, 11);
@@ -476,6 +504,9 @@ int main(void) {
     model_is_saved_and_loaded(model);
     counts_and_spikes_train_the_same_model();
     training_can_be_stopped();
+    defaults_are_cross_validated();
+    betz_score score;
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_model_score(model, 0, &score));
     session_steps(model);
     configurations(model);
     a_checkpoint_goes_on(model);

@@ -40,6 +40,9 @@ static void nulls(const betz_model *model, betz_session *session, betz_queue *qu
     NULL_REFUSED(betz_model_save_bytes(NULL, buffer, sizeof buffer, &size));
     NULL_REFUSED(betz_model_save_bytes(model, NULL, sizeof buffer, &size));
     NULL_REFUSED(betz_model_save_bytes(model, buffer, sizeof buffer, NULL));
+    betz_score score;
+    NULL_REFUSED(betz_model_score(NULL, 0, &score));
+    NULL_REFUSED(betz_model_score(model, 0, NULL));
     betz_model_free(NULL);
     CHECK(betz_model_channels(NULL) == 0);
     CHECK(betz_model_outputs(NULL) == 0);

@@ -68,9 +68,15 @@ static inline float *follow(const uint16_t *counts, size_t steps, size_t channel
     return behavior;
 }
 
+// One filter, a ridge by noise, no cross-validation.
 static inline betz_train_config small_config(uint32_t channels) {
+    static const betz_filter filter = {0.1, 0};
     betz_train_config config;
     OK(betz_train_config_default(&config));
+    config.filters = &filter;
+    config.n_filters = 1;
+    config.ridge_choice = BETZ_RIDGE_NOISE;
+    config.folds = 0;
     config.channels = channels;
     config.step_seconds = 0.02;
     return config;

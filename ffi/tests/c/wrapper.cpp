@@ -46,11 +46,14 @@ int main() {
     const std::array<betz_filter, 2> bank{{{0.05, 0}, {0.2, 1}}};
     const betz_segment trials[] = {{0, 150}, {150, 300}};
     config.bank(bank).trials(trials);
+    config.folds = 2;
+    config.ridge_choice = BETZ_RIDGE_NOISE;
     const betz::model a = betz::model::train_counts(config, counts, behavior, outputs);
     const betz::model b = betz::model::train(config, spikes, behavior, outputs);
     CHECK(a.save_bytes() == b.save_bytes());
     CHECK(a.channels() == channels && a.outputs() == outputs && a.step_seconds() == 0.02);
     CHECK(a.delay_steps() == 0 && a.channel_name(5) == "5" && a.output_name(1) == "x1");
+    CHECK(a.score(0).r2 <= 1.0 && a.score(1).rmse > 0.0);
     CHECK(a.output_unit(0).empty() && a.channel_used(0));
     CHECK(status_of([&] { a.output_name(outputs); }) == BETZ_ERROR_INVALID_ARGUMENT);
     CHECK(status_of([&] { betz::model::train_counts(config, counts, behavior, 7); }) ==

@@ -1,0 +1,316 @@
+//! Any sequence of calls, as C could make them, within the promises of the header: live handles or
+//! NULL, arrays as long as is said; everything else (lengths, enums, configurations, bytes, order)
+//! comes from the input.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+
+use betz_ffi::*;
+
+/// The input, read as numbers; zeros when it is at its end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((&byte, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        byte
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        usize::from(self.byte()) % n
+    }
+
+    fn float(&mut self) -> f64 {
+        match self.byte() {
+            0 => 0.0,
+            1 => f64::NAN,
+            2 => f64::INFINITY,
+            3 => -1.0,
+            4 => 1e-300,
+            5 => 1e300,
+            n => f64::from(n) * 0.01,
+        }
+    }
+}
+
+/// The handles that a caller holds; NULL where none is open.
+struct World {
+    models: [*mut betz_model; 2],
+    sessions: [*mut betz_session; 3],
+    queue: *mut betz_queue,
+    checkpoint: Vec<u8>,
+}
+
+const ROOM: usize = 16;
+
+/// Runs one input.
+pub fn run(data: &[u8]) {
+    let mut input = Input(data);
+    let mut world = World {
+        models: [ptr::null_mut(); 2],
+        sessions: [ptr::null_mut(); 3],
+        queue: ptr::null_mut(),
+        checkpoint: Vec::new(),
+    };
+    for _ in 0..64 {
+        if input.0.is_empty() {
+            break;
+        }
+        // SAFETY: the world's handles are live or NULL, and it is this thread's alone.
+        let status = unsafe { world.call(&mut input) };
+        assert_ne!(status, betz_status::BETZ_ERROR_PANIC);
+        assert_ne!(status, betz_status::BETZ_ERROR_POISONED);
+        assert_ne!(status, betz_status::BETZ_ERROR_INTERNAL);
+    }
+    // SAFETY: live or NULL, and not used again.
+    unsafe {
+        world
+            .sessions
+            .into_iter()
+            .for_each(|session| betz_session_close(session));
+        betz_queue_close(world.queue);
+        world
+            .models
+            .into_iter()
+            .for_each(|model| betz_model_free(model));
+    }
+}
+
+impl World {
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn call(&mut self, input: &mut Input<'_>) -> betz_status {
+        let m = input.below(2);
+        let s = input.below(3);
+        let mut out = [0.0f32; ROOM];
+        let outputs = input.below(4);
+        // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
+        unsafe {
+            let (model, session) = (self.models[m], self.sessions[s]);
+            match input.below(22) {
+                0 => self.load(m),
+                1 => self.train(m, input),
+                2 => self.open_session(m, s, input),
+                3 | 4 => {
+                    let counts: [u16; ROOM] = std::array::from_fn(|_| input.byte().into());
+                    let channels = input.below(ROOM);
+                    betz_session_step_counts(
+                        session,
+                        counts.as_ptr(),
+                        channels,
+                        out.as_mut_ptr(),
+                        outputs,
+                    )
+                }
+                5 | 6 => {
+                    let channels: [u32; ROOM] = std::array::from_fn(|_| input.byte().into());
+                    let n = input.below(ROOM);
+                    betz_session_step_spikes(
+                        session,
+                        channels.as_ptr(),
+                        n,
+                        out.as_mut_ptr(),
+                        outputs,
+                    )
+                }
+                7 => betz_session_reset(session),
+                8 => {
+                    let mut stats = MaybeUninit::uninit();
+                    betz_session_stats(session, stats.as_mut_ptr())
+                }
+                9 => betz_session_clear_stats(session),
+                10 => betz_session_swap_model(session, model),
+                11 => betz_session_swap_model_after(session, model, input.byte().into()),
+                12 => betz_session_rollback_model(session),
+                13 => betz_session_release_model(session),
+                14 => {
+                    let mut state = MaybeUninit::uninit();
+                    betz_session_swap_state(session, state.as_mut_ptr())
+                }
+                15 => {
+                    let mut room = vec![0; 4096];
+                    let mut len = 0;
+                    let cap = 4096 >> input.below(13);
+                    let status = betz_session_checkpoint(session, room.as_mut_ptr(), cap, &mut len);
+                    if status == betz_status::BETZ_OK {
+                        room.truncate(len);
+                        self.checkpoint = room;
+                    }
+                    status
+                }
+                16 => {
+                    if input.byte() % 4 == 0 && !self.checkpoint.is_empty() {
+                        let at = input.below(self.checkpoint.len());
+                        self.checkpoint[at] ^= input.byte();
+                    }
+                    betz_session_restore(session, self.checkpoint.as_ptr(), self.checkpoint.len())
+                }
+                17 => {
+                    betz_queue_close(self.queue);
+                    self.queue = ptr::null_mut();
+                    let late = enum_bits(input.byte() % 3);
+                    betz_queue_open(input.below(64), late, &mut self.queue)
+                }
+                18 => {
+                    let spikes: [betz_spike; ROOM] = std::array::from_fn(|_| betz_spike {
+                        tick: i64::from(input.byte()) - 8,
+                        channel: input.byte().into(),
+                    });
+                    let mut pushed = 0;
+                    betz_queue_push(self.queue, spikes.as_ptr(), input.below(ROOM), &mut pushed)
+                }
+                19 => betz_queue_mark(self.queue, i64::from(input.byte()) - 8),
+                20 => betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs),
+                _ => {
+                    let mut state = MaybeUninit::uninit();
+                    let status = betz_queue_get_state(self.queue, state.as_mut_ptr());
+                    if status == betz_status::BETZ_OK && input.byte() % 2 == 0 {
+                        return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
+                    }
+                    status
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn load(&mut self, m: usize) -> betz_status {
+        // SAFETY: the caller's promise; a live slice.
+        unsafe {
+            betz_model_free(self.models[m]);
+            self.models[m] = ptr::null_mut();
+            let bytes = model_bytes(m);
+            betz_model_load_bytes(bytes.as_ptr(), bytes.len(), &mut self.models[m])
+        }
+    }
+
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn train(&mut self, m: usize, input: &mut Input<'_>) -> betz_status {
+        const STEPS: usize = 24;
+        let mut config = MaybeUninit::uninit();
+        // SAFETY: the caller's promise; arrays are as long as is said.
+        unsafe {
+            betz_train_config_default(config.as_mut_ptr());
+            let mut config: betz_train_config = config.assume_init();
+            config.channels = input.below(5) as u32;
+            config.step_seconds = input.float();
+            let filters: [betz_filter; 2] = std::array::from_fn(|_| betz_filter {
+                tau_seconds: input.float(),
+                order: input.below(6) as u32,
+            });
+            config.filters = filters.as_ptr();
+            config.n_filters = input.below(3);
+            let segments: [betz_segment; 2] = std::array::from_fn(|_| betz_segment {
+                start: input.below(30) as i64 - 2,
+                stop: input.below(30) as i64 - 2,
+            });
+            config.segments = segments.as_ptr();
+            config.n_segments = input.below(3);
+            config.ridge_choice = enum_bits(input.byte() % 4);
+            config.folds = input.below(4) as u32;
+            config.ridge = input.float();
+            config.bad_channels = enum_bits(input.byte() % 3);
+            config.delay_steps = i64::from(input.byte()) - 8;
+            config.low_pass_hz = input.float();
+            config.low_pass_order = input.below(10) as u32;
+            let counts: Vec<u16> = (0..STEPS * 5)
+                .map(|_| u16::from(input.byte() % 4))
+                .collect();
+            let behavior: Vec<f32> = (0..STEPS * 3).map(|_| input.float() as f32).collect();
+            let mut model = ptr::null_mut();
+            let status = betz_train_counts(
+                &config,
+                counts.as_ptr(),
+                behavior.as_ptr(),
+                STEPS,
+                input.below(4),
+                &mut model,
+            );
+            assert_eq!(status == betz_status::BETZ_OK, !model.is_null());
+            if !model.is_null() {
+                betz_model_free(self.models[m]);
+                self.models[m] = model;
+            }
+            status
+        }
+    }
+
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn open_session(&mut self, m: usize, s: usize, input: &mut Input<'_>) -> betz_status {
+        let mut config = MaybeUninit::uninit();
+        // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
+        unsafe {
+            betz_session_close(self.sessions[s]);
+            self.sessions[s] = ptr::null_mut();
+            betz_session_config_default(config.as_mut_ptr());
+            let mut config: betz_session_config = config.assume_init();
+            let low: [f32; ROOM] = std::array::from_fn(|_| -input.float() as f32);
+            let high: [f32; ROOM] = std::array::from_fn(|_| input.float() as f32);
+            let mask: [u8; ROOM] = std::array::from_fn(|_| input.byte() % 2);
+            config.clamp_low = low.as_ptr();
+            config.clamp_high = high.as_ptr();
+            config.clamp_len = input.below(4);
+            config.channel_mask = mask.as_ptr();
+            config.channel_mask_len = input.below(6);
+            config.unknown_channels = enum_bits(input.byte() % 3);
+            config.deadline_us = input.float();
+            config.statistics = u32::from(input.byte() % 2);
+            betz_session_open(self.models[m], &config, &mut self.sessions[s])
+        }
+    }
+}
+
+/// An enum as C could set it.
+fn enum_bits<T>(bits: u8) -> MaybeUninit<T> {
+    const { assert!(size_of::<T>() == 4) };
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: four bytes, as asserted.
+    unsafe { value.as_mut_ptr().cast::<u32>().write(bits.into()) };
+    value
+}
+
+/// Two models of 4 channels and 2 outputs, trained once.
+fn model_bytes(which: usize) -> &'static [u8] {
+    static BYTES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    &BYTES.get_or_init(|| [trained(3), trained(5)])[which]
+}
+
+fn trained(stride: usize) -> Vec<u8> {
+    const STEPS: usize = 60;
+    let counts: Vec<u16> = (0..STEPS * 4)
+        .map(|i| (i * stride % 7 % 3) as u16)
+        .collect();
+    let behavior: Vec<f32> = (0..STEPS * 2).map(|i| (0.3 * i as f32).sin()).collect();
+    let mut config = MaybeUninit::uninit();
+    let mut model = ptr::null_mut();
+    // SAFETY: arrays are as long as is said.
+    unsafe {
+        betz_train_config_default(config.as_mut_ptr());
+        let mut config: betz_train_config = config.assume_init();
+        config.channels = 4;
+        config.step_seconds = 0.02;
+        config.folds = 2;
+        let status = betz_train_counts(
+            &config,
+            counts.as_ptr(),
+            behavior.as_ptr(),
+            STEPS,
+            2,
+            &mut model,
+        );
+        assert_eq!(status, betz_status::BETZ_OK);
+        let mut len = 0;
+        betz_model_save_bytes(model, ptr::null_mut(), 0, &mut len);
+        let mut bytes = vec![0; len];
+        betz_model_save_bytes(model, bytes.as_mut_ptr(), len, &mut len);
+        betz_model_free(model);
+        bytes
+    }
+}
