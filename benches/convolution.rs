@@ -2,6 +2,7 @@
 //!
 //! 16 channels at 20 Hz, 0.25 ms steps, 100 s: 6.4 million steps a filter.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(missing_docs)]
 
 use std::hint::black_box;

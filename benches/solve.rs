@@ -1,5 +1,6 @@
 //! Weights from the sums: Cholesky and the explicit inverse.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(missing_docs)]
 
 use std::hint::black_box;

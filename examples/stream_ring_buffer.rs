@@ -27,7 +27,7 @@ fn movement(tick: i64) -> f64 {
 
 /// Even channels fire more to the right, odd ones more to the left: 30 ± 30 Hz.
 fn preference(channel: u32) -> f64 {
-    if channel % 2 == 0 { 1.0 } else { -1.0 }
+    if channel.is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
 /// Pushes every tick's spikes, then says that the tick is complete.

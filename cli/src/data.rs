@@ -176,10 +176,10 @@ pub(crate) fn write_outputs(
             for step in segment.start..segment.stop {
                 let row = step as usize * width;
                 write!(file, "{step},{}", step as f64 * dataset.step_seconds)?;
-                for i in row..row + width {
-                    write!(file, ",{}", decoded[i])?;
+                for (o, estimate) in decoded[row..row + width].iter().enumerate() {
+                    write!(file, ",{estimate}")?;
                     if let Some(truth) = &truth {
-                        write!(file, ",{}", truth.behavior[i])?;
+                        write!(file, ",{}", truth.behavior[row + o])?;
                     }
                 }
                 writeln!(file)?;

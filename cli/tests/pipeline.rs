@@ -1,5 +1,7 @@
 //! The commands as a user runs them: simulate, train, evaluate, stream, and what they refuse.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo build --release -p betz-library && cargo bench -p betz-ffi --bench call --profile release`
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;

@@ -3,6 +3,8 @@
 //! `BETZ_FUZZ_SECONDS=600` goes on for so long with fresh chance; an input that fails is written to the
 //! temporary folder first. `ffi/fuzz/run.sh` is guided by coverage.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -2,6 +2,8 @@
 //!
 //! `BETZ_BLESS=1 cargo test -p betz-ffi --test header` rewrites it after a change.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::Path;
 
 /// In the order in which the header is read.

@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn text_goes_round() {
-        for tick in [1e-12, 1e-9, 1e-5, 1.0 / 30_000.0, 1.0 / 24_414.0625, 1e-3] {
+        for tick in [1e-12, 1e-9, 1e-5, 1.0 / 30_000.0, 1.0 / 24_414.062_5, 1e-3] {
             let alphabet = alphabet(tick);
             for (low, high) in [(4, 6), (0, 5), (5, 10), (1, 1_000_003), (7, 123_456)] {
                 let interval = Interval::new(low, high).unwrap();

@@ -167,7 +167,7 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
                 Error::argument(format!("--delay: expected seconds or auto, got '{text}'"))
             })?;
             let steps = (seconds / dataset.step_seconds).round();
-            if !(steps.abs() < 1e15) {
+            if !seconds.is_finite() || steps.abs() > 1e15 {
                 return Err(Error::argument(format!(
                     "--delay: expected a finite time, got {seconds} s"
                 )));

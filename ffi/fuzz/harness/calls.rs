@@ -143,7 +143,7 @@ impl World {
                     status
                 }
                 16 => {
-                    if input.byte() % 4 == 0 && !self.checkpoint.is_empty() {
+                    if input.byte().is_multiple_of(4) && !self.checkpoint.is_empty() {
                         let at = input.below(self.checkpoint.len());
                         self.checkpoint[at] ^= input.byte();
                     }
@@ -168,7 +168,7 @@ impl World {
                 _ => {
                     let mut state = MaybeUninit::uninit();
                     let status = betz_queue_get_state(self.queue, state.as_mut_ptr());
-                    if status == betz_status::BETZ_OK && input.byte() % 2 == 0 {
+                    if status == betz_status::BETZ_OK && input.byte().is_multiple_of(2) {
                         return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
                     }
                     status
