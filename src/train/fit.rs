@@ -3,7 +3,7 @@
 use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
-use super::solve::{CentredEquations, FeatureNames};
+use super::solve::{CentredEquations, FeatureNames, Solution};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Decoder, TrainingRecord};
 use crate::progress::Progress;
@@ -40,7 +40,27 @@ pub(super) fn decoder_from_sums(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let bank = &options.bank;
-    if sums.steps == 0 {
+    let ridge = ridge(data, options, sums.steps)?;
+    progress.update("solve", 0, 1);
+    let names = FeatureNames {
+        channels: &data.channel_names,
+        bank,
+    };
+    let mut solution =
+        CentredEquations::new(sums)?.solve(ridge, options.solver, options.mask, names)?;
+    progress.update("solve", 1, 1);
+    for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
+        *taking_part &= !silent(sums, channel, bank.len());
+    }
+    Ok(decoder(data, options, sums.steps, ridge, path, solution))
+}
+
+/// The ridge λ that `options` ask for over `steps` paired steps.
+///
+/// # Errors
+/// [`ErrorKind::InsufficientData`] when there is no such step.
+pub(super) fn ridge(data: &Dataset, options: &TrainOptions, steps: u64) -> Result<f64> {
+    if steps == 0 {
         return Err(Error::new(
             ErrorKind::InsufficientData,
             format!(
@@ -49,42 +69,41 @@ pub(super) fn decoder_from_sums(
             ),
         ));
     }
-    let ridge = match options.ridge {
+    Ok(match options.ridge {
         RidgeChoice::Fixed(ridge) => ridge,
         RidgeChoice::Noise(sigma) => {
-            let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, bank));
-            sigma * sigma * sums.steps as f64
+            let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, &options.bank));
+            sigma * sigma * steps as f64
         }
-    };
-    progress.update("solve", 0, 1);
-    let names = FeatureNames {
-        channels: &data.channel_names,
-        bank,
-    };
-    let solution =
-        CentredEquations::new(sums)?.solve(ridge, options.solver, options.mask, names)?;
-    progress.update("solve", 1, 1);
-    let mut channel_mask = solution.channel_mask;
-    for (channel, taking_part) in channel_mask.iter_mut().enumerate() {
-        *taking_part &= !silent(sums, channel, bank.len());
-    }
+    })
+}
+
+/// The decoder that a solution makes, with its record.
+pub(super) fn decoder(
+    data: &Dataset,
+    options: &TrainOptions,
+    steps: u64,
+    ridge: f64,
+    path: GramPath,
+    solution: Solution,
+) -> Decoder {
     let spikes = data
         .segments
         .iter()
         .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
-    Ok(Decoder {
+    Decoder {
         step_seconds: data.step_seconds,
-        bank: bank.clone(),
+        bank: options.bank.clone(),
         low_pass: options.low_pass,
         delay_steps: options.delay_steps,
         channel_names: data.channel_names.clone(),
-        channel_mask,
+        channel_mask: solution.channel_mask,
         weights: solution.weights,
         intercept: solution.intercept,
         outputs: data.outputs.clone(),
         training: TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
-            steps: sums.steps,
+            steps,
             segments: data.segments.len() as u64,
             spikes: spikes.sum(),
             ridge,
@@ -93,7 +112,7 @@ pub(super) fn decoder_from_sums(
             folds: 0,
             scores: Vec::new(),
         },
-    })
+    }
 }
 
 /// A channel none of whose responses is ever other than zero.

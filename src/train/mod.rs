@@ -10,11 +10,13 @@
 #[cfg(test)]
 mod cases;
 mod delay;
+mod device;
 mod fit;
 mod folds;
 pub mod gram;
 mod noise;
 mod options;
+pub mod partition;
 mod presets;
 pub mod score;
 pub mod solve;
@@ -23,6 +25,7 @@ mod tests;
 mod validate;
 
 pub use delay::{DelayEstimate, estimate_delay};
+pub use device::train_on;
 pub use fit::train;
 pub use folds::{Folds, Part, folds};
 pub use gram::{GramPath, NormalEquations};

@@ -1,5 +1,6 @@
 //! One context a device, opened once in a process and shared.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,7 +32,9 @@ pub struct Context {
     blas: OnceLock<Blas>,
     solver: OnceLock<Solver>,
     shared_bytes: usize,
+    fast_double: bool,
     memory_cap: Mutex<Option<u64>>,
+    slots: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
 }
 
 impl std::fmt::Debug for Context {
@@ -74,6 +77,10 @@ impl Context {
         let shared_bytes = cuda
             .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
             .map_err(fail)? as usize;
+        // Floating-point rates: two on a data centre's device, 32 or 64 elsewhere.
+        let ratio = cuda
+            .attribute(Attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)
+            .map_err(fail)?;
         let context = Self {
             info,
             cuda,
@@ -82,7 +89,9 @@ impl Context {
             blas: OnceLock::new(),
             solver: OnceLock::new(),
             shared_bytes,
+            fast_double: ratio <= 4,
             memory_cap: Mutex::new(None),
+            slots: Mutex::default(),
         };
         context.keep_freed_memory(u64::MAX)?;
         Ok(context)
@@ -101,6 +110,11 @@ impl Context {
     /// Largest shared memory of one block, in bytes.
     pub(crate) fn shared_bytes(&self) -> usize {
         self.shared_bytes
+    }
+
+    /// True where f64 arithmetic runs at a rate near that of f32.
+    pub(crate) fn fast_double(&self) -> bool {
+        self.fast_double
     }
 
     /// Waits until everything asked of this context is done.
@@ -193,6 +207,25 @@ impl Context {
             .result()
             .map_err(|e| driver_error("finding the device's memory pool", e))?;
         Ok(pool)
+    }
+
+    /// What an operation of type `T` left for its next run, such as buffers; a new `T` the first
+    /// time, or while another thread has it.
+    pub(crate) fn take_slot<T: Any + Send + Default>(&self) -> Box<T> {
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&TypeId::of::<T>())
+            .and_then(|slot| slot.downcast().ok())
+            .unwrap_or_default()
+    }
+
+    /// Leaves `slot` for the operation's next run.
+    pub(crate) fn put_slot<T: Any + Send>(&self, slot: Box<T>) {
+        self.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(TypeId::of::<T>(), slot);
     }
 
     /// cuBLAS on this context's stream, started on the first call.

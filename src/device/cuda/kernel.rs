@@ -25,6 +25,8 @@ pub struct Source {
     pub name: &'static str,
     /// Its text.
     pub text: &'static str,
+    /// What it includes: (name, text) each.
+    pub headers: &'static [(&'static str, &'static str)],
 }
 
 /// First bytes of a cached entry; the digit counts layouts.
@@ -45,8 +47,8 @@ pub fn nvrtc_version() -> Result<(i32, i32)> {
     Ok((major, minor))
 }
 
-/// Compiles `text` for compute capability `capability` and returns machine code, or PTX where
-/// this NVRTC is older than the device. Needs no device.
+/// Compiles `text`, which may include `headers` by name, for compute capability `capability` and
+/// returns machine code, or PTX where this NVRTC is older than the device. Needs no device.
 ///
 /// # Errors
 /// [`ErrorKind::KernelCompile`] with NVRTC's log; [`ErrorKind::DeviceUnavailable`] when NVRTC is
@@ -55,6 +57,7 @@ pub fn nvrtc_version() -> Result<(i32, i32)> {
 pub fn compile(
     name: &str,
     text: &str,
+    headers: &[(&str, &str)],
     options: &[String],
     capability: (u32, u32),
 ) -> Result<Vec<u8>> {
@@ -75,17 +78,25 @@ pub fn compile(
     let file = c_string(&format!("{name}.cu"))?;
     let all: Vec<CString> = all.iter().map(|o| c_string(o)).collect::<Result<_>>()?;
     let pointers: Vec<_> = all.iter().map(|o| o.as_ptr()).collect();
+    let (names, texts): (Vec<CString>, Vec<CString>) = headers
+        .iter()
+        .map(|(name, text)| Ok((c_string(name)?, c_string(text)?)))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .unzip();
+    let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
+    let texts: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
 
     let mut program = Program(std::ptr::null_mut());
-    // SAFETY: strings end in zero and outlive the program; no headers.
+    // SAFETY: strings end in zero and live through the call; as many names as texts.
     check("creating an NVRTC program", unsafe {
         sys::nvrtcCreateProgram(
             &mut program.0,
             text.as_ptr(),
             file.as_ptr(),
-            0,
-            std::ptr::null(),
-            std::ptr::null(),
+            headers.len() as i32,
+            texts.as_ptr(),
+            names.as_ptr(),
         )
     })?;
     // SAFETY: the program was created above; the options end in zero.
@@ -245,7 +256,13 @@ impl Context {
         let module = match cached {
             Some(module) => module,
             None => {
-                let image = compile(source.name, source.text, options, capability)?;
+                let image = compile(
+                    source.name,
+                    source.text,
+                    source.headers,
+                    options,
+                    capability,
+                )?;
                 key.write(&image);
                 self.cuda
                     .load_module(Ptx::from_binary(image))
@@ -305,6 +322,9 @@ impl Key {
             options.join("\n"),
             source.text
         );
+        let text = source.headers.iter().fold(text, |text, (name, header)| {
+            format!("{text}\n{name}\n{header}")
+        });
         let path = cache_folder()
             .map(|folder| folder.join(format!("{}-{:016x}.kernel", source.name, fnv1a(&text))));
         Self { text, path }
@@ -407,13 +427,26 @@ mod tests {
             eprintln!("skipped: {}", error.message());
             return;
         }
-        let error =
-            compile("broken", "__global__ void f() { nonsense; }", &[], (9, 0)).unwrap_err();
+        let error = compile(
+            "broken",
+            "__global__ void f() { nonsense; }",
+            &[],
+            &[],
+            (9, 0),
+        )
+        .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::KernelCompile);
         assert!(error.message().contains("nonsense"), "{error}");
         assert!(error.message().contains("broken.cu"), "{error}");
         // A device newer than this NVRTC gets PTX, which its driver finishes.
-        let image = compile("fine", "extern \"C\" __global__ void f() {}", &[], (99, 0)).unwrap();
+        let image = compile(
+            "fine",
+            "extern \"C\" __global__ void f() {}",
+            &[],
+            &[],
+            (99, 0),
+        )
+        .unwrap();
         assert!(image.starts_with(b"//") || image.windows(8).any(|w| w == b".version"));
     }
 }

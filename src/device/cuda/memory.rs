@@ -2,12 +2,17 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaContext, CudaSlice, DeviceRepr, ValidAsZeroBits, result};
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, DeviceRepr, ValidAsZeroBits, result};
 
 use super::{Context, driver_error};
 use crate::error::{Error, ErrorKind, Result};
+
+/// A number that may be copied to a device and back.
+pub trait Value: DeviceRepr + ValidAsZeroBits {}
+
+impl<T: DeviceRepr + ValidAsZeroBits> Value for T {}
 
 /// Device memory, given back when dropped.
 pub type Buffer<T> = CudaSlice<T>;
@@ -28,24 +33,21 @@ impl Context {
             .map_err(|e| self.out_of_memory::<T>(len, e))
     }
 
-    /// Fills `buffer` with zeros.
-    pub(crate) fn clear<T: DeviceRepr + ValidAsZeroBits>(
-        &self,
-        buffer: &mut Buffer<T>,
-    ) -> Result<()> {
+    /// Copies `from` over `to`, of the same length, on the device.
+    pub(crate) fn copy<T>(&self, from: &Buffer<T>, to: &mut Buffer<T>) -> Result<()> {
         self.stream
-            .memset_zeros(buffer)
-            .map_err(|e| driver_error("clearing device memory", e))
+            .memcpy_dtod(from, to)
+            .map_err(|e| driver_error("copying on the device", e))
     }
 
-    /// Copies `values` into new device memory. The call returns when `values` may be changed.
+    /// Copies `values` into new device memory. The driver takes its own copy of pageable memory
+    /// before it returns, so `values` may be changed at once.
     pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(values.len())?;
         if !values.is_empty() {
             self.stream
                 .memcpy_htod(values, &mut buffer)
                 .map_err(|e| driver_error("copying to the device", e))?;
-            self.synchronize()?;
         }
         Ok(buffer)
     }
@@ -62,7 +64,6 @@ impl Context {
     }
 
     /// Copies part of `values` to `offset` of `buffer` without waiting.
-    #[allow(unsafe_code)]
     pub(crate) fn copy_pinned<T: DeviceRepr>(
         &self,
         values: &PinnedBuffer<T>,
@@ -75,11 +76,12 @@ impl Context {
         }
         let source = &values.as_slice()[range];
         let mut target = buffer.slice_mut(offset..offset + source.len());
-        // SAFETY: the pinned memory outlives the copy: a pinned buffer waits for its context's
-        // work before it frees or hands out its memory for writing.
-        self.stream
-            .memcpy_htod(source, &mut target)
-            .map_err(|e| driver_error("copying to the device", e))
+        let fail = |e| driver_error("copying to the device", e);
+        self.stream.memcpy_htod(source, &mut target).map_err(fail)?;
+        // The buffer waits for this before it frees its memory or hands it out for writing.
+        let copied = self.stream.record_event(None).map_err(fail)?;
+        *values.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
+        Ok(())
     }
 
     /// Copies the first `len` values of `buffer` to the host and waits for them.
@@ -130,6 +132,7 @@ impl Context {
                 pointer,
                 len,
                 cuda: Arc::clone(&self.cuda),
+                copied: Mutex::new(None),
                 marker: PhantomData,
             })
             .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
@@ -141,6 +144,8 @@ pub struct PinnedBuffer<T> {
     pointer: NonNull<T>,
     len: usize,
     cuda: Arc<CudaContext>,
+    /// The last copy that was asked for.
+    copied: Mutex<Option<CudaEvent>>,
     marker: PhantomData<T>,
 }
 
@@ -175,11 +180,22 @@ impl<T> PinnedBuffer<T> {
     /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
     #[allow(unsafe_code)]
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        self.cuda
-            .synchronize()
-            .map_err(|e| driver_error("waiting for copies", e))?;
+        self.wait()?;
         // SAFETY: `len` initialised values, owned by self, no copy under way.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let copied = self
+            .copied
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        match copied.take() {
+            Some(event) => event
+                .synchronize()
+                .map_err(|e| driver_error("waiting for a copy to the device", e)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -187,7 +203,8 @@ impl<T> Drop for PinnedBuffer<T> {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         // A failure here was or will be reported by the work itself.
-        let _ = self.cuda.synchronize();
+        let _ = self.wait();
+        let _ = self.cuda.bind_to_thread();
         // SAFETY: the pointer came from `malloc_host` and is freed once, no copy under way.
         let _ = unsafe { result::free_host(self.pointer.as_ptr().cast()) };
     }

@@ -10,7 +10,7 @@ mod solver;
 
 pub use context::{Context, device_count};
 pub use kernel::{Source, compile, nvrtc_version};
-pub use memory::{Buffer, PinnedBuffer};
+pub use memory::{Buffer, PinnedBuffer, Value};
 
 pub(crate) use blas::Operand;
 pub(crate) use context::probe;

@@ -382,7 +382,7 @@ mod tests {
             parse("{'descr': '<U5', 'fortran_order': True, 'shape': ()}")
                 .unwrap()
                 .shape,
-            []
+            [0_u64; 0]
         );
         assert_eq!(
             parse("{\"shape\":(7,),'descr':'<i8','fortran_order':False}")

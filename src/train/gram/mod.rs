@@ -3,11 +3,13 @@
 //! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
 
 pub mod cost;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod dense;
 pub mod event;
 pub mod oracle;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::progress::Progress;
@@ -251,6 +253,21 @@ pub fn normal_equations(
 
 /// What every path relies on.
 fn check(data: &Dataset) -> Result<()> {
+    check_shape(data)?;
+    let channels = data.channels();
+    for (i, &channel) in data.spikes.channels.iter().enumerate() {
+        if channel as usize >= channels {
+            return Err(Error::new(
+                ErrorKind::Mismatch,
+                format!("spike {i}: expected a channel below {channels}, got {channel}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// [`check`] without a look at every spike.
+fn check_shape(data: &Dataset) -> Result<()> {
     let expected = data.steps * data.outputs.len();
     if data.behavior.len() != expected {
         return Err(Error::mismatch(format!(
@@ -266,15 +283,6 @@ fn check(data: &Dataset) -> Result<()> {
             data.spikes.ticks.len(),
             data.spikes.channels.len()
         )));
-    }
-    let channels = data.channels();
-    for (i, &channel) in data.spikes.channels.iter().enumerate() {
-        if channel as usize >= channels {
-            return Err(Error::new(
-                ErrorKind::Mismatch,
-                format!("spike {i}: expected a channel below {channels}, got {channel}"),
-            ));
-        }
     }
     crate::recording::check_segments(&data.segments, data.steps as i64)
 }

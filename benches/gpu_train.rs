@@ -1,0 +1,246 @@
+//! Training on a CUDA device: spike events in host memory → weights in host memory.
+//!
+//! ```sh
+//! cargo bench --bench gpu_train                      # on a machine with a GPU
+//! gpu-bundle/gpu_train accuracy train crossover      # what scripts/gpu-bundle.sh carried there
+//! ```
+//! Prints medians of warm runs; says so and ends where there is no device.
+
+#![allow(missing_docs)]
+
+use std::time::Instant;
+
+use betz::device::{Device, probe};
+use betz::progress::Progress;
+use betz::psc::{Block, Filter, FilterBank, Responses};
+use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::train::{
+    GramPath, NormalEquations, RidgeChoice, TrainOptions, gram, solve, train, train_on,
+};
+use rand::{RngExt, SeedableRng};
+
+const STEP_SECONDS: f64 = 0.00025;
+
+/// `channels` Poisson trains of `rate` Hz over `steps`, and two smooth outputs.
+fn dataset(channels: usize, steps: usize, rate: f64) -> Dataset {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let mut spikes = Spikes::default();
+    let expected = channels as f64 * rate * STEP_SECONDS;
+    for tick in 0..steps as i64 {
+        // Knuth's Poisson draw; the mean a step is small.
+        let (mut product, limit) = (rng.random::<f64>(), (-expected).exp());
+        while product > limit {
+            spikes.ticks.push(tick);
+            spikes.channels.push(rng.random_range(0..channels as u32));
+            product *= rng.random::<f64>();
+        }
+    }
+    let behavior = (0..steps)
+        .flat_map(|t| {
+            let s = t as f64 * STEP_SECONDS;
+            [(3.1 * s).sin() as f32, (1.7 * s).cos() as f32]
+        })
+        .collect();
+    let output = |name: &str| OutputInfo {
+        name: name.into(),
+        unit: String::new(),
+    };
+    Dataset {
+        step_seconds: STEP_SECONDS,
+        steps,
+        channel_names: (0..channels).map(|c| c.to_string()).collect(),
+        spikes,
+        segments: vec![Segment {
+            start: 0,
+            stop: steps as i64,
+        }],
+        outputs: vec![output("x"), output("y")],
+        behavior,
+    }
+}
+
+fn bank(filters: usize) -> FilterBank {
+    let taus = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015];
+    FilterBank::new(
+        taus[..filters]
+            .iter()
+            .map(|&tau_seconds| Filter {
+                tau_seconds,
+                order: 1,
+            })
+            .collect(),
+    )
+    .unwrap()
+}
+
+fn options(filters: usize, path: GramPath) -> TrainOptions {
+    TrainOptions {
+        ridge: RidgeChoice::Noise(Some(1e-3)),
+        gram: path,
+        ..TrainOptions::new(bank(filters))
+    }
+}
+
+/// Milliseconds of the first run, the median and the least of `runs` more.
+fn time(runs: usize, mut work: impl FnMut()) -> (f64, f64, f64) {
+    let mut once = || {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    let first = once();
+    let mut times: Vec<f64> = (0..runs).map(|_| once()).collect();
+    times.sort_by(f64::total_cmp);
+    (first, times[runs / 2], times[0])
+}
+
+struct Silent;
+impl Progress for Silent {}
+
+/// Γ of N = 1,000, T = 400,000 on the device against f64 sums of f64 responses.
+fn accuracy(device: &Device, path: GramPath) {
+    let (data, bank) = (dataset(1000, 400_000, 20.0), bank(1));
+    let n = data.channels();
+    let mut responses = Responses::new(&data, &bank, None).unwrap();
+    let mut block = Block::<f64>::default();
+    let mut oracle = NormalEquations::zeros(n, 2);
+    let mut expected = faer::Mat::<f64>::zeros(n, n);
+    while responses.next_block(8192, &mut block) {
+        let a = faer::MatRef::from_row_major_slice(&block.values, n, block.steps.len());
+        for (row, i) in block.values.chunks_exact(block.steps.len()).zip(0..) {
+            oracle.feature_sum[i] += row.iter().sum::<f64>();
+            for (a, &t) in row.iter().zip(&block.steps) {
+                for o in 0..2 {
+                    oracle.upsilon[2 * i + o] += a * f64::from(data.behavior[2 * t + o]);
+                }
+            }
+        }
+        faer::linalg::matmul::matmul(
+            expected.as_mut(),
+            faer::Accum::Add,
+            a,
+            a.transpose(),
+            1.0,
+            faer::Par::rayon(0),
+        );
+    }
+    let context = &device.contexts()[0];
+    let (sums, used) =
+        gram::cuda::normal_equations(context, &data, &bank, None, 0, path, &Silent).unwrap();
+    let (mut relative, mut normed) = (0.0f64, 0.0f64);
+    for i in 0..n {
+        for j in 0..n {
+            let error = (sums.gram[i * n + j] - expected[(i, j)]).abs();
+            relative = relative.max(error / expected[(i, j)].abs());
+            normed = normed.max(error / (expected[(i, i)] * expected[(j, j)]).sqrt());
+        }
+    }
+    oracle.steps = data.steps as u64;
+    oracle.gram = (0..n * n).map(|i| expected[(i / n, i % n)]).collect();
+    oracle.output_sum = sums.output_sum.clone();
+    oracle.output_sq_sum = sums.output_sq_sum.clone();
+    let names = solve::FeatureNames {
+        channels: &data.channel_names,
+        bank: &bank,
+    };
+    let options = options(1, path);
+    let ridge = 1e-6 * data.steps as f64;
+    let truth = solve::solve(&oracle, ridge, options.solver, options.mask, names).unwrap();
+    let largest = truth.weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
+    let off = |weights: &[f64]| {
+        let pairs = truth.weights.iter().zip(weights);
+        pairs.fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / largest
+    };
+    let on_gpu = off(&train_on(device, &data, &options, &Silent).unwrap().weights);
+    let on_cpu = off(&train(&data, &options, &Silent).unwrap().weights);
+    println!(
+        "accuracy {} N=1000 T=400000: gram error {relative:.2e} (element), {normed:.2e} (of sqrt(ii jj)); weights off by {on_gpu:.2e}, the CPU's by {on_cpu:.2e} of the largest",
+        used.name(),
+    );
+}
+
+fn report(name: &str, (first, median, least): (f64, f64, f64)) {
+    println!("{name}: first {first:.2} ms, median {median:.3} ms, least {least:.3} ms");
+}
+
+fn end_to_end(
+    device: &Device,
+    channels: usize,
+    steps: usize,
+    filters: usize,
+    path: GramPath,
+    runs: usize,
+) {
+    let data = dataset(channels, steps, 20.0);
+    let options = options(filters, path);
+    let name = format!(
+        "train {} N={channels} F={filters} T={steps} spikes={}",
+        path.name(),
+        data.spikes.len()
+    );
+    let outcome = time(runs, || {
+        std::hint::black_box(train_on(device, &data, &options, &Silent).unwrap());
+    });
+    report(&name, outcome);
+}
+
+/// Where the device starts to win, 100 s at 0.25 ms, one filter.
+fn crossover(device: &Device) {
+    for channels in [10, 25, 50, 100, 150, 200, 400] {
+        let data = dataset(channels, 400_000, 20.0);
+        for path in [GramPath::Event, GramPath::Dense] {
+            let options = options(1, path);
+            let gpu = time(9, || {
+                std::hint::black_box(train_on(device, &data, &options, &Silent).unwrap());
+            });
+            let cpu = time(3, || {
+                std::hint::black_box(train(&data, &options, &Silent).unwrap());
+            });
+            println!(
+                "crossover {} N={channels}: device {:.3} ms, CPU ({} threads) {:.3} ms",
+                path.name(),
+                gpu.1,
+                rayon::current_num_threads(),
+                cpu.1
+            );
+        }
+    }
+}
+
+fn main() {
+    let found = probe();
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(error) => {
+            println!("no CUDA device: {}", error.message());
+            return;
+        }
+    };
+    println!("{:?}", found.devices);
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .collect();
+    let wants = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
+    if wants("train") {
+        end_to_end(&device, 1000, 400_000, 1, GramPath::Event, 40);
+    }
+    if wants("accuracy") {
+        accuracy(&device, GramPath::Event);
+    }
+    if wants("dense") {
+        end_to_end(&device, 1000, 400_000, 1, GramPath::Dense, 10);
+        accuracy(&device, GramPath::Dense);
+    }
+    if wants("sizes") {
+        for channels in [100, 300, 2000, 4000] {
+            end_to_end(&device, channels, 400_000, 1, GramPath::Event, 10);
+        }
+    }
+    if wants("bank") {
+        end_to_end(&device, 1000, 400_000, 8, GramPath::Event, 3);
+    }
+    if wants("crossover") {
+        crossover(&device);
+    }
+}

@@ -1,0 +1,248 @@
+//! Every case of the CPU's suite on a device, against the same oracle.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::device::cuda::Context;
+use crate::train::cases;
+use crate::train::gram::oracle;
+use crate::train::gram::tests::worst;
+use crate::train::solve::{self, FeatureNames, MaskPolicy, Solver};
+
+/// What Γ, Υ and Σa may be off by; see `worst`.
+const TOLERANCE: f64 = 2e-6;
+
+/// The same for the dense path, whose responses have 16 bits: in a short recording their rounding
+/// does not average out.
+const DENSE_TOLERANCE: f64 = 1.2e-5;
+
+/// The first device, or a word on why the test is skipped.
+fn device(test: &str) -> Option<Arc<Context>> {
+    Context::open(0)
+        .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
+        .ok()
+}
+
+fn close(expected: &NormalEquations, got: &mut NormalEquations, tolerance: f64, name: &str) {
+    for (e, g) in [
+        (&expected.output_sum, &mut got.output_sum),
+        (&expected.output_sq_sum, &mut got.output_sq_sum),
+    ] {
+        for (e, g) in e.iter().zip(g.iter_mut()) {
+            let scale = expected.output_sq_sum.iter().copied().fold(1.0, f64::max);
+            assert!((*e - *g).abs() <= 1e-12 * scale, "{name}: {e} {g}");
+            *g = *e;
+        }
+    }
+    forget_decayed(expected, got, name);
+    let error = worst(expected, got);
+    assert!(error <= tolerance, "{name}: {error:e}");
+}
+
+/// A feature whose every response has decayed below what f32 holds (its spikes lie long before a
+/// delay's first summed step) must be nothing; relative to itself, nothing is all wrong.
+fn forget_decayed(expected: &NormalEquations, got: &mut NormalEquations, name: &str) {
+    let (n, m) = (expected.features, expected.outputs);
+    let largest = (0..n).map(|i| expected.gram[i * n + i]).fold(0.0, f64::max);
+    for i in (0..n).filter(|&i| expected.gram[i * n + i] < 1e-30 * largest) {
+        for j in 0..n {
+            assert!(
+                got.gram[i * n + j].abs() <= 1e-12 * largest,
+                "{name}: feature {i}"
+            );
+            got.gram[i * n + j] = expected.gram[i * n + j];
+            got.gram[j * n + i] = expected.gram[j * n + i];
+        }
+        got.upsilon[i * m..][..m].copy_from_slice(&expected.upsilon[i * m..][..m]);
+        got.feature_sum[i] = expected.feature_sum[i];
+    }
+}
+
+#[test]
+fn event_path_equals_the_oracle_and_repeats_bit_by_bit() {
+    every_case(GramPath::Event, TOLERANCE);
+}
+
+#[test]
+fn dense_path_equals_the_oracle_and_repeats_bit_by_bit() {
+    every_case(GramPath::Dense, DENSE_TOLERANCE);
+}
+
+fn every_case(wanted: GramPath, tolerance: f64) {
+    let Some(context) = device(wanted.name()) else {
+        return;
+    };
+    for case in cases::all() {
+        let run = || {
+            normal_equations(
+                &context,
+                &case.data,
+                &case.bank,
+                None,
+                case.delay_steps,
+                wanted,
+                &(),
+            )
+            .unwrap_or_else(|e| panic!("{}: {e}", case.name))
+        };
+        let expected =
+            oracle::normal_equations(&case.data, &case.bank, None, case.delay_steps).unwrap();
+        let (mut got, path) = run();
+        assert_eq!(path, wanted, "{}", case.name);
+        assert_eq!(run().0, got, "{}: not the same bits twice", case.name);
+        close(&expected, &mut got, tolerance, &case.name);
+    }
+}
+
+/// Many random shapes: channels, lengths, segments, rates, banks, delays.
+#[test]
+fn event_path_equals_the_oracle_on_random_shapes() {
+    use rand::{RngExt, SeedableRng};
+
+    let Some(context) = device("random shapes") else {
+        return;
+    };
+    let exhaustive = std::env::var_os("BETZ_EXHAUSTIVE").is_some();
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+    for round in 0..if exhaustive { 400 } else { 40 } {
+        let filters = rng.random_range(1..=8usize);
+        let most = if filters > 2 { 40 } else { 300 };
+        let channels = rng.random_range(1..=most);
+        let mut bounds = Vec::new();
+        let mut at = rng.random_range(0..50);
+        for _ in 0..rng.random_range(1..6) {
+            let stop = at + rng.random_range(1..1500);
+            bounds.push((at, stop));
+            at = stop + rng.random_range(0..40);
+        }
+        let steps = bounds.last().map_or(0, |b| b.1);
+        let count = rng.random_range(0..4000);
+        let spikes = cases::random_spikes(round, channels as u32, steps, count);
+        let data = cases::dataset(channels, &bounds, spikes, rng.random_range(0..4));
+        let mut chosen: Vec<(f64, u32)> = Vec::new();
+        while chosen.len() < filters {
+            let filter = (
+                [0.3, 1.0, 4.0, 10.0, 33.0, 250.0, 900.0][rng.random_range(0..7)],
+                rng.random_range(0..=4),
+            );
+            if !chosen.contains(&filter) {
+                chosen.push(filter);
+            }
+        }
+        let (bank, delay) = (cases::bank(&chosen), rng.random_range(-60..200));
+        let name = format!("round {round}: {channels} channels, {bounds:?}, {chosen:?}, {delay}");
+        let expected = oracle::normal_equations(&data, &bank, None, delay).unwrap();
+        let (mut got, _) =
+            normal_equations(&context, &data, &bank, None, delay, GramPath::Event, &())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+        close(&expected, &mut got, TOLERANCE, &name);
+    }
+}
+
+/// More channels than a tile has rows, and more spikes than a tile keeps on chip.
+#[test]
+fn event_path_equals_the_dense_path_on_large_shapes() {
+    let Some(context) = device("large shapes") else {
+        return;
+    };
+    for (channels, steps, count) in [
+        (2100, 3000, 60_000),
+        (1025, 1500, 20_000),
+        (40, 4000, 400_000),
+    ] {
+        let spikes = cases::random_spikes(7, channels as u32, steps, count);
+        let data = cases::dataset(channels, &[(0, steps)], spikes, 2);
+        let bank = cases::bank(&[(10.0, 1)]);
+        let (expected, _) =
+            crate::train::gram::normal_equations(&data, &bank, None, 0, GramPath::Dense, &())
+                .unwrap();
+        let (mut got, _) =
+            normal_equations(&context, &data, &bank, None, 0, GramPath::Event, &()).unwrap();
+        close(&expected, &mut got, 1e-5, &format!("{channels} channels"));
+    }
+}
+
+#[test]
+fn the_device_solves_as_the_cpu_does() {
+    let Some(context) = device("solver") else {
+        return;
+    };
+    let mut solved = 0;
+    for case in cases::all() {
+        let Ok(Some((sums, _))) = device_sums(
+            &context,
+            &case.data,
+            &case.bank,
+            None,
+            case.delay_steps,
+            GramPath::Event,
+            &(),
+        ) else {
+            continue;
+        };
+        let host = sums.download(&context).unwrap();
+        let names = FeatureNames {
+            channels: &case.data.channel_names,
+            bank: &case.bank,
+        };
+        let scale = host.gram.iter().copied().fold(0.0, f64::max);
+        for relative in [0.0, 1e-4, 1e-2] {
+            for solver in [Solver::Cholesky, Solver::Inverse] {
+                let ridge = relative * scale;
+                let expected = solve::solve(&host, ridge, solver, MaskPolicy::Refuse, names);
+                if sums.outputs == 0 || (ridge == 0.0 && sums.steps <= sums.features as u64) {
+                    assert!(expected.is_err(), "{}", case.name);
+                    continue;
+                }
+                for refine in [false, true] {
+                    let got =
+                        solve::cuda::solve_by(&context, &sums, ridge, solver, refine).unwrap();
+                    let name = format!("{}, ridge {ridge}, {}", case.name, solver.name());
+                    assert_eq!(expected.is_ok(), got.is_some(), "{name}");
+                    let (Ok(expected), Some(got)) = (&expected, got) else {
+                        continue;
+                    };
+                    let largest = expected
+                        .weights
+                        .iter()
+                        .fold(f64::MIN_POSITIVE, |m, w| m.max(w.abs()));
+                    for (e, g) in expected.weights.iter().zip(&got.weights) {
+                        assert!((e - g).abs() <= 1e-6 * largest, "{name}: {e} {g}");
+                    }
+                    for (e, g) in expected.intercept.iter().zip(&got.intercept) {
+                        assert!((e - g).abs() <= 1e-6 * (1.0 + e.abs()), "{name}: {e} {g}");
+                    }
+                    solved += 1;
+                }
+            }
+        }
+    }
+    assert!(solved > 20, "{solved} systems solved");
+}
+
+/// A failure leaves the device usable and its memory given back.
+#[test]
+fn a_failed_operation_leaves_the_device_usable() {
+    let Some(context) = device("failure") else {
+        return;
+    };
+    let case = cases::all().remove(0);
+    let run = |data: &Dataset| {
+        normal_equations(&context, data, &case.bank, None, 0, GramPath::Event, &())
+    };
+    let (before, _) = run(&case.data).unwrap();
+    let huge = context.alloc::<f64>(1 << 45).map(|_| ());
+    assert_eq!(
+        huge.unwrap_err().kind(),
+        crate::ErrorKind::DeviceMemory,
+        "an allocation of 2^48 bytes"
+    );
+    let mut broken = case.data.clone();
+    broken.spikes.channels[0] = 1000;
+    assert!(run(&broken).is_err());
+    context.trim().unwrap();
+    let free = context.available_memory().unwrap();
+    assert_eq!(run(&case.data).unwrap().0, before);
+    context.trim().unwrap();
+    assert!(context.available_memory().unwrap() + (64 << 20) >= free);
+}
