@@ -95,7 +95,7 @@ extern "C" __global__ void states_at_slices(const u16 *ticks, const u32 *offsets
     int column = blockIdx.x * blockDim.x + threadIdx.x, slice = blockIdx.y;
     if (column >= columns) return;
     int k = column / filters;
-    double rate = filter[column % filters].rate;
+    double rate = filter[column % filters].exact_rate;
     int chunk = slice_chunk[slice];
     int history = block[(size_t)chunk * BLOCKS].since;
     int reach = (int)fminf(2.0e9f, ceilf(window / filter[column % filters].rate));
@@ -326,16 +326,17 @@ __device__ __forceinline__ float paired(const float *behavior, const Block &b, i
 // grid.y = filter · (outputs + 1) + o.
 extern "C" __global__ void behavior_block_states(const float *behavior, const Block *block,
                                                  int blocks, const Filter *filter, int outputs,
-                                                 float *future) {
+                                                 double *future) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= blocks) return;
     int o = blockIdx.y % (outputs + 1);
     Filter f = filter[blockIdx.y / (outputs + 1)];
     Block here = block[at];
-    States z;
+    double loss = -expm1(-f.exact_rate);
+    ExactStates z;
     z.clear();
     for (int i = 31; i >= 0; --i) {
-        z.step(f.rate, f.loss);
+        z.step(f.exact_rate, loss);
         z.s[0] += paired(behavior, here, i, o, outputs);
     }
     for (int i = 0; i <= ORDER; ++i) {
@@ -344,17 +345,17 @@ extern "C" __global__ void behavior_block_states(const float *behavior, const Bl
 }
 
 // Turns `future` into the states just after each block's last step, within its segment.
-// One thread block of 1,024 threads a row of the grid; each thread takes a run of blocks.
-extern "C" __global__ void __launch_bounds__(1024)
+// One thread block of 512 threads a row of the grid; each thread takes a run of blocks.
+extern "C" __global__ void __launch_bounds__(512)
     behavior_carry(const Block *block, int blocks, const Filter *filter, int outputs,
-                   float *future) {
-    __shared__ float shared[ORDER + 1][1024];
-    __shared__ u8 open[1024];
-    float rate = filter[blockIdx.x / (outputs + 1)].rate;
-    float *row = future + (size_t)blockIdx.x * (ORDER + 1) * blocks;
-    int each = (blocks + 1023) / 1024, t = threadIdx.x;
+                   double *future) {
+    __shared__ double shared[ORDER + 1][512];
+    __shared__ u8 open[512];
+    double rate = filter[blockIdx.x / (outputs + 1)].exact_rate;
+    double *row = future + (size_t)blockIdx.x * (ORDER + 1) * blocks;
+    int each = (blocks + 511) / 512, t = threadIdx.x;
     int first = min(t * each, blocks), last = min(first + each, blocks);
-    States z;
+    ExactStates z;
     z.clear();
     bool passes = true;  // no segment begins in this run after its first step, or at it
     for (int at = last - 1; at >= first; --at) {
@@ -370,12 +371,12 @@ extern "C" __global__ void __launch_bounds__(1024)
     int distance = 32 * each;
     for (int i = 0; i <= ORDER; ++i) shared[i][t] = z.s[i];
     open[t] = passes;
-    for (int d = 1; d < 1024; d *= 2) {
+    for (int d = 1; d < 512; d *= 2) {
         __syncthreads();
-        States right;
+        ExactStates right;
         right.clear();
-        bool join = t + d < 1024 && passes;
-        bool right_open = t + d < 1024 && open[t + d];
+        bool join = t + d < 512 && passes;
+        bool right_open = t + d < 512 && open[t + d];
         if (join) {
             for (int i = 0; i <= ORDER; ++i) right.s[i] = shared[i][t + d];
         }
@@ -394,12 +395,12 @@ extern "C" __global__ void __launch_bounds__(1024)
     }
     __syncthreads();
     z.clear();
-    if (t + 1 < 1024) {
+    if (t + 1 < 512) {
         for (int i = 0; i <= ORDER; ++i) z.s[i] = shared[i][t + 1];
     }
     for (int at = last - 1; at >= first; --at) {
         if (block[at + 1].since == 0) z.clear();
-        States own;
+        ExactStates own;
         for (int i = 0; i <= ORDER; ++i) {
             own.s[i] = row[(size_t)i * blocks + at];
             row[(size_t)i * blocks + at] = z.s[i];
@@ -412,8 +413,8 @@ extern "C" __global__ void __launch_bounds__(1024)
 // g(t) = Σ_{m >= 0} h[m] x(t + m) at every step: `g[row][padded step]`, rows as in `future`.
 extern "C" __global__ void behavior_correlate(const float *behavior, const Block *block, int blocks,
                                               const Filter *filter, int outputs,
-                                              const float *future, float *g) {
-    __shared__ float tile[8][32][33];
+                                              const double *future, double *g) {
+    __shared__ double tile[4][32][33];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int group = (blockIdx.x * (blockDim.x / 32) + warp) * 32;  // this warp's first block
     int at = group + lane;
@@ -421,21 +422,22 @@ extern "C" __global__ void behavior_correlate(const float *behavior, const Block
     Filter f = filter[blockIdx.y / (outputs + 1)];
     if (at < blocks) {
         Block here = block[at];
-        States z;
+        double loss = -expm1(-f.exact_rate);
+        ExactStates z;
         for (int i = 0; i <= ORDER; ++i) {
             z.s[i] = future[((size_t)blockIdx.y * (ORDER + 1) + i) * blocks + at];
         }
         for (int i = 31; i >= 0; --i) {
-            z.step(f.rate, f.loss);
+            z.step(f.exact_rate, loss);
             z.s[0] += paired(behavior, here, i, o, outputs);
-            float value = z.s[0];
+            double value = z.s[0];
 #pragma unroll
             for (int d = 1; d <= ORDER; ++d) value = f.order == d ? z.s[d] : value;
-            tile[warp][lane][i] = f.scale * value;
+            tile[warp][lane][i] = f.exact_scale * value;
         }
     }
     __syncwarp();
-    float *row = g + (size_t)blockIdx.y * blocks * 32;
+    double *row = g + (size_t)blockIdx.y * blocks * 32;
     for (int b = 0; b < 32 && group + b < blocks; ++b) {
         row[(size_t)(group + b) * 32 + lane] = tile[warp][b][lane];
     }
@@ -445,11 +447,11 @@ extern "C" __global__ void behavior_correlate(const float *behavior, const Block
 // `upsilon[channel · filters + filter][o]`, o == outputs being Σa.
 extern "C" __global__ void upsilon_event(const u16 *ticks, const u32 *offsets, int chunks,
                                          int channels, int filters, int outputs, int blocks,
-                                         const float *g, double *upsilon) {
+                                         const double *g, double *upsilon) {
     int k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (k >= channels) return;
     int filter = blockIdx.y / (outputs + 1), o = blockIdx.y % (outputs + 1);
-    const float *row = g + (size_t)blockIdx.y * blocks * 32;
+    const double *row = g + (size_t)blockIdx.y * blocks * 32;
     double sum = 0.0;
     for (int chunk = lane; chunk < chunks; chunk += 32) {
         const u32 *range = offsets + (size_t)chunk * (channels + 1) + k;

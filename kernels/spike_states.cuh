@@ -26,22 +26,26 @@ struct Filter {
     float loss;   // 1 − e^(−1/τ)
     float scale;
     int order;
+    double exact_rate;
+    double exact_scale;
 };
 
 __device__ __forceinline__ float decay(float x) { return exp2f(-1.44269504f * x); }
+__device__ __forceinline__ double decay(double x) { return exp(-x); }
 
 // States of one filter, about a current step: s[i] = Σ x^i e^(−x).
-struct States {
-    float s[ORDER + 1];
+template <class Real>
+struct StatesOf {
+    Real s[ORDER + 1];
 
     __device__ __forceinline__ void clear() {
 #pragma unroll
-        for (int i = 0; i <= ORDER; ++i) s[i] = 0.0f;
+        for (int i = 0; i <= ORDER; ++i) s[i] = 0;
     }
 
     // Adds one spike at distance x (in τ).
-    __device__ __forceinline__ void spike(float x) {
-        float p = decay(x);
+    __device__ __forceinline__ void spike(Real x) {
+        Real p = decay(x);
 #pragma unroll
         for (int i = 0; i <= ORDER; ++i) {
             s[i] += p;
@@ -50,36 +54,39 @@ struct States {
     }
 
     // Sums over i of C(j, i) x^(j−i) s_i, for all j: the states a distance x later, not yet decayed.
-    __device__ __forceinline__ void shift(float x) {
+    __device__ __forceinline__ void shift(Real x) {
 #pragma unroll
         for (int pass = 0; pass < ORDER; ++pass) {
 #pragma unroll
-            for (int j = ORDER; j > pass; --j) s[j] = fmaf(x, s[j - 1], s[j]);
+            for (int j = ORDER; j > pass; --j) s[j] += x * s[j - 1];
         }
     }
 
     // One step later. A slow filter's 1 − e^(−1/τ) is exact in f32 where its e^(−1/τ) would not be;
     // of a brief one, it is the other way round.
-    __device__ __forceinline__ void step(float rate, float loss) {
+    __device__ __forceinline__ void step(Real rate, Real loss) {
         shift(rate);
 #ifdef BRIEF
-        bool slow = rate < 0.4f;
-        float factor = slow ? -loss : decay(rate);
+        bool slow = rate < Real(0.4);
+        Real factor = slow ? -loss : decay(rate);
 #pragma unroll
-        for (int i = 0; i <= ORDER; ++i) s[i] = fmaf(factor, s[i], slow ? s[i] : 0.0f);
+        for (int i = 0; i <= ORDER; ++i) s[i] = factor * s[i] + (slow ? s[i] : Real(0));
 #else
 #pragma unroll
-        for (int i = 0; i <= ORDER; ++i) s[i] = fmaf(-loss, s[i], s[i]);
+        for (int i = 0; i <= ORDER; ++i) s[i] -= loss * s[i];
 #endif
     }
 
     // `steps` steps later.
-    __device__ __forceinline__ void advance(float rate, int steps) {
-        float x = rate * steps;
-        float p = decay(x);
-        if (p == 0.0f) return clear();  // and x^i could overflow
+    __device__ __forceinline__ void advance(Real rate, int steps) {
+        Real x = rate * steps;
+        Real p = decay(x);
+        if (p == 0) return clear();  // and x^i could overflow
         shift(x);
 #pragma unroll
         for (int i = 0; i <= ORDER; ++i) s[i] *= p;
     }
 };
+
+typedef StatesOf<float> States;
+typedef StatesOf<double> ExactStates;

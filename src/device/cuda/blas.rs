@@ -41,7 +41,7 @@ impl Blas {
         })
     }
 
-    /// C ← A·Bᵀ + beta·C for `count` matrices each: bf16 operands, f32 sums; A is m × k, B is n × k,
+    /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each: bf16 operands, f32 sums; A is m × k, B is n × k,
     /// C is m × n.
     #[allow(unsafe_code)]
     pub(crate) fn products_bf16(
@@ -50,13 +50,12 @@ impl Blas {
         (m, n, k): (usize, usize, usize),
         a: (&Buffer<u16>, Operand),
         b: (&Buffer<u16>, Operand),
-        beta: f32,
+        (alpha, beta): (f32, f32),
         c: (&mut Buffer<f32>, Operand),
     ) -> Result<()> {
         let (ap, _a) = a.0.device_ptr(&self.stream);
         let (bp, _b) = b.0.device_ptr(&self.stream);
         let (cp, _c) = c.0.device_ptr_mut(&self.stream);
-        let alpha = 1.0f32;
         // Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ with each operand's rows as columns.
         // SAFETY: the callers' operands lie inside their buffers; scalars are read in the call.
         unsafe {

@@ -35,7 +35,7 @@ pub(super) fn sums(
     let (channel_count, filter_count) = (channels as i32, filters as i32);
     let behavior = stage(context, data, staging)?;
     let rows = filters * (outputs + 1);
-    let mut future: Buffer<f32> = context.alloc(rows * (order + 1) * timeline.block_count)?;
+    let mut future: Buffer<f64> = context.alloc(rows * (order + 1) * timeline.block_count)?;
     let output_count = outputs as i32;
     spikes.kernel("behavior_block_states", 0)?.launch(
         (timeline.block_count.div_ceil(128) as u32, rows as u32, 1),
@@ -48,15 +48,15 @@ pub(super) fn sums(
     )?;
     spikes
         .kernel("behavior_carry", 0)?
-        .launch((rows as u32, 1, 1), 1024, 0, |a| {
+        .launch((rows as u32, 1, 1), 512, 0, |a| {
             a.arg(blocks).arg(&block_count).arg(filter);
             a.arg(&output_count).arg(&mut future);
         })?;
-    let correlated: Buffer<f32> =
+    let correlated: Buffer<f64> =
         context.alloc(rows * timeline.block_count * BLOCK_STEPS as usize)?;
     spikes.kernel("behavior_correlate", 0)?.launch(
-        (timeline.block_count.div_ceil(256) as u32, rows as u32, 1),
-        256,
+        (timeline.block_count.div_ceil(128) as u32, rows as u32, 1),
+        128,
         0,
         |a| {
             a.arg(&behavior).arg(blocks).arg(&block_count);

@@ -34,13 +34,18 @@ impl Shape {
     }
 
     /// `struct Filter` of the kernels, as 32-bit words.
-    pub(super) fn words(&self) -> [u32; 4] {
+    pub(super) fn words(&self) -> [u32; 8] {
         let loss = -(-self.rate).exp_m1();
+        let (rate, scale) = (self.rate.to_bits(), self.scale.to_bits());
         [
             (self.rate as f32).to_bits(),
             (loss as f32).to_bits(),
             (self.scale as f32).to_bits(),
             self.order,
+            rate as u32,
+            (rate >> 32) as u32,
+            scale as u32,
+            (scale >> 32) as u32,
         ]
     }
 }
