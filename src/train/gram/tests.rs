@@ -6,7 +6,7 @@ use super::*;
 use crate::train::cases::{self, Case};
 
 /// Norm of one spike's response to each filter, with the longest segment ahead of it.
-fn scales(case: &Case) -> Vec<f64> {
+pub(super) fn scales(case: &Case) -> Vec<f64> {
     let longest = case
         .data
         .segments

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::device::cuda::Context;
-use crate::train::cases;
+use crate::train::cases::{self, Case};
 use crate::train::gram::oracle;
-use crate::train::gram::tests::worst;
+use crate::train::gram::tests::{scales, worst};
 use crate::train::solve::{self, FeatureNames, MaskPolicy, Solver};
 
 /// What Γ, Υ and Σa may be off by; see `worst`.
@@ -23,7 +23,8 @@ fn device(test: &str) -> Option<Arc<Context>> {
         .ok()
 }
 
-fn close(expected: &NormalEquations, got: &mut NormalEquations, tolerance: f64, name: &str) {
+fn close(case: &Case, expected: &NormalEquations, got: &mut NormalEquations, tolerance: f64) {
+    let name = &case.name;
     for (e, g) in [
         (&expected.output_sum, &mut got.output_sum),
         (&expected.output_sq_sum, &mut got.output_sq_sum),
@@ -34,28 +35,8 @@ fn close(expected: &NormalEquations, got: &mut NormalEquations, tolerance: f64, 
             *g = *e;
         }
     }
-    forget_decayed(expected, got, name);
-    let error = worst(expected, got);
+    let error = worst(expected, got, &scales(case));
     assert!(error <= tolerance, "{name}: {error:e}");
-}
-
-/// A feature whose every response has decayed below what f32 holds (its spikes lie long before a
-/// delay's first summed step) must be nothing; relative to itself, nothing is all wrong.
-fn forget_decayed(expected: &NormalEquations, got: &mut NormalEquations, name: &str) {
-    let (n, m) = (expected.features, expected.outputs);
-    let largest = (0..n).map(|i| expected.gram[i * n + i]).fold(0.0, f64::max);
-    for i in (0..n).filter(|&i| expected.gram[i * n + i] < 1e-30 * largest) {
-        for j in 0..n {
-            assert!(
-                got.gram[i * n + j].abs() <= 1e-12 * largest,
-                "{name}: feature {i}"
-            );
-            got.gram[i * n + j] = expected.gram[i * n + j];
-            got.gram[j * n + i] = expected.gram[j * n + i];
-        }
-        got.upsilon[i * m..][..m].copy_from_slice(&expected.upsilon[i * m..][..m]);
-        got.feature_sum[i] = expected.feature_sum[i];
-    }
 }
 
 #[test]
@@ -90,7 +71,7 @@ fn every_case(wanted: GramPath, tolerance: f64) {
         let (mut got, path) = run();
         assert_eq!(path, wanted, "{}", case.name);
         assert_eq!(run().0, got, "{}: not the same bits twice", case.name);
-        close(&expected, &mut got, tolerance, &case.name);
+        close(&case, &expected, &mut got, tolerance);
     }
 }
 
@@ -131,11 +112,18 @@ fn event_path_equals_the_oracle_on_random_shapes() {
         }
         let (bank, delay) = (cases::bank(&chosen), rng.random_range(-60..200));
         let name = format!("round {round}: {channels} channels, {bounds:?}, {chosen:?}, {delay}");
-        let expected = oracle::normal_equations(&data, &bank, None, delay).unwrap();
+        let case = Case {
+            name,
+            data,
+            bank,
+            delay_steps: delay,
+        };
+        let (data, bank, name) = (&case.data, &case.bank, &case.name);
+        let expected = oracle::normal_equations(data, bank, None, delay).unwrap();
         let (mut got, _) =
-            normal_equations(&context, &data, &bank, None, delay, GramPath::Event, &())
+            normal_equations(&context, data, bank, None, delay, GramPath::Event, &())
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
-        close(&expected, &mut got, TOLERANCE, &name);
+        close(&case, &expected, &mut got, TOLERANCE);
     }
 }
 
@@ -158,7 +146,13 @@ fn event_path_equals_the_dense_path_on_large_shapes() {
                 .unwrap();
         let (mut got, _) =
             normal_equations(&context, &data, &bank, None, 0, GramPath::Event, &()).unwrap();
-        close(&expected, &mut got, 1e-5, &format!("{channels} channels"));
+        let case = Case {
+            name: format!("{channels} channels"),
+            data,
+            bank,
+            delay_steps: 0,
+        };
+        close(&case, &expected, &mut got, 1e-5);
     }
 }
 
