@@ -154,12 +154,13 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
 // One tile of M: rows (`tile_rows` channels, one filter a) × 32 columns, over one slice. Of a chunk's
 // spikes, up to `kept` (even) are kept on chip.
 // grid: x = column tile, y = row tile · filters + a, z = slice. 32 · BLOCKS threads.
-// `table[a][w][b][i]` is K with w steps left, 0 <= w <= `reach`, at its limit at `reach`.
+// `table[a][w][b][i]` is K with w steps left, 0 <= w <= `reach`, at its limit at `reach`; in f64, for
+// where a delay keeps the first steps out, its differences count.
 // `partial[slice][channel · filters + a][column]` gets the sums.
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     gram_event(const u16 *ticks, const u32 *offsets, const Block *block, int chunks,
                const Filter *filter, int filters, int channels, const int *slice_chunk,
-               const float *states, const float *table, int reach, int tile_rows, int kept,
+               const float *states, const double *table, int reach, int tile_rows, int kept,
                float *partial) {
     extern __shared__ float4 memory[];
     float *y = (float *)memory;                      // STEPS × 32
@@ -180,10 +181,10 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     float rate = filter[b].rate, loss = filter[b].loss;
     // Coefficients of column b's states for the row's filter a.
     size_t pairs = (size_t)filters * (ORDER + 1);
-    const float *coefficients = table + (size_t)a * (reach + 1) * pairs + b * (ORDER + 1);
+    const double *coefficients = table + (size_t)a * (reach + 1) * pairs + b * (ORDER + 1);
     float limit[ORDER + 1];
 #pragma unroll
-    for (int i = 0; i <= ORDER; ++i) limit[i] = coefficients[reach * pairs + i];
+    for (int i = 0; i <= ORDER; ++i) limit[i] = (float)coefficients[reach * pairs + i];
 
     for (int i = threadIdx.x; i < tile_rows * 32; i += blockDim.x) m[i] = 0.0f;
     int chunk = slice_chunk[slice], last_chunk = slice_chunk[slice + 1];
@@ -260,13 +261,13 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
             }
         } else {
             for (int i = 0; i < 32; ++i) {
-                const float *now = coefficients + max(0, min(here.left - i, reach)) * pairs;
-                const float *not_yet = coefficients + max(0, min(here.before - i, reach)) * pairs;
+                const double *now = coefficients + max(0, min(here.left - i, reach)) * pairs;
+                const double *not_yet = coefficients + max(0, min(here.before - i, reach)) * pairs;
                 float count = cell[i * 32];
-                float value = (now[0] - not_yet[0]) * fmaf(0.5f, count, s.s[0]);
+                float value = (float)(now[0] - not_yet[0]) * fmaf(0.5f, count, s.s[0]);
 #pragma unroll
                 for (int d = 1; d <= ORDER; ++d) {
-                    value = fmaf(now[d] - not_yet[d], s.s[d], value);
+                    value = fmaf((float)(now[d] - not_yet[d]), s.s[d], value);
                 }
                 cell[i * 32] = value;
                 s.s[0] += count;

@@ -54,7 +54,7 @@ impl Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Coefficients {
     /// K_abi(w) at `[a][w][b][i]`, w in `0..=reach`, i in `0..=order`.
-    pub(super) table: Vec<f32>,
+    pub(super) table: Vec<f64>,
     /// Steps after which K no longer changes, or the longest that is asked for.
     pub(super) reach: usize,
     /// Largest order in the bank.
@@ -72,7 +72,7 @@ impl Coefficients {
             .unwrap_or(0)
             .min(longest);
         let columns = shapes.len() * (order + 1);
-        let mut table = vec![0.0f32; shapes.len() * (reach + 1) * columns];
+        let mut table = vec![0.0; shapes.len() * (reach + 1) * columns];
         table
             .par_chunks_exact_mut((reach + 1) * columns)
             .zip(shapes)
@@ -81,7 +81,7 @@ impl Coefficients {
                     for i in 0..=shape.order as usize {
                         let mut sum = 0.0;
                         for (w, row) in part.chunks_exact_mut(columns).enumerate() {
-                            row[b * (order + 1) + i] = sum as f32;
+                            row[b * (order + 1) + i] = sum;
                             sum += term(a, shape, i as u32, w);
                         }
                     }
@@ -170,13 +170,11 @@ mod tests {
                             let x = l as f64 * shapes[b].rate;
                             let got: f64 = (0..=fb.order as usize)
                                 .map(|i| {
-                                    f64::from(coefficients.table[row + i])
-                                        * x.powi(i as i32)
-                                        * (-x).exp()
+                                    coefficients.table[row + i] * x.powi(i as i32) * (-x).exp()
                                 })
                                 .sum();
                             assert!(
-                                (got - expected).abs() <= 3e-7 * scale,
+                                (got - expected).abs() <= 1e-8 * scale,
                                 "filters {a}, {b}, l {l}, w {w}: {got:e}, expected {expected:e}"
                             );
                         }
