@@ -445,6 +445,17 @@ impl Events {
         self.origin_seconds as f64 + self.clock().seconds(self.recording_tick(tick))
     }
 
+    /// First and last tick of each segment, in order; of the events, where there is but one.
+    pub(crate) fn segment_bounds(&self) -> Vec<(i64, i64)> {
+        let Some(gap) = self.segment_gap() else {
+            return vec![(self.first_tick(), self.last_tick())];
+        };
+        let next = self.shifts[1..].iter().map(|s| s.here - gap - 1);
+        (self.shifts.iter().map(|s| s.here))
+            .zip(next.chain([self.last_tick()]))
+            .collect()
+    }
+
     /// The silence between segments, when segments were moved apart: longer intervals than this
     /// would cross trials.
     pub(crate) fn segment_gap(&self) -> Option<i64> {

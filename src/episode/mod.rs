@@ -3,7 +3,9 @@
 //! ```text
 //! .csv, Recording ──► Events ──► count (one Strategy) ──► counts of given patterns
 //!                       │            ▲
-//!                       └──► mine ───┘ levelwise ──► frequent episodes ──► graph, occurrences
+//!                       ├──► mine ───┘ levelwise ──► frequent episodes ──► graph, occurrences
+//!                       │                                 └──► significance (surrogates)
+//! event by event ───────┴──► online ──► counts at any moment
 //! ```
 //!
 //! A serial episode is an ordered list of symbols with an interval (low, high] on every edge: an
@@ -25,6 +27,7 @@ mod occurrences;
 pub mod online;
 pub mod oracle;
 mod pattern;
+pub mod significance;
 mod table;
 
 pub use csv::Order;

@@ -1,0 +1,249 @@
+//! Surrogate data: the same symbols about as active as before, without their fine timing.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::episode::Events;
+use crate::episode::events::MAX_TICK;
+use crate::error::{Error, Result};
+
+/// How surrogates are made. Each keeps every symbol's number of events in every segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surrogate {
+    /// Every event is moved by a uniformly distributed whole number of ticks in [−`delta`, `delta`],
+    /// independently of all others, and reflected where it would leave its segment.
+    ///
+    /// Null hypothesis: symbols are independent of each other given their rates, which may vary in
+    /// time but hardly within `delta`, and no symbol's events depend on its own earlier ones within
+    /// `delta`. Bursts shared by all symbols are kept if they last longer than `delta`. A `delta` of a
+    /// few times the widest interval's width destroys delays and little else. Events of one symbol
+    /// that fall on the same tick count as one, so ticks should be short against their intervals.
+    Dither {
+        /// Largest shift in ticks, at least 1.
+        delta: i64,
+    },
+    /// Each symbol's intervals between events are put in random order, segment by segment.
+    ///
+    /// Null hypothesis: symbols are independent renewal processes. A rate that varies in time is not
+    /// kept: where all symbols burst together, episodes look significant for that reason alone.
+    ShuffleIntervals,
+}
+
+impl Surrogate {
+    /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
+    /// clock and segments' places stay.
+    ///
+    /// Allocates new events (as [`Events::new`]) and 16 bytes an event while it runs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a `delta` below 1 or above 2⁶⁰ ticks.
+    pub fn make(&self, events: &Events, seed: u64, index: u64) -> Result<Events> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(index);
+        let mut pairs = Vec::with_capacity(events.len());
+        match *self {
+            Self::Dither { delta } => {
+                if !(1..MAX_TICK / 2).contains(&delta) {
+                    return Err(Error::argument(format!(
+                        "dithering: expected shifts up to 1 to 2^60 ticks, got {delta}"
+                    )));
+                }
+                let segments = events.segment_bounds();
+                let mut segment = 0;
+                for (tick, symbol) in events.iter() {
+                    while tick > segments[segment].1 && segment + 1 < segments.len() {
+                        segment += 1;
+                    }
+                    let (first, last) = segments[segment];
+                    let moved = tick + rng.random_range(-delta..=delta);
+                    pairs.push((reflect(moved, first, last), symbol));
+                }
+            }
+            Self::ShuffleIntervals => {
+                let segments = events.segment_bounds();
+                for symbol in 0..events.symbols() as u32 {
+                    let mut rest = events.ticks_of(symbol);
+                    for &(_, last) in &segments {
+                        let (inside, after) = rest.split_at(rest.partition_point(|&t| t <= last));
+                        shuffle_intervals(inside, &mut rng, |tick| pairs.push((tick, symbol)));
+                        rest = after;
+                    }
+                }
+            }
+        }
+        pairs.par_sort_unstable();
+        Events::from_pairs(events.alphabet().clone(), pairs.into_iter(), 0)
+    }
+}
+
+/// `tick` mirrored into [first, last]; if it is too far out for one mirror, the nearer end.
+fn reflect(tick: i64, first: i64, last: i64) -> i64 {
+    let mirrored = if tick < first {
+        2 * first - tick
+    } else if tick > last {
+        2 * last - tick
+    } else {
+        tick
+    };
+    mirrored.clamp(first, last)
+}
+
+fn shuffle_intervals(ticks: &[i64], rng: &mut ChaCha8Rng, mut emit: impl FnMut(i64)) {
+    let Some(&first) = ticks.first() else {
+        return;
+    };
+    let mut intervals: Vec<i64> = ticks.windows(2).map(|w| w[1] - w[0]).collect();
+    intervals.shuffle(rng);
+    let mut tick = first;
+    emit(tick);
+    for interval in intervals {
+        tick += interval;
+        emit(tick);
+    }
+}
+
+/// All events twice: as symbols 0 … S − 1 where they were, and as symbols S … 2S − 1 shifted by
+/// `shift` ticks, around each segment's end.
+pub(super) fn with_shifted_copy(
+    events: &Events,
+    doubled: &crate::episode::Alphabet,
+    shift: i64,
+) -> Result<Events> {
+    let symbols = events.symbols() as u32;
+    let segments = events.segment_bounds();
+    let mut segment = 0;
+    let mut pairs = Vec::with_capacity(2 * events.len());
+    for (tick, symbol) in events.iter() {
+        while tick > segments[segment].1 && segment + 1 < segments.len() {
+            segment += 1;
+        }
+        let (first, last) = segments[segment];
+        let around = (tick - first + shift).rem_euclid(last - first + 1);
+        pairs.push((tick, symbol));
+        pairs.push((first + around, symbol + symbols));
+    }
+    pairs.par_sort_unstable();
+    Events::from_pairs(doubled.clone(), pairs.into_iter(), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::episode::Alphabet;
+    use crate::episode::cases::{alphabet, random_case};
+    use crate::recording::{Recording, Segment, SpikeForm, Spikes};
+
+    /// Three trials of 1 s, the middle one without spikes of channel 1.
+    fn trials() -> Events {
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        let mut ticks: Vec<i64> = (0..300).map(|_| rng.random_range(0..3000)).collect();
+        ticks.sort_unstable();
+        let channels = ticks
+            .iter()
+            .map(|&t| u32::from(rng.random_bool(0.5) && !(1000..2000).contains(&t)))
+            .collect();
+        let segment = |i: i64| Segment {
+            start: i * 1000,
+            stop: (i + 1) * 1000,
+        };
+        let recording = Recording {
+            tick_seconds: 1e-3,
+            ticks: 3000,
+            spikes: Spikes { ticks, channels },
+            channel_names: vec!["a".into(), "b".into()],
+            behavior: None,
+            segments: (0..3).map(segment).collect(),
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        };
+        Events::from_recording(&recording).unwrap()
+    }
+
+    fn in_segments(events: &Events, like: &Events) -> Vec<Vec<usize>> {
+        let count = |s, (first, last)| {
+            let ticks: &[i64] = events.ticks_of(s);
+            ticks.iter().filter(|&&t| first <= t && t <= last).count()
+        };
+        (0..like.symbols() as u32)
+            .map(|s| {
+                like.segment_bounds()
+                    .into_iter()
+                    .map(|b| count(s, b))
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_symbol_keeps_its_events_in_every_segment() {
+        let events = trials();
+        let places = in_segments(&events, &events);
+        assert_eq!(places.iter().flatten().sum::<usize>(), events.len());
+        assert_eq!(places[1][1], 0);
+        for kind in [
+            Surrogate::Dither { delta: 7 },
+            Surrogate::Dither { delta: 90_000 },
+            Surrogate::ShuffleIntervals,
+        ] {
+            let one = kind.make(&events, 1, 0).unwrap();
+            assert_eq!(in_segments(&one, &events), places, "{kind:?}");
+            let same = kind.make(&events, 1, 0).unwrap();
+            let (other, seed) = (
+                kind.make(&events, 1, 1).unwrap(),
+                kind.make(&events, 2, 0).unwrap(),
+            );
+            assert_eq!(one.stream(), same.stream());
+            for different in [&events, &other, &seed] {
+                assert_ne!(one.stream(), different.stream(), "{kind:?}");
+            }
+        }
+        let doubled = Alphabet::new(
+            ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
+            events.clock(),
+        )
+        .unwrap();
+        for shift in [-1500, -3, 0, 999] {
+            let copy = with_shifted_copy(&events, &doubled, shift).unwrap();
+            let copied = in_segments(&copy, &events);
+            assert_eq!(copied, places);
+            for s in 0..2 {
+                assert_eq!(copy.ticks_of(s), events.ticks_of(s));
+                assert_eq!(copy.ticks_of(s + 2).len(), events.ticks_of(s).len());
+                assert_eq!(copy.ticks_of(s + 2) == events.ticks_of(s), shift == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn dithering_moves_by_delta_at_most_and_shuffling_keeps_the_intervals() {
+        for seed in 0..200 {
+            let case = random_case(seed, 40, 0);
+            let delta = 1 + seed as i64 % 5;
+            let moved = Surrogate::Dither { delta }
+                .make(&case.events, seed, 3)
+                .unwrap();
+            let shuffled = Surrogate::ShuffleIntervals
+                .make(&case.events, seed, 3)
+                .unwrap();
+            for s in 0..case.events.symbols() as u32 {
+                let was = case.events.ticks_of(s);
+                // Sorted lists are matched in order: no pair is farther apart than events moved.
+                for (a, b) in was.iter().zip(moved.ticks_of(s)) {
+                    assert!((a - b).abs() <= delta);
+                }
+                let intervals = |ticks: &[i64]| {
+                    let mut all: Vec<i64> = ticks.windows(2).map(|w| w[1] - w[0]).collect();
+                    all.sort_unstable();
+                    all
+                };
+                assert_eq!(intervals(was), intervals(shuffled.ticks_of(s)));
+            }
+        }
+        let events = crate::episode::cases::events(1, vec![(0, 0), (5, 0)]);
+        assert!(Surrogate::Dither { delta: 0 }.make(&events, 0, 0).is_err());
+        assert_eq!(alphabet(1).len(), 1);
+    }
+}

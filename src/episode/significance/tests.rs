@@ -1,0 +1,189 @@
+//! Calibration on independent symbols, power on embedded chains; fixed seeds throughout.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Exp1};
+
+use super::*;
+use crate::episode::Interval;
+use crate::episode::cases::events;
+use crate::simulate::network::{NetworkConfig, simulate};
+
+/// Independent symbols at 20 Hz for `seconds`, in ticks of 10 µs.
+fn poisson(symbols: usize, seconds: i64, seed: u64) -> Events {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut pairs = Vec::new();
+    for s in 0..symbols as u32 {
+        let mut tick = 0;
+        loop {
+            let wait: f64 = Exp1.sample(&mut rng);
+            tick += 1 + (wait * 5_000.0) as i64;
+            if tick >= seconds * 100_000 {
+                break;
+            }
+            pairs.push((tick, s));
+        }
+    }
+    events(symbols, pairs)
+}
+
+/// All pairs and some triples of different symbols, chosen without looking at any count.
+fn patterns(symbols: u32) -> Vec<Pattern> {
+    let edge = Interval::new(400, 1400).unwrap();
+    let mut list = Vec::new();
+    for a in 0..symbols {
+        for b in (0..symbols).filter(|&b| b != a) {
+            list.push(Pattern::uniform(vec![a, b], edge).unwrap());
+            let c = (a + b + 1) % symbols;
+            if c != a && c != b {
+                list.push(Pattern::uniform(vec![a, b, c], edge).unwrap());
+            }
+        }
+    }
+    list
+}
+
+/// Under the null, p is uniform: the share of p ≤ x is near x, over recordings.
+fn assert_uniform(p: &[f64], what: &str) {
+    for x in [0.05, 0.1, 0.25, 0.5, 0.75, 0.9] {
+        let share = p.iter().filter(|&&v| v <= x).count() as f64 / p.len() as f64;
+        // Binomial, widened by 2 since episodes of one recording share events.
+        let tolerance = 2.0 * 4.0 * (x * (1.0 - x) / p.len() as f64).sqrt();
+        assert!((share - x).abs() < tolerance, "{what}: p <= {x} in {share}");
+    }
+}
+
+#[test]
+fn p_is_uniform_on_independent_symbols() {
+    let list = patterns(8);
+    for surrogate in [
+        Surrogate::Dither { delta: 5000 },
+        Surrogate::ShuffleIntervals,
+    ] {
+        let mut p = Vec::new();
+        let mut discoveries = 0;
+        for seed in 0..6 {
+            let options = SignificanceOptions {
+                surrogate,
+                surrogates: 59,
+                seed,
+            };
+            let found = significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
+            discoveries += found.iter().filter(|s| s.q <= 0.05).count();
+            for s in &found {
+                assert!((s.observed as f64 - s.expected).abs() < 6.0 * s.std.max(1.0));
+            }
+            p.extend(found.iter().map(|s| s.p));
+        }
+        assert_uniform(&p, &format!("{surrogate:?}"));
+        assert_eq!(discoveries, 0);
+    }
+}
+
+#[test]
+fn an_edges_p_is_uniform_on_independent_pairs() {
+    let mut list = patterns(8);
+    list.retain(|p| p.size() == 2);
+    let mut p = Vec::new();
+    for seed in 0..8 {
+        let options = EdgeOptions {
+            shifts: 59,
+            least: 10_000,
+            most: 200_000,
+            seed,
+        };
+        let found = edge_significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
+        p.extend(found.iter().map(|e| e.p));
+    }
+    assert_uniform(&p, "edges");
+}
+
+#[test]
+fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
+    let config = NetworkConfig {
+        seconds: 20.0,
+        ..NetworkConfig::sym26()
+    };
+    let simulated = simulate(&config, 3).unwrap();
+    let events = Events::from_recording(&simulated.recording).unwrap();
+    let chain = &simulated.chains[1];
+    let edge = Interval::new(chain.delay_ticks.0, chain.delay_ticks.1).unwrap();
+    let uniform = |nodes: Vec<u32>| Pattern::uniform(nodes, edge).unwrap();
+    let stranger = (0..26)
+        .find(|s| simulated.chains.iter().all(|c| !c.nodes.contains(s)))
+        .unwrap();
+    let whole = uniform(chain.nodes.clone());
+    let lead = uniform([&[stranger], &chain.nodes[..]].concat());
+    let tail = uniform([&chain.nodes[..], &[stranger]].concat());
+    let backward = uniform(chain.nodes.iter().rev().copied().collect());
+    let list = [whole, lead, tail, backward];
+    for surrogate in [
+        Surrogate::Dither { delta: 2000 },
+        Surrogate::ShuffleIntervals,
+    ] {
+        let options = SignificanceOptions {
+            surrogate,
+            surrogates: 39,
+            seed: 1,
+        };
+        let found = significance(&events, &list, &options, &()).unwrap();
+        assert_eq!(found[0].p, 1.0 / 40.0);
+        assert!(found[0].observed as f64 > found[0].expected + 10.0 * found[0].std);
+        // Independent symbols hardly make them either; that is what this null says, and no more.
+        assert!(found[1].p < 0.05 && found[2].p < 0.05);
+        assert!(found[3].p > 0.05);
+    }
+    let options = EdgeOptions {
+        shifts: 39,
+        least: 5_000,
+        most: 50_000,
+        seed: 1,
+    };
+    let edges = edge_significance(&events, &list, &options, &()).unwrap();
+    assert_eq!(edges[0].p, 1.0 / 40.0);
+    assert!(edges[1].p > 0.05 && edges[1].weakest == 0, "{edges:?}");
+    assert!(
+        edges[2].p > 0.05 && edges[2].weakest == chain.nodes.len() - 1,
+        "{edges:?}"
+    );
+}
+
+#[test]
+fn threads_do_not_change_the_result_and_senseless_options_are_refused() {
+    let data = poisson(4, 10, 1);
+    let list = patterns(4);
+    let options = SignificanceOptions {
+        surrogate: Surrogate::Dither { delta: 2000 },
+        surrogates: 7,
+        seed: 1,
+    };
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build()
+            .unwrap()
+            .install(|| significance(&data, &list, &options, &()).unwrap())
+    };
+    assert_eq!(run(1), run(3));
+    let none = SignificanceOptions {
+        surrogates: 0,
+        ..options
+    };
+    assert!(significance(&data, &list, &none, &()).is_err());
+    for (shifts, least, most) in [(0, 1, 2), (5, 0, 2), (5, 3, 2)] {
+        let options = EdgeOptions {
+            shifts,
+            least,
+            most,
+            seed: 0,
+        };
+        assert!(edge_significance(&data, &list, &options, &()).is_err());
+    }
+    struct Stop;
+    impl Progress for Stop {
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+    let stopped = significance(&data, &list, &options, &Stop).unwrap_err();
+    assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);
+}
