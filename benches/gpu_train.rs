@@ -6,7 +6,7 @@
 //! ```
 //! Prints medians of warm runs; says so and ends where there is no device.
 
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::time::Instant;
 
