@@ -19,6 +19,9 @@ pub struct Filter {
 /// Largest dt/τ that is told apart from longer steps: e^(−40) is below the precision of f64.
 const LONGEST_STEP_TAUS: f64 = 40.0;
 
+/// Most samples that [`Filter::taps`] answers with.
+const MOST_TAPS: f64 = 1e15;
+
 impl Filter {
     /// r = e^(−dt/τ): what one step leaves of a response.
     ///
@@ -55,13 +58,15 @@ impl Filter {
             .collect()
     }
 
-    /// Number of samples after which less than `tail` (of the sum of one) of the response is left.
+    /// Number of samples after which less than `tail` (of the sum of one) of the response is left;
+    /// at most 10¹⁵, for a τ that no recording is as long as.
     pub fn taps(&self, step_seconds: f64, tail: f64) -> usize {
         let taus = self.step_taus(step_seconds);
         let (scale, order) = (self.scale(step_seconds), self.order as i32);
         // Beyond the peak the terms fall faster than a geometric series of their own last ratio.
         let mut m = (f64::from(self.order) / taus).ceil() + 1.0;
-        loop {
+        // Bounded: with r rounded to one the ratio never falls below it.
+        while m < MOST_TAPS {
             let ratio = ((m + 1.0) / m).powi(order) * (-taus).exp();
             let term = scale * m.powi(order) * (-m * taus).exp();
             if ratio < 1.0 && term / (1.0 - ratio) < tail {
@@ -69,6 +74,7 @@ impl Filter {
             }
             m = (m * 1.02).ceil().max(m + 1.0);
         }
+        MOST_TAPS as usize
     }
 
     fn step_taus(&self, step_seconds: f64) -> f64 {

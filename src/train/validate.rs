@@ -173,8 +173,12 @@ fn run(
     };
     let lifetime = lifetime(banks, data.step_seconds);
     let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
-    let guard = (GUARD_LIFETIMES * lifetime as usize).saturating_add(delay);
-    let history = (HISTORY_LIFETIMES * lifetime as usize).saturating_add(delay);
+    let guard = GUARD_LIFETIMES
+        .saturating_mul(lifetime as usize)
+        .saturating_add(delay);
+    let history = HISTORY_LIFETIMES
+        .saturating_mul(lifetime as usize)
+        .saturating_add(delay);
     let split = folds(&data.segments, search.folds, guard, history)?;
     // One copy, whose segments are those of the fold at hand.
     let mut held = data.clone();
