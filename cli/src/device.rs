@@ -1,18 +1,21 @@
-//! `--device`: which device was asked for, and which is used.
+//! `--device`: which device was asked for, and which does the work.
 
 use betz::Result;
 use betz::device::{Device, DeviceSpec};
 
-/// The device that `spec` asks for, by name. An explicit `cuda` that cannot be had is an error;
-/// `auto` falls back to the CPU.
-pub(crate) fn chosen(spec: &str) -> Result<String> {
-    let spec: DeviceSpec = spec.parse()?;
-    Ok(Device::open(spec)?.name())
+/// Opens the device that `spec` asks for. An explicit `cuda` that cannot be had is an error; `auto`
+/// falls back to the CPU and says so once, where CUDA was looked for and a driver was found.
+pub(crate) fn open(spec: &str) -> Result<Device> {
+    Device::open(spec.parse::<DeviceSpec>()?)
 }
 
-/// As [`chosen`], for the real-time session, which runs on the CPU whatever the device: a step
-/// costs less than the trip to a GPU.
-pub(crate) fn for_session(spec: &str) -> Result<String> {
-    chosen(spec)?;
-    Ok("cpu".to_string())
+/// For `work` that runs on the CPU whatever the device: checks the request, notes on standard error
+/// when it was for CUDA, and gives the name of the device that is used.
+pub(crate) fn cpu_for(work: &str, spec: &str) -> Result<String> {
+    let asked: DeviceSpec = spec.parse()?;
+    if matches!(asked, DeviceSpec::Cuda(_) | DeviceSpec::CudaAll) {
+        Device::open(asked)?;
+        eprintln!("{work} runs on the CPU; {asked} is there but not used");
+    }
+    Ok(Device::cpu().name())
 }

@@ -65,7 +65,7 @@ struct Shown {
 }
 
 pub(crate) fn run(args: &Demo) -> Result<()> {
-    let device = device::for_session(&args.common.device)?;
+    let device = device::cpu_for("demo", &args.common.device)?;
     let bar = Bar::new();
     let config = PopulationConfig {
         neurons: args.neurons,

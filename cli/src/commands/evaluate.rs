@@ -9,7 +9,7 @@ use crate::device;
 use crate::report::{self, Scores};
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
-    let device = device::chosen(&args.common.device)?;
+    let device = device::cpu_for("evaluate", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     if dataset.outputs.is_empty() {

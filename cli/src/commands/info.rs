@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             simd: simd(),
         },
         cuda: cuda(device::probe()),
-        device: crate::device::chosen(&args.common.device)?,
+        device: crate::device::open(&args.common.device)?.name(),
     };
     if args.common.json {
         report::json(&facts)

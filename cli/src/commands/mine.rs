@@ -50,7 +50,7 @@ struct Found {
 }
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
-    let device = device::chosen(&args.common.device)?;
+    let device = device::cpu_for("mine", &args.common.device)?;
     let events = read(args)?;
     let intervals: Vec<Interval> = args
         .intervals

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         )));
     }
     let deadline = args.deadline.map(deadline).transpose()?;
-    let device = device::for_session(&args.common.device)?;
+    let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     let config = SessionConfig {

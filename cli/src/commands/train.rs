@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use betz::device::Device;
 use betz::model::{Decoder, LowPass, OutputScore};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::multiunit::random_groups;
@@ -50,7 +51,12 @@ struct Trained {
 }
 
 pub(crate) fn run(args: &Train) -> Result<()> {
-    let device = device::chosen(&args.common.device)?;
+    let device = if args.folds == 0 {
+        device::open(&args.common.device)?
+    } else {
+        device::cpu_for("cross-validation", &args.common.device)?;
+        Device::cpu()
+    };
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
@@ -61,7 +67,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
     let model = if args.folds == 0 {
-        train::train(&dataset, &options, &bar)
+        train::train_on(&device, &dataset, &options, &bar)
     } else {
         train::train_validated(&dataset, &options, &search, &bar)
     }
@@ -69,7 +75,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     model.save(&args.out)?;
     let seconds = bar.seconds();
     drop(bar);
-    print(args, &model, device, seconds)
+    print(args, &model, device.name(), seconds)
 }
 
 /// Combines units as `--units` or `--groups` ask.
