@@ -121,14 +121,15 @@ impl Device {
     /// what stood in the way.
     pub fn auto() -> Self {
         match Self::cuda(0) {
-            Ok(device) => Self {
-                chosen: false,
-                ..device
-            },
+            Ok(mut device) => {
+                device.chosen = false;
+                device
+            }
             Err(error) => Self {
+                #[cfg(feature = "cuda")]
+                contexts: Vec::new(),
                 fallback: Some(error.message().to_owned()),
                 chosen: false,
-                ..Self::cpu()
             },
         }
     }

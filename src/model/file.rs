@@ -3,14 +3,11 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use super::{Decoder, format};
+use super::Decoder;
+use super::format::{self, MAX_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::write_atomically;
 use crate::frame::{self, Content};
-
-/// Largest model file that is read or written, in bytes: a bound on what a damaged or hostile file
-/// can make a loader take.
-pub const MAX_BYTES: usize = 1 << 30;
 
 /// The newest model format: what [`Decoder::to_bytes`] writes.
 pub const FORMAT_VERSION: u32 = format::NEWEST;

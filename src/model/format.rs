@@ -11,6 +11,10 @@ use serde::de::DeserializeOwned;
 use super::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 
+/// Largest model file that is read or written, in bytes: a bound on what a damaged or hostile file
+/// can make a loader take.
+pub const MAX_BYTES: usize = 1 << 30;
+
 /// The version that is written.
 pub(super) const NEWEST: u32 = 1;
 /// The oldest version that is read.
@@ -65,7 +69,7 @@ fn decode_as<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
     } else if length <= 0x1000_0000 {
         bincode::serde::decode_from_slice(payload, config::<0x1000_0000>())
     } else {
-        bincode::serde::decode_from_slice(payload, config::<{ super::file::MAX_BYTES }>())
+        bincode::serde::decode_from_slice(payload, config::<MAX_BYTES>())
     };
     let (value, used) = decoded.map_err(|error| {
         Error::new(

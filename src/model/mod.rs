@@ -10,4 +10,5 @@ pub use crate::psc::LowPass;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT};
 pub use decode::{channel_order, decode};
 pub use decoder::{Decoder, OutputScore, TrainingRecord};
-pub use file::{FORMAT_VERSION, MAX_BYTES};
+pub use file::FORMAT_VERSION;
+pub use format::MAX_BYTES;

@@ -5,28 +5,18 @@ use std::time::Instant;
 
 use betz::episode::count::{CountJob, strategy};
 use betz::episode::graph::Graph;
-use betz::episode::{
-    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, read_patterns, write_csv,
-};
+use betz::episode::{Episode, Events, Interval, MineOptions, Mined, Order, mine, write_csv};
 use betz::recording::Recording;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 
+use super::listed::{Listed, given, list};
 use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
 use crate::raster;
 use crate::report::{self, Bar, Table};
-
-/// One episode as the contract names it.
-#[derive(Serialize)]
-pub(super) struct Listed {
-    symbols: Vec<String>,
-    /// [low, high] in seconds, one an edge.
-    intervals: Vec<[f64; 2]>,
-    count: u64,
-}
 
 #[derive(Serialize)]
 struct LevelDone {
@@ -146,21 +136,6 @@ fn count(
     })
 }
 
-/// The episodes of a `--count-only` file.
-pub(super) fn given(events: &Events, intervals: &[Interval], path: &Path) -> Result<Vec<Pattern>> {
-    let default = match intervals {
-        [] => None,
-        [one] => Some(*one),
-        more => {
-            return Err(Error::argument(format!(
-                "--count-only: expected one --interval for the edges without their own, got {}",
-                more.len()
-            )));
-        }
-    };
-    read_patterns(path, events.alphabet(), default)
-}
-
 fn search(args: &Mine, events: &Events, intervals: Vec<Interval>, bar: &Bar) -> Result<Mined> {
     if intervals.is_empty() {
         return Err(Error::argument(
@@ -187,23 +162,6 @@ fn chosen<'a>(args: &Mine, mined: &'a Mined) -> Vec<&'a Episode> {
 
 fn listed(episode: &Episode, events: &Events) -> Listed {
     list(&episode.pattern, episode.count, events)
-}
-
-pub(super) fn list(pattern: &Pattern, count: u64, events: &Events) -> Listed {
-    let (alphabet, clock) = (events.alphabet(), events.clock());
-    Listed {
-        symbols: pattern
-            .symbols()
-            .iter()
-            .map(|&s| alphabet.label(s).to_string())
-            .collect(),
-        intervals: pattern
-            .intervals()
-            .iter()
-            .map(|i| [clock.seconds(i.low), clock.seconds(i.high)])
-            .collect(),
-        count,
-    }
 }
 
 fn write_files(args: &Mine, events: &Events, mined: &Mined) -> Result<()> {

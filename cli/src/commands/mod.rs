@@ -3,6 +3,7 @@
 pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod info;
+mod listed;
 pub(crate) mod mine;
 mod replay;
 pub(crate) mod simulate;

@@ -11,7 +11,7 @@ use betz::episode::{Events, Interval};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::mine::{Listed, given, list};
+use super::listed::{Listed, given, list};
 use crate::args::Mine;
 use crate::report::{self, INTERRUPTED, Table};
 
