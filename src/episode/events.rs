@@ -1,6 +1,7 @@
 //! Events: integer ticks and symbols in time order, with an index by symbol.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::recording::Recording;
@@ -162,6 +163,8 @@ struct Shift {
 /// Ticks are at least 0 and count from [`Events::origin_seconds`].
 #[derive(Debug, Clone)]
 pub struct Events {
+    /// Different for every construction; clones hold the same events and share it.
+    id: u64,
     alphabet: Alphabet,
     /// `tick << symbol_bits | symbol`, ascending: by time, and by symbol within a tick.
     stream: Vec<u64>,
@@ -270,7 +273,9 @@ impl Events {
             .windows(2)
             .map(|w| TimeTable::new(ticks[w[0]..w[1]].iter().copied(), 1))
             .collect();
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             alphabet,
             stream,
             symbol_bits,
@@ -323,6 +328,11 @@ impl Events {
     /// Number of events.
     pub fn len(&self) -> usize {
         self.stream.len()
+    }
+
+    /// Which events these are, in this process: copies elsewhere are known by it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Never true: construction refuses an empty list.

@@ -3,11 +3,14 @@
 //! [`LatestStart`] is the one to use; the others are the published ones, kept so that the published
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
+#[cfg(feature = "cuda")]
+mod cuda;
 pub(crate) mod extend;
 mod hybrid;
 mod latest_start;
 mod local_tracking;
 mod map_concat;
+mod on_device;
 mod serial;
 pub(crate) mod siblings;
 pub(crate) mod trie;
@@ -19,10 +22,13 @@ use crate::progress::Progress;
 
 use super::{Events, Pattern};
 
+#[cfg(feature = "cuda")]
+pub use cuda::DeviceEvents;
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
 pub use local_tracking::{Compaction, LocalTracking};
 pub use map_concat::MapConcat;
+pub use on_device::{count_on, strategy_on};
 pub use serial::Serial;
 pub use two_pass::TwoPass;
 
