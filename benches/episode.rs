@@ -1,15 +1,19 @@
 //! Counting and mining episodes, as tables: `cargo bench --bench episode -- [SECTION…]`.
 //!
-//! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`, `reading`; all when none is
-//! named. `--threads N` sets the threads of the parallel strategies (default 2); `serial` runs on
-//! one core whatever the number. `--strategy NAME` leaves the other strategies out.
+//! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`, `device`, `reading`; all when
+//! none is named. `--threads N` sets the threads of the parallel strategies (default 2); `serial`
+//! runs on one core whatever the number. `--strategy NAME` leaves the other strategies out.
+//! `--device cuda` runs the strategies that can on a CUDA device, with the events kept there;
+//! `device` then has warm medians, from events there and from host memory. `--save FOLDER` makes it
+//! leave its events, episodes and counts there for `benches/peers/episode_torch.py`.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use betz::episode::count::{CountJob, count, strategies, strategy};
+use betz::device::Device;
+use betz::episode::count::{CountJob, count, count_on, strategies, strategy_on};
 use betz::episode::{Alphabet, Clock, Events, Interval, MineOptions, Order, Pattern, mine};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -110,8 +114,8 @@ fn episodes(count: usize, size: usize) -> Vec<Pattern> {
 }
 
 /// The fastest of a few runs, and the counts.
-fn time(name: &str, threads: usize, job: &CountJob<'_>) -> (Duration, Vec<u64>) {
-    let strategy = strategy(name).unwrap();
+fn time(device: &Device, name: &str, threads: usize, job: &CountJob<'_>) -> (Duration, Vec<u64>) {
+    let strategy = strategy_on(name, device).unwrap();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
@@ -171,14 +175,14 @@ fn thirty(options: &Options) {
     println!("## 30 nine-node episodes, {} events\n", events.len());
     println!("| strategy | threads | ms | `serial` / this |\n|---|---|---|---|");
     let job = CountJob::new(&events, &patterns);
-    let (serial, expected) = time("serial", 1, &job);
+    let (serial, expected) = time(&options.device, "serial", 1, &job);
     println!("| serial | 1 | {} | 1 |", milliseconds(serial));
     for (name, threads) in wanted_strategies(options) {
         if name == "serial" {
             continue;
         }
         for threads in [1, threads] {
-            let (took, counts) = time(name, threads, &job);
+            let (took, counts) = time(&options.device, name, threads, &job);
             assert_eq!(counts, expected, "{name}");
             println!(
                 "| {name} | {threads} | {} | {:.1} |",
@@ -204,7 +208,12 @@ fn by_events(options: &Options) {
             let patterns = episodes(count, 9);
             print!("| {} | {} |", 8 - i, events.len());
             for &(name, threads) in &names {
-                let (took, _) = time(name, threads, &CountJob::new(&events, &patterns));
+                let (took, _) = time(
+                    &options.device,
+                    name,
+                    threads,
+                    &CountJob::new(&events, &patterns),
+                );
                 print!(" {} |", milliseconds(took));
             }
             println!();
@@ -229,7 +238,12 @@ fn by_length(options: &Options) {
         let mut row = String::new();
         let mut count = 0;
         for &(name, threads) in &names {
-            let (took, counts) = time(name, threads, &CountJob::new(&events, &patterns));
+            let (took, counts) = time(
+                &options.device,
+                name,
+                threads,
+                &CountJob::new(&events, &patterns),
+            );
             count = counts[0];
             row += &format!(" {} |", milliseconds(took));
         }
@@ -335,7 +349,7 @@ fn candidates(options: &Options) {
         let sample: Vec<Pattern> = patterns.iter().step_by(every).cloned().collect();
         let mut job = CountJob::new(&events, &sample);
         job.threshold = Some(threshold);
-        let (took, counts) = time(name, threads, &job);
+        let (took, counts) = time(&options.device, name, threads, &job);
         let frequent = counts.iter().filter(|&&c| c >= threshold).count();
         let all = took.as_secs_f64() * patterns.len() as f64 / sample.len() as f64;
         println!(
@@ -354,6 +368,7 @@ fn levelwise(options: &Options) {
     let threshold = events.len() as u64 / 1000;
     let mut wanted = MineOptions::new(intervals, threshold);
     wanted.max_size = Some(9);
+    wanted.strategy = strategy_on("latest-start", &options.device).unwrap();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
         .build()
@@ -361,9 +376,10 @@ fn levelwise(options: &Options) {
     let start = Instant::now();
     let mined = pool.install(|| mine(&events, &wanted, &())).unwrap();
     println!(
-        "## Levelwise to size 9, {} events, threshold {threshold}, {} threads: {:.2} s\n",
+        "## Levelwise to size 9, {} events, threshold {threshold}, {} threads, {}: {:.2} s\n",
         events.len(),
         options.threads,
+        options.device.name(),
         start.elapsed().as_secs_f64()
     );
     println!("| size | candidates | frequent | s |\n|---|---|---|---|");
@@ -381,6 +397,89 @@ fn levelwise(options: &Options) {
         hits.len(),
         others.len()
     );
+}
+
+/// The median of `runs` runs after two more, and the last result.
+fn median<T>(runs: usize, mut run: impl FnMut() -> T) -> (Duration, T) {
+    run();
+    let mut result = run();
+    let mut times: Vec<Duration> = (0..runs)
+        .map(|_| {
+            let start = Instant::now();
+            result = run();
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    (times[runs / 2], result)
+}
+
+/// Warm medians on a CUDA device: events there, events in host memory, and the CPU beside it.
+fn on_device(options: &Options) {
+    if options.device.is_cpu() {
+        println!("## On a device\n\nskipped: needs `--device cuda`\n");
+        return;
+    }
+    let events = dataset(4000.0, 50.0);
+    println!(
+        "## On {}, {} events (median ms)\n",
+        options.device.name(),
+        events.len()
+    );
+    println!(
+        "| episodes | symbols | events there | from host memory | CPU, {} threads | CPU, 1 thread |",
+        options.threads
+    );
+    println!("|---|---|---|---|---|---|");
+    let there = strategy_on("latest-start", &options.device).unwrap();
+    let pool = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap()
+    };
+    let (all, one) = (pool(options.threads), pool(1));
+    for (number, size) in [(30, 9), (1, 9), (30, 4), (1, 2), (1, 1), (64 * 63, 4)] {
+        let patterns = episodes(number, size);
+        let job = CountJob::new(&events, &patterns);
+        let (resident, counts) = all.install(|| median(21, || there.count(&job).unwrap()));
+        let (host, again) = all.install(|| median(11, || count_on(&options.device, &job).unwrap()));
+        let cpu_runs = if number > 30 { 1 } else { 5 };
+        let (cpu, expected) =
+            all.install(|| median(cpu_runs, || count(&events, &patterns).unwrap()));
+        let (core, _) = if number > 30 {
+            (Duration::ZERO, Vec::new())
+        } else {
+            one.install(|| median(3, || count(&events, &patterns).unwrap()))
+        };
+        assert_eq!(counts, expected);
+        assert_eq!(again, expected);
+        println!(
+            "| {number} | {size} | {} | {} | {} | {} |",
+            milliseconds(resident),
+            milliseconds(host),
+            milliseconds(cpu),
+            milliseconds(core)
+        );
+        if let (Some(folder), (30, 9)) = (&options.save, (number, size)) {
+            save(folder, &events, &patterns, &counts);
+        }
+    }
+    println!();
+}
+
+/// Leaves events and nine-node episodes as raw 64-bit integers.
+fn save(folder: &str, events: &Events, patterns: &[Pattern], counts: &[u64]) {
+    let write = |name: &str, values: &mut dyn Iterator<Item = i64>| {
+        let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
+        std::fs::write(std::path::Path::new(folder).join(name), bytes).unwrap();
+    };
+    let (offsets, ticks) = events.index();
+    write("offsets.i64", &mut offsets.iter().map(|&o| o as i64));
+    write("ticks.i64", &mut ticks.iter().copied());
+    let rows = patterns.iter().flat_map(|p| p.symbols().iter());
+    write("symbols.i64", &mut rows.map(|&s| i64::from(s)));
+    let edge = patterns[0].intervals()[0];
+    write("interval.i64", &mut [edge.low, edge.high].into_iter());
+    write("counts.i64", &mut counts.iter().map(|&c| c as i64));
 }
 
 /// Reading a text file of 12.8 M lines.
@@ -409,6 +508,9 @@ struct Options {
     threads: usize,
     /// Only this strategy, beside `serial` where the table needs it.
     only: Option<String>,
+    device: Device,
+    /// Where `device` leaves its data.
+    save: Option<String>,
 }
 
 fn main() {
@@ -416,12 +518,19 @@ fn main() {
     let mut options = Options {
         threads: 2,
         only: None,
+        device: Device::cpu(),
+        save: None,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--threads" => options.threads = arguments.next().unwrap().parse().unwrap(),
             "--strategy" => options.only = arguments.next(),
+            "--device" => {
+                let spec = arguments.next().unwrap().parse().unwrap();
+                options.device = Device::open(spec).unwrap();
+            }
+            "--save" => options.save = arguments.next(),
             "--bench" => {}
             name => sections.push(name.to_owned()),
         }
@@ -441,6 +550,9 @@ fn main() {
     }
     if wanted("levelwise") {
         levelwise(&options);
+    }
+    if wanted("device") {
+        on_device(&options);
     }
     if wanted("reading") {
         reading();
