@@ -5,6 +5,8 @@
 //! around every event (its own cost, tens of nanoseconds, included). `apart` counts every episode by
 //! itself, without shared prefixes, and is given every event.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use std::time::{Duration, Instant};
 
 use betz::episode::count::count;

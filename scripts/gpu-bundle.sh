@@ -29,7 +29,7 @@ collect() {
 
 cargo test -p betz --lib --no-run --message-format=json 2>/dev/null | executables | collect test-
 if [ "${1:-}" != tests ]; then
-    cargo bench -p betz --bench gpu_train --no-run --message-format=json 2>/dev/null | executables | collect ""
+    cargo bench -p betz --bench gpu_train --bench episode --no-run --message-format=json 2>/dev/null | executables | collect ""
 fi
 cat > "$out/run-tests.sh" <<'RUN'
 #!/usr/bin/env bash

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use betz::episode::count::{CountJob, strategy};
+use betz::device::Device;
+use betz::episode::count::{CountJob, LatestStart, Strategy, strategy_on};
 use betz::episode::graph::Graph;
 use betz::episode::{Episode, Events, Interval, MineOptions, Mined, Order, mine, write_csv};
 use betz::recording::Recording;
@@ -40,8 +41,8 @@ struct Found {
 }
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
-    let device = device::cpu_for("mine", &args.common.device)?;
     let events = read(args)?;
+    let device = device_for(args, &events)?;
     let intervals: Vec<Interval> = args
         .intervals
         .iter()
@@ -51,13 +52,13 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         })
         .collect::<Result<_>>()?;
     if let Some(speed) = args.replay {
-        return replay::run(args, &events, intervals, speed, device);
+        return replay::run(args, &events, intervals, speed, device.name());
     }
     let bar = Bar::new();
     let started = Instant::now();
     let mined = match &args.count_only {
-        Some(path) => count(args, &events, &intervals, path, &bar)?,
-        None => search(args, &events, intervals, &bar)?,
+        Some(path) => count(args, &device, &events, &intervals, path, &bar)?,
+        None => search(args, &device, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
     drop(bar);
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         symbols: events.symbols(),
         seconds,
         strategy: args.strategy.clone(),
-        device,
+        device: device.name(),
         levels: mined
             .levels
             .iter()
@@ -91,6 +92,26 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         report::json(&found)
     } else {
         print(args, &events, &mined, &found)
+    }
+}
+
+/// Events below which `auto` leaves counting to the CPU: opening a device takes longer.
+const AUTO_EVENTS: usize = 1 << 20;
+
+/// The device that counts. Of the strategies, latest-start runs on CUDA devices; a replay does not.
+fn device_for(args: &Mine, events: &Events) -> Result<Device> {
+    let spec = args.common.device.as_str();
+    let elsewhere = if args.replay.is_some() {
+        Some("a replay".to_owned())
+    } else if args.strategy != LatestStart.name() {
+        Some(format!("strategy {}", args.strategy))
+    } else {
+        None
+    };
+    match elsewhere {
+        Some(work) => device::cpu_for(&work, spec).map(|_| Device::cpu()),
+        None if spec == "auto" && events.len() < AUTO_EVENTS => Ok(Device::cpu()),
+        None => device::open(spec),
     }
 }
 
@@ -115,6 +136,7 @@ fn read(args: &Mine) -> Result<Events> {
 
 fn count(
     args: &Mine,
+    device: &Device,
     events: &Events,
     intervals: &[Interval],
     path: &Path,
@@ -125,7 +147,7 @@ fn count(
         progress: bar,
         ..CountJob::new(events, &patterns)
     };
-    let counts = strategy(&args.strategy)?.count(&job)?;
+    let counts = strategy_on(&args.strategy, device)?.count(&job)?;
     let episodes = patterns.into_iter().zip(counts);
     Ok(Mined {
         episodes: episodes
@@ -136,7 +158,13 @@ fn count(
     })
 }
 
-fn search(args: &Mine, events: &Events, intervals: Vec<Interval>, bar: &Bar) -> Result<Mined> {
+fn search(
+    args: &Mine,
+    device: &Device,
+    events: &Events,
+    intervals: Vec<Interval>,
+    bar: &Bar,
+) -> Result<Mined> {
     if intervals.is_empty() {
         return Err(Error::argument(
             "--interval: expected at least one, got none",
@@ -144,7 +172,7 @@ fn search(args: &Mine, events: &Events, intervals: Vec<Interval>, bar: &Bar) -> 
     }
     let options = MineOptions {
         max_size: args.max_size,
-        strategy: strategy(&args.strategy)?,
+        strategy: strategy_on(&args.strategy, device)?,
         ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
     };
     report::stop_on_interrupt();
