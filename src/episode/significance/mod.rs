@@ -5,9 +5,10 @@
 //!   usual question, answered by [`Surrogate`]s. An episode that *contains* a real one passes too: an
 //!   event that happens to precede a real chain makes a longer episode that independent symbols would
 //!   hardly ever make.
-//! - [`edge_significance`]: does each edge matter? For each edge the part before it is shifted in time
-//!   against the part after it, both left as they are inside; the episode passes only if all of its
-//!   edges do. This is what tells chains from chains with something added.
+//! - [`part_significance`]: does every part of it matter? Each contiguous part in turn is shifted in
+//!   time against the rest, both left as they are inside; the episode passes only if all of its parts
+//!   do. This tells chains from chains with something added, and from chains with a node replaced by
+//!   one that has nothing to do with its neighbours.
 //!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
@@ -15,8 +16,8 @@
 //! counts, which makes the p-values too small for what is only just frequent: either mine one part of
 //! a recording and test on another, or test every candidate, or take the values as a ranking.
 
-mod edges;
 mod fdr;
+mod parts;
 mod surrogate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +29,8 @@ use super::{Events, Pattern};
 use crate::error::{Error, Result};
 use crate::progress::{self, Progress};
 
-pub use edges::{EdgeOptions, EdgeSignificance, edge_significance};
 pub use fdr::benjamini_hochberg;
+pub use parts::{PartOptions, PartSignificance, part_significance};
 pub use surrogate::Surrogate;
 
 /// How to test.

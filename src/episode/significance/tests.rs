@@ -44,8 +44,9 @@ fn patterns(symbols: u32) -> Vec<Pattern> {
 }
 
 /// Under the null, p is uniform: the share of p ≤ x is near x, over recordings.
-fn assert_uniform(p: &[f64], what: &str) {
-    for x in [0.05, 0.1, 0.25, 0.5, 0.75, 0.9] {
+fn assert_uniform(p: &[f64], up_to: f64, what: &str) {
+    let points = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9];
+    for x in points.into_iter().filter(|&x| x <= up_to) {
         let share = p.iter().filter(|&&v| v <= x).count() as f64 / p.len() as f64;
         // Binomial, widened by 2 since episodes of one recording share events.
         let tolerance = 2.0 * 4.0 * (x * (1.0 - x) / p.len() as f64).sqrt();
@@ -75,27 +76,37 @@ fn p_is_uniform_on_independent_symbols() {
             }
             p.extend(found.iter().map(|s| s.p));
         }
-        assert_uniform(&p, &format!("{surrogate:?}"));
+        assert_uniform(&p, 1.0, &format!("{surrogate:?}"));
         assert_eq!(discoveries, 0);
     }
 }
 
 #[test]
-fn an_edges_p_is_uniform_on_independent_pairs() {
+fn a_parts_p_is_uniform_on_independent_pairs() {
     let mut list = patterns(8);
     list.retain(|p| p.size() == 2);
     let mut p = Vec::new();
+    let mut full = 0;
     for seed in 0..8 {
-        let options = EdgeOptions {
-            shifts: 59,
+        let options = PartOptions {
+            shifts: 80,
             least: 10_000,
             most: 200_000,
             seed,
         };
-        let found = edge_significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
+        let found = part_significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
+        full += found.iter().filter(|e| e.shifts == 80).count();
         p.extend(found.iter().map(|e| e.p));
+        assert!(
+            found
+                .iter()
+                .all(|e| e.weakest == (0..1) || e.weakest == (1..2))
+        );
     }
-    assert_uniform(&p, "edges");
+    // About half are given up at the first look, and few but those below p = 1/2 go on.
+    assert!(full > p.len() / 4 && full < p.len() * 3 / 4, "{full}");
+    // What is given up early has a p that is too large, not too small.
+    assert_uniform(&p, 0.25, "parts");
 }
 
 #[test]
@@ -115,8 +126,11 @@ fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
     let whole = uniform(chain.nodes.clone());
     let lead = uniform([&[stranger], &chain.nodes[..]].concat());
     let tail = uniform([&chain.nodes[..], &[stranger]].concat());
+    let mut nodes = chain.nodes.clone();
+    nodes[2] = stranger;
+    let replaced = uniform(nodes);
     let backward = uniform(chain.nodes.iter().rev().copied().collect());
-    let list = [whole, lead, tail, backward];
+    let list = [whole, lead, tail, replaced, backward];
     for surrogate in [
         Surrogate::Dither { delta: 2000 },
         Surrogate::ShuffleIntervals,
@@ -130,22 +144,21 @@ fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
         assert_eq!(found[0].p, 1.0 / 40.0);
         assert!(found[0].observed as f64 > found[0].expected + 10.0 * found[0].std);
         // Independent symbols hardly make them either; that is what this null says, and no more.
-        assert!(found[1].p < 0.05 && found[2].p < 0.05);
-        assert!(found[3].p > 0.05);
+        assert!(found[1..4].iter().all(|s| s.p < 0.05), "{found:?}");
+        assert!(found[4].p > 0.05);
     }
-    let options = EdgeOptions {
+    let options = PartOptions {
         shifts: 39,
         least: 5_000,
         most: 50_000,
         seed: 1,
     };
-    let edges = edge_significance(&events, &list, &options, &()).unwrap();
-    assert_eq!(edges[0].p, 1.0 / 40.0);
-    assert!(edges[1].p > 0.05 && edges[1].weakest == 0, "{edges:?}");
-    assert!(
-        edges[2].p > 0.05 && edges[2].weakest == chain.nodes.len() - 1,
-        "{edges:?}"
-    );
+    let parts = part_significance(&events, &list, &options, &()).unwrap();
+    let last = chain.nodes.len();
+    assert_eq!((parts[0].p, parts[0].shifts), (1.0 / 40.0, 39));
+    for (found, weakest) in parts[1..4].iter().zip([0..1, last..last + 1, 2..3]) {
+        assert!(found.p > 0.1 && found.weakest == weakest, "{found:?}");
+    }
 }
 
 #[test]
@@ -170,13 +183,13 @@ fn threads_do_not_change_the_result_and_senseless_options_are_refused() {
     };
     assert!(significance(&data, &list, &none, &()).is_err());
     for (shifts, least, most) in [(0, 1, 2), (5, 0, 2), (5, 3, 2)] {
-        let options = EdgeOptions {
+        let options = PartOptions {
             shifts,
             least,
             most,
             seed: 0,
         };
-        assert!(edge_significance(&data, &list, &options, &()).is_err());
+        assert!(part_significance(&data, &list, &options, &()).is_err());
     }
     struct Stop;
     impl Progress for Stop {
