@@ -141,7 +141,10 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
-    let (send, take) = HeapRb::new(config.capacity).split();
+    let (mut send, mut take) = HeapRb::new(config.capacity).split();
+    // Every page of the ring is touched now, so that no push has to wait for the system to map it.
+    send.push_iter(std::iter::repeat_n((0, 0), config.capacity));
+    take.clear();
     let thread = start("betz-miner", {
         let shared = Arc::clone(&shared);
         move || run(take, &shared, background, config.idle)
