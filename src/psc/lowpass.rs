@@ -21,7 +21,7 @@ pub struct LowPass {
 /// Largest order of a low-pass.
 pub const MAX_LOW_PASS_ORDER: u32 = 8;
 
-/// One second-order section: y[t] = b0·x[t] + b1·x[t−1] + b2·x[t−2] − a1·y[t−1] − a2·y[t−2].
+/// One second-order section: `y[t] = b0·x[t] + b1·x[t−1] + b2·x[t−2] − a1·y[t−1] − a2·y[t−2]`.
 ///
 /// Unit gain at 0 Hz. A first-order section has b2 = a2 = 0.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -82,7 +82,7 @@ impl NormalEquations {
     /// Adds the sums of other segments of the same recording.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch) when features or outputs differ.
+    /// [`ErrorKind::Mismatch`] when features or outputs differ.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         self.same_shape(other)?;
         self.steps += other.steps;
@@ -93,7 +93,7 @@ impl NormalEquations {
     /// Takes away the sums of segments that were added before (or are part of the whole).
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch) when features or outputs differ, or
+    /// [`ErrorKind::Mismatch`] when features or outputs differ, or
     /// more steps are to be taken away than there are.
     pub fn subtract(&mut self, other: &Self) -> Result<()> {
         self.same_shape(other)?;
