@@ -1,8 +1,11 @@
 //! Are embedded chains found, and nothing else? `cargo run --release --example episode_chains`
 //!
-//! Simulates the mining papers' networks, mines them, tests every frequent episode against surrogates
-//! and, of those that pass, every part, and compares what is left with what was embedded. A *hit* is a
-//! contiguous part, of two symbols or more, of an embedded chain; anything else is a *false alarm*.
+//! Simulates the mining papers' networks, mines them, and tests the frequent episodes size by size:
+//! against surrogates and, of those that pass, every part. An episode is tested only if all but its
+//! first symbol, and all but its last, have passed, which keeps the number of tests small, and leaves
+//! out what two chains make that happen to run side by side. What passes is compared with what was
+//! embedded. A *hit* is a contiguous part, of two symbols or more, of an embedded chain; anything else
+//! is a *false alarm*.
 
 use std::collections::HashSet;
 
@@ -13,17 +16,17 @@ use betz::episode::significance::{
 use betz::episode::{Events, Interval, MineOptions, Pattern, mine};
 use betz::simulate::network::{NetworkConfig, simulate};
 
-/// False discovery rate of both tests.
-const RATE: f64 = 0.05;
+/// False discovery rate of both tests, at each size.
+const RATE: f64 = 0.01;
 
 /// Episodes at least this often a second are frequent.
 const PER_SECOND: f64 = 4.0;
 
 fn main() -> Result<()> {
     println!(
-        "| network | seed | frequent | above surrogates | and every part | parts of chains | hits | whole chains | false alarms |"
+        "| network | seed | frequent | tested | above surrogates | and every part | parts of chains | hits | whole chains | false alarms |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let networks = [
         ("Sym26, 60 s", NetworkConfig::sym26()),
         ("64 neurons, 20 s", NetworkConfig::sym64(20.0)),
@@ -60,26 +63,40 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
         surrogates: 199,
         seed,
     };
-    let tested = significance(&events, &frequent, &surrogates, &())?;
-    let above: Vec<Pattern> = frequent
-        .iter()
-        .zip(&tested)
-        .filter(|(_, s)| s.q <= RATE)
-        .map(|(p, _)| p.clone())
-        .collect();
-    let shifts = PartOptions {
-        shifts: 999,
+    // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
+    let shifts = |size| PartOptions {
+        shifts: if size == 2 { 3999 } else { 999 },
         least: ticks(0.1)?,
         most: ticks(1.0)?,
         seed,
     };
-    let parts_tested = part_significance(&events, &above, &shifts, &())?;
-    let found: HashSet<&Pattern> = above
-        .iter()
-        .zip(&parts_tested)
-        .filter(|(_, e)| e.q <= RATE)
-        .map(|(p, _)| p)
-        .collect();
+    let mut found: HashSet<Pattern> = HashSet::new();
+    let (mut tests, mut above_surrogates) = (0, 0);
+    for size in 2.. {
+        let passed =
+            |part: Option<Pattern>| part.is_none_or(|p| p.size() < 2 || found.contains(&p));
+        let candidates: Vec<Pattern> = frequent
+            .iter()
+            .filter(|p| p.size() == size && passed(p.without_first()) && passed(p.without_last()))
+            .cloned()
+            .collect();
+        if candidates.is_empty() {
+            break;
+        }
+        let tested = significance(&events, &candidates, &surrogates, &())?;
+        let above: Vec<Pattern> = (candidates.iter().zip(&tested))
+            .filter(|(_, s)| s.q <= RATE)
+            .map(|(p, _)| p.clone())
+            .collect();
+        let parts = part_significance(&events, &above, &shifts(size), &())?;
+        tests += candidates.len();
+        above_surrogates += above.len();
+        found.extend(
+            (above.into_iter().zip(&parts))
+                .filter(|(_, part)| part.q <= RATE)
+                .map(|(p, _)| p),
+        );
+    }
 
     let mut parts = HashSet::new();
     let mut whole = 0;
@@ -92,24 +109,17 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
         }
         whole += usize::from(found.contains(&Pattern::uniform(nodes.clone(), interval)?));
     }
-    let hits = found.iter().filter(|p| parts.contains(**p)).count();
+    let hits = found.iter().filter(|p| parts.contains(*p)).count();
     println!(
-        "| {name} | {seed} | {} | {} | {} | {} | {hits} | {whole} of {} | {} |",
+        "| {name} | {seed} | {} | {tests} | {above_surrogates} | {} | {} | {hits} | {whole} of {} | {} |",
         frequent.len(),
-        above.len(),
         found.len(),
         parts.len(),
         simulated.chains.len(),
         found.len() - hits,
     );
-    for (p, e) in above.iter().zip(&parts_tested) {
-        if e.q <= RATE && !parts.contains(p) {
-            let text = p.display(events.alphabet());
-            eprintln!(
-                "false alarm: {text}: symbols {:?} have p {:.4}, expected {:.1}",
-                e.weakest, e.p, e.expected
-            );
-        }
+    for pattern in found.iter().filter(|p| !parts.contains(*p)) {
+        eprintln!("false alarm: {}", pattern.display(events.alphabet()));
     }
     Ok(())
 }

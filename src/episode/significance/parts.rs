@@ -60,6 +60,11 @@ pub struct PartSignificance {
 /// [`PartOptions::most`] ticks. A part that begins or ends the episode tests one edge; a part in the
 /// middle, whether it belongs between two neighbours that may be related without it.
 ///
+/// Parts that are not contiguous are not tested: symbols 1 and 3 may be related to each other, and 2
+/// and 4, when two real chains run side by side by chance. Testing an episode only when both of its
+/// longest parts have passed leaves such ones out (their neighbours 1 and 2 do not pass as a pair), and
+/// keeps the number of tests small; the example `episode_chains` does so.
+///
 /// Counts up to N(N − 1)/2 variants of an episode of N symbols for each shift, in rayon's current
 /// threads, over shifts. Episodes with a part that is plainly chance are given up early, first those
 /// with such a single symbol. The stage is `shifts`.
