@@ -56,20 +56,10 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
         .collect();
     frequent.retain(|p| p.size() > 1);
 
-    let surrogates = SignificanceOptions {
-        surrogate: Surrogate::Dither {
-            delta: ticks(0.02)?,
-        },
-        surrogates: 199,
-        seed,
+    let surrogate = Surrogate::Dither {
+        delta: ticks(0.02)?,
     };
-    // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
-    let shifts = |size| PartOptions {
-        shifts: if size == 2 { 3999 } else { 999 },
-        least: ticks(0.1)?,
-        most: ticks(1.0)?,
-        seed,
-    };
+    let (least, most) = (ticks(0.1)?, ticks(1.0)?);
     let mut found: HashSet<Pattern> = HashSet::new();
     let (mut tests, mut above_surrogates) = (0, 0);
     for size in 2.. {
@@ -83,12 +73,25 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
         if candidates.is_empty() {
             break;
         }
+        // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
+        let draws = if size == 2 { 3999 } else { 999 };
+        let surrogates = SignificanceOptions {
+            surrogate,
+            surrogates: draws,
+            seed,
+        };
         let tested = significance(&events, &candidates, &surrogates, &())?;
         let above: Vec<Pattern> = (candidates.iter().zip(&tested))
             .filter(|(_, s)| s.q <= RATE)
             .map(|(p, _)| p.clone())
             .collect();
-        let parts = part_significance(&events, &above, &shifts(size), &())?;
+        let shifts = PartOptions {
+            shifts: draws,
+            least,
+            most,
+            seed,
+        };
+        let parts = part_significance(&events, &above, &shifts, &())?;
         tests += candidates.len();
         above_surrogates += above.len();
         found.extend(
