@@ -12,6 +12,11 @@ pub trait Progress: Sync {
         let _ = (stage, done, total);
     }
 
+    /// The work measured `value` of `what` (a name such as `gram_error_rms`) about itself.
+    fn measured(&self, what: &str, value: f64) {
+        let _ = (what, value);
+    }
+
     /// True once the caller wants the work to stop; it then ends with
     /// [`ErrorKind::Interrupted`].
     fn cancelled(&self) -> bool {

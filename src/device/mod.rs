@@ -4,12 +4,16 @@
 //! [`DeviceSpec::Auto`], which then stays on the CPU and keeps the reason; asking for CUDA by name
 //! where it cannot be had is an error that says why. Nothing here knows what the work is about.
 
+mod cache;
+pub mod cost;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod partition;
 mod probe;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 
@@ -65,24 +69,51 @@ impl fmt::Display for DeviceSpec {
     }
 }
 
-/// A device that is open and ready.
+/// How exactly a device multiplies matrices of f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// As f32 arithmetic does.
+    #[default]
+    F32,
+    /// Factors rounded to TF32's 11 bits, sums in f32: several times faster where a device has it.
+    Tf32,
+}
+
+impl Precision {
+    /// `f32` or `tf32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+        }
+    }
+}
+
+/// Where work is to run.
 #[derive(Debug, Clone)]
-pub struct Device {
+pub struct Device(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Cpu,
     #[cfg(feature = "cuda")]
-    contexts: Vec<std::sync::Arc<cuda::Context>>,
+    Cuda(Vec<Arc<cuda::Context>>),
+    /// Opened when first needed: starting CUDA takes longer than much of the work there is.
+    Auto(Arc<OnceLock<Found>>),
+}
+
+/// What [`Device::auto`] came to.
+#[derive(Debug)]
+struct Found {
+    #[cfg(feature = "cuda")]
+    contexts: Vec<Arc<cuda::Context>>,
     fallback: Option<String>,
-    chosen: bool,
 }
 
 impl Device {
     /// The CPU.
-    pub fn cpu() -> Self {
-        Self {
-            #[cfg(feature = "cuda")]
-            contexts: Vec::new(),
-            fallback: None,
-            chosen: true,
-        }
+    pub const fn cpu() -> Self {
+        Self(Kind::Cpu)
     }
 
     /// The CUDA device `number`.
@@ -91,11 +122,7 @@ impl Device {
     /// [`ErrorKind::DeviceUnavailable`](crate::ErrorKind::DeviceUnavailable), with what is missing.
     pub fn cuda(number: usize) -> Result<Self> {
         #[cfg(feature = "cuda")]
-        return Ok(Self {
-            contexts: vec![cuda::Context::open(number)?],
-            fallback: None,
-            chosen: true,
-        });
+        return Ok(Self(Kind::Cuda(vec![cuda::Context::open(number)?])));
         #[cfg(not(feature = "cuda"))]
         Err(Error::new(
             crate::ErrorKind::DeviceUnavailable,
@@ -108,30 +135,23 @@ impl Device {
     /// # Errors
     /// As [`Device::cuda`].
     pub fn cuda_all() -> Result<Self> {
-        let mut all = Self::cuda(0)?;
-        let _ = &mut all;
         #[cfg(feature = "cuda")]
-        for number in 1..cuda::device_count()? {
-            all.contexts.push(cuda::Context::open(number)?);
+        {
+            let mut contexts = vec![cuda::Context::open(0)?];
+            for number in 1..cuda::device_count()? {
+                contexts.push(cuda::Context::open(number)?);
+            }
+            Ok(Self(Kind::Cuda(contexts)))
         }
-        Ok(all)
+        #[cfg(not(feature = "cuda"))]
+        Self::cuda(0)
     }
 
-    /// The first CUDA device where one works, the CPU otherwise: [`Device::fallback`] then says
-    /// what stood in the way.
+    /// The first CUDA device where one works and the work is large enough to gain by it, the CPU
+    /// otherwise. Nothing is opened before [`Device::contexts`] or one of the questions below is
+    /// asked; [`Device::fallback`] then says what stood in the way.
     pub fn auto() -> Self {
-        match Self::cuda(0) {
-            Ok(mut device) => {
-                device.chosen = false;
-                device
-            }
-            Err(error) => Self {
-                #[cfg(feature = "cuda")]
-                contexts: Vec::new(),
-                fallback: Some(error.message().to_owned()),
-                chosen: false,
-            },
-        }
+        Self(Kind::Auto(Arc::default()))
     }
 
     /// The device that `spec` asks for.
@@ -147,29 +167,72 @@ impl Device {
         }
     }
 
-    /// Why [`Device::auto`] stayed on the CPU; `None` when it did not, or was not asked.
+    /// What [`Device::auto`] found, looked for on the first call.
+    fn found(found: &OnceLock<Found>) -> &Found {
+        found.get_or_init(|| match Self::cuda(0) {
+            #[cfg(feature = "cuda")]
+            Ok(device) => Found {
+                contexts: device.contexts().to_vec(),
+                fallback: None,
+            },
+            #[cfg(not(feature = "cuda"))]
+            Ok(_) => Found { fallback: None },
+            Err(error) => Found {
+                #[cfg(feature = "cuda")]
+                contexts: Vec::new(),
+                fallback: Some(error.message().to_owned()),
+            },
+        })
+    }
+
+    /// Why [`Device::auto`] stays on the CPU; `None` when it need not, or was not asked. Opens what
+    /// `auto` left closed.
     pub fn fallback(&self) -> Option<&str> {
-        self.fallback.as_deref()
+        match &self.0 {
+            Kind::Auto(found) => Self::found(found).fallback.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What [`Device::auto`] found, as if the user had named it; any other device as it is.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        match &self.0 {
+            #[cfg(feature = "cuda")]
+            Kind::Auto(_) if !self.is_cpu() => Self(Kind::Cuda(self.contexts().to_vec())),
+            Kind::Auto(_) => Self::cpu(),
+            _ => self.clone(),
+        }
     }
 
     /// True when the user named this device: work then runs there even where another would be
     /// faster.
     pub fn is_explicit(&self) -> bool {
-        self.chosen
+        !matches!(self.0, Kind::Auto(_))
     }
 
-    /// True for the CPU.
+    /// True unless this is [`Device::auto`] before it had to look for CUDA.
+    pub fn is_open(&self) -> bool {
+        match &self.0 {
+            Kind::Auto(found) => found.get().is_some(),
+            _ => true,
+        }
+    }
+
+    /// True when there is nothing but the CPU. Opens what `auto` left closed.
     pub fn is_cpu(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.contexts.is_empty();
-        #[cfg(not(feature = "cuda"))]
-        true
+        match &self.0 {
+            Kind::Cpu => true,
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(contexts) => contexts.is_empty(),
+            Kind::Auto(found) => Self::found(found).fallback.is_some(),
+        }
     }
 
-    /// `cpu`, `cuda:N` or `cuda:all`.
+    /// `cpu`, `cuda:N` or `cuda:all`. Opens what `auto` left closed.
     pub fn name(&self) -> String {
         #[cfg(feature = "cuda")]
-        match self.contexts.as_slice() {
+        match self.contexts() {
             [] => {}
             [one] => return format!("cuda:{}", one.number()),
             _ => return "cuda:all".to_owned(),
@@ -177,10 +240,25 @@ impl Device {
         "cpu".to_owned()
     }
 
-    /// The open CUDA contexts, one a device; none on the CPU.
+    /// Limits what operations plan to use of each CUDA device's memory, in bytes; `None` lifts the
+    /// limit. Nothing happens on the CPU.
+    pub fn set_memory_cap(&self, bytes: Option<u64>) {
+        #[cfg(feature = "cuda")]
+        for context in self.contexts() {
+            context.set_memory_cap(bytes);
+        }
+        #[cfg(not(feature = "cuda"))]
+        let _ = bytes;
+    }
+
+    /// The open CUDA contexts, one a device; none on the CPU. Opens what `auto` left closed.
     #[cfg(feature = "cuda")]
-    pub fn contexts(&self) -> &[std::sync::Arc<cuda::Context>] {
-        &self.contexts
+    pub fn contexts(&self) -> &[Arc<cuda::Context>] {
+        match &self.0 {
+            Kind::Cpu => &[],
+            Kind::Cuda(contexts) => contexts,
+            Kind::Auto(found) => &Self::found(found).contexts,
+        }
     }
 }
 
@@ -216,6 +294,7 @@ mod tests {
     #[test]
     fn auto_always_gives_a_device_and_a_reason_when_it_is_the_cpu() {
         let device = Device::auto();
+        assert!(!device.is_open());
         assert_eq!(device.is_cpu(), device.fallback().is_some());
         assert!(!device.is_explicit());
         let probe = probe();

@@ -6,6 +6,7 @@ use cudarc::cublas::{CudaBlas, result::CublasError, sys};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 
 use super::Buffer;
+use crate::device::Precision;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A cuBLAS handle on its context's stream.
@@ -14,7 +15,14 @@ pub(crate) struct Blas {
     stream: Arc<CudaStream>,
 }
 
-/// Row-major matrices in one buffer: the first from `offset` on, rows `stride` values apart,
+/// What the operands of [`Blas::products`] are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    Bf16,
+    Tf32,
+}
+
+/// Row-major matrices in one buffer, counted in elements: the first from `offset` on, rows `stride` values apart,
 /// matrices `batch_stride` apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Operand {
@@ -41,12 +49,12 @@ impl Blas {
         })
     }
 
-    /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each: bf16 operands, f32 sums; A is m × k, B is n × k,
-    /// C is m × n.
+    /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each, of `element`s with f32 sums; A is m × k, B
+    /// is n × k, C is m × n. `a` and `b` hold their elements' bits.
     #[allow(unsafe_code)]
-    pub(crate) fn products_bf16(
+    pub(crate) fn products(
         &self,
-        count: usize,
+        (element, count): (Element, usize),
         (m, n, k): (usize, usize, usize),
         a: (&Buffer<u16>, Operand),
         b: (&Buffer<u16>, Operand),
@@ -56,6 +64,18 @@ impl Blas {
         let (ap, _a) = a.0.device_ptr(&self.stream);
         let (bp, _b) = b.0.device_ptr(&self.stream);
         let (cp, _c) = c.0.device_ptr_mut(&self.stream);
+        let (bytes, kind, compute) = match element {
+            Element::Bf16 => (
+                2,
+                sys::cudaDataType::CUDA_R_16BF,
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            ),
+            Element::Tf32 => (
+                4,
+                sys::cudaDataType::CUDA_R_32F,
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            ),
+        };
         // Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ with each operand's rows as columns.
         // SAFETY: the callers' operands lie inside their buffers; scalars are read in the call.
         unsafe {
@@ -67,12 +87,12 @@ impl Blas {
                 m as i32,
                 k as i32,
                 std::ptr::from_ref(&alpha).cast(),
-                (bp + 2 * b.1.offset as u64) as *const _,
-                sys::cudaDataType::CUDA_R_16BF,
+                (bp + bytes * b.1.offset as u64) as *const _,
+                kind,
                 b.1.stride as i32,
                 b.1.batch_stride as i64,
-                (ap + 2 * a.1.offset as u64) as *const _,
-                sys::cudaDataType::CUDA_R_16BF,
+                (ap + bytes * a.1.offset as u64) as *const _,
+                kind,
                 a.1.stride as i32,
                 a.1.batch_stride as i64,
                 std::ptr::from_ref(&beta).cast(),
@@ -81,12 +101,60 @@ impl Blas {
                 c.1.stride as i32,
                 c.1.batch_stride as i64,
                 count as i32,
-                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                compute,
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
         }
         .result()
-        .map_err(|e| blas_error("cuBLAS products in bf16", e))
+        .map_err(|e| blas_error("cuBLAS products", e))
+    }
+
+    /// C ← A·B + beta·C, all row-major and without gaps: A is m × k, B is k × n.
+    #[allow(unsafe_code)]
+    pub(crate) fn product_f32(
+        &self,
+        precision: Precision,
+        (m, n, k): (usize, usize, usize),
+        a: &Buffer<f32>,
+        b: &Buffer<f32>,
+        beta: f32,
+        c: &mut Buffer<f32>,
+    ) -> Result<()> {
+        let (ap, _a) = a.device_ptr(&self.stream);
+        let (bp, _b) = b.device_ptr(&self.stream);
+        let (cp, _c) = c.device_ptr_mut(&self.stream);
+        let alpha = 1.0f32;
+        let compute = match precision {
+            Precision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+        };
+        // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
+        // SAFETY: the buffers hold the callers' matrices; scalars are read in the call.
+        unsafe {
+            sys::cublasGemmEx(
+                *self.handle.handle(),
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n as i32,
+                m as i32,
+                k as i32,
+                std::ptr::from_ref(&alpha).cast(),
+                bp as *const _,
+                sys::cudaDataType::CUDA_R_32F,
+                n as i32,
+                ap as *const _,
+                sys::cudaDataType::CUDA_R_32F,
+                k as i32,
+                std::ptr::from_ref(&beta).cast(),
+                cp as *mut _,
+                sys::cudaDataType::CUDA_R_32F,
+                n as i32,
+                compute,
+                sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        }
+        .result()
+        .map_err(|e| blas_error("cuBLAS product in f32", e))
     }
 
     /// Y ← A·X in f64 for a symmetric row-major A (n × n); X and Y are column-major n × m.

@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, CudaModule, CudaStream, result};
 
 use super::blas::Blas;
 use super::driver_error;
+use super::fft::RealFft;
 use super::library::Library;
 use super::solver::Solver;
 use crate::device::probe::{CudaDevice, Probe};
@@ -23,14 +24,18 @@ const OLDEST_CAPABILITY: (u32, u32) = (8, 0);
 /// A CUDA device with its streams, compiled kernels and library handles.
 ///
 /// Thread-safe. Work of one context goes to one stream in the order it was asked for; results are
-/// there once a download or [`Context::synchronize`] returns.
+/// there once a download or [`Context::synchronize`] returns. Copies of long inputs run on a second
+/// stream, which the first waits for.
 pub struct Context {
     info: CudaDevice,
     pub(super) cuda: Arc<CudaContext>,
     pub(super) stream: Arc<CudaStream>,
+    /// Carries copies from the host beside the work of `stream`.
+    pub(super) copies: Arc<CudaStream>,
     pub(super) modules: Mutex<HashMap<String, Arc<CudaModule>>>,
     blas: OnceLock<Blas>,
     solver: OnceLock<Solver>,
+    pub(super) transforms: Mutex<Vec<Arc<RealFft>>>,
     shared_bytes: usize,
     fast_double: bool,
     memory_cap: Mutex<Option<u64>>,
@@ -69,11 +74,12 @@ impl Context {
         let cuda = CudaContext::new(number).map_err(fail)?;
         // Buffers stay on one stream, so cudarc's events a buffer would only cost time.
         #[allow(unsafe_code)]
-        // SAFETY: every buffer of this module is used on `stream` alone, or behind explicit waits.
+        // SAFETY: buffers are used on `stream` alone, or (`feed`) behind explicit waits.
         unsafe {
             cuda.disable_event_tracking();
         }
         let stream = cuda.new_stream().map_err(fail)?;
+        let copies = cuda.new_stream().map_err(fail)?;
         let shared_bytes = cuda
             .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
             .map_err(fail)? as usize;
@@ -85,9 +91,11 @@ impl Context {
             info,
             cuda,
             stream,
+            copies,
             modules: Mutex::default(),
             blas: OnceLock::new(),
             solver: OnceLock::new(),
+            transforms: Mutex::default(),
             shared_bytes,
             fast_double: ratio <= 4,
             memory_cap: Mutex::new(None),
@@ -127,8 +135,8 @@ impl Context {
             .map_err(|e| driver_error("waiting for the device", e))
     }
 
-    /// Limits what operations plan to use, in bytes; `None` lifts the limit. Operations that can
-    /// work in parts then do so.
+    /// Limits what operations plan to hold on the device together, in bytes; `None` lifts the limit.
+    /// Operations that can work in parts then do so.
     pub fn set_memory_cap(&self, bytes: Option<u64>) {
         *self
             .memory_cap
@@ -136,11 +144,20 @@ impl Context {
             .unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Bytes that an operation may plan to use now: what is free, or the cap where it is smaller.
+    /// Bytes that an operation may plan to use now: what is free, or what is left of the cap where
+    /// that is less. What libraries have taken so far is not free.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceFailure`] when the driver does not say.
     pub fn available_memory(&self) -> Result<u64> {
+        let cap = *self
+            .memory_cap
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if cap.is_some() {
+            // Buffers given back in the stream's order count until it has got there.
+            self.synchronize()?;
+        }
         let (free, _) = self
             .cuda
             .mem_get_info()
@@ -149,11 +166,33 @@ impl Context {
             self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
         let used = self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
         let available = free as u64 + reserved.saturating_sub(used);
-        let cap = *self
-            .memory_cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        Ok(cap.map_or(available, |cap| cap.min(available)))
+        Ok(match cap {
+            Some(cap) => cap.saturating_sub(used).min(available),
+            // A part is left for what the driver rounds up and the libraries load late.
+            None => available - available / 50,
+        })
+    }
+
+    /// Most bytes of buffers that were held at once since the last call of this, or the context's
+    /// start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceFailure`] when the driver does not say.
+    #[allow(unsafe_code)]
+    pub fn take_peak_memory(&self) -> Result<u64> {
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+        let (peak, mut zero) = (self.pool_attribute(attribute)?, 0u64);
+        // SAFETY: the attribute takes a pointer to a 64-bit zero, read during the call.
+        unsafe {
+            sys::cuMemPoolSetAttribute(
+                self.pool()?,
+                attribute,
+                std::ptr::from_mut(&mut zero).cast(),
+            )
+        }
+        .result()
+        .map_err(|e| driver_error("asking the device's memory pool", e))?;
+        Ok(peak)
     }
 
     /// Gives memory that was freed but kept for reuse back to the system.
@@ -199,6 +238,32 @@ impl Context {
         Ok(value)
     }
 
+    /// Lets device `peer` read and write this device's buffers directly, where the two are linked;
+    /// copies between them otherwise go through host memory. False where they are not.
+    #[allow(unsafe_code)]
+    pub(super) fn open_to(&self, peer: &Self) -> Result<bool> {
+        let (mut linked, peer_device) = (0, peer.cuda.cu_device());
+        // SAFETY: writes one integer; both devices came from the driver.
+        unsafe { sys::cuDeviceCanAccessPeer(&mut linked, peer_device, self.cuda.cu_device()) }
+            .result()
+            .map_err(|e| driver_error("asking how devices are linked", e))?;
+        if linked == 0 || self.number() == peer.number() {
+            return Ok(false);
+        }
+        let access = sys::CUmemAccessDesc {
+            location: sys::CUmemLocation {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: peer.number() as i32,
+            },
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: one description, read during the call; the pool lives as long as the context.
+        unsafe { sys::cuMemPoolSetAccess(self.pool()?, &access, 1) }
+            .result()
+            .map_err(|e| driver_error("opening memory to another device", e))?;
+        Ok(true)
+    }
+
     #[allow(unsafe_code)]
     fn pool(&self) -> Result<sys::CUmemoryPool> {
         let mut pool = std::ptr::null_mut();
@@ -231,6 +296,11 @@ impl Context {
     /// cuBLAS on this context's stream, started on the first call.
     pub(crate) fn blas(&self) -> Result<&Blas> {
         get_or_start(&self.blas, Library::Blas, || Blas::new(&self.stream))
+    }
+
+    /// True once [`Context::solver`] has been started.
+    pub(crate) fn has_solver(&self) -> bool {
+        self.solver.get().is_some()
     }
 
     /// cuSOLVER on this context's stream, started on the first call.

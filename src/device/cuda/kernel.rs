@@ -15,6 +15,7 @@ use cudarc::nvrtc::{Ptx, sys};
 
 use super::library::Library;
 use super::{Context, driver_error};
+use crate::device::cache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::write_atomically;
 
@@ -325,8 +326,11 @@ impl Key {
         let text = source.headers.iter().fold(text, |text, (name, header)| {
             format!("{text}\n{name}\n{header}")
         });
-        let path = cache_folder()
-            .map(|folder| folder.join(format!("{}-{:016x}.kernel", source.name, fnv1a(&text))));
+        let path = cache::folder().map(|folder| {
+            folder
+                .join("kernels")
+                .join(format!("{}-{:016x}.kernel", source.name, fnv1a(&text)))
+        });
         Self { text, path }
     }
 
@@ -361,21 +365,6 @@ impl Key {
             });
         }
     }
-}
-
-/// `$BETZ_CACHE`, else `betz/kernels` in the user's cache folder; `None` when there is neither.
-fn cache_folder() -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os("BETZ_CACHE") {
-        return Some(PathBuf::from(folder).join("kernels"));
-    }
-    let user = if cfg!(windows) {
-        std::env::var_os("LOCALAPPDATA").map(PathBuf::from)
-    } else {
-        std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-    };
-    user.map(|folder| folder.join("betz").join("kernels"))
 }
 
 /// FNV-1a: names files; the entry's own key decides.

@@ -4,7 +4,10 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, DeviceRepr, ValidAsZeroBits, result};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr,
+    ValidAsZeroBits, result,
+};
 
 use super::{Context, driver_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,7 +45,10 @@ impl Context {
 
     /// Copies `values` into new device memory. The driver takes its own copy of pageable memory
     /// before it returns, so `values` may be changed at once.
-    pub(crate) fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMemory`] when the device has no room left.
+    pub fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(values.len())?;
         if !values.is_empty() {
             self.stream
@@ -90,14 +96,162 @@ impl Context {
         buffer: &Buffer<T>,
         len: usize,
     ) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); len];
-        if len > 0 {
+        self.download_range(buffer, 0..len)
+    }
+
+    /// Copies part of `buffer` to the host and waits for it.
+    pub(crate) fn download_range<T: DeviceRepr + Clone + Default>(
+        &self,
+        buffer: &Buffer<T>,
+        range: std::ops::Range<usize>,
+    ) -> Result<Vec<T>> {
+        let mut values = vec![T::default(); range.len()];
+        if !range.is_empty() {
             self.stream
-                .memcpy_dtoh(&buffer.slice(..len), &mut values)
+                .memcpy_dtoh(&buffer.slice(range), &mut values)
                 .map_err(|e| driver_error("copying from the device", e))?;
         }
         self.synchronize()?;
         Ok(values)
+    }
+
+    /// Copies `values` to `offset` of `buffer`. As [`upload`](Self::upload) otherwise.
+    pub(crate) fn upload_into<T: DeviceRepr>(
+        &self,
+        values: &[T],
+        buffer: &mut Buffer<T>,
+        offset: usize,
+    ) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        self.stream
+            .memcpy_htod(values, &mut buffer.slice_mut(offset..offset + values.len()))
+            .map_err(|e| driver_error("copying to the device", e))
+    }
+
+    /// Zeros over all of `buffer`.
+    pub(crate) fn clear<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        buffer: &mut Buffer<T>,
+    ) -> Result<()> {
+        self.stream
+            .memset_zeros(buffer)
+            .map_err(|e| driver_error("clearing device memory", e))
+    }
+
+    /// Copies values of `buffer` from `offset` on over all of `values` and waits for them.
+    pub(crate) fn download_into<T: DeviceRepr>(
+        &self,
+        buffer: &Buffer<T>,
+        offset: usize,
+        values: &mut [T],
+    ) -> Result<()> {
+        if !values.is_empty() {
+            self.stream
+                .memcpy_dtoh(&buffer.slice(offset..offset + values.len()), values)
+                .map_err(|e| driver_error("copying from the device", e))?;
+        }
+        self.synchronize()
+    }
+
+    /// Copies the first `len` values of `buffer` to the host through pinned memory, a piece while the
+    /// one before is taken out of it: `take` gets each piece and where it begins. Waits for them.
+    pub(crate) fn download_pieces<T: Value + Copy>(
+        &self,
+        buffer: &Buffer<T>,
+        len: usize,
+        mut take: impl FnMut(usize, &[T]) -> Result<()>,
+    ) -> Result<()> {
+        const PIECE_BYTES: usize = 16 << 20;
+        let piece = (PIECE_BYTES / size_of::<T>()).min(len.max(1));
+        let mut pinned = [self.pinned::<T>(piece)?, self.pinned::<T>(piece)?];
+        let fail = |e| driver_error("copying from the device", e);
+        let pieces = len.div_ceil(piece);
+        for i in 0..=pieces {
+            if i < pieces {
+                let range = i * piece..len.min((i + 1) * piece);
+                let target = &mut pinned[i % 2].as_mut_slice()?[..range.len()];
+                self.stream
+                    .memcpy_dtoh(&buffer.slice(range), target)
+                    .map_err(fail)?;
+                let copied = self.stream.record_event(None).map_err(fail)?;
+                *pinned[i % 2]
+                    .copied
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(copied);
+            }
+            if i > 0 {
+                let from = (i - 1) * piece;
+                let source = pinned[(i - 1) % 2].as_mut_slice()?;
+                take(from, &source[..piece.min(len - from)])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where `buffer` begins in the device's memory, for arguments that are not buffers themselves.
+    /// The caller keeps the buffer until the kernel is asked for.
+    pub(crate) fn address<T>(&self, buffer: &Buffer<T>) -> u64 {
+        buffer.device_ptr(&self.stream).0
+    }
+
+    /// Copies `len` values from another device's `buffer` to the start of `to`, here. Waits.
+    #[allow(unsafe_code)]
+    pub(crate) fn copy_from_peer<T>(
+        &self,
+        peer: &Self,
+        buffer: &Buffer<T>,
+        to: &mut Buffer<T>,
+        len: usize,
+    ) -> Result<()> {
+        peer.synchronize()?;
+        self.synchronize()?;
+        // Without a link the driver copies through host memory.
+        if peer.open_to(self)? {
+            self.open_to(peer)?;
+        }
+        let fail = |e| driver_error("copying between devices", e);
+        self.cuda.bind_to_thread().map_err(fail)?;
+        let len = len.min(buffer.len()).min(to.len());
+        {
+            let (source, _s) = buffer.device_ptr(&peer.stream);
+            let (target, _t) = to.device_ptr_mut(&self.stream);
+            // SAFETY: both buffers hold `len` values and outlive the copy, which is waited for.
+            unsafe {
+                result::memcpy_peer_async(
+                    self.cuda.cu_ctx(),
+                    target,
+                    peer.cuda.cu_ctx(),
+                    source,
+                    len * size_of::<T>(),
+                    self.stream.cu_stream(),
+                )
+            }
+            .map_err(fail)?;
+        }
+        self.synchronize()
+    }
+
+    /// Copies the first `len` values of `buffer` over those of `values` without waiting:
+    /// [`PinnedBuffer::as_mut_slice`] waits.
+    pub(crate) fn download_pinned<T: DeviceRepr>(
+        &self,
+        buffer: &Buffer<T>,
+        len: usize,
+        values: &mut PinnedBuffer<T>,
+    ) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let fail = |e| driver_error("copying from the device", e);
+        let target = &mut values.as_mut_slice()?[..len];
+        self.stream
+            .memcpy_dtoh(&buffer.slice(..len), target)
+            .map_err(fail)?;
+        let copied = self.stream.record_event(None).map_err(fail)?;
+        *values.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
+        Ok(())
     }
 
     fn out_of_memory<T>(&self, len: usize, error: cudarc::driver::DriverError) -> Error {
@@ -107,6 +261,24 @@ impl Context {
             &format!("allocating {wanted} bytes on the device ({free} available)"),
             error,
         )
+    }
+
+    /// The buffer in `slot`, made anew when it holds fewer than `len` values.
+    ///
+    /// # Errors
+    /// As [`pinned`](Self::pinned).
+    pub(crate) fn pinned_at_least<'a, T: Value>(
+        &self,
+        slot: &'a mut Option<PinnedBuffer<T>>,
+        len: usize,
+    ) -> Result<&'a mut PinnedBuffer<T>> {
+        if slot.as_ref().is_none_or(|buffer| buffer.len() < len) {
+            // The old one first: the two need not fit beside each other.
+            *slot = None;
+            *slot = Some(self.pinned(len + len / 8)?);
+        }
+        slot.as_mut()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory was not made"))
     }
 
     /// Page-locked host memory for `len` values, all zero bits.
@@ -155,6 +327,24 @@ unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 #[allow(unsafe_code)]
 // SAFETY: as above; shared access is read-only.
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl<T: DeviceRepr> PinnedBuffer<T> {
+    /// Copies the first `len` values to `buffer` on `stream` without waiting.
+    pub(super) fn copy_on(
+        &self,
+        stream: &Arc<CudaStream>,
+        len: usize,
+        buffer: &mut Buffer<T>,
+    ) -> Result<()> {
+        let fail = |e| driver_error("copying to the device", e);
+        stream
+            .memcpy_htod(&self.as_slice()[..len], &mut buffer.slice_mut(..len))
+            .map_err(fail)?;
+        let copied = stream.record_event(None).map_err(fail)?;
+        *self.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
+        Ok(())
+    }
+}
 
 impl<T> PinnedBuffer<T> {
     /// Number of values.

@@ -3,22 +3,30 @@
 
 mod blas;
 mod context;
+mod feed;
+mod fft;
 mod kernel;
 mod library;
 mod memory;
+mod product;
+mod scan;
 mod solver;
 
 pub use context::{Context, device_count};
 pub use kernel::{Source, compile, nvrtc_version};
 pub use memory::{Buffer, PinnedBuffer, Value};
 
-pub(crate) use blas::Operand;
+pub(crate) use blas::{Element, Operand};
 pub(crate) use context::probe;
+pub(crate) use feed::{FEED_PIECES, Feed};
+pub(crate) use fft::{RealFft, pitch as fft_pitch};
 pub(crate) use kernel::Kernel;
 pub(crate) use solver::Factor;
 
+/// Part of a buffer.
+pub(crate) use cudarc::driver::CudaView as View;
 /// What kernels may be given as arguments.
-pub(crate) use cudarc::driver::PushKernelArg;
+pub(crate) use cudarc::driver::{DeviceRepr, PushKernelArg};
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;

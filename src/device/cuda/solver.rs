@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
 
-use super::{Buffer, Context};
+use super::{Buffer, Context, driver_error};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A cuSOLVER handle on its context's stream, used by one thread at a time.
@@ -23,6 +23,11 @@ fn solver_error(what: &str, error: CusolverError) -> Error {
 
 impl Solver {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
+        // The handle belongs to whatever context is current.
+        stream
+            .context()
+            .bind_to_thread()
+            .map_err(|e| driver_error("starting cuSOLVER", e))?;
         let handle =
             DnHandle::new(Arc::clone(stream)).map_err(|e| solver_error("starting cuSOLVER", e))?;
         Ok(Self {

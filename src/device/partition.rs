@@ -1,7 +1,8 @@
 //! How to cut a matrix product so that its parts fit a device: CUSUMMA (Galbraith 2010, §5.2),
 //! generalised and corrected.
 //!
-//! A device holds S elements. A block of the output stays there while the blocks of the operands that
+//! A device holds S elements, or as many bytes ([`GramCosts`]: a block of the output need not cost
+//! what an operand does). A block of the output stays there while the blocks of the operands that
 //! it needs pass by; a *transfer* is one block that moves between host and device. A plan is the one
 //! with the fewest transfers (of equals, the one with the larger blocks along the sum).
 //!
@@ -37,6 +38,47 @@ pub struct GramPlan {
     pub transfers: u64,
 }
 
+/// What the blocks of A·Aᵀ take on a device, in whatever unit its room is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GramCosts {
+    /// Blocks of C have a multiple of this many rows, unless C itself has fewer.
+    pub tile: u64,
+    /// Whatever the blocks' sizes are.
+    pub fixed: u64,
+    /// An element of a block of C.
+    pub output: u64,
+    /// A row of an operand.
+    pub row: u64,
+    /// A unit of length along the sum.
+    pub length: u64,
+    /// An element of an operand: one row, one unit of length.
+    pub operand: u64,
+}
+
+impl GramCosts {
+    /// Room counted in elements of C and A, as the paper counts it.
+    pub const ELEMENTS: Self = Self {
+        tile: 1,
+        fixed: 0,
+        output: 1,
+        row: 0,
+        length: 0,
+        operand: 1,
+    };
+
+    /// What a block of C with `edge` rows takes together with operands of `rows` rows in all
+    /// (`edge` when the block is all of C, else twice that) and `length` along the sum.
+    pub const fn total(&self, edge: u64, rows: u64, length: u64) -> u64 {
+        let output = self.output.saturating_mul(edge.saturating_mul(edge));
+        let operands = rows.saturating_mul(self.row + self.operand.saturating_mul(length));
+        let length = self.length.saturating_mul(length);
+        self.fixed
+            .saturating_add(output)
+            .saturating_add(operands)
+            .saturating_add(length)
+    }
+}
+
 /// The plan for A·B within `elements`.
 ///
 /// # Errors
@@ -70,23 +112,25 @@ pub fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan
     best.ok_or_else(|| too_small(3, elements))
 }
 
-/// The plan for A·Aᵀ within `elements`.
+/// The plan for A·Aᵀ of m × k within `room`.
 ///
 /// # Errors
-/// As [`plan_product`]; the smallest that works is two elements for one row, three for more.
-pub fn plan_gram(m: u64, k: u64, elements: u64) -> Result<GramPlan> {
+/// [`ErrorKind::InvalidArgument`] when a side is zero; [`ErrorKind::DeviceMemory`], naming the
+/// smallest that works.
+pub fn plan_gram(m: u64, k: u64, costs: &GramCosts, room: u64) -> Result<GramPlan> {
     check(&[m, k])?;
-    let mut best: Option<GramPlan> = None;
-    for (t_m, m_max) in cuts(m) {
-        let Some(room) = elements.checked_sub(m_max.saturating_mul(m_max)) else {
-            continue;
-        };
+    let (mut best, mut least): (Option<GramPlan>, _) = (None, u64::MAX);
+    for (_, tiles) in cuts(m.div_ceil(costs.tile)) {
+        let m_max = tiles.saturating_mul(costs.tile).min(m);
+        let t_m = m.div_ceil(m_max);
         // The whole output at once needs one operand; a block off the diagonal needs two.
-        let operands = if t_m == 1 { 1 } else { 2 };
-        let k_max = (room / (operands * m_max)).min(k);
-        if k_max == 0 {
+        let rows = if t_m == 1 { m_max } else { 2 * m_max };
+        let (empty, one) = (costs.total(m_max, rows, 0), costs.total(m_max, rows, 1));
+        least = least.min(one);
+        if one > room {
             continue;
         }
+        let k_max = (room - empty).checked_div(one - empty).unwrap_or(k).min(k);
         let t_k = k.div_ceil(k_max);
         let transfers = t_m * (t_k + 1) + t_m * (t_m - 1) / 2 * (2 * t_k + 1);
         if best.is_none_or(|b| {
@@ -99,7 +143,7 @@ pub fn plan_gram(m: u64, k: u64, elements: u64) -> Result<GramPlan> {
             });
         }
     }
-    best.ok_or_else(|| too_small(if m == 1 { 2 } else { 3 }, elements))
+    best.ok_or_else(|| too_small(least, room))
 }
 
 /// Every way to cut `length` into pieces of one size (the last may be shorter) that has no more
@@ -134,7 +178,7 @@ fn check(sides: &[u64]) -> Result<()> {
 fn too_small(least: u64, elements: u64) -> Error {
     Error::new(
         ErrorKind::DeviceMemory,
-        format!("partition: expected room for at least {least} elements, got {elements}"),
+        format!("partition: expected room for at least {least}, got {elements}"),
     )
 }
 
@@ -206,7 +250,10 @@ mod tests {
         for m in 1..=14 {
             for k in [1, 2, 3, 7, 20] {
                 for s in (0..260).chain([1000, 100_000]) {
-                    match (brute_gram(m, k, s), plan_gram(m, k, s)) {
+                    match (
+                        brute_gram(m, k, s),
+                        plan_gram(m, k, &GramCosts::ELEMENTS, s),
+                    ) {
                         (Some(t), Ok(plan)) => {
                             assert_eq!(plan.transfers, t, "{m} {k} {s}");
                             assert!(plan.m_max * (plan.m_max + plan.k_max) <= s);
@@ -222,19 +269,93 @@ mod tests {
         }
     }
 
+    /// Bytes rather than elements: whatever the costs, the plan fits and moves the fewest blocks, and
+    /// what the error names is the smallest room that works.
+    #[test]
+    fn grams_fit_whatever_their_parts_cost() {
+        let costs = [
+            GramCosts::ELEMENTS,
+            GramCosts {
+                tile: 4,
+                fixed: 100,
+                output: 16,
+                row: 7,
+                length: 9,
+                operand: 5,
+            },
+            GramCosts {
+                tile: 3,
+                fixed: 1,
+                output: 8,
+                row: 0,
+                length: 50,
+                operand: 0,
+            },
+        ];
+        for cost in &costs {
+            for m in 1..=13 {
+                for k in [1, 2, 5, 17] {
+                    let fits = |edge: u64, kk: u64, room| {
+                        let rows = if edge >= m { edge } else { 2 * edge };
+                        cost.total(edge, rows, kk) <= room
+                    };
+                    let edges =
+                        || (1..=m.div_ceil(cost.tile)).map(|tiles| (tiles * cost.tile).min(m));
+                    for room in (0..1500).step_by(7).chain([10_000, 1 << 40]) {
+                        let mut fewest = None;
+                        for edge in edges() {
+                            for kk in (1..=k).filter(|&kk| fits(edge, kk, room)) {
+                                let (t_m, t_k) = (m.div_ceil(edge), k.div_ceil(kk));
+                                let t = t_m * (t_k + 1) + t_m * (t_m - 1) / 2 * (2 * t_k + 1);
+                                fewest = Some(fewest.map_or(t, |b: u64| b.min(t)));
+                            }
+                        }
+                        match (fewest, plan_gram(m, k, cost, room)) {
+                            (Some(t), Ok(plan)) => {
+                                assert_eq!(plan.transfers, t, "{m} {k} {room} {cost:?}");
+                                assert!(fits(plan.m_max, plan.k_max, room));
+                            }
+                            (None, Err(error)) => {
+                                let named: u64 = error
+                                    .message()
+                                    .split(|c: char| !c.is_ascii_digit())
+                                    .find_map(|word| word.parse().ok())
+                                    .unwrap();
+                                assert!(plan_gram(m, k, cost, named).is_ok(), "{error}");
+                                assert!(plan_gram(m, k, cost, named - 1).is_err(), "{error}");
+                            }
+                            (expected, got) => panic!("{m} {k} {room}: {expected:?}, {got:?}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_resident_output_costs_one_pass_and_one_transfer_more() {
         // k_max = S/m − m, transfers t_k + 1.
-        let plan = plan_gram(1000, 400_000, 1000 * 1000 + 1000 * 4000).unwrap();
+        let plan = plan_gram(
+            1000,
+            400_000,
+            &GramCosts::ELEMENTS,
+            1000 * 1000 + 1000 * 4000,
+        )
+        .unwrap();
         assert_eq!((plan.m_max, plan.k_max, plan.transfers), (1000, 4000, 101));
     }
 
     #[test]
     fn sides_of_zero_are_refused_and_large_ones_planned_at_once() {
         assert!(plan_product(0, 1, 1, 10).is_err());
-        assert!(plan_gram(3, 0, 10).is_err());
+        assert!(plan_gram(3, 0, &GramCosts::ELEMENTS, 10).is_err());
         let plan = plan_product(20_000, 20_000, 400_000, 1 << 28).unwrap();
         assert!(plan.transfers > 0);
-        assert!(plan_gram(100_000, 400_000, 1 << 28).unwrap().m_max < 1 << 14);
+        assert!(
+            plan_gram(100_000, 400_000, &GramCosts::ELEMENTS, 1 << 28)
+                .unwrap()
+                .m_max
+                < 1 << 14
+        );
     }
 }
