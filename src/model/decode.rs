@@ -1,6 +1,13 @@
 //! Batch decoding of a whole dataset.
 
+pub(crate) mod cost;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+
+pub use cost::choose;
+
 use super::Decoder;
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::psc::{LowPassFilter, RecursiveFilter};
 use crate::recording::Dataset;
@@ -63,6 +70,23 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     Ok(estimates)
 }
 
+/// [`decode`] on `device`, in slices where a recording does not fit its memory: only spikes go up, and
+/// estimates come down. [`Device::auto`] is settled by [`choose`].
+///
+/// The device sums in f64 as the CPU does, in another order: estimates agree to f32's rounding.
+///
+/// # Errors
+/// As [`decode`], and those of the device.
+pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+    #[cfg(feature = "cuda")]
+    if let Some(context) = choose(device, decoder, data).contexts().first() {
+        return cuda::decode(context, decoder, data);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
+    decode(decoder, data)
+}
+
 /// For each channel of `data`, the decoder's channel of the same name.
 ///
 /// # Errors
@@ -96,6 +120,19 @@ pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
 }
 
 fn check(decoder: &Decoder, data: &Dataset) -> Result<()> {
+    check_shape(decoder, data)?;
+    let channels = data.channels();
+    if let Some(i) = (data.spikes.channels.iter()).position(|&c| c as usize >= channels) {
+        return Err(Error::mismatch(format!(
+            "spike {i}: expected a channel below {channels}, got {}",
+            data.spikes.channels[i]
+        )));
+    }
+    Ok(())
+}
+
+/// [`check`] without a look at every spike.
+fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds;
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
         return Err(Error::mismatch(format!(
@@ -111,25 +148,18 @@ fn check(decoder: &Decoder, data: &Dataset) -> Result<()> {
             decoder.intercept.len()
         )));
     }
-    let channels = data.channels();
-    if let Some(i) = (data.spikes.channels.iter()).position(|&c| c as usize >= channels) {
-        return Err(Error::mismatch(format!(
-            "spike {i}: expected a channel below {channels}, got {}",
-            data.spikes.channels[i]
-        )));
-    }
     crate::recording::check_segments(&data.segments, data.steps as i64)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::ErrorKind;
     use crate::model::TrainingRecord;
     use crate::psc::{Filter, FilterBank, LowPass, oracle};
     use crate::recording::{OutputInfo, Segment};
 
-    fn data() -> Dataset {
+    pub(super) fn data() -> Dataset {
         let spikes: Vec<(i64, u32)> = (0..900)
             .map(|i| (i64::from(i * i % 611), i as u32 * 7 % 5))
             .collect();
@@ -147,7 +177,7 @@ mod tests {
         crate::psc::tests::dataset(0.001, 5, segments, 620, spikes)
     }
 
-    fn decoder(low_pass: Option<LowPass>) -> Decoder {
+    pub(super) fn decoder(low_pass: Option<LowPass>) -> Decoder {
         let filters = [(0.004, 0), (0.02, 1), (0.05, 4)];
         let filters = filters.map(|(tau_seconds, order)| Filter { tau_seconds, order });
         let output = |name: &str| OutputInfo {

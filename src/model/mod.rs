@@ -1,14 +1,14 @@
 //! The trained decoder and its file.
 
 mod check;
-mod decode;
+pub(crate) mod decode;
 mod decoder;
 mod file;
 mod format;
 
 pub use crate::psc::LowPass;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT};
-pub use decode::{channel_order, decode};
+pub use decode::{channel_order, choose as choose_device, decode, decode_on};
 pub use decoder::{Decoder, OutputScore, TrainingRecord};
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;

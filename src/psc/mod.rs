@@ -3,6 +3,8 @@
 //! h(t) = t^n e^(−t/τ) for t ≥ 0 (Galbraith 2010, eq. 2.2), sampled on ticks and scaled to unit sum.
 
 mod convolve;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod lowpass;
 pub mod oracle;
 mod recursive;

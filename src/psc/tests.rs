@@ -10,7 +10,12 @@ use crate::recording::{Dataset, Segment, Spikes};
 
 /// Largest difference, row by row relative to the largest value expected in the row, or to `floor`
 /// (cycled over the rows) where that is larger.
-fn worst(expected: &[f64], got: impl Iterator<Item = f64>, columns: usize, floor: &[f64]) -> f64 {
+pub(super) fn worst(
+    expected: &[f64],
+    got: impl Iterator<Item = f64>,
+    columns: usize,
+    floor: &[f64],
+) -> f64 {
     let got: Vec<f64> = got.collect();
     assert_eq!(got.len(), expected.len());
     let rows = expected
@@ -27,7 +32,7 @@ fn worst(expected: &[f64], got: impl Iterator<Item = f64>, columns: usize, floor
 }
 
 /// The response to one spike at its largest, a filter; what an FFT's rounding is relative to.
-fn peaks(bank: &FilterBank, step_seconds: f64, longest: usize) -> Vec<f64> {
+pub(super) fn peaks(bank: &FilterBank, step_seconds: f64, longest: usize) -> Vec<f64> {
     let peak = |f: &Filter| {
         f.impulse(step_seconds, longest)
             .into_iter()
@@ -60,7 +65,7 @@ pub(crate) fn dataset(
 
 prop_compose! {
     /// Lengths from one step, gaps between segments, spikes in the gaps, several spikes a step.
-    fn datasets()(
+    pub(crate) fn datasets()(
         channels in 1usize..20,
         pieces in prop::collection::vec((0i64..5, prop_oneof![1i64..8, 1i64..400]), 1..6),
     )(
@@ -83,7 +88,7 @@ prop_compose! {
 
 prop_compose! {
     /// τ from a hundredth of a step to 500 steps.
-    fn banks()(
+    pub(crate) fn banks()(
         filters in prop::collection::vec((-2.0f64..2.7, 0..=MAX_ORDER), 1..5),
     ) -> FilterBank {
         let filters = filters
@@ -94,12 +99,12 @@ prop_compose! {
     }
 }
 
-fn low_passes() -> impl Strategy<Value = Option<LowPass>> {
+pub(crate) fn low_passes() -> impl Strategy<Value = Option<LowPass>> {
     prop::option::of((1u32..=8, 5.0f64..200.0))
         .prop_map(|l| l.map(|(order, cutoff_hz)| LowPass { order, cutoff_hz }))
 }
 
-fn cases(default: u32) -> ProptestConfig {
+pub(crate) fn cases(default: u32) -> ProptestConfig {
     let exhaustive = std::env::var_os("BETZ_EXHAUSTIVE").is_some();
     ProptestConfig::with_cases(if exhaustive { 20 * default } else { default })
 }

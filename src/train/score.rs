@@ -3,9 +3,16 @@
 //! A row counts when both truth and estimate of every output are there (not NaN). An output whose
 //! truth never changes has an RMSE but nothing to relate it to: its R² and NRMSEs are NaN.
 
+#[cfg(feature = "cuda")]
+mod cuda;
+
+use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, OutputScore, decode};
+use crate::model::{Decoder, OutputScore, choose_device, decode};
 use crate::recording::{Dataset, OutputInfo};
+
+/// What is said when no row counts.
+const NO_ROW: &str = "scores: expected at least one row with truth and estimate, got none";
 
 /// Scores of a decoder on a dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,10 +48,7 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
         .filter(|(x, e)| !x.iter().chain(*e).any(|v| v.is_nan()))
         .collect();
     if rows.is_empty() {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            "scores: expected at least one row with truth and estimate, got none",
-        ));
+        return Err(Error::new(ErrorKind::InsufficientData, NO_ROW));
     }
     outputs
         .iter()
@@ -53,41 +57,105 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
         .collect()
 }
 
+/// What the scores of one output are made from.
+#[derive(Debug, Clone, Copy)]
+struct Sums {
+    /// Rows that count.
+    count: f64,
+    /// Σx.
+    sum: f64,
+    /// Σ(x − x̄)².
+    squares: f64,
+    /// Σ(x − x̂)².
+    residual: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Default for Sums {
+    /// Over no row.
+    fn default() -> Self {
+        Self {
+            count: 0.0,
+            sum: 0.0,
+            squares: 0.0,
+            residual: 0.0,
+            low: f64::INFINITY,
+            high: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Sums {
+    /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
+    /// 1983).
+    #[cfg(feature = "cuda")]
+    fn join(&mut self, other: &Self) {
+        if other.count == 0.0 {
+            return;
+        }
+        if self.count > 0.0 {
+            let off = other.sum / other.count - self.sum / self.count;
+            let weight = self.count * other.count / (self.count + other.count);
+            self.squares += off * off * weight;
+        }
+        self.squares += other.squares;
+        self.count += other.count;
+        self.sum += other.sum;
+        self.residual += other.residual;
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+    }
+
+    /// # Errors
+    /// [`ErrorKind::NonFinite`] for an infinite value.
+    fn score(&self, info: &OutputInfo) -> Result<OutputScore> {
+        if !(self.sum + self.residual).is_finite() {
+            return Err(Error::new(
+                ErrorKind::NonFinite,
+                format!(
+                    "scores: output '{}': expected finite truth and estimates",
+                    info.name
+                ),
+            ));
+        }
+        let rmse = (self.residual / self.count).sqrt();
+        let unless_constant = |value: f64| {
+            if self.high > self.low {
+                value
+            } else {
+                f64::NAN
+            }
+        };
+        Ok(OutputScore {
+            name: info.name.clone(),
+            unit: info.unit.clone(),
+            r2: unless_constant(1.0 - self.residual / self.squares),
+            rmse,
+            nrmse_range: unless_constant(rmse / (self.high - self.low)),
+            nrmse_std: unless_constant(rmse / (self.squares / self.count).sqrt()),
+        })
+    }
+}
+
 fn score(
     info: &OutputInfo,
     pairs: impl ExactSizeIterator<Item = (f32, f32)> + Clone,
 ) -> Result<OutputScore> {
-    let count = pairs.len() as f64;
-    let (mut sum, mut residual) = (0.0, 0.0);
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut sums = Sums {
+        count: pairs.len() as f64,
+        ..Sums::default()
+    };
     for (x, e) in pairs.clone() {
         let (x, e) = (f64::from(x), f64::from(e));
-        sum += x;
-        residual += (x - e) * (x - e);
-        low = low.min(x);
-        high = high.max(x);
+        sums.sum += x;
+        sums.residual += (x - e) * (x - e);
+        sums.low = sums.low.min(x);
+        sums.high = sums.high.max(x);
     }
-    if !(sum + residual).is_finite() {
-        return Err(Error::new(
-            ErrorKind::NonFinite,
-            format!(
-                "scores: output '{}': expected finite truth and estimates",
-                info.name
-            ),
-        ));
-    }
-    let mean = sum / count;
-    let total: f64 = pairs.map(|(x, _)| (f64::from(x) - mean).powi(2)).sum();
-    let rmse = (residual / count).sqrt();
-    let unless_constant = |value: f64| if high > low { value } else { f64::NAN };
-    Ok(OutputScore {
-        name: info.name.clone(),
-        unit: info.unit.clone(),
-        r2: unless_constant(1.0 - residual / total),
-        rmse,
-        nrmse_range: unless_constant(rmse / (high - low)),
-        nrmse_std: unless_constant(rmse / (total / count).sqrt()),
-    })
+    let mean = sums.sum / sums.count;
+    sums.squares = pairs.map(|(x, _)| (f64::from(x) - mean).powi(2)).sum();
+    sums.score(info)
 }
 
 /// Mean R² of the outputs that change; NaN when none does.
@@ -107,22 +175,9 @@ pub fn mean_r2(scores: &[OutputScore]) -> f64 {
 /// # Errors
 /// As [`scores`]; [`ErrorKind::InsufficientData`] when `data` has no behaviour.
 pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> Result<Evaluation> {
+    check_behavior(data)?;
+    check_estimates(data, estimates)?;
     let n = data.outputs.len();
-    if n == 0 {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            "scores: expected a recording with behaviour, got none",
-        ));
-    }
-    if estimates.len() != data.steps * n || data.behavior.len() != data.steps * n {
-        return Err(Error::mismatch(format!(
-            "scores: expected {} estimates and values of behaviour ({} steps of {n} outputs), got {} and {}",
-            data.steps * n,
-            data.steps,
-            estimates.len(),
-            data.behavior.len()
-        )));
-    }
     let (mut truth, mut paired) = (Vec::new(), Vec::new());
     let mut segments = 0;
     for segment in &data.segments {
@@ -141,6 +196,60 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
     })
 }
 
+/// [`score_estimates`] on `device`; [`Device::auto`] stays on the CPU: the estimates would have to go
+/// up first.
+///
+/// # Errors
+/// As [`score_estimates`], and those of the device.
+pub fn score_estimates_on(
+    device: &Device,
+    data: &Dataset,
+    estimates: &[f32],
+    delay_steps: i64,
+) -> Result<Evaluation> {
+    #[cfg(feature = "cuda")]
+    if device.is_explicit()
+        && let Some(context) = device.contexts().first()
+    {
+        return cuda::score_estimates(context, data, estimates, delay_steps);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
+    score_estimates(data, estimates, delay_steps)
+}
+
+fn check_behavior(data: &Dataset) -> Result<()> {
+    let n = data.outputs.len();
+    if n == 0 {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            "scores: expected a recording with behaviour, got none",
+        ));
+    }
+    if data.behavior.len() != data.steps * n {
+        return Err(Error::mismatch(format!(
+            "scores: expected {} values of behaviour ({} steps of {n} outputs), got {}",
+            data.steps * n,
+            data.steps,
+            data.behavior.len()
+        )));
+    }
+    Ok(())
+}
+
+fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
+    let n = data.outputs.len();
+    if estimates.len() == data.steps * n {
+        return Ok(());
+    }
+    Err(Error::mismatch(format!(
+        "scores: expected {} estimates ({} steps of {n} outputs), got {}",
+        data.steps * n,
+        data.steps,
+        estimates.len()
+    )))
+}
+
 /// Decodes `data` in batch and scores the estimates.
 ///
 /// # Errors
@@ -149,6 +258,22 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
 pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
     check_outputs(decoder, data)?;
     score_estimates(data, &decode(decoder, data)?, decoder.delay_steps)
+}
+
+/// [`evaluate`] on `device`: spikes and behaviour go up, sums come down.
+/// [`Device::auto`] is settled as for decoding.
+///
+/// # Errors
+/// As [`evaluate`], and those of the device.
+pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+    #[cfg(feature = "cuda")]
+    if let Some(context) = choose_device(device, decoder, data).contexts().first() {
+        check_outputs(decoder, data)?;
+        return cuda::evaluate(context, decoder, data);
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = choose_device(device, decoder, data);
+    evaluate(decoder, data)
 }
 
 /// Checks that the outputs of `data` are those of `decoder`, by name and order.

@@ -1,0 +1,117 @@
+// A low-pass, second-order sections in series, in tiles: `low_pass_tile_ends`, `low_pass_carry`,
+// `low_pass_filter`. f64 throughout: at a low cut-off the sections' poles are too near one for f32.
+//
+// Compile-time: SECTIONS; INPUT and OUTPUT, the types of samples.
+// Variants: -DSECTIONS=1 -DINPUT=u8 -DOUTPUT=float | -DSECTIONS=4 -DINPUT=double -DOUTPUT=double
+// Variants: -DSECTIONS=2 -DINPUT=float -DOUTPUT=float
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+
+#include "tile_scan.cuh"
+
+// y = b0·x + z1; z1 = b1·x − a1·y + z2; z2 = b2·x − a2·y.
+struct Section {
+    double b0, b1, b2, a1, a2;
+};
+
+// The sections' delays: z1, z2 of the first, then of the next.
+struct Delays {
+    static const int N = 2 * SECTIONS;
+    double s[N];
+};
+
+struct Cascade {
+    typedef double Real;
+    typedef Delays States;
+    Section section[SECTIONS];
+    // What 32·k silent steps do to the states, k = 0…32, then what a tile's do: N × N each, row-major,
+    // zero where a section would depend on a later one.
+    const double *powers;
+
+    __device__ Cascade(const double *coefficients) : powers(coefficients + 5 * SECTIONS) {
+#pragma unroll
+        for (int i = 0; i < SECTIONS; ++i) section[i] = ((const Section *)coefficients)[i];
+    }
+
+    __device__ __forceinline__ double step(Delays &z, double x) const {
+#pragma unroll
+        for (int i = 0; i < SECTIONS; ++i) {
+            const Section &c = section[i];
+            double y = c.b0 * x + z.s[2 * i];
+            z.s[2 * i] = c.b1 * x - c.a1 * y + z.s[2 * i + 1];
+            z.s[2 * i + 1] = c.b2 * x - c.a2 * y;
+            x = y;
+        }
+        return x;
+    }
+
+    __device__ __forceinline__ void times(Delays &z, const double *matrix) const {
+        Delays product;
+#pragma unroll
+        for (int i = 0; i < Delays::N; ++i) {
+            product.s[i] = 0;
+#pragma unroll
+            for (int j = 0; j <= (i | 1); ++j) product.s[i] += matrix[i * Delays::N + j] * z.s[j];
+        }
+        z = product;
+    }
+
+    __device__ __forceinline__ void words(Delays &z, int count) const {
+        const int SIZE = Delays::N * Delays::N;
+        for (; count >= 32; count -= 32) times(z, powers + 32 * SIZE);
+        if (count) times(z, powers + count * SIZE);
+    }
+    __device__ __forceinline__ void tile(Delays &z) const {
+        times(z, powers + 33 * Delays::N * Delays::N);
+    }
+};
+
+// grid: row · tiles + tile; THREADS threads; THREADS · PITCH doubles shared. at[tile][state][row]:
+// states behind each tile, from rest; words[row][tile][state][word]: at each word's start, from rest
+// at the tile's.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    low_pass_tile_ends(const INPUT *input, size_t stride, int steps, const Mask *mask,
+                       const double *coefficients, int rows, int tiles, double *at, double *words) {
+    extern __shared__ double cells[];
+    int row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    load_tile(input + row * stride, tile * TILE, steps, cells);
+    u32 fresh = mask[tile * THREADS + threadIdx.x].fresh;
+    __syncthreads();
+    Cascade system(coefficients);
+    Delays own = word_end(system, fresh, cells + threadIdx.x * PITCH);
+    Delays s = tile_ends(system, own, fresh != 0,
+                         words + ((size_t)row * tiles + tile) * Delays::N * THREADS);
+    if (threadIdx.x == 0) put_states(s, at, tile, row, rows);
+}
+
+// One thread a row.
+extern "C" __global__ void low_pass_carry(double *at, const double *words, int steps,
+                                          const u32 *uncut, int tiles, const double *coefficients,
+                                          int rows, double *carry) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    carry_tiles(Cascade(coefficients), at, words, steps, uncut, tiles, row, rows, carry);
+}
+
+// As `low_pass_tile_ends`, from what it and `low_pass_carry` left; output[row][step], which may be the
+// input.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    low_pass_filter(const INPUT *input, size_t stride, int steps, const Mask *mask, const u32 *uncut,
+                    const double *coefficients, int rows, int tiles, const double *at,
+                    const double *words, OUTPUT *output, size_t output_stride) {
+    extern __shared__ double cells[];
+    int row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    load_tile(input + row * stride, tile * TILE, steps, cells);
+    Mask own = mask[tile * THREADS + threadIdx.x];
+    __syncthreads();
+    Cascade system(coefficients);
+    Delays start = get_states<Delays>(at, tile, row, rows);
+    Delays s = word_start(system, uncut[tile],
+                          words + ((size_t)row * tiles + tile) * Delays::N * THREADS, start);
+    double *word = cells + threadIdx.x * PITCH;
+    run_word(system, s, own, word, word);
+    __syncthreads();
+    store_tile(cells, output + row * output_stride, tile * TILE, steps);
+}
