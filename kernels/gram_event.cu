@@ -153,14 +153,17 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
 
 // One tile of M: rows (`tile_rows` channels, one filter a) × 32 columns, over one slice. Of a chunk's
 // spikes, up to `kept` (even) are kept on chip.
-// grid: x = column tile, y = row tile · filters + a, z = slice. 32 · BLOCKS threads.
+// grid: x = column tile, y = row tile · filters + a, z = slice. 32 · BLOCKS threads. Columns are the
+// `column_count` from `first_column` on; rows the features of `row_channels` channels from
+// `first_channel` on.
 // `table[a][w][b][i]` is K with w steps left, 0 <= w <= `reach`, at its limit at `reach`; in f64, for
 // where a delay keeps the first steps out, its differences count.
-// `partial[slice][channel · filters + a][column]` gets the sums.
+// `partial[slice][row][column]`, both counted from the first, gets the sums.
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     gram_event(const u16 *ticks, const u32 *offsets, const Block *block, int chunks,
                const Filter *filter, int filters, int channels, const int *slice_chunk,
                const float *states, const double *table, int reach, int tile_rows, int kept,
+               int first_channel, int row_channels, int first_column, int column_count,
                float *partial) {
     extern __shared__ float4 memory[];
     float *y = (float *)memory;                      // STEPS × 32
@@ -171,12 +174,13 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int columns = channels * filters;
-    int column = blockIdx.x * 32 + lane;
-    bool valid = column < columns;
+    int local = blockIdx.x * 32 + lane, column = first_column + local;
+    bool valid = local < column_count;
     int j = valid ? column / filters : 0, b = valid ? column % filters : 0;
     int a = blockIdx.y % filters;
-    int first_row = (blockIdx.y / filters) * tile_rows;
-    int rows = min(tile_rows, channels - first_row);
+    int local_row = (blockIdx.y / filters) * tile_rows;
+    int first_row = first_channel + local_row;
+    int rows = min(tile_rows, row_channels - local_row);
     int slice = blockIdx.z;
     float rate = filter[b].rate, loss = filter[b].loss;
     // Coefficients of column b's states for the row's filter a.
@@ -285,32 +289,36 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     __syncthreads();
     if (valid) {
         for (int r = warp; r < rows; r += BLOCKS) {
-            size_t at = (size_t)(first_row + r) * filters + a;
-            partial[((size_t)slice * columns + at) * columns + column] = m[r * 32 + lane];
+            size_t at = (size_t)(local_row + r) * filters + a;
+            size_t height = (size_t)row_channels * filters;
+            partial[(slice * height + at) * column_count + local] = m[r * 32 + lane];
         }
     }
 }
 
-// gram = Σ over slices of (partial + its transpose), in f64. 32 × 8 threads a tile of 32 × 32.
-extern "C" __global__ void combine_slices(const float *partial, int slices, int n, double *gram) {
+// gram = Σ over slices of (partial + the transpose of `mirrored`), in f64: partial is rows × columns,
+// mirrored columns × rows; on the diagonal they are one. 32 × 8 threads a tile of 32 × 32.
+extern "C" __global__ void combine_slices(const float *partial, const float *mirrored, int slices,
+                                          int rows, int columns, double *gram) {
     __shared__ double tile[32][33];
     int x = threadIdx.x % 32, y0 = threadIdx.x / 32;
     int i0 = blockIdx.y * 32, j0 = blockIdx.x * 32;
+    size_t count = (size_t)rows * columns;
     for (int y = y0; y < 32; y += 8) {
         double sum = 0.0;
         int i = j0 + y, j = i0 + x;  // the transposed tile
-        if (i < n && j < n) {
-            for (int s = 0; s < slices; ++s) sum += partial[((size_t)s * n + i) * n + j];
+        if (i < columns && j < rows) {
+            for (int s = 0; s < slices; ++s) sum += mirrored[s * count + (size_t)i * rows + j];
         }
         tile[y][x] = sum;
     }
     __syncthreads();
     for (int y = y0; y < 32; y += 8) {
         int i = i0 + y, j = j0 + x;
-        if (i < n && j < n) {
+        if (i < rows && j < columns) {
             double sum = 0.0;
-            for (int s = 0; s < slices; ++s) sum += partial[((size_t)s * n + i) * n + j];
-            gram[(size_t)i * n + j] = sum + tile[x][y];
+            for (int s = 0; s < slices; ++s) sum += partial[s * count + (size_t)i * columns + j];
+            gram[(size_t)i * columns + j] = sum + tile[x][y];
         }
     }
 }
@@ -322,16 +330,19 @@ __device__ __forceinline__ float paired(const float *behavior, const Block &b, i
     return o == outputs ? 1.0f : behavior[(size_t)(b.origin + i) * outputs + o];
 }
 
+// What follows takes some rows at a time, filter · (outputs + 1) + o, from `first_row` on; arrays have
+// just these.
+//
 // Future states z_i(t) = Σ_{m >= 0} (m/τ)^i e^(−m/τ) x(t + m) within each block alone, at its first
 // step: `future[(filter · (outputs + 1) + o) · (ORDER + 1) + i][block]`. One thread a block;
 // grid.y = filter · (outputs + 1) + o.
 extern "C" __global__ void behavior_block_states(const float *behavior, const Block *block,
                                                  int blocks, const Filter *filter, int outputs,
-                                                 double *future) {
+                                                 int first_row, double *future) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= blocks) return;
-    int o = blockIdx.y % (outputs + 1);
-    Filter f = filter[blockIdx.y / (outputs + 1)];
+    int o = (first_row + blockIdx.y) % (outputs + 1);
+    Filter f = filter[(first_row + blockIdx.y) / (outputs + 1)];
     Block here = block[at];
     double loss = -expm1(-f.exact_rate);
     ExactStates z;
@@ -349,10 +360,10 @@ extern "C" __global__ void behavior_block_states(const float *behavior, const Bl
 // One thread block of 512 threads a row of the grid; each thread takes a run of blocks.
 extern "C" __global__ void __launch_bounds__(512)
     behavior_carry(const Block *block, int blocks, const Filter *filter, int outputs,
-                   double *future) {
+                   int first_row, double *future) {
     __shared__ double shared[ORDER + 1][512];
     __shared__ u8 open[512];
-    double rate = filter[blockIdx.x / (outputs + 1)].exact_rate;
+    double rate = filter[(first_row + blockIdx.x) / (outputs + 1)].exact_rate;
     double *row = future + (size_t)blockIdx.x * (ORDER + 1) * blocks;
     int each = (blocks + 511) / 512, t = threadIdx.x;
     int first = min(t * each, blocks), last = min(first + each, blocks);
@@ -413,14 +424,14 @@ extern "C" __global__ void __launch_bounds__(512)
 
 // g(t) = Σ_{m >= 0} h[m] x(t + m) at every step: `g[row][padded step]`, rows as in `future`.
 extern "C" __global__ void behavior_correlate(const float *behavior, const Block *block, int blocks,
-                                              const Filter *filter, int outputs,
+                                              const Filter *filter, int outputs, int first_row,
                                               const double *future, double *g) {
     __shared__ double tile[4][32][33];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int group = (blockIdx.x * (blockDim.x / 32) + warp) * 32;  // this warp's first block
     int at = group + lane;
-    int o = blockIdx.y % (outputs + 1);
-    Filter f = filter[blockIdx.y / (outputs + 1)];
+    int o = (first_row + blockIdx.y) % (outputs + 1);
+    Filter f = filter[(first_row + blockIdx.y) / (outputs + 1)];
     if (at < blocks) {
         Block here = block[at];
         double loss = -expm1(-f.exact_rate);
@@ -448,10 +459,11 @@ extern "C" __global__ void behavior_correlate(const float *behavior, const Block
 // `upsilon[channel · filters + filter][o]`, o == outputs being Σa.
 extern "C" __global__ void upsilon_event(const u16 *ticks, const u32 *offsets, int chunks,
                                          int channels, int filters, int outputs, int blocks,
-                                         const double *g, double *upsilon) {
+                                         int first_row, const double *g, double *upsilon) {
     int k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (k >= channels) return;
-    int filter = blockIdx.y / (outputs + 1), o = blockIdx.y % (outputs + 1);
+    int filter = (first_row + blockIdx.y) / (outputs + 1);
+    int o = (first_row + blockIdx.y) % (outputs + 1);
     const double *row = g + (size_t)blockIdx.y * blocks * 32;
     double sum = 0.0;
     for (int chunk = lane; chunk < chunks; chunk += 32) {

@@ -1,14 +1,20 @@
 //! Training on a chosen device.
 
+use super::choice::choose;
 use super::fit;
+use super::gram::{self, GramPath, NormalEquations};
 use super::options::TrainOptions;
 use crate::device::Device;
+#[cfg(feature = "cuda")]
+use crate::device::Precision;
 use crate::error::Result;
 use crate::model::Decoder;
 use crate::progress::Progress;
+use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
 /// [`train`](super::train) on `device`: only spikes and behaviour go up, and weights come down.
+/// [`Device::auto`] is settled by [`choose`].
 ///
 /// # Errors
 /// As [`train`](super::train), and those of the device.
@@ -18,50 +24,137 @@ pub fn train_on(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
+    fit::check(data)?;
+    let choice = choose(device, data, &[], options);
+    let options = &TrainOptions {
+        gram: choice.gram,
+        ..options.clone()
+    };
     #[cfg(feature = "cuda")]
-    if let Some(context) = device.contexts().first()
-        && let Some(decoder) = cuda::train(context, data, options, progress)?
-    {
+    if let Some(decoder) = cuda::train(choice.device.contexts(), data, options, progress)? {
         return Ok(decoder);
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     fit::train(data, options, progress)
 }
 
+/// [`normal_equations`](gram::normal_equations) on `device`, which is open or the CPU.
+pub(super) fn normal_equations(
+    device: &Device,
+    data: &Dataset,
+    options: &TrainOptions,
+    bank: &FilterBank,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<(NormalEquations, GramPath)> {
+    let (low_pass, delay) = (options.low_pass, options.delay_steps);
+    #[cfg(feature = "cuda")]
+    if let contexts @ [context, ..] = device.contexts() {
+        let request = gram::cuda::Request {
+            bank,
+            low_pass,
+            delay_steps: delay,
+            path,
+            precision: options.precision,
+        };
+        if let Some((sums, path)) = gram::cuda::device_sums(contexts, data, &request, progress)? {
+            cuda::report(&sums, progress);
+            return Ok((sums.download(context)?, path));
+        }
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
+    gram::normal_equations(data, bank, low_pass, delay, path, progress)
+}
+
+/// Γ and Υ computed on `device` and left there: what training takes before it solves.
+pub(super) fn sums_for_timing(
+    device: &Device,
+    data: &Dataset,
+    bank: &FilterBank,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<()> {
+    #[cfg(feature = "cuda")]
+    if let contexts @ [context, ..] = device.contexts() {
+        let request = gram::cuda::Request {
+            bank,
+            low_pass: None,
+            delay_steps: 0,
+            path,
+            precision: Precision::F32,
+        };
+        gram::cuda::device_sums(contexts, data, &request, progress)?;
+        return context.synchronize();
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
+    gram::normal_equations(data, bank, None, 0, path, progress).map(|_| ())
+}
+
 #[cfg(feature = "cuda")]
-mod cuda {
+pub(super) mod cuda {
+    use std::sync::Arc;
+
     use super::*;
     use crate::device::cuda::Context;
-    use crate::train::gram::{self, GramPath};
+    use crate::train::gram::cuda::{DeviceSums, Request, device_sums};
     use crate::train::solve::{self, FeatureNames, Solution};
 
-    /// The whole of training on one device; `None` for what only the CPU does.
+    /// The whole of training on devices; `None` for what only the CPU does, or without a device.
     pub(super) fn train(
-        context: &Context,
+        contexts: &[Arc<Context>],
         data: &Dataset,
         options: &TrainOptions,
         progress: &dyn Progress,
     ) -> Result<Option<Decoder>> {
         fit::check(data)?;
         let bank = &options.bank;
-        let Some((sums, path)) = gram::cuda::device_sums(
-            context,
-            data,
-            bank,
-            options.low_pass,
-            options.delay_steps,
-            options.gram,
-            progress,
-        )?
-        else {
+        let Some(context) = contexts.first() else {
             return Ok(None);
         };
+        let request = Request {
+            bank,
+            low_pass: options.low_pass,
+            delay_steps: options.delay_steps,
+            path: options.gram,
+            precision: options.precision,
+        };
+        let sums = std::thread::scope(|scope| {
+            if !context.has_solver() {
+                scope.spawn(|| solve::cuda::prepare(context));
+            }
+            device_sums(contexts, data, &request, progress)
+        });
+        let Some((sums, path)) = sums? else {
+            return Ok(None);
+        };
+        decoder(context, data, options, &sums, path, progress).map(Some)
+    }
+
+    /// Reports how far Γ is from full precision, where a lower one was asked for.
+    pub(in crate::train) fn report(sums: &DeviceSums, progress: &dyn Progress) {
+        if let Some(sampled) = &sums.sampled {
+            progress.measured("gram_error_largest", sampled.largest);
+            progress.measured("gram_error_rms", sampled.rms);
+        }
+    }
+
+    /// The decoder that `sums` on `context` lead to.
+    pub(in crate::train) fn decoder(
+        context: &Context,
+        data: &Dataset,
+        options: &TrainOptions,
+        sums: &DeviceSums,
+        path: GramPath,
+        progress: &dyn Progress,
+    ) -> Result<Decoder> {
+        let bank = &options.bank;
+        report(sums, progress);
         let ridge = fit::ridge(data, options, sums.steps)?;
         progress.update("solve", 0, 1);
         let solvable = ridge.is_finite() && (ridge > 0.0 || sums.steps > sums.features as u64);
         let solved = if solvable {
-            solve::cuda::solve(context, &sums, ridge, options.solver)?
+            solve::cuda::solve(context, sums, ridge, options.solver)?
         } else {
             None
         };
@@ -97,8 +190,6 @@ mod cuda {
         progress.update("solve", 1, 1);
         let steps = sums.steps;
         debug_assert_ne!(path, GramPath::Auto);
-        Ok(Some(fit::decoder(
-            data, options, steps, ridge, path, solution,
-        )))
+        Ok(fit::decoder(data, options, steps, ridge, path, solution))
     }
 }

@@ -7,8 +7,12 @@
 //! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
 //! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
 
+mod calibrate;
 #[cfg(test)]
 mod cases;
+mod choice;
+#[cfg(feature = "cuda")]
+mod counts;
 mod delay;
 mod device;
 mod fit;
@@ -16,7 +20,6 @@ mod folds;
 pub mod gram;
 mod noise;
 mod options;
-pub mod partition;
 mod presets;
 pub mod score;
 pub mod solve;
@@ -24,6 +27,10 @@ pub mod solve;
 mod tests;
 mod validate;
 
+pub use calibrate::{Timing, calibrate};
+pub use choice::{Alternative, Choice, alternatives, choose, crossover};
+#[cfg(feature = "cuda")]
+pub use counts::train_counts_on;
 pub use delay::{DelayEstimate, estimate_delay};
 pub use device::train_on;
 pub use fit::train;
@@ -32,6 +39,6 @@ pub use gram::{GramPath, NormalEquations};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
 pub use presets::{PRESETS, Preset};
-pub use score::{Evaluation, evaluate};
+pub use score::{Evaluation, evaluate, evaluate_on};
 pub use solve::{MaskPolicy, Solver};
-pub use validate::{Search, Validation, cross_validate, train_validated};
+pub use validate::{Search, Validation, cross_validate, train_validated, train_validated_on};

@@ -2,6 +2,7 @@
 
 use super::gram::GramPath;
 use super::solve::{MaskPolicy, Solver};
+use crate::device::Precision;
 use crate::psc::{FilterBank, LowPass};
 
 /// The ridge λ that is added to the diagonal of the centred Γ.
@@ -27,6 +28,8 @@ pub struct TrainOptions {
     pub ridge: RidgeChoice,
     /// How Γ is computed.
     pub gram: GramPath,
+    /// How exactly the dense path's products are made on a device; the CPU's are f32 or better.
+    pub precision: Precision,
     /// How the system is solved.
     pub solver: Solver,
     /// What happens to dead and duplicated channels.
@@ -42,6 +45,7 @@ impl TrainOptions {
             delay_steps: 0,
             ridge: RidgeChoice::Noise(None),
             gram: GramPath::Auto,
+            precision: Precision::F32,
             solver: Solver::Cholesky,
             mask: MaskPolicy::Refuse,
         }

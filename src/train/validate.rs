@@ -4,12 +4,14 @@
 //! total minus those of the fold that is held out. Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
-use super::fit::{check, decoder_from_sums, train};
+use super::choice::choose;
+use super::device::{normal_equations, train_on};
+use super::fit::{check, decoder_from_sums};
 use super::folds::{Folds, Part, folds};
-use super::gram::normal_equations;
 use super::score::score_estimates;
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions, largest_response};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
 use crate::progress::{self, Progress};
@@ -86,20 +88,37 @@ impl Search {
     }
 }
 
-/// Trains with the ridge and the bank that cross-validate best, and records their scores.
-///
-/// Memory: (folds + 4) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
-/// far.
+/// [`train_validated_on`] the CPU.
 ///
 /// # Errors
-/// As [`train`] and [`folds`].
+/// As there.
 pub fn train_validated(
     data: &Dataset,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    let (validation, bank) = run(data, options, search, progress)?;
+    train_validated_on(&Device::cpu(), data, options, search, progress)
+}
+
+/// Trains with the ridge and the bank that cross-validate best, and records their scores.
+///
+/// Γ and Υ of every fold are computed on `device` ([`Device::auto`] is settled by [`choose`]); the
+/// folds' systems, whose ridges are compared, are solved on the CPU.
+///
+/// Memory: (folds + 4) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
+/// far.
+///
+/// # Errors
+/// As [`train_on`] and [`folds`].
+pub fn train_validated_on(
+    device: &Device,
+    data: &Dataset,
+    options: &TrainOptions,
+    search: &Search,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let (validation, bank) = run(device, data, options, search, progress)?;
     let options = TrainOptions {
         bank: validation.bank,
         ridge: RidgeChoice::Fixed(validation.ridge),
@@ -108,7 +127,7 @@ pub fn train_validated(
     let decoder = if bank.whole {
         decoder_from_sums(data, &options, &bank.total, bank.path, progress)?
     } else {
-        train(data, &options, progress)?
+        train_on(device, data, &options, progress)?
     };
     Ok(Decoder {
         training: TrainingRecord {
@@ -130,7 +149,7 @@ pub fn cross_validate(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Validation> {
-    Ok(run(data, options, search, progress)?.0)
+    Ok(run(&Device::cpu(), data, options, search, progress)?.0)
 }
 
 /// The sums of one bank, fold by fold, and the ridge that suits it best.
@@ -159,12 +178,14 @@ struct Choice {
 }
 
 fn run(
+    device: &Device,
     data: &Dataset,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<(Validation, BankSums)> {
     check(data)?;
+    let device = choose(device, data, &search.banks, options).device;
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
@@ -193,7 +214,7 @@ fn run(
                 total as u64,
             );
         };
-        let mut sums = BankSums::new(&mut held, options, bank, &split, progress, &told)?;
+        let mut sums = BankSums::new(&device, &mut held, options, bank, &split, progress, &told)?;
         sums.choice = sums.choose(data, options, search.ridge, progress)?;
         bank_r2.push(sums.choice.r2);
         // NaN (no output changes) never beats what is there.
@@ -228,6 +249,7 @@ fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
 /// Sums over `parts`, each with its history: those from where its filters start, less those before
 /// it begins.
 fn sums_of(
+    device: &Device,
     held: &mut Dataset,
     parts: &[Part],
     options: &TrainOptions,
@@ -237,14 +259,7 @@ fn sums_of(
 ) -> Result<(NormalEquations, GramPath)> {
     let mut over = |segments: Vec<Segment>, path| {
         held.segments = segments;
-        normal_equations(
-            held,
-            bank,
-            options.low_pass,
-            options.delay_steps,
-            path,
-            &Quiet(progress),
-        )
+        normal_equations(device, held, options, bank, path, &Quiet(progress))
     };
     let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
     let (mut sums, path) = over(at_rest.map(|p| p.segment).collect(), path)?;
@@ -274,6 +289,7 @@ impl Ridge {
 
 impl BankSums {
     fn new(
+        device: &Device,
         held: &mut Dataset,
         options: &TrainOptions,
         bank: &FilterBank,
@@ -287,7 +303,7 @@ impl BankSums {
         let mut path = options.gram;
         for (k, parts) in split.folds.iter().enumerate() {
             told(k);
-            let (sums, taken) = sums_of(held, parts, options, bank, path, progress)?;
+            let (sums, taken) = sums_of(device, held, parts, options, bank, path, progress)?;
             // One path for all folds, so that their sums come from the same arithmetic.
             path = taken;
             total.add(&sums)?;
@@ -480,6 +496,10 @@ impl BankSums {
 struct Quiet<'a>(&'a dyn Progress);
 
 impl Progress for Quiet<'_> {
+    fn measured(&self, what: &str, value: f64) {
+        self.0.measured(what, value);
+    }
+
     fn cancelled(&self) -> bool {
         self.0.cancelled()
     }

@@ -4,10 +4,9 @@
 //! lower triangle (f32, [`BLOCK_STEPS`] products a sum), and added to Γ in f64, so that rounding
 //! does not grow with the length of the recording. No more than one block is in memory.
 
-use faer::linalg::matmul::triangular::{BlockStructure, matmul};
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
+use super::product::LowerProduct;
 use super::{NormalEquations, add_output_sums};
 use crate::error::Result;
 use crate::progress::{self, Progress};
@@ -19,7 +18,7 @@ pub const BLOCK_STEPS: usize = 2048;
 
 /// Γ, Υ and the sums by the dense path, on rayon's current pool.
 ///
-/// Allocates features × [`BLOCK_STEPS`] and features² f32 beside the result.
+/// Allocates twice features × [`BLOCK_STEPS`] and half of features² f32 beside the result.
 ///
 /// # Errors
 /// As [`Responses::new`]; [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
@@ -36,18 +35,12 @@ pub fn normal_equations(
     add_output_sums(data, delay_steps, &mut sums);
     let total = sums.steps;
     let mut done = 0;
-    let mut product = vec![0.0_f32; features * features];
+    let mut product = LowerProduct::new(features);
     let mut block = Block::<f32>::default();
     while responses.next_block(BLOCK_STEPS, &mut block) {
         progress::check(progress, "gram")?;
-        multiply_lower(&block.values, features, &mut product);
-        let rows = sums.gram.par_chunks_mut(features);
-        rows.zip(product.par_chunks(features))
-            .enumerate()
-            .for_each(|(i, (sum, product))| {
-                let lower = sum[..=i].iter_mut().zip(product);
-                lower.for_each(|(g, p)| *g += f64::from(*p));
-            });
+        product.multiply(&block.values);
+        product.add_to(&mut sums.gram);
         add_behavior(&block, data, delay_steps, &mut sums);
         done += block.steps.len() as u64;
         progress.update("gram", done, total);
@@ -58,23 +51,6 @@ pub fn normal_equations(
         }
     }
     Ok(sums)
-}
-
-/// The lower triangle of A·Aᵀ for A row-major (features, columns).
-fn multiply_lower(a: &[f32], features: usize, product: &mut [f32]) {
-    let columns = a.len() / features.max(1);
-    let a = MatRef::from_row_major_slice(a, features, columns);
-    matmul(
-        MatMut::from_row_major_slice_mut(product, features, features),
-        BlockStructure::TriangularLower,
-        Accum::Replace,
-        a,
-        BlockStructure::Rectangular,
-        a.transpose(),
-        BlockStructure::Rectangular,
-        1.0,
-        Par::rayon(0),
-    );
 }
 
 /// Adds the block's part of Υ and Σa, in f64.

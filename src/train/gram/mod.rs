@@ -8,6 +8,7 @@ pub mod cuda;
 pub mod dense;
 pub mod event;
 pub mod oracle;
+mod product;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -236,7 +237,7 @@ pub fn normal_equations(
 ) -> Result<(NormalEquations, GramPath)> {
     check(data)?;
     let path = match path {
-        GramPath::Auto => cost::cheaper(data, bank, low_pass),
+        GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Place::Cpu),
         GramPath::Event if low_pass.is_some() => {
             return Err(Error::argument(
                 "gram: expected the dense path (or auto) where there is a low-pass, got event: its responses are no PSC filter's",

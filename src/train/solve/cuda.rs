@@ -3,7 +3,7 @@
 use super::{PIVOT_TOLERANCE, Solver};
 use crate::device::cuda::{Buffer, Context, Factor, Kernel, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::train::gram::cuda::DeviceSums;
+use crate::train::gram::cuda::{DeviceSums, Gram};
 
 const SOURCE: Source = Source {
     name: "solve",
@@ -28,6 +28,13 @@ pub(crate) struct DeviceSolution {
     pub(crate) feature_sums: Vec<f64>,
 }
 
+/// Starts the library and the kernels that [`solve`] needs, which a process's first solution would
+/// wait for. A failure is left for [`solve`] to report.
+pub(crate) fn prepare(context: &Context) {
+    let _ = context.solver();
+    let _ = context.kernel(SOURCE, &[], "centre_gram", 0);
+}
+
 /// Solves (Γ_c + λI) φ = Υ_c on the device. `None` when a pivot is not positive by the measure of
 /// [`PIVOT_TOLERANCE`], or a value is not finite: the CPU's solver then says which feature it is,
 /// or masks it.
@@ -45,7 +52,7 @@ pub(crate) fn solve(
     solve_by(context, sums, ridge, solver, !context.fast_double())
 }
 
-/// [`solve`], with f32 and refinement tried first or not.
+/// [`solve`], `None` also where Γ is not on the device or no room is left beside it; with f32 and refinement tried first or not.
 pub(crate) fn solve_by(
     context: &Context,
     sums: &DeviceSums,
@@ -63,7 +70,13 @@ pub(crate) fn solve_by(
             ),
         ));
     }
-    let system = System::new(context, sums, ridge)?;
+    let Gram::Device(gram) = &sums.gram else {
+        return Ok(None);
+    };
+    if !fits(context, n, m)? {
+        return Ok(None);
+    }
+    let system = System::new(context, sums, gram, ridge)?;
     let solved = match solver {
         Solver::Cholesky if !refine => system.in_f64(false)?,
         Solver::Cholesky => match system.refined()? {
@@ -93,6 +106,14 @@ pub(crate) fn solve_by(
     }))
 }
 
+/// True when the system and its factor fit beside Γ.
+fn fits(context: &Context, n: usize, m: usize) -> Result<bool> {
+    // Γ_c in f64 and f32 and a factor; right sides and weights; what cuSOLVER works in.
+    let (n, m) = (n as u64, m as u64);
+    let needed = 20 * n * n + 64 * n * (m + 64) + (1 << 20);
+    Ok(needed <= context.available_memory()?)
+}
+
 /// A = Γ_c + λI and B = Υ_c in both precisions.
 struct System<'a> {
     context: &'a Context,
@@ -105,7 +126,12 @@ struct System<'a> {
 }
 
 impl<'a> System<'a> {
-    fn new(context: &'a Context, sums: &DeviceSums, ridge: f64) -> Result<Self> {
+    fn new(
+        context: &'a Context,
+        sums: &DeviceSums,
+        gram: &Buffer<f64>,
+        ridge: f64,
+    ) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
         let system = Self {
             context,
@@ -122,7 +148,7 @@ impl<'a> System<'a> {
             256,
             0,
             |a| {
-                a.arg(&sums.gram).arg(&sums.upsilon).arg(&order);
+                a.arg(gram).arg(&sums.upsilon).arg(&order);
                 a.arg(&outputs).arg(&steps).arg(&ridge);
                 a.arg(&system.matrix).arg(&system.matrix_f32);
             },

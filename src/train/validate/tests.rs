@@ -3,6 +3,7 @@
 use super::*;
 use crate::psc::oracle;
 use crate::train::score::scores;
+use crate::train::train;
 use crate::train::{cases, evaluate};
 
 /// Behaviour that the responses explain but for a slow wave.

@@ -8,47 +8,10 @@
 
 use rayon::prelude::*;
 
-use crate::psc::{Filter, FilterBank};
+pub(super) use crate::psc::cuda::{Shape, shapes};
 
 /// What may be missing from K's limit, relative to it.
 const TAIL: f64 = 1e-10;
-
-/// One filter about the kernel's normalised distance m/τ: h[m] = scale·(m/τ)^n e^(−m/τ).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// 1/τ, a step.
-    pub(super) rate: f64,
-    pub(super) scale: f64,
-    pub(super) order: u32,
-}
-
-impl Shape {
-    pub(super) fn new(filter: Filter, step_seconds: f64) -> Self {
-        // The decay that `Filter` itself uses: its logarithm is exact to f64's resolution.
-        let rate = -filter.decay(step_seconds).ln();
-        Self {
-            rate,
-            scale: filter.scale(step_seconds) / rate.powi(filter.order as i32),
-            order: filter.order,
-        }
-    }
-
-    /// `struct Filter` of the kernels, as 32-bit words.
-    pub(super) fn words(&self) -> [u32; 8] {
-        let loss = -(-self.rate).exp_m1();
-        let (rate, scale) = (self.rate.to_bits(), self.scale.to_bits());
-        [
-            (self.rate as f32).to_bits(),
-            (loss as f32).to_bits(),
-            (self.scale as f32).to_bits(),
-            self.order,
-            rate as u32,
-            (rate >> 32) as u32,
-            scale as u32,
-            (scale >> 32) as u32,
-        ]
-    }
-}
 
 /// K for every pair of filters of a bank.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,14 +92,6 @@ fn saturation(a: &Shape, b: &Shape) -> usize {
 
 fn binomial(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |c, i| c * f64::from(n - i) / f64::from(i + 1))
-}
-
-/// The shapes of `bank` at `step_seconds`.
-pub(super) fn shapes(bank: &FilterBank, step_seconds: f64) -> Vec<Shape> {
-    bank.filters()
-        .iter()
-        .map(|&f| Shape::new(f, step_seconds))
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,245 +1,430 @@
-//! The dense path on a CUDA device: responses of a round of steps, then their products on the
-//! tensor cores.
+//! The dense path on CUDA devices: responses of a round of steps, then their products on the tensor
+//! cores.
 //!
-//! A response a = h + l + ε is kept as two bf16, h = bf16(a) and l = bf16(a − h). Then
-//! a aᵀ ≈ h hᵀ + l hᵀ + (l hᵀ)ᵀ + l lᵀ; products with ε, 2⁻¹⁷ of the result and of either sign,
-//! average out. h hᵀ is computed on panels of one triangle, over few steps at a time (the tensor
-//! cores round their sums toward zero), and added to Γ in f64; the others, small, stay in f32.
+//! Time is cut in rounds; what a round needs from host memory is copied while the round before is
+//! computed. Where Γ does not fit, it is computed block by block of one triangle, each block over the
+//! whole of time, and put together in host memory (CUSUMMA, [`crate::device::partition`]). Several
+//! devices take a part of time each, beginning with as much of the time before it as their filters
+//! remember.
 
-use super::spikes::{DeviceSpikes, Staging};
-use super::{DeviceSums, HEADERS, behavior};
-use crate::device::cuda::{Buffer, Context, Operand, PushKernelArg, Source};
-use crate::error::{Error, ErrorKind, Result};
-use crate::psc::FilterBank;
-use crate::recording::Dataset;
+use std::ops::Range;
+use std::sync::Arc;
 
-const SOURCE: Source = Source {
-    name: "responses_event",
-    text: include_str!("../../../../kernels/responses_event.cu"),
-    headers: HEADERS,
-};
+use super::accumulator::{Accumulator, OperandBuffer, SOURCE, product_chunks};
+use super::filters::Filters;
+use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
+use super::source::{ResponseSource, Round, Target};
+use super::staging::Staging;
+use super::store::{self, Gram};
+use super::timeline::{BLOCK_FIELDS, Timeline};
+use super::{DeviceSums, SampledError, several, totals};
+use crate::device::Precision;
+use crate::device::cuda::{Buffer, Context, Feed, PushKernelArg};
+use crate::error::Result;
+use crate::progress::{self, Progress};
+use crate::recording::Segment;
 
-/// Blocks of a chunk: 256 steps.
-const CHUNK_BLOCKS: usize = 8;
+/// Features of the sample that a lower precision is measured on, at most.
+const SAMPLE_FEATURES: usize = 128;
 
-/// Chunks that are multiplied in one sum on the tensor cores: their rounding toward zero costs
-/// 2.8·10⁻⁹ a step of the sum (measured on an H200 at N = 1,000, T = 400,000).
-const PRODUCT_CHUNKS: usize = 1;
-
-/// Rows of a panel of Γ's triangle, at least.
-const PANEL_ROWS: usize = 256;
-
-/// Bytes that the products of a round should stay below.
-const PRODUCT_BYTES: usize = 256 << 20;
-
-/// Most steps in a round, in chunks.
-const MOST_ROUND_CHUNKS: usize = 128;
-
-/// How a recording is cut into rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
-    /// Products that are made side by side.
-    parts: usize,
-    /// Chunks of a round, a multiple of `parts` × [`PRODUCT_CHUNKS`].
-    round_chunks: usize,
-    /// Rows of a panel.
-    panel: usize,
+/// What is summed, whatever the responses come from.
+pub(super) struct Task<'a> {
+    pub(super) segments: &'a [Segment],
+    /// Steps of the recording.
+    pub(super) steps: usize,
+    /// Steps × outputs, row-major.
+    pub(super) behavior: &'a [f32],
+    pub(super) outputs: usize,
+    pub(super) delay_steps: i64,
+    pub(super) precision: Precision,
 }
 
-impl Plan {
-    /// For n features and `chunks` chunks within `memory` bytes beside Γ.
-    fn new(n: usize, chunks: usize, memory: u64) -> Result<Self> {
-        let all = chunks
-            .next_multiple_of(PRODUCT_CHUNKS)
-            .min(MOST_ROUND_CHUNKS);
-        let parts = (PRODUCT_BYTES / (4 * n * n)).clamp(1, all / PRODUCT_CHUNKS);
-        let panel = n.div_ceil(8).next_multiple_of(128).max(PANEL_ROWS);
-        let mut plan = Self {
-            parts,
-            round_chunks: all / (parts * PRODUCT_CHUNKS) * parts * PRODUCT_CHUNKS,
-            panel,
-        };
-        // First fewer steps a round, then fewer products side by side.
-        while plan.bytes(n) > memory && plan.round_chunks > plan.parts * PRODUCT_CHUNKS {
-            plan.round_chunks -= plan.parts * PRODUCT_CHUNKS;
-        }
-        while plan.bytes(n) > memory && plan.parts > 1 {
-            plan.parts -= 1;
-            plan.round_chunks = plan.parts * PRODUCT_CHUNKS;
-        }
-        if plan.bytes(n) > memory {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "gram of {n} features on a device: expected at least {} bytes, {memory} are available",
-                    plan.bytes(n)
-                ),
-            ));
-        }
-        Ok(plan)
-    }
+/// Makes a context's own source of responses.
+pub(super) type MakeSource<'a> =
+    dyn Fn(&'a Context) -> Result<Box<dyn ResponseSource + 'a>> + Sync + 'a;
 
-    /// Γ in f64, products and crossed products in f32, responses in two bf16.
-    fn bytes(&self, n: usize) -> u64 {
-        let steps = self.round_chunks * CHUNK_BLOCKS * 32;
-        (n * n) as u64 * (8 + 4 * self.parts as u64 + 4) + (n * steps) as u64 * 4
-    }
+/// What one device is to do.
+struct Share {
+    chunks: Range<usize>,
+    /// Bytes it may use.
+    memory: u64,
+    /// Measure a lower precision here.
+    sample: bool,
 }
 
-/// Γ, Υ and the sums of `data` on the device. Does not wait for them.
-pub(super) fn sums(
-    context: &Context,
-    data: &Dataset,
-    bank: &FilterBank,
-    delay_steps: i64,
+/// What one device has summed.
+struct Partial {
+    gram: Gram,
+    /// Υ and Σa: n × (m + 1).
+    upsilon: Buffer<f64>,
+    sampled: Option<SampledError>,
+}
+
+/// Γ, Υ and the sums on the first of `contexts`, or in host memory where Γ does not fit.
+pub(super) fn sums<'a>(
+    contexts: &'a [Arc<Context>],
+    task: &Task<'_>,
+    make: &MakeSource<'a>,
+    progress: &dyn Progress,
 ) -> Result<DeviceSums> {
-    let mut staging = context.take_slot::<Staging>();
-    let spikes = DeviceSpikes::new(context, data, bank, delay_steps, CHUNK_BLOCKS, &mut staging)?;
-    let gram = gram(&spikes)?;
-    let behavior = behavior::sums(&spikes, data, &mut staging)?;
-    context.put_slot(staging);
-    Ok(DeviceSums::new(&spikes, data.outputs.len(), gram, behavior))
-}
-
-fn gram(spikes: &DeviceSpikes<'_>) -> Result<Buffer<f64>> {
-    let (context, n, chunks) = (spikes.context, spikes.columns(), spikes.chunks);
-    let every: Vec<i32> = (0..chunks as i32).collect();
-    let states = spikes.states_at(&context.upload(&every)?, chunks)?;
-    let plan = Plan::new(n, chunks, context.available_memory()?)?;
-    let stride = plan.round_chunks * spikes.chunk_steps();
-    let high: Buffer<u16> = context.alloc(n * stride)?;
-    let low: Buffer<u16> = context.alloc(n * stride)?;
-    let mut gram: Buffer<f64> = context.zeros(n * n)?;
-    let mut products: Buffer<f32> = context.alloc(plan.parts * n * n)?;
-    let mut cross: Buffer<f32> = context.alloc(n * n)?;
-    let shared = spikes.chunk_steps() * 33 * 4;
-    let get = |name, shared| context.kernel(SOURCE, &spikes.options(), name, shared);
-    let respond = get("responses_event", shared)?;
-    let (add, finish) = (get("add_products", 0)?, get("finish_gram", 0)?);
-    let blas = context.blas()?;
-    let (filters, channels) = (spikes.shapes.len() as i32, spikes.channels as i32);
-    let (order, panel_rows, row_stride) = (n as i32, plan.panel as i32, stride as i32);
-    let mut first = 0;
-    while first < chunks {
-        let here = plan.round_chunks.min(chunks - first);
-        let (first_chunk, first_column) = (first as i32, 0i32);
-        respond.launch(
-            (n.div_ceil(32) as u32, here as u32, 1),
-            (32 * spikes.chunk_blocks) as u32,
-            shared,
-            |a| {
-                a.arg(&spikes.ticks)
-                    .arg(&spikes.offsets)
-                    .arg(&spikes.blocks);
-                a.arg(&spikes.filter).arg(&filters).arg(&channels);
-                a.arg(&states).arg(&first_chunk).arg(&first_column);
-                a.arg(&order).arg(&row_stride).arg(&high).arg(&low);
-            },
-        )?;
-        let steps = spikes.chunk_steps();
-        let round = Operand {
-            offset: 0,
-            stride,
-            batch_stride: 0,
+    let timeline = Timeline::new(task.segments, task.steps, task.delay_steps, CHUNK_BLOCKS)?;
+    let chunks = timeline.block_count / CHUNK_BLOCKS;
+    let contexts = &contexts[..contexts.len().min(chunks)];
+    let devices = contexts.len();
+    let (mut whole, others) = several::each(contexts, |i, context| {
+        // Started before memory is planned: what the library takes is then no longer free.
+        context.blas()?;
+        let share = Share {
+            chunks: i * chunks / devices..(i + 1) * chunks / devices,
+            memory: context.available_memory()?,
+            sample: i == 0,
         };
-        let whole = Operand {
-            offset: 0,
-            stride: n,
-            batch_stride: 0,
-        };
-        let beta = if first == 0 { 0.0 } else { 1.0 };
-        blas.products_bf16(
-            1,
-            (n, n, here * steps),
-            (&low, round),
-            (&high, round),
-            (1.0, beta),
-            (&mut cross, whole),
-        )?;
-        // Half of l lᵀ, which finishing doubles: without it a copy of a channel would not be one.
-        blas.products_bf16(
-            1,
-            (n, n, here * steps),
-            (&low, round),
-            (&low, round),
-            (0.5, 1.0),
-            (&mut cross, whole),
-        )?;
-        // Full sums of PRODUCT_CHUNKS, then what is left over in one shorter sum.
-        let mut done = 0;
-        let mut used = 0;
-        while done < here {
-            let length = PRODUCT_CHUNKS.min(here - done);
-            let count = ((here - done) / length).min(plan.parts);
-            for panel in (0..n).step_by(plan.panel) {
-                let rows = plan.panel.min(n - panel);
-                let source = |row: usize| Operand {
-                    offset: row * stride + done * steps,
-                    stride,
-                    batch_stride: length * steps,
-                };
-                blas.products_bf16(
-                    count,
-                    (rows, panel + rows, length * steps),
-                    (&high, source(panel)),
-                    (&high, source(0)),
-                    // Parts that were not yet written this round begin afresh.
-                    (1.0, if used >= count { 1.0 } else { 0.0 }),
-                    (
-                        &mut products,
-                        Operand {
-                            offset: panel * n,
-                            stride: n,
-                            batch_stride: n * n,
-                        },
-                    ),
-                )?;
-            }
-            used = used.max(count);
-            done += count * length;
-        }
-        let parts = used as i32;
-        add.launch((n.div_ceil(256) as u32, n as u32, 1), 256, 0, |a| {
-            a.arg(&products)
-                .arg(&parts)
-                .arg(&order)
-                .arg(&panel_rows)
-                .arg(&mut gram);
-        })?;
-        first += here;
-    }
-    let (tiles, parts) = (n.div_ceil(32) as u32, 1i32);
-    finish.launch((tiles, tiles, 1), 256, 0, |a| {
-        a.arg(&cross).arg(&parts).arg(&order).arg(&mut gram);
+        let progress = if i == 0 { progress } else { &() };
+        partial(
+            context,
+            task,
+            &timeline,
+            make(context)?.as_mut(),
+            share,
+            progress,
+        )
     })?;
-    Ok(gram)
+    let first = &contexts[0];
+    // In the devices' order: the same bits every time.
+    for (partial, context) in others.into_iter().zip(&contexts[1..]) {
+        store::add(first, &mut whole.upsilon, context, &partial.upsilon)?;
+        whole.gram.add(first, context, partial.gram)?;
+    }
+    let (features, totals) = (whole.upsilon.len() / (task.outputs + 1), totals(task));
+    let steps = timeline.steps;
+    let mean: Vec<f64> = totals[..task.outputs]
+        .iter()
+        .map(|sum| sum / steps.max(1) as f64)
+        .collect();
+    Ok(DeviceSums {
+        features,
+        outputs: task.outputs,
+        steps,
+        gram: whole.gram,
+        upsilon: whole.upsilon,
+        totals: first.upload(&totals)?,
+        output_mean: first.upload(&mean)?,
+        sampled: whole.sampled,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The sums over a device's share of time. Does not wait for them where Γ stays on the device.
+fn partial(
+    context: &Context,
+    task: &Task<'_>,
+    timeline: &Timeline,
+    source: &mut dyn ResponseSource,
+    share: Share,
+    progress: &dyn Progress,
+) -> Result<Partial> {
+    let n = source.features();
+    let demand = demand(task, timeline, source, n, task.precision);
+    let plan = demand.plan(share.memory)?;
+    let mut upsilon: Buffer<f64> = context.zeros(n * (task.outputs + 1))?;
+    let mut pass = Pass {
+        context,
+        task,
+        timeline,
+        source,
+        chunks: share.chunks,
+        plan,
+        precision: task.precision,
+        progress,
+    };
+    let gram = if plan.edge >= n {
+        Gram::Device(pass.block(0..n, None, Some(&mut upsilon))?)
+    } else {
+        pass.blocks(n, &mut upsilon)?
+    };
+    let sampled = match task.precision {
+        Precision::Tf32 if share.sample => sampled_error(&mut pass, &gram, n)?,
+        _ => None,
+    };
+    Ok(Partial {
+        gram,
+        upsilon,
+        sampled,
+    })
+}
 
-    #[test]
-    fn plans_use_what_they_say_and_name_the_least() {
-        for n in [1, 31, 1000, 8000, 20_000] {
-            for chunks in [1, 2, 7, 800, 100_000] {
-                let free = Plan::new(n, chunks, u64::MAX).unwrap();
-                assert_eq!(free.round_chunks % (free.parts * PRODUCT_CHUNKS), 0);
-                assert!(free.round_chunks >= PRODUCT_CHUNKS && free.parts >= 1);
-                // Any cap down to the least that can work gives a plan inside it.
-                let error = Plan::new(n, chunks, 1).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-                let least = Plan {
-                    parts: 1,
-                    round_chunks: PRODUCT_CHUNKS,
-                    panel: free.panel,
-                }
-                .bytes(n);
-                assert!(error.message().contains(&least.to_string()), "{error}");
-                for cap in [least, least + 1, least * 2, least * 17] {
-                    assert!(Plan::new(n, chunks, cap).unwrap().bytes(n) <= cap);
-                }
+fn demand(
+    task: &Task<'_>,
+    timeline: &Timeline,
+    source: &dyn ResponseSource,
+    features: usize,
+    precision: Precision,
+) -> Demand {
+    Demand {
+        features,
+        outputs: task.outputs,
+        chunks: timeline.block_count / CHUNK_BLOCKS,
+        states: source.filters().map_or(0, |f| f.order + 1),
+        product_chunks: product_chunks(precision),
+        crossed: precision == Precision::F32,
+        source: source.costs(timeline),
+    }
+}
+
+/// A device's walk through its part of time.
+struct Pass<'a> {
+    context: &'a Context,
+    task: &'a Task<'a>,
+    timeline: &'a Timeline,
+    source: &'a mut dyn ResponseSource,
+    /// The chunks that are summed.
+    chunks: Range<usize>,
+    plan: Plan,
+    precision: Precision,
+    progress: &'a dyn Progress,
+}
+
+/// The responses of one range of features, round by round.
+struct Operand {
+    features: Range<usize>,
+    responses: OperandBuffer,
+    /// States at the chunks' starts: chunks × (order + 1) × features.
+    states: Buffer<f32>,
+    /// States at the round's start: (order + 1) × features.
+    carry: Buffer<f64>,
+}
+
+impl Pass<'_> {
+    /// Γ in host memory, from blocks of one triangle.
+    fn blocks(&mut self, n: usize, upsilon: &mut Buffer<f64>) -> Result<Gram> {
+        let edges: Vec<Range<usize>> = (0..n)
+            .step_by(self.plan.edge)
+            .map(|start| start..n.min(start + self.plan.edge))
+            .collect();
+        let mut gram = vec![0.0; n * n];
+        for (i, rows) in edges.iter().enumerate() {
+            let block = self.block(rows.clone(), None, Some(upsilon))?;
+            store::place(self.context, &block, &mut gram, n, rows, rows)?;
+            drop(block);
+            for columns in &edges[..i] {
+                let block = self.block(rows.clone(), Some(columns.clone()), None)?;
+                store::place(self.context, &block, &mut gram, n, rows, columns)?;
             }
         }
+        Ok(Gram::Host(gram))
     }
+
+    /// One block of Γ: `rows` × `columns`, or rows × rows; Υ and Σa of its rows are added to
+    /// `upsilon` where that is given.
+    fn block(
+        &mut self,
+        rows: Range<usize>,
+        columns: Option<Range<usize>>,
+        mut upsilon: Option<&mut Buffer<f64>>,
+    ) -> Result<Buffer<f64>> {
+        let (context, round_chunks) = (self.context, self.plan.round_chunks);
+        let features: Vec<_> = std::iter::once(rows.clone())
+            .chain(columns.clone())
+            .collect();
+        let mut staging = context.take_slot::<Staging>();
+        let (states, options) = match self.source.filters() {
+            Some(filters) => (filters.order + 1, filters.options(CHUNK_BLOCKS)),
+            None => (0, store::options()),
+        };
+        self.source
+            .begin(self.timeline, &features, round_chunks, &mut staging)?;
+        let operands = features
+            .into_iter()
+            .map(|features| {
+                let n = features.len();
+                Ok(Operand {
+                    features,
+                    responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
+                    states: context.alloc(round_chunks * states * n)?,
+                    carry: context.zeros(states * n)?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let m = self.task.outputs;
+        let block_values = (round_chunks * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
+        let mut blocks = Feed::new(context, block_values, &mut staging.i32s)?;
+        let behavior_values = round_chunks * CHUNK_STEPS * m;
+        let mut behavior = Feed::new(context, behavior_values, &mut staging.f32s)?;
+        let chunk_upsilon: Buffer<f64> = context.alloc(round_chunks * (m + 1) * rows.len())?;
+        let mut sum = Accumulator::new(
+            context,
+            options.clone(),
+            self.plan,
+            self.precision,
+            rows.len(),
+            columns.map(|c| c.len()),
+        )?;
+        for (chunks, summed) in self.rounds() {
+            progress::check(self.progress, "gram")?;
+            let values = chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS
+                ..(chunks.end * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
+            blocks.send(values.len(), |target| {
+                target.copy_from_slice(&self.timeline.blocks[values.clone()]);
+                Ok(())
+            })?;
+            let round = Round {
+                context,
+                timeline: self.timeline,
+                delay_steps: self.task.delay_steps,
+                chunks: chunks.clone(),
+                blocks: blocks.piece(),
+            };
+            self.source.load(&round)?;
+            for (i, operand) in operands.iter().enumerate() {
+                if let Some(filters) = self.source.filters() {
+                    self.source.chunk_states(&round, i, &operand.states)?;
+                    carry(&round, filters, &options, operand)?;
+                }
+            }
+            if summed {
+                if upsilon.is_some() {
+                    let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
+                    behavior.send(chunks.len() * CHUNK_STEPS * m, |target| {
+                        let (x, delay) = (self.task.behavior, self.task.delay_steps);
+                        self.timeline.pack_behavior(x, m, delay, padded, target);
+                        Ok(())
+                    })?;
+                }
+                for (i, operand) in operands.iter().enumerate() {
+                    let wanted = i == 0 && upsilon.is_some();
+                    let target = Target {
+                        operand: context.address(&operand.responses.bits),
+                        behavior: context.address(behavior.piece()),
+                        upsilon: if wanted {
+                            context.address(&chunk_upsilon)
+                        } else {
+                            0
+                        },
+                        columns: operand.features.len() as i32,
+                        stride: operand.responses.stride as i32,
+                        outputs: m as i32,
+                        whole: i32::from(self.precision == Precision::Tf32),
+                    };
+                    self.source.fill(&round, i, &operand.states, target)?;
+                }
+                if let Some(upsilon) = upsilon.as_deref_mut() {
+                    behavior.release()?;
+                    add_upsilon(&round, &options, &rows, m, &chunk_upsilon, upsilon)?;
+                }
+            }
+            self.source.release()?;
+            blocks.release()?;
+            if summed && let [a, .., b] | [a @ b] = operands.as_slice() {
+                sum.add(&a.responses, &b.responses, chunks.len())?;
+            }
+            let done = chunks.end.saturating_sub(self.chunks.start);
+            self.progress
+                .update("gram", done as u64, self.chunks.len() as u64);
+        }
+        blocks.keep(&mut staging.i32s);
+        behavior.keep(&mut staging.f32s);
+        self.source.end(&mut staging)?;
+        context.put_slot(staging);
+        sum.finish()
+    }
+
+    /// Rounds in order, and whether they are summed: those that only hand states on come first.
+    fn rounds(&self) -> Vec<(Range<usize>, bool)> {
+        let start = self.chunks.start;
+        let history = self.source.filters().map_or(0, |filters| {
+            let since = self.timeline.blocks[start * CHUNK_BLOCKS * BLOCK_FIELDS].max(0) as usize;
+            // Beyond `since`, reach is of no interest, and may be beyond any number of steps.
+            let reach = filters.reach_steps().min(since as f64) as usize;
+            reach.div_ceil(CHUNK_STEPS).min(start)
+        });
+        let cut = |range: Range<usize>, summed| {
+            let (end, length) = (range.end, self.plan.round_chunks);
+            range
+                .step_by(length)
+                .map(move |first| (first..end.min(first + length), summed))
+        };
+        cut(start - history..start, false)
+            .chain(cut(self.chunks.clone(), true))
+            .collect()
+    }
+}
+
+/// From the states that chunks leave by themselves to those at their starts.
+fn carry(
+    round: &Round<'_>,
+    filters: &Filters,
+    options: &[String],
+    operand: &Operand,
+) -> Result<()> {
+    let (count, chunks) = (filters.shapes.len() as i32, round.chunks.len() as i32);
+    let (first, columns) = (operand.features.start as i32, operand.features.len() as i32);
+    let kernel = round.context.kernel(SOURCE, options, "carry_states", 0)?;
+    let grid = (operand.features.len().div_ceil(32) as u32, 1, 1);
+    kernel.launch(grid, 32, 0, |a| {
+        a.arg(round.blocks).arg(&filters.table).arg(&count);
+        a.arg(&first).arg(&columns).arg(&chunks);
+        a.arg(&operand.states).arg(&operand.carry);
+    })
+}
+
+fn add_upsilon(
+    round: &Round<'_>,
+    options: &[String],
+    rows: &Range<usize>,
+    outputs: usize,
+    partial: &Buffer<f64>,
+    upsilon: &mut Buffer<f64>,
+) -> Result<()> {
+    let (chunks, columns) = (round.chunks.len() as i32, rows.len() as i32);
+    let (first, m) = (rows.start as i32, outputs as i32);
+    let kernel = round.context.kernel(SOURCE, options, "add_upsilon", 0)?;
+    let grid = (rows.len().div_ceil(64) as u32, outputs as u32 + 1, 1);
+    kernel.launch(grid, 64, 0, |a| {
+        a.arg(partial).arg(&chunks).arg(&columns);
+        a.arg(&first).arg(&m).arg(upsilon);
+    })
+}
+
+/// How far the elements of `gram` among some consecutive features are from full precision; `None`
+/// when there is no memory to compute those.
+fn sampled_error(pass: &mut Pass<'_>, gram: &Gram, n: usize) -> Result<Option<SampledError>> {
+    let memory = pass.context.available_memory()?;
+    let mut size = n.min(SAMPLE_FEATURES);
+    let plan = loop {
+        let demand = demand(pass.task, pass.timeline, pass.source, size, Precision::F32);
+        match demand.plan(memory) {
+            Ok(plan) if plan.edge >= size => break plan,
+            _ if size > 1 => size /= 2,
+            _ => return Ok(None),
+        }
+    };
+    let start = (n - size) / 2;
+    let features = start..start + size;
+    let mut exact = Pass {
+        context: pass.context,
+        task: pass.task,
+        timeline: pass.timeline,
+        source: &mut *pass.source,
+        chunks: pass.chunks.clone(),
+        plan,
+        precision: Precision::F32,
+        progress: &(),
+    };
+    let block = exact.block(features.clone(), None, None)?;
+    let exact = pass.context.download(&block, size * size)?;
+    let rows = gram.rows(pass.context, n, features.clone())?;
+    let own = |i: usize| exact[i * size + i].sqrt();
+    let (mut largest, mut squares) = (0.0f64, 0.0);
+    for i in 0..size {
+        for j in 0..size {
+            let error = (rows[i * n + start + j] - exact[i * size + j]).abs();
+            let relative = error / (own(i) * own(j)).max(f64::MIN_POSITIVE);
+            largest = largest.max(relative);
+            squares += relative * relative;
+        }
+    }
+    Ok(Some(SampledError {
+        elements: size * size,
+        largest,
+        rms: (squares / (size * size) as f64).sqrt(),
+    }))
 }

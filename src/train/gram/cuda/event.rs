@@ -1,13 +1,20 @@
 //! The event path on a CUDA device: see `kernels/gram_event.cu` for the formula.
 //!
 //! Only spikes and behaviour go up; Γ, Υ and the sums stay on the device until they are asked for.
+//! Where Γ does not fit beside the spikes, it is computed block by block of one triangle and put
+//! together in host memory. Several devices take a part of time each.
 
-use super::coefficients::Coefficients;
-use super::spikes::{DeviceSpikes, Staging};
-use super::timeline::BLOCK_STEPS;
-use super::{DeviceSums, behavior};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::coefficients::{Coefficients, shapes};
+use super::spikes::DeviceSpikes;
+use super::staging::Staging;
+use super::store::{Gram, place};
+use super::timeline::{BLOCK_FIELDS, BLOCK_STEPS, Timeline};
+use super::{DeviceSums, behavior, several};
 use crate::device::cuda::{Buffer, Context, PushKernelArg};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
@@ -71,72 +78,343 @@ fn slice_count(tiles: usize, chunks: usize, multiprocessors: usize) -> usize {
         .unwrap_or(1)
 }
 
-/// Γ, Υ and the sums of `data` on the device. Does not wait for them.
+/// Bytes that tables and what buffers are rounded up to take.
+const FIXED_BYTES: u64 = 256 << 10;
+
+/// Channels of a block of Γ, at least, where Γ is cut.
+const LEAST_CHANNELS: usize = 32;
+
+/// How Γ is cut to fit a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    /// Channels of a block of Γ; all of them when Γ fits.
+    channels: usize,
+    /// Slices of time that are summed side by side.
+    slices: usize,
+    /// Rows of Υ at a time.
+    rows: usize,
+}
+
+/// What the cut depends on, in bytes where nothing else is said.
+#[derive(Debug, Clone, Copy)]
+struct Demand {
+    channels: usize,
+    filters: usize,
+    /// Rows of Υ in all.
+    rows: usize,
+    /// Sorted spikes and what describes them.
+    base: u64,
+    /// Spikes before they are sorted.
+    unsorted: u64,
+    /// What Γ is computed from beside the spikes: a table, and a slice's states.
+    table: u64,
+    slice: u64,
+    /// A row of Υ, and what Υ takes beside them.
+    row: u64,
+    behavior: u64,
+}
+
+impl Demand {
+    fn new(
+        timeline: &Timeline,
+        data: &Dataset,
+        bank: &FilterBank,
+        plan: &Plan,
+        coefficients: &Coefficients,
+    ) -> Self {
+        let (channels, filters, outputs) = (data.channels(), bank.len(), data.outputs.len());
+        let states = coefficients.order + 1;
+        let events = timeline.events(&data.spikes, 0..timeline.block_count) as u64;
+        let chunks = timeline.block_count / plan.chunk_blocks;
+        let blocks = timeline.block_count as u64;
+        let features = channels * filters;
+        let (row, behavior) = behavior::costs(blocks, states, features, outputs);
+        Self {
+            channels,
+            filters,
+            rows: filters * (outputs + 1),
+            base: FIXED_BYTES
+                + 2 * events
+                + 4 * (chunks * (channels + 1)) as u64
+                + 4 * BLOCK_FIELDS as u64 * (blocks + 1),
+            unsorted: 3 * events + 4 * (blocks + 1),
+            table: 8 * coefficients.table.len() as u64,
+            slice: 4 * (states * features) as u64,
+            row,
+            behavior: behavior + 4 * data.behavior.len() as u64,
+        }
+    }
+
+    /// Bytes of a block of Γ over `channels` channels with `slices` slices.
+    fn gram(&self, channels: usize, slices: usize) -> u64 {
+        // Off the diagonal both halves of a pair of blocks are computed.
+        let halves = if channels == self.channels { 1 } else { 2 };
+        let (edge, slices) = ((channels * self.filters) as u64, slices as u64);
+        self.base + self.table + slices * self.slice + (8 + 4 * halves * slices) * edge * edge
+    }
+
+    /// Bytes of Υ, `rows` at a time, beside Γ if it is on the device.
+    fn upsilon(&self, rows: usize, resident: bool) -> u64 {
+        let n = match resident {
+            true => (self.channels * self.filters) as u64,
+            false => 0,
+        };
+        self.base + self.behavior + rows as u64 * self.row + 8 * n * n
+    }
+
+    /// The cut within `memory` bytes with up to `slices` slices: as few blocks as it takes.
+    fn cut(&self, memory: u64, slices: usize) -> Result<Cut> {
+        let least = LEAST_CHANNELS.min(self.channels);
+        let sorting = self.base + self.unsorted;
+        let whole = self
+            .gram(self.channels, 1)
+            .max(self.upsilon(1, true))
+            .max(sorting);
+        let in_blocks = self.gram(least, 1).max(self.upsilon(1, false)).max(sorting);
+        let needed = if least < self.channels {
+            whole.min(in_blocks)
+        } else {
+            whole
+        };
+        if memory < needed {
+            return Err(Error::new(
+                ErrorKind::DeviceMemory,
+                format!(
+                    "gram of {} features from spikes on a device: expected room for at least {needed} bytes, got {memory}",
+                    self.channels * self.filters
+                ),
+            ));
+        }
+        let resident = whole <= memory;
+        let (mut channels, mut parts) = (self.channels, 1);
+        while !resident && channels > least && (parts == 1 || self.gram(channels, 1) > memory) {
+            parts += 1;
+            channels = self.channels.div_ceil(parts).max(least);
+        }
+        let fits = |slices: &usize| self.gram(channels, *slices) <= memory;
+        let fit_rows = |rows: &usize| self.upsilon(*rows, resident) <= memory;
+        Ok(Cut {
+            channels,
+            slices: (1..=slices.max(1)).rev().find(fits).unwrap_or(1),
+            rows: (1..=self.rows).rev().find(fit_rows).unwrap_or(1),
+        })
+    }
+}
+
+/// Γ, Υ and the sums of `data` on the first of `contexts`, or Γ in host memory. Does not wait for what
+/// one device does.
 pub(super) fn sums(
-    context: &Context,
+    contexts: &[Arc<Context>],
     data: &Dataset,
     bank: &FilterBank,
     delay_steps: i64,
 ) -> Result<DeviceSums> {
-    let order = bank.filters().iter().map(|f| f.order).max().unwrap_or(0) as usize;
+    let devices = contexts.len();
+    let ((mut gram, sums), others) = several::each(contexts, |i, context| {
+        share(context, data, bank, delay_steps, (i, devices))
+    })?;
+    for ((other, _), context) in others.into_iter().zip(&contexts[1..]) {
+        gram.add(&contexts[0], context, other)?;
+    }
+    let Some((sums, steps)) = sums else {
+        return Err(Error::new(ErrorKind::Internal, "gram: no Υ"));
+    };
+    Ok(DeviceSums {
+        features: data.channels() * bank.len(),
+        outputs: data.outputs.len(),
+        steps,
+        gram,
+        upsilon: sums.upsilon,
+        totals: sums.totals,
+        output_mean: sums.output_mean,
+        sampled: None,
+    })
+}
+
+/// Part `part` of `parts` of Γ, and with the first part the other sums and their steps.
+fn share(
+    context: &Context,
+    data: &Dataset,
+    bank: &FilterBank,
+    delay_steps: i64,
+    (part, parts): (usize, usize),
+) -> Result<(Gram, Option<(behavior::BehaviorSums, u64)>)> {
+    let memory = context.available_memory()?;
+    let shapes = shapes(bank, data.step_seconds);
+    let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
     let density = data.spikes.len() as f64 / data.steps_in_segments().max(1) as f64;
     let plan = Plan::new(data.channels(), order, density, context.shared_bytes());
+    let timeline = Timeline::new(&data.segments, data.steps, delay_steps, plan.chunk_blocks)?;
+    let coefficients = Coefficients::new(&shapes, timeline.longest);
+    let demand = Demand::new(&timeline, data, bank, &plan, &coefficients);
+    let all = timeline.block_count / plan.chunk_blocks;
+    let chunks = part * all / parts..(part + 1) * all / parts;
+    let (columns, tall) = (
+        data.channels() * bank.len(),
+        data.channels().div_ceil(plan.tile_rows),
+    );
+    let tiles = columns.div_ceil(TILE_COLUMNS) * tall * bank.len();
+    let multiprocessors = context.info().multiprocessors as usize;
+    let cut = demand.cut(memory, slice_count(tiles, chunks.len(), multiprocessors))?;
     let mut staging = context.take_slot::<Staging>();
     let spikes = DeviceSpikes::new(
         context,
         data,
         bank,
-        delay_steps,
+        timeline,
         plan.chunk_blocks,
         &mut staging,
     )?;
     // The host turns to the behaviour while the device is at Γ.
-    let gram = gram(&spikes, &plan)?;
-    let behavior = behavior::sums(&spikes, data, &mut staging)?;
+    let gram =
+        EventGram::new(&spikes, plan, &coefficients, chunks, cut.slices)?.sum(cut.channels)?;
+    let mut sums = None;
+    if part == 0 {
+        let found = behavior::sums(&spikes, data, cut.rows, &mut staging)?;
+        sums = Some((found, spikes.timeline.steps));
+    }
     context.put_slot(staging);
-    Ok(DeviceSums::new(&spikes, data.outputs.len(), gram, behavior))
+    Ok((gram, sums))
 }
 
-/// Γ of sorted spikes.
-fn gram(spikes: &DeviceSpikes<'_>, plan: &Plan) -> Result<Buffer<f64>> {
-    let (context, channels, filters) = (spikes.context, spikes.channels, spikes.shapes.len());
-    let (columns, chunks) = (spikes.columns(), spikes.chunks);
-    let tiles = columns.div_ceil(TILE_COLUMNS) * channels.div_ceil(plan.tile_rows) * filters;
-    let slices = slice_count(tiles, chunks, context.info().multiprocessors as usize);
-    let slice_chunks: Vec<i32> = (0..=slices).map(|s| (s * chunks / slices) as i32).collect();
-    let slice_chunk = context.upload(&slice_chunks)?;
-    let states = spikes.states_at(&slice_chunk, slices)?;
-    let coefficients = Coefficients::new(&spikes.shapes, spikes.timeline.longest);
-    let table = context.upload(&coefficients.table)?;
-    let partial: Buffer<f32> = context.alloc(slices * columns * columns)?;
-    let (filter_count, channel_count) = (filters as i32, channels as i32);
-    let (chunk_count, reach) = (chunks as i32, coefficients.reach as i32);
-    let (tile_rows, kept) = (plan.tile_rows as i32, plan.kept_events as i32);
-    spikes.kernel("gram_event", plan.shared_bytes)?.launch(
-        (
-            columns.div_ceil(TILE_COLUMNS) as u32,
-            (channels.div_ceil(plan.tile_rows) * filters) as u32,
-            slices as u32,
-        ),
-        (plan.chunk_blocks * 32) as u32,
-        plan.shared_bytes,
-        |a| {
-            a.arg(&spikes.ticks).arg(&spikes.offsets);
-            a.arg(&spikes.blocks).arg(&chunk_count);
-            a.arg(&spikes.filter).arg(&filter_count).arg(&channel_count);
-            a.arg(&slice_chunk).arg(&states).arg(&table).arg(&reach);
-            a.arg(&tile_rows).arg(&kept).arg(&partial);
-        },
-    )?;
-    let gram: Buffer<f64> = context.alloc(columns * columns)?;
-    let (slices, n) = (slices as i32, columns as i32);
-    let tiles = columns.div_ceil(32) as u32;
-    spikes
-        .kernel("combine_slices", 0)?
-        .launch((tiles, tiles, 1), 256, 0, |a| {
-            a.arg(&partial).arg(&slices).arg(&n).arg(&gram);
-        })?;
-    Ok(gram)
+/// Γ of sorted spikes, over some slices of time.
+struct EventGram<'a> {
+    spikes: &'a DeviceSpikes<'a>,
+    plan: Plan,
+    slices: usize,
+    /// Where each slice begins, in chunks, and where the last ends.
+    slice_chunk: Buffer<i32>,
+    states: Buffer<f32>,
+    table: Buffer<f64>,
+    reach: i32,
+}
+
+impl<'a> EventGram<'a> {
+    fn new(
+        spikes: &'a DeviceSpikes<'a>,
+        plan: Plan,
+        coefficients: &Coefficients,
+        chunks: Range<usize>,
+        slices: usize,
+    ) -> Result<Self> {
+        let (context, count) = (spikes.context, chunks.len());
+        let starts: Vec<i32> = (0..=slices)
+            .map(|s| (chunks.start + s * count / slices) as i32)
+            .collect();
+        let slice_chunk = context.upload(&starts)?;
+        Ok(Self {
+            spikes,
+            plan,
+            slices,
+            states: spikes.states_at(&slice_chunk, slices)?,
+            slice_chunk,
+            table: context.upload(&coefficients.table)?,
+            reach: coefficients.reach as i32,
+        })
+    }
+
+    /// Γ in blocks of `edge` channels; on the device when that is all of them.
+    fn sum(&self, edge: usize) -> Result<Gram> {
+        let (channels, filters) = (self.spikes.channels, self.spikes.filters.shapes.len());
+        if edge >= channels {
+            return self.diagonal(0..channels).map(Gram::Device);
+        }
+        let (context, n) = (self.spikes.context, channels * filters);
+        let edges: Vec<Range<usize>> = (0..channels)
+            .step_by(edge)
+            .map(|start| start..channels.min(start + edge))
+            .collect();
+        let features = |range: &Range<usize>| range.start * filters..range.end * filters;
+        let mut gram = vec![0.0; n * n];
+        for (i, rows) in edges.iter().enumerate() {
+            let block = self.diagonal(rows.clone())?;
+            place(
+                context,
+                &block,
+                &mut gram,
+                n,
+                &features(rows),
+                &features(rows),
+            )?;
+            drop(block);
+            for columns in &edges[..i] {
+                let (below, above) = (self.half(rows, columns)?, self.half(columns, rows)?);
+                let size = (rows.len() * filters, columns.len() * filters);
+                let block = self.combine(&below, &above, size)?;
+                place(
+                    context,
+                    &block,
+                    &mut gram,
+                    n,
+                    &features(rows),
+                    &features(columns),
+                )?;
+            }
+        }
+        Ok(Gram::Host(gram))
+    }
+
+    fn diagonal(&self, channels: Range<usize>) -> Result<Buffer<f64>> {
+        let half = self.half(&channels, &channels)?;
+        let edge = channels.len() * self.spikes.filters.shapes.len();
+        self.combine(&half, &half, (edge, edge))
+    }
+
+    /// slices × rows × columns of M, with Γ = M + Mᵀ: later spikes of the channels `rows` with
+    /// earlier ones of `columns`.
+    fn half(&self, rows: &Range<usize>, columns: &Range<usize>) -> Result<Buffer<f32>> {
+        let (spikes, plan) = (self.spikes, &self.plan);
+        let filters = spikes.filters.shapes.len();
+        let column_count = columns.len() * filters;
+        let partial: Buffer<f32> = spikes
+            .context
+            .alloc(self.slices * rows.len() * filters * column_count)?;
+        let (filter_count, channel_count) = (filters as i32, spikes.channels as i32);
+        let (tile_rows, kept) = (plan.tile_rows as i32, plan.kept_events as i32);
+        let chunk_count = spikes.chunks as i32;
+        let (first_channel, row_channels) = (rows.start as i32, rows.len() as i32);
+        let (first_column, width) = ((columns.start * filters) as i32, column_count as i32);
+        spikes.kernel("gram_event", plan.shared_bytes)?.launch(
+            (
+                column_count.div_ceil(TILE_COLUMNS) as u32,
+                (rows.len().div_ceil(plan.tile_rows) * filters) as u32,
+                self.slices as u32,
+            ),
+            (plan.chunk_blocks * 32) as u32,
+            plan.shared_bytes,
+            |a| {
+                a.arg(&spikes.ticks).arg(&spikes.offsets);
+                a.arg(&spikes.blocks).arg(&chunk_count);
+                a.arg(&spikes.filters.table)
+                    .arg(&filter_count)
+                    .arg(&channel_count);
+                a.arg(&self.slice_chunk).arg(&self.states).arg(&self.table);
+                a.arg(&self.reach).arg(&tile_rows).arg(&kept);
+                a.arg(&first_channel).arg(&row_channels);
+                a.arg(&first_column).arg(&width).arg(&partial);
+            },
+        )?;
+        Ok(partial)
+    }
+
+    /// Σ over slices of `below` + the transpose of `above`.
+    fn combine(
+        &self,
+        below: &Buffer<f32>,
+        above: &Buffer<f32>,
+        (rows, columns): (usize, usize),
+    ) -> Result<Buffer<f64>> {
+        let gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
+        let (slices, height, width) = (self.slices as i32, rows as i32, columns as i32);
+        let grid = (columns.div_ceil(32) as u32, rows.div_ceil(32) as u32, 1);
+        self.spikes
+            .kernel("combine_slices", 0)?
+            .launch(grid, 256, 0, |a| {
+                a.arg(below).arg(above).arg(&slices);
+                a.arg(&height).arg(&width).arg(&gram);
+            })?;
+        Ok(gram)
+    }
 }
 
 #[cfg(test)]
@@ -166,5 +444,47 @@ mod tests {
         assert_eq!(slice_count(1, 1, 132), 1);
         assert!(slice_count(2000, 626, 132) <= 4);
         assert!(slice_count(1, 626, 132) > 10);
+    }
+
+    #[test]
+    fn cuts_keep_to_every_cap_down_to_the_one_the_error_names() {
+        for (channels, filters) in [(1, 1), (5, 8), (40, 1), (1000, 1), (2100, 2), (8000, 1)] {
+            let demand = Demand {
+                channels,
+                filters,
+                rows: 3 * filters,
+                base: 1 << 20,
+                unsorted: 300_000,
+                table: 50_000,
+                slice: 8 * (channels * filters) as u64,
+                row: 3_000_000,
+                behavior: 100_000,
+            };
+            let free = demand.cut(u64::MAX, 7).unwrap();
+            assert_eq!(
+                (free.channels, free.slices, free.rows),
+                (channels, 7, 3 * filters)
+            );
+            let error = demand.cut(1, 7).unwrap_err();
+            let least: u64 = error
+                .message()
+                .split(|c: char| !c.is_ascii_digit())
+                .filter_map(|word| word.parse().ok())
+                .max()
+                .unwrap();
+            assert!(demand.cut(least - 1, 7).is_err(), "{error}");
+            for cap in [least, least + 1, 2 * least, 9 * least, 100 * least] {
+                let cut = demand.cut(cap, 7).unwrap();
+                assert!(
+                    demand.gram(cut.channels, cut.slices) <= cap,
+                    "{cut:?}, {cap}"
+                );
+                assert!(
+                    demand.upsilon(cut.rows, cut.channels == channels) <= cap,
+                    "{cut:?}"
+                );
+                assert!(cut.channels == channels || cut.channels >= LEAST_CHANNELS);
+            }
+        }
     }
 }

@@ -1,13 +1,28 @@
 //! Γ, Υ and the sums on a CUDA device.
 
+mod accumulator;
 mod behavior;
 mod coefficients;
+mod counts;
 mod dense;
 mod event;
+mod filters;
+mod plan;
+mod responses;
+mod several;
+mod source;
 mod spikes;
+mod staging;
+mod store;
 mod timeline;
 
-use super::{GramPath, NormalEquations};
+use std::sync::Arc;
+
+use self::dense::Task;
+use self::source::{LowPassSource, SpikeSource};
+pub(crate) use self::store::Gram;
+use super::{GramPath, NormalEquations, cost};
+use crate::device::Precision;
 use crate::device::cuda::{Buffer, Context};
 use crate::error::Result;
 use crate::progress::{self, Progress};
@@ -21,7 +36,7 @@ const HEADERS: &[(&str, &str)] = &[(
 )];
 
 /// Sums that stay on the device.
-pub(crate) struct DeviceSums {
+pub struct DeviceSums {
     /// Number of features n.
     pub(crate) features: usize,
     /// Number of outputs m.
@@ -29,39 +44,68 @@ pub(crate) struct DeviceSums {
     /// Paired steps.
     pub(crate) steps: u64,
     /// Γ, n × n.
-    pub(crate) gram: Buffer<f64>,
+    pub(crate) gram: Gram,
     /// Υ and Σa: n × (m + 1), row-major, Σa last.
     pub(crate) upsilon: Buffer<f64>,
     /// Σx, then Σx².
     pub(crate) totals: Buffer<f64>,
     /// x̄.
     pub(crate) output_mean: Buffer<f64>,
+    /// How far Γ is from full precision, where a lower one was asked for.
+    pub(crate) sampled: Option<SampledError>,
+}
+
+/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
+/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledError {
+    /// Number of elements compared.
+    pub elements: usize,
+    /// Largest error.
+    pub largest: f64,
+    /// Root of the mean squared error.
+    pub rms: f64,
 }
 
 impl DeviceSums {
-    fn new(
-        spikes: &spikes::DeviceSpikes<'_>,
-        outputs: usize,
-        gram: Buffer<f64>,
-        behavior: behavior::BehaviorSums,
-    ) -> Self {
-        Self {
-            features: spikes.columns(),
-            outputs,
-            steps: spikes.timeline.steps,
-            gram,
-            upsilon: behavior.upsilon,
-            totals: behavior.totals,
-            output_mean: behavior.output_mean,
-        }
+    /// How far Γ is from full precision, where a lower one was asked for and there was memory to
+    /// measure it.
+    pub fn sampled_error(&self) -> Option<SampledError> {
+        self.sampled
     }
 
-    /// Brings the sums to the host.
-    pub(crate) fn download(&self, context: &Context) -> Result<NormalEquations> {
+    /// Brings `sums` to the device.
+    pub(crate) fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
+        let (n, m) = (sums.features, sums.outputs);
+        let rows: Vec<f64> = (0..n)
+            .flat_map(|i| {
+                let own = &sums.upsilon[i * m..(i + 1) * m];
+                own.iter().chain(&sums.feature_sum[i..=i])
+            })
+            .copied()
+            .collect();
+        let totals = [sums.output_sum.as_slice(), &sums.output_sq_sum].concat();
+        Ok(Self {
+            features: n,
+            outputs: m,
+            steps: sums.steps,
+            gram: Gram::Device(context.upload(&sums.gram)?),
+            sampled: None,
+            upsilon: context.upload(&rows)?,
+            totals: context.upload(&totals)?,
+            output_mean: context.upload(&sums.output_mean())?,
+        })
+    }
+
+    /// Brings the sums to the host from `context`, where they are. Waits for them.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn download(&self, context: &Context) -> Result<NormalEquations> {
         let (n, m) = (self.features, self.outputs);
         let mut sums = NormalEquations::zeros(0, 0);
         (sums.features, sums.outputs, sums.steps) = (n, m, self.steps);
-        sums.gram = context.download(&self.gram, n * n)?;
+        sums.gram = self.gram.to_host(context, n * n)?;
         let rows = context.download(&self.upsilon, n * (m + 1))?;
         sums.upsilon = rows
             .chunks_exact(m + 1)
@@ -78,13 +122,13 @@ impl DeviceSums {
 
 /// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
 ///
-/// The event path sums in f32 over slices of time and in f64 beyond, always in the same order: two
-/// runs give the same bits on the same device.
+/// Sums are in f32 over slices of time and in f64 beyond, always in the same order: two runs give
+/// the same bits on the same device with the same memory cap.
 ///
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.
 pub fn normal_equations(
-    context: &Context,
+    context: &Arc<Context>,
     data: &Dataset,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
@@ -93,41 +137,153 @@ pub fn normal_equations(
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
     super::check(data)?;
-    let found = device_sums(context, data, bank, low_pass, delay_steps, path, progress)?;
-    match found {
+    let contexts = std::slice::from_ref(context);
+    let request = Request {
+        bank,
+        low_pass,
+        delay_steps,
+        path,
+        precision: Precision::F32,
+    };
+    match device_sums(contexts, data, &request, progress)? {
         Some((sums, path)) => Ok((sums.download(context)?, path)),
         None => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
     }
 }
 
-/// The same sums left on the device; `None` for what only the CPU does: sums over nothing.
-pub(crate) fn device_sums(
-    context: &Context,
+/// [`normal_equations`] without a low-pass on several devices, which share the work.
+///
+/// # Errors
+/// As [`normal_equations`].
+pub fn normal_equations_on(
+    contexts: &[Arc<Context>],
     data: &Dataset,
     bank: &FilterBank,
-    low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
+    progress: &dyn Progress,
+) -> Result<NormalEquations> {
+    super::check(data)?;
+    match (
+        device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
+        contexts.first(),
+    ) {
+        (Some(sums), Some(context)) => sums.download(context),
+        _ => super::normal_equations(data, bank, None, delay_steps, path, progress)
+            .map(|found| found.0),
+    }
+}
+
+/// The same sums left on the first of `contexts` (Γ in host memory where it does not fit); `None`
+/// without a device or anything to sum.
+///
+/// # Errors
+/// As [`normal_equations`].
+pub fn device_sums_on(
+    contexts: &[Arc<Context>],
+    data: &Dataset,
+    bank: &FilterBank,
+    delay_steps: i64,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<Option<DeviceSums>> {
+    let request = Request {
+        bank,
+        low_pass: None,
+        delay_steps,
+        path,
+        precision: Precision::F32,
+    };
+    Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
+}
+
+/// What sums are asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) bank: &'a FilterBank,
+    pub(crate) low_pass: Option<LowPass>,
+    pub(crate) delay_steps: i64,
+    pub(crate) path: GramPath,
+    /// Of the dense path; the event path has no product to make at a lower one.
+    pub(crate) precision: Precision,
+}
+
+/// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
+/// nothing, and to refuse a low-pass on the event path.
+pub(crate) fn device_sums(
+    contexts: &[Arc<Context>],
+    data: &Dataset,
+    request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<Option<(DeviceSums, GramPath)>> {
     progress::check(progress, "gram")?;
     super::check_shape(data)?;
+    let (bank, delay_steps) = (request.bank, request.delay_steps);
     let paired = data
         .segments
         .iter()
         .any(|s| super::paired_steps(s, delay_steps).is_some());
-    if data.channels() == 0 || !paired || low_pass.is_some() {
+    if contexts.is_empty() || data.channels() == 0 || !paired {
         return Ok(None);
     }
-    let (sums, path) = match path {
-        GramPath::Dense => (dense::sums(context, data, bank, delay_steps)?, path),
-        GramPath::Auto | GramPath::Event => (
-            event::sums(context, data, bank, delay_steps)?,
-            GramPath::Event,
-        ),
+    let path = match request.path {
+        GramPath::Auto => cost::cheaper(data, bank, request.low_pass, cost::Place::Cuda),
+        // The CPU's path says in its words why not.
+        GramPath::Event if request.low_pass.is_some() => return Ok(None),
+        path => path,
     };
-    Ok(Some((sums, path)))
+    if path == GramPath::Event {
+        let sums = event::sums(contexts, data, bank, delay_steps)?;
+        return Ok(Some((sums, path)));
+    }
+    let task = Task {
+        segments: &data.segments,
+        steps: data.steps,
+        behavior: &data.behavior,
+        outputs: data.outputs.len(),
+        delay_steps,
+        precision: request.precision,
+    };
+    let sums = dense::sums(
+        contexts,
+        &task,
+        &|context| {
+            let (spikes, channels) = (&data.spikes, data.channels());
+            let (trains, step) = ((spikes, channels), data.step_seconds);
+            Ok(match request.low_pass {
+                Some(low_pass) => {
+                    Box::new(LowPassSource::new(context, trains, (bank, low_pass), step)?)
+                }
+                None => Box::new(SpikeSource::new(context, spikes, channels, bank, step)?),
+            })
+        },
+        progress,
+    )?;
+    Ok(Some((sums, GramPath::Dense)))
 }
+
+/// Σx, then Σx², over paired steps.
+fn totals(task: &Task<'_>) -> Vec<f64> {
+    let m = task.outputs;
+    let mut totals = vec![0.0; 2 * m];
+    for segment in task.segments {
+        let Some((first, last)) = super::paired_steps(segment, task.delay_steps) else {
+            continue;
+        };
+        let rows = (first - task.delay_steps) as usize * m..(last - task.delay_steps) as usize * m;
+        for row in task.behavior[rows].chunks_exact(m.max(1)) {
+            for (o, &x) in row.iter().enumerate() {
+                let x = f64::from(x);
+                totals[o] += x;
+                totals[m + o] += x * x;
+            }
+        }
+    }
+    totals
+}
+
+pub use counts::{CountRecording, Counts, device_sums_of_counts, normal_equations_of_counts};
+pub use responses::{DeviceResponses, device_sums_of_responses, normal_equations_of_responses};
 
 #[cfg(test)]
 mod tests;

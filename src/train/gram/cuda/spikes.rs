@@ -1,9 +1,10 @@
-//! A dataset's spikes on the device, sorted by channel within chunks of time: where both paths start.
+//! A dataset's spikes on the device, sorted by channel within chunks of time.
 
 use super::HEADERS;
-use super::coefficients::{Shape, shapes};
-use super::timeline::{BLOCK_STEPS, Timeline};
-use crate::device::cuda::{Buffer, Context, Kernel, PinnedBuffer, PushKernelArg, Source, Value};
+use super::filters::{Filters, WINDOW_TAUS};
+use super::staging::{Staging, at_least};
+use super::timeline::Timeline;
+use crate::device::cuda::{Buffer, Context, Kernel, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::psc::FilterBank;
 use crate::recording::Dataset;
@@ -15,43 +16,11 @@ const SOURCE: Source = Source {
     headers: HEADERS,
 };
 
-/// Distance, in τ, beyond which a spike has left no trace in f64.
-const WINDOW_TAUS: f32 = 60.0;
-
-/// A filter that decays faster a step wants the kernels' variant for brief filters.
-const BRIEF_RATE: f64 = 0.4;
-
-/// Host memory that copies run from, kept between calls.
-#[derive(Default)]
-pub(super) struct Staging {
-    channels: Option<PinnedBuffer<u16>>,
-    ticks: Option<PinnedBuffer<u8>>,
-    starts: Option<PinnedBuffer<u32>>,
-    pub(super) behavior: Option<PinnedBuffer<f32>>,
-}
-
-/// The buffer in `slot`, made anew when it is too small.
-pub(super) fn at_least<'a, T: Value>(
-    context: &Context,
-    slot: &'a mut Option<PinnedBuffer<T>>,
-    len: usize,
-) -> Result<&'a mut PinnedBuffer<T>> {
-    if slot.as_ref().is_none_or(|buffer| buffer.len() < len) {
-        // The old one first: the two need not fit beside each other.
-        *slot = None;
-        *slot = Some(context.pinned(len + len / 8)?);
-    }
-    slot.as_mut()
-        .ok_or_else(|| Error::new(ErrorKind::Internal, "staging buffer was not made"))
-}
-
 /// Sorted spikes and what describes them.
 pub(super) struct DeviceSpikes<'a> {
     pub(super) context: &'a Context,
     pub(super) timeline: Timeline,
-    pub(super) shapes: Vec<Shape>,
-    /// Largest order in the bank.
-    pub(super) order: usize,
+    pub(super) filters: Filters,
     pub(super) channels: usize,
     /// Blocks in a chunk.
     pub(super) chunk_blocks: usize,
@@ -63,126 +32,119 @@ pub(super) struct DeviceSpikes<'a> {
     pub(super) offsets: Buffer<u32>,
     /// `struct Block` of every block.
     pub(super) blocks: Buffer<i32>,
-    /// `struct Filter` of every filter.
-    pub(super) filter: Buffer<u32>,
 }
 
 impl<'a> DeviceSpikes<'a> {
-    /// Copies the spikes of `data` to the device and sorts them there. Does not wait.
+    /// Copies the spikes of `data`, laid out in `timeline`, to the device and sorts them there. Does
+    /// not wait.
     pub(super) fn new(
         context: &'a Context,
         data: &Dataset,
         bank: &FilterBank,
-        delay_steps: i64,
+        timeline: Timeline,
         chunk_blocks: usize,
         staging: &mut Staging,
     ) -> Result<Self> {
         let channels = data.channels();
-        if channels > usize::from(u16::MAX) {
-            return Err(Error::argument(format!(
-                "gram on a device: expected at most {} channels, got {channels}",
-                u16::MAX
-            )));
-        }
-        let shapes = shapes(bank, data.step_seconds);
-        let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
-        let timeline = Timeline::new(data, delay_steps, chunk_blocks)?;
+        check_channels(context, channels)?;
+        let filters = Filters::new(context, bank, data.step_seconds)?;
         let chunks = timeline.block_count / chunk_blocks;
+        let events = timeline.events(&data.spikes, 0..timeline.block_count);
         let (event_channels, event_ticks, starts) =
-            stage_events(context, data, &timeline, staging)?;
+            stage_events(context, data, &timeline, events, staging)?;
         let blocks: Buffer<i32> = context.upload(&timeline.blocks)?;
-        let words: Vec<u32> = shapes.iter().flat_map(Shape::words).collect();
-        let filter = context.upload(&words)?;
-        let spikes = Self {
+        // Two more than there are: kernels copy pairs.
+        let ticks = context.alloc(events + 2)?;
+        let offsets = context.alloc(chunks * (channels + 1))?;
+        sort_events(
             context,
-            shapes,
-            order,
+            &filters.options(chunk_blocks),
+            channels,
+            (chunks, timeline.block_count),
+            (&event_channels, &event_ticks, &starts),
+            (&ticks, &offsets),
+        )?;
+        Ok(Self {
+            context,
+            filters,
             channels,
             chunk_blocks,
             chunks,
-            // Two more than there are: kernels copy pairs.
-            ticks: context.alloc(timeline.events + 2)?,
-            offsets: context.alloc(chunks * (channels + 1))?,
+            ticks,
+            offsets,
             timeline,
             blocks,
-            filter,
-        };
-        spikes.sort(&event_channels, &event_ticks, &starts)?;
-        Ok(spikes)
-    }
-
-    fn sort(
-        &self,
-        event_channels: &Buffer<u16>,
-        event_ticks: &Buffer<u8>,
-        starts: &Buffer<u32>,
-    ) -> Result<()> {
-        // As many warps as there are counters for.
-        let most = self.context.shared_bytes() / (4 * self.channels);
-        if most < 2 {
-            return Err(Error::argument(format!(
-                "gram on this device: expected at most {} channels, got {}",
-                self.context.shared_bytes() / 8,
-                self.channels
-            )));
-        }
-        let warps = (most - 1).min(8);
-        let shared = 4 * (warps + 1) * self.channels;
-        let (blocks, channels) = (self.timeline.block_count as i32, self.channels as i32);
-        let kernel = self.kernel("sort_events", shared)?;
-        kernel.launch((self.chunks as u32, 1, 1), 32 * warps as u32, shared, |a| {
-            a.arg(event_channels).arg(event_ticks).arg(starts);
-            a.arg(&blocks).arg(&channels);
-            a.arg(&self.ticks).arg(&self.offsets);
         })
     }
 
     /// A kernel of `gram_event.cu` for this bank and chunk.
     pub(super) fn kernel(&self, name: &str, shared_bytes: usize) -> Result<Kernel> {
-        self.context
-            .kernel(SOURCE, &self.options(), name, shared_bytes)
-    }
-
-    /// Compile-time constants of `spike_states.cuh`.
-    pub(super) fn options(&self) -> Vec<String> {
-        let mut options = vec![
-            format!("-DORDER={}", self.order),
-            format!("-DBLOCKS={}", self.chunk_blocks),
-        ];
-        if self.shapes.iter().any(|s| s.rate > BRIEF_RATE) {
-            options.push("-DBRIEF".to_owned());
-        }
-        options
+        self.context.kernel(
+            SOURCE,
+            &self.filters.options(self.chunk_blocks),
+            name,
+            shared_bytes,
+        )
     }
 
     /// Number of features.
     pub(super) fn columns(&self) -> usize {
-        self.channels * self.shapes.len()
-    }
-
-    /// Steps in a chunk.
-    pub(super) fn chunk_steps(&self) -> usize {
-        self.chunk_blocks * BLOCK_STEPS as usize
+        self.channels * self.filters.shapes.len()
     }
 
     /// States of every feature at the start of each of `count` chunks (numbers on the device):
     /// count × (order + 1) × features.
     pub(super) fn states_at(&self, chunks: &Buffer<i32>, count: usize) -> Result<Buffer<f32>> {
         let columns = self.columns();
-        let states: Buffer<f32> = self.context.alloc(count * (self.order + 1) * columns)?;
-        let (filters, channels) = (self.shapes.len() as i32, self.channels as i32);
+        let states: Buffer<f32> = self
+            .context
+            .alloc(count * (self.filters.order + 1) * columns)?;
+        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
         self.kernel("states_at_slices", 0)?.launch(
             (columns.div_ceil(64) as u32, count as u32, 1),
             64,
             0,
             |a| {
                 a.arg(&self.ticks).arg(&self.offsets).arg(&self.blocks);
-                a.arg(&self.filter).arg(&filters).arg(&channels);
+                a.arg(&self.filters.table).arg(&filters).arg(&channels);
                 a.arg(chunks).arg(&WINDOW_TAUS).arg(&states);
             },
         )?;
         Ok(states)
     }
+}
+
+/// Refuses more channels than the device's kernels can sort.
+pub(super) fn check_channels(context: &Context, channels: usize) -> Result<()> {
+    let most = (context.shared_bytes() / 8).min(usize::from(u16::MAX));
+    if channels > most {
+        return Err(Error::argument(format!(
+            "gram on this device: expected at most {most} channels, got {channels}"
+        )));
+    }
+    Ok(())
+}
+
+/// Sorts spikes by channel within each chunk: from channels, steps within their blocks and where
+/// blocks begin, to steps within their chunks and where channels begin.
+pub(super) fn sort_events(
+    context: &Context,
+    options: &[String],
+    channels: usize,
+    (chunks, blocks): (usize, usize),
+    (event_channels, event_ticks, starts): (&Buffer<u16>, &Buffer<u8>, &Buffer<u32>),
+    (ticks, offsets): (&Buffer<u16>, &Buffer<u32>),
+) -> Result<()> {
+    // As many warps as there are counters for.
+    let most = context.shared_bytes() / (4 * channels.max(1));
+    let warps = most.saturating_sub(1).clamp(1, 8);
+    let shared = 4 * (warps + 1) * channels;
+    let (blocks, channels) = (blocks as i32, channels as i32);
+    let kernel = context.kernel(SOURCE, options, "sort_events", shared)?;
+    kernel.launch((chunks as u32, 1, 1), 32 * warps as u32, shared, |a| {
+        a.arg(event_channels).arg(event_ticks).arg(starts);
+        a.arg(&blocks).arg(&channels).arg(ticks).arg(offsets);
+    })
 }
 
 /// The spikes on the device: channels, steps within their blocks, and where blocks begin.
@@ -193,17 +155,28 @@ fn stage_events(
     context: &Context,
     data: &Dataset,
     timeline: &Timeline,
+    events: usize,
     staging: &mut Staging,
 ) -> Result<Events> {
-    let (events, blocks) = (timeline.events, timeline.block_count);
-    let channels = at_least(context, &mut staging.channels, events)?;
-    let ticks = at_least(context, &mut staging.ticks, events)?;
-    let starts = at_least(context, &mut staging.starts, blocks + 1)?;
+    let blocks = timeline.block_count;
+    if events as u64 > u64::from(u32::MAX) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("event path on a device: expected at most 2^32 spikes, got {events}"),
+        ));
+    }
+    let channels = at_least(context, &mut staging.u16s, events)?;
+    let ticks = at_least(context, &mut staging.u8s, events)?;
+    let starts = at_least(context, &mut staging.u32s, blocks + 1)?;
     timeline.pack(
-        data,
-        &mut channels.as_mut_slice()?[..events],
-        &mut ticks.as_mut_slice()?[..events],
-        &mut starts.as_mut_slice()?[..=blocks],
+        &data.spikes,
+        data.channels(),
+        0..blocks,
+        (
+            &mut channels.as_mut_slice()?[..events],
+            &mut ticks.as_mut_slice()?[..events],
+            &mut starts.as_mut_slice()?[..=blocks],
+        ),
     )?;
     Ok((
         context.upload_pinned(channels, events)?,

@@ -23,6 +23,16 @@ fn device(test: &str) -> Option<Arc<Context>> {
         .ok()
 }
 
+fn request(case: &Case, path: GramPath) -> Request<'_> {
+    Request {
+        bank: &case.bank,
+        low_pass: None,
+        delay_steps: case.delay_steps,
+        path,
+        precision: Precision::F32,
+    }
+}
+
 fn close(case: &Case, expected: &NormalEquations, got: &mut NormalEquations, tolerance: f64) {
     let name = &case.name;
     for (e, g) in [
@@ -163,15 +173,9 @@ fn the_device_solves_as_the_cpu_does() {
     };
     let mut solved = 0;
     for case in cases::all() {
-        let Ok(Some((sums, _))) = device_sums(
-            &context,
-            &case.data,
-            &case.bank,
-            None,
-            case.delay_steps,
-            GramPath::Event,
-            &(),
-        ) else {
+        let request = request(&case, GramPath::Event);
+        let contexts = std::slice::from_ref(&context);
+        let Ok(Some((sums, _))) = device_sums(contexts, &case.data, &request, &()) else {
             continue;
         };
         let host = sums.download(&context).unwrap();
@@ -240,3 +244,8 @@ fn a_failed_operation_leaves_the_device_usable() {
     context.trim().unwrap();
     assert!(context.available_memory().unwrap() + (64 << 20) >= free);
 }
+
+mod caps;
+mod counts;
+mod low_pass;
+mod several;

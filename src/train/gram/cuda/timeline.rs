@@ -1,9 +1,11 @@
 //! A dataset as the event kernel wants it: only what is summed, every segment at a multiple of 32.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::recording::Dataset;
+use crate::recording::{Segment, Spikes};
 use crate::train::gram::paired_steps;
 
 /// Steps of one block: one bit pattern of a warp.
@@ -23,8 +25,6 @@ pub(super) struct Timeline {
     /// `since, left, before, origin` of every block and of one more, as `struct Block` of the
     /// kernel has them.
     pub(super) blocks: Vec<i32>,
-    /// Spikes inside.
-    pub(super) events: usize,
     /// Paired steps.
     pub(super) steps: u64,
     /// Longest distance from a step inside to the end of its sums.
@@ -41,11 +41,16 @@ struct Span {
 }
 
 impl Timeline {
-    /// Lays `data` out in chunks of `chunk_blocks` blocks.
-    pub(super) fn new(data: &Dataset, delay_steps: i64, chunk_blocks: usize) -> Result<Self> {
-        let mut spans = Vec::with_capacity(data.segments.len());
-        let (mut block_count, mut events, mut steps, mut longest) = (0, 0, 0, 0);
-        for segment in &data.segments {
+    /// Lays `segments` of a recording of `steps` steps out in chunks of `chunk_blocks` blocks.
+    pub(super) fn new(
+        segments: &[Segment],
+        steps: usize,
+        delay_steps: i64,
+        chunk_blocks: usize,
+    ) -> Result<Self> {
+        let mut spans = Vec::with_capacity(segments.len());
+        let (mut block_count, mut paired, mut longest) = (0, 0, 0);
+        for segment in segments {
             let Some((first, last)) = paired_steps(segment, delay_steps) else {
                 continue;
             };
@@ -58,33 +63,124 @@ impl Timeline {
                 stop: last,
             });
             block_count += blocks;
-            events += data.spikes.range(segment.start, last).len();
-            steps += (last - first) as u64;
+            paired += (last - first) as u64;
             longest = longest.max(length);
         }
         block_count = block_count.max(1).next_multiple_of(chunk_blocks);
         if block_count as u64 * BLOCK_STEPS as u64 > i32::MAX as u64 / 2
-            || events as u64 > u64::from(u32::MAX)
-            || data.steps > i32::MAX as usize
+            || steps > i32::MAX as usize
         {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                format!(
-                    "event path on a device: expected at most 2^30 steps and 2^32 spikes, got {} steps, {events} spikes",
-                    data.steps
-                ),
+                format!("gram on a device: expected at most 2^30 steps, got {steps}"),
             ));
         }
         let mut timeline = Self {
             spans,
             block_count,
             blocks: vec![0; (block_count + 1) * BLOCK_FIELDS],
-            events,
-            steps,
+            steps: paired,
             longest,
         };
         timeline.describe_blocks(delay_steps);
         Ok(timeline)
+    }
+
+    /// The parts of spans inside `blocks`: (first block, number of blocks, steps).
+    fn spans_in(&self, blocks: Range<usize>) -> impl Iterator<Item = (usize, usize, Range<i64>)> {
+        let from = self
+            .spans
+            .partition_point(|s| s.first_block + s.block_count <= blocks.start);
+        self.spans[from..]
+            .iter()
+            .take_while(move |s| s.first_block < blocks.end)
+            .map(move |s| {
+                let first = s.first_block.max(blocks.start);
+                let last = (s.first_block + s.block_count).min(blocks.end);
+                let start = s.start + (first - s.first_block) as i64 * BLOCK_STEPS;
+                let stop = s.stop.min(start + (last - first) as i64 * BLOCK_STEPS);
+                (first, last - first, start..stop)
+            })
+    }
+
+    /// Number of spikes inside `blocks`.
+    pub(super) fn events(&self, spikes: &Spikes, blocks: Range<usize>) -> usize {
+        self.spans_in(blocks)
+            .map(|(_, _, steps)| spikes.range(steps.start, steps.end).len())
+            .sum()
+    }
+
+    /// Most spikes inside one chunk of `chunk_blocks` blocks.
+    pub(super) fn most_events(&self, spikes: &Spikes, chunk_blocks: usize) -> usize {
+        (0..self.block_count)
+            .into_par_iter()
+            .step_by(chunk_blocks)
+            .map(|block| self.events(spikes, block..block + chunk_blocks))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The rows of `target` (`width` values a step of `blocks`' padded time) that are a recording's:
+    /// runs of its steps, each with where they go. What is left is padding.
+    pub(super) fn runs<'t, T>(
+        &self,
+        blocks: Range<usize>,
+        mut target: &'t mut [T],
+        width: usize,
+    ) -> Vec<(Range<usize>, &'t mut [T])> {
+        const MOST_VALUES: usize = 1 << 16;
+        let most_steps = (MOST_VALUES / width.max(1)).max(1);
+        let mut runs = Vec::new();
+        let mut at = blocks.start * BLOCK_STEPS as usize;
+        for (first, _, steps) in self.spans_in(blocks) {
+            let begin = first * BLOCK_STEPS as usize;
+            // Slices have the blocks' own lengths: `split_at_mut` cannot fail.
+            target = std::mem::take(&mut target)
+                .split_at_mut((begin - at) * width)
+                .1;
+            at = begin;
+            let mut steps = steps.start as usize..steps.end as usize;
+            while !steps.is_empty() {
+                let here = steps.start..steps.end.min(steps.start + most_steps);
+                let (part, rest) = std::mem::take(&mut target).split_at_mut(here.len() * width);
+                target = rest;
+                at += here.len();
+                steps.start = here.end;
+                runs.push((here, part));
+            }
+        }
+        runs
+    }
+
+    /// The behaviour that is paired with each step of `blocks`' padded time, step by step; zeros
+    /// where nothing is summed.
+    pub(super) fn pack_behavior(
+        &self,
+        behavior: &[f32],
+        outputs: usize,
+        delay_steps: i64,
+        blocks: Range<usize>,
+        target: &mut [f32],
+    ) {
+        target.fill(0.0);
+        if outputs == 0 {
+            return;
+        }
+        let at: Vec<_> = self.spans_in(blocks.clone()).collect();
+        for (first, _, steps) in at {
+            // The span begins with history that has no partner yet.
+            let span = &self.spans[self
+                .spans
+                .partition_point(|s| s.first_block + s.block_count <= first)];
+            let begin = steps.start.max(span.start + delay_steps.max(0));
+            if begin >= steps.end {
+                continue;
+            }
+            let skipped = (first - blocks.start) as i64 * BLOCK_STEPS + begin - steps.start;
+            let rows = (begin - delay_steps) as usize..(steps.end - delay_steps) as usize;
+            target[skipped as usize * outputs..][..rows.len() * outputs]
+                .copy_from_slice(&behavior[rows.start * outputs..rows.end * outputs]);
+        }
     }
 
     /// Blocks behind the last span stay zero: no segment, nothing to sum.
@@ -108,53 +204,57 @@ impl Timeline {
         }
     }
 
-    /// Writes every spike's channel and step within its block, in time order, and where each
-    /// block's spikes begin (one entry more than blocks). On rayon's pool.
+    /// Writes the channel and step within its block of every spike in `blocks`, in time order, and
+    /// where each block's spikes begin (one entry more than blocks). `channels` counts those that
+    /// exist. On rayon's pool.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] for a spike of an unknown channel or out of time order.
     pub(super) fn pack(
         &self,
-        data: &Dataset,
-        mut channels: &mut [u16],
-        mut ticks: &mut [u8],
-        block_events: &mut [u32],
+        spikes: &Spikes,
+        known: usize,
+        blocks: Range<usize>,
+        (mut channels, mut ticks, block_events): (&mut [u16], &mut [u8], &mut [u32]),
     ) -> Result<()> {
-        let (mut starts, end) = block_events.split_at_mut(self.block_count);
-        end[0] = self.events as u32;
-        let mut pieces = Vec::with_capacity(self.spans.len() + self.block_count / PIECE_BLOCKS);
-        let mut offset = 0;
-        for span in &self.spans {
+        let events = channels.len();
+        let (mut starts, end) = block_events.split_at_mut(blocks.len());
+        end[0] = events as u32;
+        let mut pieces = Vec::new();
+        let (mut offset, mut next) = (0, blocks.start);
+        for (first, count, steps) in self.spans_in(blocks) {
+            // Blocks between spans: the padding of a last chunk.
+            next += skip(&mut starts, first - next, offset as u32);
             let mut done = 0;
-            while done < span.block_count {
-                let blocks = PIECE_BLOCKS.min(span.block_count - done);
-                let start = span.start + done as i64 * BLOCK_STEPS;
-                let stop = span.stop.min(start + blocks as i64 * BLOCK_STEPS);
-                let range = data.spikes.range(start, stop);
+            while done < count {
+                let here = PIECE_BLOCKS.min(count - done);
+                let start = steps.start + done as i64 * BLOCK_STEPS;
+                let stop = steps.end.min(start + here as i64 * BLOCK_STEPS);
+                let range = spikes.range(start, stop);
                 // `split_off_mut` cannot fail: the slices have the timeline's own lengths.
                 let (Some(channels), Some(ticks), Some(starts)) = (
                     channels.split_off_mut(..range.len()),
                     ticks.split_off_mut(..range.len()),
-                    starts.split_off_mut(..blocks),
+                    starts.split_off_mut(..here),
                 ) else {
                     return Err(unordered());
                 };
                 pieces.push((start, stop, range.clone(), offset, channels, ticks, starts));
                 offset += range.len();
-                done += blocks;
+                done += here;
             }
+            next += count;
         }
-        starts.fill(self.events as u32);
-        if offset != self.events {
+        starts.fill(events as u32);
+        if offset != events {
             return Err(unordered());
         }
-        let known = data.channels();
         pieces.into_par_iter().try_for_each(
             |(start, stop, range, offset, channels, ticks, starts)| {
                 let mut next = 0;
-                let source = data.spikes.ticks[range.clone()]
+                let source = spikes.ticks[range.clone()]
                     .iter()
-                    .zip(&data.spikes.channels[range]);
+                    .zip(&spikes.channels[range]);
                 let target = channels.iter_mut().zip(ticks);
                 for (i, ((&tick, &channel), (c, t))) in source.zip(target).enumerate() {
                     if channel as usize >= known {
@@ -181,6 +281,14 @@ impl Timeline {
     }
 }
 
+/// Writes `value` to the first `count` of `starts` and takes them off; returns `count`.
+fn skip(starts: &mut &mut [u32], count: usize, value: u32) -> usize {
+    if let Some(gap) = starts.split_off_mut(..count) {
+        gap.fill(value);
+    }
+    count
+}
+
 fn unordered() -> Error {
     Error::mismatch("spikes: expected ticks in ascending order")
 }
@@ -191,22 +299,14 @@ mod tests {
     use crate::train::cases;
 
     /// Every spike that any sum sees is there once, at its place, and blocks say how far it is to
-    /// the ends.
+    /// the ends; however time is cut.
     #[test]
     fn padded_time_holds_every_case() {
         for case in cases::all() {
             let (data, delay) = (&case.data, case.delay_steps);
-            for chunk in [1, 8, 20] {
-                let timeline = Timeline::new(data, delay, chunk).unwrap();
+            for (chunk, cut) in [(1, 1), (8, 3), (20, 1000)] {
+                let timeline = Timeline::new(&data.segments, data.steps, delay, chunk).unwrap();
                 assert_eq!(timeline.block_count % chunk, 0);
-                let mut channels = vec![0; timeline.events];
-                let mut ticks = vec![0; timeline.events];
-                let mut starts = vec![0; timeline.block_count + 1];
-                timeline
-                    .pack(data, &mut channels, &mut ticks, &mut starts)
-                    .unwrap();
-                assert_eq!(starts[0], 0);
-                assert_eq!(starts[timeline.block_count] as usize, timeline.events);
                 let mut expected = data.segments.iter().flat_map(|segment| {
                     let (first, last) =
                         paired_steps(segment, delay).unwrap_or((segment.start, segment.start));
@@ -214,23 +314,82 @@ mod tests {
                         .range(segment.start, last)
                         .map(move |e| (segment, first, last, e))
                 });
-                for block in 0..timeline.block_count {
-                    let at = &timeline.blocks[BLOCK_FIELDS * block..][..BLOCK_FIELDS];
-                    for e in starts[block] as usize..starts[block + 1] as usize {
-                        let (segment, first, last, spike) = expected.next().unwrap();
-                        let tick = data.spikes.ticks[spike];
-                        let step = i64::from(ticks[e]);
-                        assert_eq!(u32::from(channels[e]), data.spikes.channels[spike]);
-                        assert_eq!(i64::from(at[0]) + step, tick - segment.start);
-                        assert_eq!(i64::from(at[1]) - step, last - tick);
-                        assert_eq!(
-                            i64::from(at[2]),
-                            (first - segment.start - i64::from(at[0])).max(0)
-                        );
-                        assert_eq!(i64::from(at[3]) + step, tick - delay);
+                for from in (0..timeline.block_count).step_by(cut) {
+                    let blocks = from..timeline.block_count.min(from + cut);
+                    let events = timeline.events(&data.spikes, blocks.clone());
+                    assert!(events <= blocks.len() * timeline.most_events(&data.spikes, 1));
+                    let mut channels = vec![0; events];
+                    let mut ticks = vec![0; events];
+                    let mut starts = vec![99; blocks.len() + 1];
+                    let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
+                    timeline
+                        .pack(&data.spikes, data.channels(), blocks.clone(), target)
+                        .unwrap();
+                    assert_eq!(starts[0], 0);
+                    assert_eq!(starts[blocks.len()] as usize, events);
+                    for (i, block) in blocks.enumerate() {
+                        let at = &timeline.blocks[BLOCK_FIELDS * block..][..BLOCK_FIELDS];
+                        for e in starts[i] as usize..starts[i + 1] as usize {
+                            let (segment, first, last, spike) = expected.next().unwrap();
+                            let tick = data.spikes.ticks[spike];
+                            let step = i64::from(ticks[e]);
+                            assert_eq!(u32::from(channels[e]), data.spikes.channels[spike]);
+                            assert_eq!(i64::from(at[0]) + step, tick - segment.start);
+                            assert_eq!(i64::from(at[1]) - step, last - tick);
+                            assert_eq!(
+                                i64::from(at[2]),
+                                (first - segment.start - i64::from(at[0])).max(0)
+                            );
+                            assert_eq!(i64::from(at[3]) + step, tick - delay);
+                        }
                     }
                 }
                 assert!(expected.next().is_none(), "{}", case.name);
+            }
+        }
+    }
+
+    /// Rows and behaviour of every case land on the padded steps that blocks describe.
+    #[test]
+    fn rows_and_behaviour_land_on_their_steps() {
+        for case in cases::all() {
+            let (data, delay, m) = (&case.data, case.delay_steps, case.data.outputs.len());
+            let timeline = Timeline::new(&data.segments, data.steps, delay, 8).unwrap();
+            for cut in [8, 24, 1 << 20] {
+                let mut seen = 0;
+                for from in (0..timeline.block_count).step_by(cut) {
+                    let blocks = from..timeline.block_count.min(from + cut);
+                    let steps = blocks.len() * BLOCK_STEPS as usize;
+                    let mut rows = vec![-1i64; 2 * steps];
+                    for (run, part) in timeline.runs(blocks.clone(), &mut rows, 2) {
+                        for (step, part) in run.zip(part.chunks_exact_mut(2)) {
+                            part.fill(step as i64);
+                        }
+                    }
+                    let mut paired = vec![7.0; m * steps];
+                    timeline.pack_behavior(&data.behavior, m, delay, blocks.clone(), &mut paired);
+                    for (i, block) in blocks.enumerate() {
+                        let at = &timeline.blocks[BLOCK_FIELDS * block..][..BLOCK_FIELDS];
+                        for s in 0..BLOCK_STEPS {
+                            let step = i * BLOCK_STEPS as usize + s as usize;
+                            let inside = i64::from(at[1]) > s;
+                            let summed = inside && i64::from(at[2]) <= s;
+                            let row = i64::from(at[3]) + s;
+                            let expected = if inside { row + delay } else { -1 };
+                            assert_eq!(rows[2 * step..][..2], [expected; 2], "{}", case.name);
+                            for o in 0..m {
+                                let x = if summed {
+                                    data.behavior[row as usize * m + o]
+                                } else {
+                                    0.0
+                                };
+                                assert_eq!(paired[step * m + o], x, "{}", case.name);
+                            }
+                            seen += u64::from(summed);
+                        }
+                    }
+                }
+                assert_eq!(seen, timeline.steps, "{}", case.name);
             }
         }
     }
@@ -239,11 +398,14 @@ mod tests {
     fn an_unknown_channel_is_named() {
         let mut data = cases::all().remove(0).data;
         data.spikes.channels[3] = 99;
-        let timeline = Timeline::new(&data, 0, 1).unwrap();
+        let timeline = Timeline::new(&data.segments, data.steps, 0, 1).unwrap();
+        let blocks = 0..timeline.block_count;
+        let events = timeline.events(&data.spikes, blocks.clone());
         let mut starts = vec![0; timeline.block_count + 1];
-        let (mut channels, mut ticks) = (vec![0; timeline.events], vec![0; timeline.events]);
+        let (mut channels, mut ticks) = (vec![0; events], vec![0; events]);
+        let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
         let error = timeline
-            .pack(&data, &mut channels, &mut ticks, &mut starts)
+            .pack(&data.spikes, data.channels(), blocks, target)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch);
         assert!(error.message().contains("99"), "{error}");

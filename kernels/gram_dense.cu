@@ -1,0 +1,118 @@
+// Around the dense path's products: states handed from chunk to chunk, and sums over rounds in f64.
+//
+// Variants: -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
+
+#include "spike_states.cuh"
+
+// Turns the states that each chunk leaves by itself into those at its start, in place:
+// `states[chunk][i][column]`. `carry[i][column]` are the states at the first chunk's start, and then
+// those behind the last. One thread a column (columns are counted from `first_column`), in f64.
+extern "C" __global__ void carry_states(const Block *block, const Filter *filter, int filters,
+                                        int first_column, int columns, int chunks, float *states,
+                                        double *carry) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= columns) return;
+    double rate = filter[(first_column + at) % filters].exact_rate;
+    double x = rate * STEPS, kept = exp(-x);
+    const int AHEAD = 8;  // chunks whose loads are in flight together
+    ExactStates s;
+    for (int i = 0; i <= ORDER; ++i) s.s[i] = carry[(size_t)i * columns + at];
+    for (int first = 0; first < chunks; first += AHEAD) {
+        float own[AHEAD][ORDER + 1];
+        int since[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; ++a) {
+            int chunk = min(first + a, chunks - 1);
+            since[a] = block[(size_t)(chunk + 1) * BLOCKS].since;
+#pragma unroll
+            for (int i = 0; i <= ORDER; ++i) {
+                own[a][i] = states[((size_t)chunk * (ORDER + 1) + i) * columns + at];
+            }
+        }
+#pragma unroll
+        for (int a = 0; a < AHEAD; ++a) {
+            if (first + a >= chunks) break;
+            size_t row = (size_t)(first + a) * (ORDER + 1);
+#pragma unroll
+            for (int i = 0; i <= ORDER; ++i) states[(row + i) * columns + at] = (float)s.s[i];
+            // What was there reaches the chunk's end if the segment that is open there is older.
+            if (since[a] > STEPS && kept > 0.0) {
+                s.shift(x);
+#pragma unroll
+                for (int i = 0; i <= ORDER; ++i) s.s[i] *= kept;
+            } else {
+                s.clear();
+            }
+#pragma unroll
+            for (int i = 0; i <= ORDER; ++i) s.s[i] += own[a][i];
+        }
+    }
+    for (int i = 0; i <= ORDER; ++i) carry[(size_t)i * columns + at] = s.s[i];
+}
+
+// sum(i, j) += Σ over parts of products[part](i, j), in f64, rows × columns; with `panel` > 0 only
+// where it was computed: panels of `panel` rows, each up to its own diagonal block. grid.y = i.
+extern "C" __global__ void add_products(const float *products, int parts, int rows, int columns,
+                                        int panel, double *sum) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+    if (j >= (panel > 0 ? min(columns, (i / panel + 1) * panel) : columns)) return;
+    size_t at = (size_t)i * columns + j, count = (size_t)rows * columns;
+    double total = 0.0;
+    for (int p = 0; p < parts; ++p) total += products[p * count + at];
+    sum[at] += total;
+}
+
+// gram = lower triangle of `gram` mirrored + Σ over parts of (cross + its transpose), n × n.
+// 32 × 8 threads a tile of 32 × 32; tiles on or below the diagonal write both halves.
+extern "C" __global__ void finish_gram(const float *cross, int parts, int n, double *gram) {
+    __shared__ double tile[32][33];
+    int x = threadIdx.x % 32, y0 = threadIdx.x / 32;
+    int i0 = blockIdx.y * 32, j0 = blockIdx.x * 32;
+    if (j0 > i0) return;
+    for (int y = y0; y < 32; y += 8) {
+        double sum = 0.0;
+        int i = j0 + y, j = i0 + x;  // the transposed tile
+        if (i < n && j < n) {
+            for (int p = 0; p < parts; ++p) sum += cross[((size_t)p * n + i) * n + j];
+        }
+        tile[y][x] = sum;
+    }
+    __syncthreads();
+    double value[4];
+    for (int k = 0, y = y0; y < 32; y += 8, ++k) {
+        int i = i0 + y, j = j0 + x;
+        value[k] = 0.0;
+        if (i < n && j < n && i >= j) {
+            double sum = gram[(size_t)i * n + j] + tile[x][y];
+            for (int p = 0; p < parts; ++p) sum += cross[((size_t)p * n + i) * n + j];
+            value[k] = sum;
+            gram[(size_t)i * n + j] = sum;
+        }
+    }
+    __syncthreads();
+    for (int k = 0, y = y0; y < 32; y += 8, ++k) tile[y][x] = value[k];
+    __syncthreads();
+    for (int y = y0; y < 32; y += 8) {
+        int i = j0 + y, j = i0 + x;  // above the diagonal: its mirror image is (j, i)
+        if (i < n && j < n && j > i) gram[(size_t)i * n + j] = tile[x][y];
+    }
+}
+
+// upsilon[first_column + column][o] += Σ over chunks of partial[chunk][o][column], o in 0..=outputs.
+// grid.y = o.
+extern "C" __global__ void add_upsilon(const double *partial, int chunks, int columns,
+                                       int first_column, int outputs, double *upsilon) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x, o = blockIdx.y;
+    if (at >= columns) return;
+    double sum = 0.0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        sum += partial[((size_t)chunk * (outputs + 1) + o) * columns + at];
+    }
+    upsilon[(size_t)(first_column + at) * (outputs + 1) + o] += sum;
+}
+
+// a += b.
+extern "C" __global__ void add_into(const double *b, size_t count, double *a) {
+    size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < count) a[at] += b[at];
+}

@@ -1,0 +1,298 @@
+//! Responses behind a low-pass, from spikes in host memory.
+//!
+//! A round's spikes become trains of counts, the low-pass runs over the trains (it commutes with the
+//! filters, and channels are fewer than features), and the filters over what it leaves; the states of
+//! both go on from round to round. Responses are then complete: nothing is carried beside them.
+
+use std::ops::Range;
+
+use super::given::{self, GivenColumns};
+use super::{ResponseSource, Round, Target};
+use crate::device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows};
+use crate::psc::{FilterBank, LowPass};
+use crate::recording::Spikes;
+use crate::train::gram::cuda::filters::Filters;
+use crate::train::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
+use crate::train::gram::cuda::spikes::check_channels;
+use crate::train::gram::cuda::staging::Staging;
+use crate::train::gram::cuda::timeline::{BLOCK_FIELDS, Timeline};
+
+const SOURCE: Source = Source {
+    name: "trains",
+    text: include_str!("../../../../../kernels/trains.cu"),
+    headers: &[],
+};
+
+/// Spikes behind a low-pass and a bank, sent a round at a time.
+pub(crate) struct LowPassSource<'a> {
+    context: &'a Context,
+    spikes: &'a Spikes,
+    channels: usize,
+    bank: &'a FilterBank,
+    low_pass: LowPass,
+    step_seconds: f64,
+    operands: Vec<Operand<'a>>,
+    sent: Option<Sent>,
+    /// Most chunks of a round.
+    round_chunks: usize,
+    /// The chunk before which the operands' states stand.
+    reached: Option<usize>,
+}
+
+/// One range of features, and the channels they come from.
+struct Operand<'a> {
+    features: Range<usize>,
+    channels: Range<usize>,
+    low_pass: LowPassScan<'a>,
+    filters: Recursion<'a>,
+    /// (channel, step of the round), before and behind the low-pass.
+    trains: Buffer<f32>,
+    /// (channel · filters + filter, step of the round).
+    responses: Buffer<f32>,
+}
+
+/// The spikes of a round on the device, and its blocks as their own recording.
+struct Sent {
+    channels: Feed<u16>,
+    ticks: Feed<u8>,
+    starts: Feed<u32>,
+    blocks: Feed<i32>,
+}
+
+impl<'a> LowPassSource<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        (spikes, channels): (&'a Spikes, usize),
+        (bank, low_pass): (&'a FilterBank, LowPass),
+        step_seconds: f64,
+    ) -> Result<Self> {
+        low_pass.check(step_seconds)?;
+        check_channels(context, channels)?;
+        Ok(Self {
+            context,
+            spikes,
+            channels,
+            bank,
+            low_pass,
+            step_seconds,
+            operands: Vec::new(),
+            sent: None,
+            round_chunks: 0,
+            reached: None,
+        })
+    }
+
+    /// Most spikes in `chunks` chunks.
+    fn most_events(&self, timeline: &Timeline, chunks: usize) -> usize {
+        chunks * timeline.most_events(self.spikes, CHUNK_BLOCKS)
+    }
+
+    /// Responses of `chunks`, which follow those of the call before.
+    fn advance(&mut self, timeline: &Timeline, chunks: Range<usize>) -> Result<()> {
+        let context = self.context;
+        let Some(sent) = &mut self.sent else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "spikes: no round was begun",
+            ));
+        };
+        let blocks = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
+        let steps = chunks.len() * CHUNK_STEPS;
+        let events = timeline.events(self.spikes, blocks.clone());
+        let (spikes, known) = (self.spikes, self.channels);
+        let (channels, ticks) = (&mut sent.channels, &mut sent.ticks);
+        sent.starts.send(blocks.len() + 1, |starts| {
+            channels.send(events, |channels| {
+                ticks.send(events, |ticks| {
+                    let target = (channels, ticks, starts);
+                    timeline.pack(spikes, known, blocks.clone(), target)
+                })
+            })
+        })?;
+        let here = &timeline.blocks[blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS];
+        // A segment begins where no step lies before a block.
+        let fresh = here.chunks_exact(BLOCK_FIELDS).map(|block| block[0] == 0);
+        let layout = Layout::of_words(fresh).upload(context)?;
+        for operand in &mut self.operands {
+            let rows = operand.channels.len();
+            context.clear(&mut operand.trains)?;
+            let (first, count, stride) = (operand.channels.start as i32, rows as i32, steps as u64);
+            context.kernel(SOURCE, &[], "trains_event", 0)?.launch(
+                (blocks.len() as u32, 1, 1),
+                64,
+                0,
+                |a| {
+                    a.arg(sent.channels.piece()).arg(sent.ticks.piece());
+                    a.arg(sent.starts.piece()).arg(&first).arg(&count);
+                    a.arg(&stride).arg(&operand.trains);
+                },
+            )?;
+            let view = operand.trains.slice(..);
+            let trains = Rows {
+                view: &view,
+                stride: steps,
+            };
+            operand.low_pass.run(trains, &layout, trains)?;
+            let view = operand.responses.slice(..);
+            let responses = Rows {
+                view: &view,
+                stride: steps,
+            };
+            operand.filters.run(trains, &layout, responses)?;
+        }
+        sent.channels.release()?;
+        sent.ticks.release()?;
+        sent.starts.release()?;
+        self.reached = Some(chunks.end);
+        Ok(())
+    }
+}
+
+impl ResponseSource for LowPassSource<'_> {
+    fn features(&self) -> usize {
+        self.channels * self.bank.len()
+    }
+
+    fn costs(&self, timeline: &Timeline) -> SourceCosts {
+        let (events, pieces) = (self.most_events(timeline, 1) as u64, FEED_PIECES as u64);
+        let (row, filters) = (4 * CHUNK_STEPS as u64, self.bank.len() as u64);
+        // States behind each tile: those of the filters, and of the low-pass in f64.
+        let states = (Recursion::tile_bytes(self.bank) as u64).div_ceil(filters) + 64;
+        SourceCosts {
+            // Masks and tables.
+            fixed: 64 << 10,
+            // Spikes, where blocks begin, the blocks; a range of features may begin and end inside a
+            // channel, of which there are two a range.
+            chunk: pieces * (3 * events + 20 * CHUNK_BLOCKS as u64)
+                + 4 * (1 + filters) * (row + states),
+            row_chunk: row + row.div_ceil(filters) + states,
+            ..SourceCosts::default()
+        }
+    }
+
+    fn filters(&self) -> Option<&Filters> {
+        None
+    }
+
+    fn begin(
+        &mut self,
+        timeline: &Timeline,
+        operands: &[Range<usize>],
+        chunks: usize,
+        staging: &mut Staging,
+    ) -> Result<()> {
+        let (context, events) = (self.context, self.most_events(timeline, chunks));
+        let (filters, steps) = (self.bank.len(), chunks * CHUNK_STEPS);
+        self.operands = operands
+            .iter()
+            .map(|features| {
+                let channels = features.start / filters..features.end.div_ceil(filters);
+                let rows = channels.len();
+                Ok(Operand {
+                    features: features.clone(),
+                    low_pass: LowPassScan::new(context, self.low_pass, self.step_seconds, rows)?,
+                    filters: Recursion::new(context, self.bank, self.step_seconds, rows)?,
+                    trains: context.alloc(rows * steps)?,
+                    responses: context.alloc(rows * filters * steps)?,
+                    channels,
+                })
+            })
+            .collect::<Result<_>>()?;
+        self.sent = Some(Sent {
+            channels: Feed::new(context, events, &mut staging.u16s)?,
+            ticks: Feed::new(context, events, &mut staging.u8s)?,
+            starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
+            blocks: Feed::new(
+                context,
+                chunks * CHUNK_BLOCKS * BLOCK_FIELDS,
+                &mut staging.i32s,
+            )?,
+        });
+        self.round_chunks = chunks;
+        self.reached = None;
+        Ok(())
+    }
+
+    fn load(&mut self, round: &Round<'_>) -> Result<()> {
+        let timeline = round.timeline;
+        if self.reached != Some(round.chunks.start) {
+            for operand in &mut self.operands {
+                operand.low_pass.reset()?;
+                operand.filters.reset()?;
+            }
+            // What came before in the same segment leaves its trace.
+            let first = round.chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS;
+            let since = timeline.blocks[first].max(0) as usize;
+            let mut from = round.chunks.start - since.div_ceil(CHUNK_STEPS).min(round.chunks.start);
+            while from < round.chunks.start {
+                let to = round.chunks.start.min(from + self.round_chunks);
+                self.advance(timeline, from..to)?;
+                from = to;
+            }
+        }
+        self.advance(timeline, round.chunks.clone())?;
+        let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
+        let here = &timeline.blocks[blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS];
+        let Some(sent) = &mut self.sent else {
+            return Ok(());
+        };
+        sent.blocks.send(here.len(), |target| {
+            target.copy_from_slice(here);
+            // Responses are in the round's own steps.
+            for (i, block) in target.chunks_exact_mut(BLOCK_FIELDS).enumerate() {
+                block[BLOCK_FIELDS - 1] = (i * CHUNK_STEPS / CHUNK_BLOCKS) as i32;
+            }
+            Ok(())
+        })
+    }
+
+    fn chunk_states(&self, _: &Round<'_>, _: usize, _: &Buffer<f32>) -> Result<()> {
+        Ok(())
+    }
+
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        _states: &Buffer<f32>,
+        target: Target,
+    ) -> Result<()> {
+        let operand = &self.operands[operand];
+        let Some(sent) = &self.sent else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "spikes: no round was begun",
+            ));
+        };
+        given::fill(
+            round,
+            GivenColumns {
+                responses: &operand.responses,
+                length: round.chunks.len() * CHUNK_STEPS,
+                first: operand.features.start - operand.channels.start * self.bank.len(),
+                count: operand.features.len(),
+            },
+            (sent.blocks.piece(), 0),
+            target,
+        )
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.sent
+            .as_mut()
+            .map_or(Ok(()), |sent| sent.blocks.release())
+    }
+
+    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+        self.operands.clear();
+        if let Some(sent) = self.sent.take() {
+            sent.channels.keep(&mut staging.u16s);
+            sent.ticks.keep(&mut staging.u8s);
+            sent.starts.keep(&mut staging.u32s);
+            sent.blocks.keep(&mut staging.i32s);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Responses from spikes in host memory.
+
+use std::ops::Range;
+
+use super::{HEADERS, ResponseSource, Round, Target};
+use crate::device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::psc::FilterBank;
+use crate::recording::Spikes;
+use crate::train::gram::cuda::filters::Filters;
+use crate::train::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
+use crate::train::gram::cuda::spikes::{check_channels, sort_events};
+use crate::train::gram::cuda::staging::Staging;
+use crate::train::gram::cuda::timeline::Timeline;
+
+const SOURCE: Source = Source {
+    name: "responses_event",
+    text: include_str!("../../../../../kernels/responses_event.cu"),
+    headers: HEADERS,
+};
+
+/// Spikes, sent a round at a time and sorted there by channel.
+pub(crate) struct SpikeSource<'a> {
+    context: &'a Context,
+    spikes: &'a Spikes,
+    channels: usize,
+    filters: Filters,
+    operands: Vec<Range<usize>>,
+    round: Option<Sent>,
+}
+
+/// The spikes of a round on the device.
+struct Sent {
+    channels: Feed<u16>,
+    ticks: Feed<u8>,
+    starts: Feed<u32>,
+    /// The step within its chunk of every spike, chunk by chunk, channel by channel.
+    sorted: Buffer<u16>,
+    /// Where each channel's spikes begin: chunks × (channels + 1).
+    offsets: Buffer<u32>,
+}
+
+impl<'a> SpikeSource<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        spikes: &'a Spikes,
+        channels: usize,
+        bank: &FilterBank,
+        step_seconds: f64,
+    ) -> Result<Self> {
+        check_channels(context, channels)?;
+        Ok(Self {
+            context,
+            spikes,
+            channels,
+            filters: Filters::new(context, bank, step_seconds)?,
+            operands: Vec::new(),
+            round: None,
+        })
+    }
+
+    fn sent(&self) -> Result<&Sent> {
+        self.round
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "spikes: no round was begun"))
+    }
+
+    /// Most spikes in `chunks` chunks.
+    fn most_events(&self, timeline: &Timeline, chunks: usize) -> usize {
+        chunks * timeline.most_events(self.spikes, CHUNK_BLOCKS)
+    }
+}
+
+impl ResponseSource for SpikeSource<'_> {
+    fn features(&self) -> usize {
+        self.channels * self.filters.shapes.len()
+    }
+
+    fn costs(&self, timeline: &Timeline) -> SourceCosts {
+        let (events, pieces) = (self.most_events(timeline, 1) as u64, FEED_PIECES as u64);
+        SourceCosts {
+            // Channel and step of every spike come, the sorted steps stay; where blocks begin, where
+            // channels begin.
+            chunk: events * (3 * pieces + 2)
+                + 4 * pieces * CHUNK_BLOCKS as u64
+                + 4 * (self.channels as u64 + 1),
+            ..SourceCosts::default()
+        }
+    }
+
+    fn filters(&self) -> Option<&Filters> {
+        Some(&self.filters)
+    }
+
+    fn begin(
+        &mut self,
+        timeline: &Timeline,
+        operands: &[Range<usize>],
+        chunks: usize,
+        staging: &mut Staging,
+    ) -> Result<()> {
+        let (context, events) = (self.context, self.most_events(timeline, chunks));
+        self.operands = operands.to_vec();
+        self.round = Some(Sent {
+            channels: Feed::new(context, events, &mut staging.u16s)?,
+            ticks: Feed::new(context, events, &mut staging.u8s)?,
+            starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
+            sorted: context.alloc(events)?,
+            offsets: context.alloc(chunks * (self.channels + 1))?,
+        });
+        Ok(())
+    }
+
+    fn load(&mut self, round: &Round<'_>) -> Result<()> {
+        let Some(sent) = &mut self.round else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "spikes: no round was begun",
+            ));
+        };
+        let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
+        let events = round.timeline.events(self.spikes, blocks.clone());
+        let (spikes, known) = (self.spikes, self.channels);
+        let (channels, ticks) = (&mut sent.channels, &mut sent.ticks);
+        sent.starts.send(blocks.len() + 1, |starts| {
+            channels.send(events, |channels| {
+                ticks.send(events, |ticks| {
+                    let target = (channels, ticks, starts);
+                    round.timeline.pack(spikes, known, blocks.clone(), target)
+                })
+            })
+        })?;
+        sort_events(
+            self.context,
+            &self.filters.options(CHUNK_BLOCKS),
+            self.channels,
+            (round.chunks.len(), blocks.len()),
+            (
+                sent.channels.piece(),
+                sent.ticks.piece(),
+                sent.starts.piece(),
+            ),
+            (&sent.sorted, &sent.offsets),
+        )?;
+        // Sorting is all that reads them.
+        sent.channels.release()?;
+        sent.ticks.release()?;
+        sent.starts.release()
+    }
+
+    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
+        let (sent, rows) = (self.sent()?, &self.operands[operand]);
+        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
+        let (first_column, columns) = (rows.start as i32, rows.len() as i32);
+        let options = self.filters.options(CHUNK_BLOCKS);
+        let kernel = self
+            .context
+            .kernel(SOURCE, &options, "chunk_states_event", 0)?;
+        let grid = (
+            rows.len().div_ceil(128) as u32,
+            round.chunks.len() as u32,
+            1,
+        );
+        kernel.launch(grid, 128, 0, |a| {
+            a.arg(&sent.sorted).arg(&sent.offsets).arg(round.blocks);
+            a.arg(&self.filters.table).arg(&filters).arg(&channels);
+            a.arg(&first_column).arg(&columns).arg(states);
+        })
+    }
+
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &Buffer<f32>,
+        target: Target,
+    ) -> Result<()> {
+        let (sent, rows) = (self.sent()?, &self.operands[operand]);
+        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
+        let first_column = rows.start as i32;
+        let shared = 4 * 33 * CHUNK_STEPS;
+        let options = self.filters.options(CHUNK_BLOCKS);
+        let kernel = self
+            .context
+            .kernel(SOURCE, &options, "responses_event", shared)?;
+        let grid = (rows.len().div_ceil(32) as u32, round.chunks.len() as u32, 1);
+        kernel.launch(grid, 32 * CHUNK_BLOCKS as u32, shared, |a| {
+            a.arg(&sent.sorted).arg(&sent.offsets).arg(round.blocks);
+            a.arg(&self.filters.table).arg(&filters).arg(&channels);
+            a.arg(states).arg(&first_column).arg(&target);
+        })
+    }
+
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+        if let Some(sent) = self.round.take() {
+            sent.channels.keep(&mut staging.u16s);
+            sent.ticks.keep(&mut staging.u8s);
+            sent.starts.keep(&mut staging.u32s);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Where Γ is once it is summed.
+
+use std::ops::Range;
+
+use super::accumulator::SOURCE;
+use super::plan::CHUNK_BLOCKS;
+use crate::device::cuda::{Buffer, Context, PushKernelArg};
+use crate::error::Result;
+
+/// Γ, n × n, both triangles.
+pub(crate) enum Gram {
+    Device(Buffer<f64>),
+    /// It does not fit the device.
+    Host(Vec<f64>),
+}
+
+impl Default for Gram {
+    fn default() -> Self {
+        Self::Host(Vec::new())
+    }
+}
+
+impl Gram {
+    /// Number of elements.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Device(buffer) => buffer.len(),
+            Self::Host(values) => values.len(),
+        }
+    }
+
+    /// Its first `len` elements in host memory.
+    pub(super) fn to_host(&self, context: &Context, len: usize) -> Result<Vec<f64>> {
+        match self {
+            Self::Device(buffer) => context.download(buffer, len),
+            Self::Host(values) => Ok(values.clone()),
+        }
+    }
+
+    /// As [`Gram::to_host`], without a copy of what is there.
+    pub(super) fn into_host(self, context: &Context, len: usize) -> Result<Vec<f64>> {
+        match self {
+            Self::Device(buffer) => context.download(&buffer, len),
+            Self::Host(values) => Ok(values),
+        }
+    }
+
+    /// Adds what `peer` has summed, on `context`.
+    pub(super) fn add(&mut self, context: &Context, peer: &Context, other: Self) -> Result<()> {
+        if let (Self::Device(target), Self::Device(source)) = (&mut *self, &other) {
+            return add(context, target, peer, source);
+        }
+        let len = other.len();
+        let mut sum = std::mem::take(self).into_host(context, len)?;
+        for (a, b) in sum.iter_mut().zip(other.into_host(peer, len)?) {
+            *a += b;
+        }
+        *self = Self::Host(sum);
+        Ok(())
+    }
+
+    /// Some of its rows of `n` values.
+    pub(super) fn rows(&self, context: &Context, n: usize, rows: Range<usize>) -> Result<Vec<f64>> {
+        let range = rows.start * n..rows.end * n;
+        match self {
+            Self::Device(buffer) => context.download_range(buffer, range),
+            Self::Host(values) => Ok(values[range].to_vec()),
+        }
+    }
+}
+
+/// Adds `source` on the device of `peer` to `target` on that of `context`.
+pub(super) fn add(
+    context: &Context,
+    target: &mut Buffer<f64>,
+    peer: &Context,
+    source: &Buffer<f64>,
+) -> Result<()> {
+    let mut here: Buffer<f64> = context.alloc(source.len())?;
+    context.copy_from_peer(peer, source, &mut here, source.len())?;
+    let count = source.len() as u64;
+    let grid = (source.len().div_ceil(256) as u32, 1, 1);
+    let kernel = context.kernel(SOURCE, &options(), "add_into", 0)?;
+    kernel.launch(grid, 256, 0, |a| {
+        a.arg(&here).arg(&count).arg(target);
+    })
+}
+
+/// Options of kernels that have to do with no filter.
+pub(super) fn options() -> Vec<String> {
+    vec!["-DORDER=0".to_owned(), format!("-DBLOCKS={CHUNK_BLOCKS}")]
+}
+
+/// Copies a block of Γ to its place in host memory, and to its mirror image's. Waits.
+pub(super) fn place(
+    context: &Context,
+    block: &Buffer<f64>,
+    gram: &mut [f64],
+    n: usize,
+    rows: &Range<usize>,
+    columns: &Range<usize>,
+) -> Result<()> {
+    let width = columns.len();
+    context.download_pieces(block, rows.len() * width, |from, values| {
+        for (at, &value) in (from..).zip(values) {
+            let (i, j) = (rows.start + at / width, columns.start + at % width);
+            gram[i * n + j] = value;
+            gram[j * n + i] = value;
+        }
+        Ok(())
+    })
+}
