@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
+mod stream_common;
+
 use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz::episode::count::count;
 use betz::episode::online::{MinerConfig, OnlineMiner, OnlineStats, Remining, open};
 use betz::episode::{Alphabet, Clock, Events, Interval, Pattern};
+use betz::stream::{LateSpikes, Session, SessionConfig, Spike, spike_queue};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -182,4 +185,127 @@ fn refusals_reach_the_statistics() {
     assert_eq!(handle.snapshot().stats, stats);
     assert!(open(config(3, 0)).is_err());
     assert!(OnlineMiner::new(1, &patterns(40)).is_err());
+}
+
+/// The events that a session's steps hand on, in the tap's own ticks.
+fn stepped(
+    session: &mut Session,
+    ticks: &[Vec<u32>],
+    first: i64,
+    as_counts: bool,
+) -> Vec<(i64, u32)> {
+    let mut estimates = [0.0; 2];
+    let mut counts = [0_u16; SYMBOLS as usize];
+    let mut events = Vec::new();
+    for (tick, channels) in (first..).zip(ticks) {
+        counts.fill(0);
+        for &channel in channels {
+            counts[channel as usize] += 1;
+        }
+        assert_no_alloc(|| {
+            let step = if as_counts {
+                session.step_counts(&counts, &mut estimates)
+            } else {
+                session.step_spikes(channels, &mut estimates)
+            };
+            assert!(step.is_ok());
+        });
+        events.extend(channels.iter().map(|&c| (tick, c)));
+    }
+    events
+}
+
+#[test]
+fn an_attached_miner_counts_what_the_steps_take_in() {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let ticks: Vec<Vec<u32>> = (0..20_000)
+        .map(|_| {
+            let fired = random.random_range(0..3);
+            (0..fired)
+                .map(|_| random.random_range(0..SYMBOLS))
+                .collect()
+        })
+        .collect();
+    let model = stream_common::decoder(&mut random, SYMBOLS as usize, 2, &[(0.05, 1)], None);
+    let mut session = Session::open(&model, SessionConfig::default()).unwrap();
+    let mut plain = session.clone();
+    let (feed, handle) = open(config(50, 1 << 20)).unwrap();
+    session.attach(Box::new(feed), 100).unwrap();
+    let (second, _) = open(config(1, 1)).unwrap();
+    assert!(session.attach(Box::new(second), 0).is_err());
+
+    // A reset before the first step moves nothing; a later one puts 60 s of 10 ms ticks in between.
+    session.reset();
+    let mut events = stepped(&mut session, &ticks, 100, false);
+    session.reset();
+    session.reset();
+    let second_trial = 100 + ticks.len() as i64 + 6000;
+    events.extend(stepped(&mut session, &ticks[..5000], second_trial, true));
+    // A refused step hands on nothing, and its tick is the next one's.
+    assert!(session.step_spikes(&[1], &mut []).is_err());
+    events.extend(stepped(
+        &mut session,
+        &[vec![3]],
+        second_trial + 5000,
+        false,
+    ));
+
+    handle.flush().unwrap();
+    let mut counts = vec![0; 50];
+    handle.counts_into(&mut counts).unwrap();
+    assert_eq!(counts, offline(&events, &patterns(50)));
+    let snapshot = handle.snapshot();
+    assert_eq!(
+        snapshot.stats.late + snapshot.stats.invalid + snapshot.dropped,
+        0
+    );
+
+    // The estimates are those of a session without a miner.
+    let (mut with, mut without) = ([0.0; 2], [0.0; 2]);
+    session.reset();
+    plain.reset();
+    for channels in &ticks[..100] {
+        session.step_spikes(channels, &mut with).unwrap();
+        plain.step_spikes(channels, &mut without).unwrap();
+        assert_eq!(with, without);
+    }
+    assert!(session.detach().is_some() && session.detach().is_none());
+    assert!(session.clone().detach().is_none());
+}
+
+#[test]
+fn a_queue_tells_the_miner_its_ticks_and_a_full_ring_delays_nothing() {
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let model = stream_common::decoder(&mut random, SYMBOLS as usize, 2, &[(0.05, 1)], None);
+    let mut session = Session::open(&model, SessionConfig::default()).unwrap();
+    let patterns = [Pattern::uniform(vec![0, 1], Interval::new(4, 5).unwrap()).unwrap()];
+    let slow = MinerConfig {
+        capacity: 8,
+        ..MinerConfig::new(SYMBOLS as usize, patterns.to_vec())
+    };
+    let (feed, handle) = open(slow).unwrap();
+    session.attach(Box::new(feed), 0).unwrap();
+    let (mut send, mut take) = spike_queue(64, LateSpikes::Take).unwrap();
+    let mut estimates = [0.0; 2];
+    for (tick, channel) in [(1_000, 0), (1_005, 1)] {
+        send.push(&[Spike { tick, channel }]);
+        take.set_tick(tick);
+        take.step(&mut session, &mut estimates).unwrap();
+    }
+    handle.flush().unwrap();
+    let mut counts = [0];
+    handle.counts_into(&mut counts).unwrap();
+    assert_eq!(counts, [1], "five ticks lie between the two steps");
+
+    // The lock is held: the ring is not emptied, and the steps go on.
+    let stepped = handle.read(|_| {
+        for _ in 0..1000 {
+            session.step_spikes(&[2, 3], &mut estimates).unwrap();
+        }
+        2 + 2000
+    });
+    handle.flush().unwrap();
+    let snapshot = handle.snapshot();
+    assert!(snapshot.dropped > 0);
+    assert_eq!(snapshot.stats.events + snapshot.dropped, stepped);
 }

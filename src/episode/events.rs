@@ -58,6 +58,17 @@ impl Clock {
         ticks as f64 / self.per_second
     }
 
+    /// The tick nearest to `seconds`; one beyond ±2⁶¹ for what is not finite or too far.
+    pub fn nearest(&self, seconds: f64) -> i64 {
+        let exact = (seconds * self.per_second).round();
+        // NaN is neither; a cast of what is too far gives the ends of `i64`.
+        if exact.is_nan() {
+            i64::MAX
+        } else {
+            exact as i64
+        }
+    }
+
     /// The largest whole number of ticks that is at most `seconds`.
     ///
     /// For whole ticks Δ, `Δ·tick > seconds` is the same as `Δ > ticks_floor(seconds)`, and likewise
@@ -144,6 +155,33 @@ impl Alphabet {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+
+    /// For a message about a `label` that is not here: the nearest one, and which there are.
+    pub(crate) fn instead_of(&self, label: &str) -> String {
+        /// Labels that are listed.
+        const SHOWN: usize = 12;
+        let shown: Vec<&str> = self.labels.iter().take(SHOWN).map(String::as_str).collect();
+        let more = if self.labels.len() > SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        let all = format!(
+            "expected one of {} ({}{more})",
+            self.labels.len(),
+            shown.join(", ")
+        );
+        let nearest = (self.labels.iter())
+            .map(|known| (strsim::damerau_levenshtein(known, label), known))
+            .min_by_key(|&(edits, _)| edits);
+        match nearest {
+            // As many edits as characters could make any label of any other.
+            Some((edits, known)) if edits <= 2 && edits < label.chars().count() => {
+                format!("did you mean {known:?}? {all}")
+            }
+            _ => all,
+        }
+    }
 }
 
 /// A stretch of events that was shifted to keep segments apart.
@@ -158,7 +196,7 @@ struct Shift {
 /// Events in time order, and the same events by symbol.
 ///
 /// Memory: 8 bytes an event for the time order (tick and symbol packed in one word); 8 bytes an event
-/// for the index by symbol and about 1 for the table by time. Both are immutable after construction.
+/// for the index by symbol and 2.5 to 5 for the tables by time. All are immutable after construction.
 ///
 /// Ticks are at least 0 and count from [`Events::origin_seconds`].
 #[derive(Debug, Clone)]

@@ -12,13 +12,16 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use rayon::prelude::*;
+
 use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use crate::error::{Error, ErrorKind, Result};
 use crate::progress::Progress;
 
-/// Candidates counted at once: some tens of megabytes.
-const BATCH: usize = 1 << 17;
+/// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
+/// once.
+const BATCH: usize = 1 << 19;
 
 /// What to mine.
 pub struct MineOptions {
@@ -79,7 +82,9 @@ pub struct Level {
     pub size: usize,
     /// Candidates made by the join (of size 1: the symbols).
     pub candidates: u64,
-    /// How many of them were frequent.
+    /// How many of them were counted: all, unless the search was interrupted.
+    pub counted: u64,
+    /// How many of those were frequent.
     pub frequent: u64,
     /// Seconds it took.
     pub seconds: f64,
@@ -98,6 +103,13 @@ pub struct Mined {
 }
 
 impl Mined {
+    /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
+    /// ones some, or all, are missing.
+    pub fn complete_size(&self) -> usize {
+        let last = self.levels.last().map_or(0, |level| level.size);
+        last - usize::from(!self.complete && last > 0)
+    }
+
     /// The episodes that are not a contiguous part of a longer frequent one.
     pub fn maximal(&self) -> Vec<&Episode> {
         let mut parts: HashSet<Pattern> = HashSet::new();
@@ -149,6 +161,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
         mined.levels.push(Level {
             size,
             candidates: level.total,
+            counted: level.done,
             frequent: level.found.len() as u64,
             seconds: started.elapsed().as_secs_f64(),
         });
@@ -201,6 +214,9 @@ impl Search<'_> {
             if batch.len() >= BATCH {
                 self.count(&batch)?;
                 batch.clear();
+                if self.interrupted {
+                    return Ok(());
+                }
             }
         }
         self.count(&batch)
@@ -208,25 +224,35 @@ impl Search<'_> {
 
     /// Joins the episodes, which are sorted by prefix, on suffix = prefix.
     fn count_joined(&mut self, shorter: &[Episode]) -> Result<()> {
-        let continuations: Vec<&[Episode]> = shorter
-            .iter()
-            .map(|e| continuations(shorter, &e.pattern))
+        let joins: Vec<(&Episode, &[Episode])> = shorter
+            .par_iter()
+            .map(|head| (head, continuations(shorter, &head.pattern)))
             .collect();
-        self.total = continuations.iter().map(|c| c.len() as u64).sum();
-        let mut batch = Vec::new();
-        for (head, tails) in shorter.iter().zip(continuations) {
-            for tail in tails {
-                batch.push(head.pattern.joined(&tail.pattern)?);
-            }
-            if batch.len() >= BATCH {
-                self.count(&batch)?;
-                batch.clear();
-            }
+        self.total = joins.iter().map(|(_, tails)| tails.len() as u64).sum();
+        let mut rest = joins.as_slice();
+        while !rest.is_empty() && !self.interrupted {
+            let mut size = 0;
+            let heads = rest.iter().take_while(|(_, tails)| {
+                let fits = size < BATCH;
+                size += tails.len();
+                fits
+            });
+            let (batch, after) = rest.split_at(heads.count());
+            let candidates: Vec<Pattern> = batch
+                .par_iter()
+                .flat_map_iter(|(head, tails)| {
+                    tails.iter().map(|tail| head.pattern.joined(&tail.pattern))
+                })
+                .collect::<Result<_>>()?;
+            self.count(&candidates)?;
+            rest = after;
         }
-        self.count(&batch)
+        Ok(())
     }
 
     /// Counts a batch and keeps the frequent ones.
+    ///
+    /// An interrupted batch is dropped whole: what was found so far is all of what was counted.
     fn count(&mut self, candidates: &[Pattern]) -> Result<()> {
         if candidates.is_empty() || self.interrupted {
             return Ok(());
@@ -382,6 +408,16 @@ mod tests {
         assert!(all.complete && !some.complete);
         assert!(some.episodes.len() < all.episodes.len());
         assert!(some.episodes.iter().all(|e| all.episodes.contains(e)));
+        let last = some.levels.last().unwrap();
+        assert!(last.counted < last.candidates);
+        assert_eq!(some.complete_size() + 1, last.size);
+        let whole = |mined: &Mined, size| {
+            let sizes = mined.episodes.iter().map(|e| e.pattern.size());
+            sizes.filter(|&s| s <= size).count()
+        };
+        let size = some.complete_size();
+        assert_eq!(whole(&some, size), whole(&all, size));
+        assert_eq!(all.complete_size(), all.levels.len());
     }
 
     #[test]

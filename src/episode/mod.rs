@@ -35,7 +35,7 @@ pub use events::{Alphabet, Clock, Events};
 pub use mine::{Episode, Level, MineOptions, Mined, mine};
 pub use occurrences::occurrences;
 pub use pattern::{Interval, Pattern, read_patterns};
-pub use table::write_csv;
+pub use table::{write_csv, write_tested_csv};
 
 #[cfg(test)]
 pub(crate) mod cases;

@@ -140,10 +140,9 @@ impl Pattern {
 
     /// This pattern and the last symbol of `tail`, which begins with all but this one's first.
     pub(crate) fn joined(&self, tail: &Self) -> Result<Self> {
-        let mut joined = self.clone();
-        joined.symbols.extend(tail.symbols.last());
-        joined.intervals.extend(tail.intervals.last());
-        Self::new(joined.symbols, joined.intervals)
+        let symbols = self.symbols.iter().chain(tail.symbols.last());
+        let intervals = self.intervals.iter().chain(tail.intervals.last());
+        Self::new(symbols.copied().collect(), intervals.copied().collect())
     }
 
     /// The pattern without its last symbol; `None` when nothing would be left.
@@ -195,8 +194,8 @@ impl Pattern {
                 let label = &rest[..end];
                 let symbol = alphabet.symbol(label).ok_or_else(|| {
                     Error::argument(format!(
-                        "episode {text:?}: label {label:?} does not occur among the events' {} labels",
-                        alphabet.len()
+                        "episode {text:?}: no label {label:?}: {}",
+                        alphabet.instead_of(label)
                     ))
                 })?;
                 if !symbols.is_empty() {
@@ -395,7 +394,11 @@ mod tests {
         let alphabet = alphabet(1e-3);
         for (text, part) in [
             ("", "at least one symbol"),
-            ("a3 zz", "\"zz\""),
+            (
+                "a3 zz",
+                "no label \"zz\": expected one of 4 (a3, a5, e-5, b)",
+            ),
+            ("a3 e-55", "did you mean \"e-5\"?"),
             ("a3 a5", "no interval"),
             ("a3 -(0,0.01]->", "missing after"),
             ("-(0,0.01]-> a3", "missing before"),

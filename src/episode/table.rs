@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Alphabet, Episode};
+use super::significance::Significance;
+use super::{Alphabet, Episode, Interval};
 
 /// Writes `size,count,symbols,low_seconds,high_seconds` and one line an episode; symbols and bounds
 /// are lists separated by blanks, one bound an edge.
@@ -10,31 +11,55 @@ use super::{Alphabet, Episode};
 /// # Errors
 /// Those of `out`.
 pub fn write_csv(out: &mut dyn Write, episodes: &[Episode], alphabet: &Alphabet) -> io::Result<()> {
-    writeln!(out, "size,count,symbols,low_seconds,high_seconds")?;
-    let clock = alphabet.clock();
-    for Episode { pattern, count } in episodes {
-        let labels: Vec<&str> = pattern
-            .symbols()
-            .iter()
-            .map(|&s| alphabet.label(s))
-            .collect();
-        let bounds = |pick: fn(&super::Interval) -> i64| {
-            let seconds = pattern.intervals().iter().map(pick);
-            seconds
-                .map(|t| clock.seconds(t).to_string())
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        writeln!(
-            out,
-            "{},{count},{},{},{}",
-            pattern.size(),
-            quoted(&labels.join(" ")),
-            bounds(|i| i.low),
-            bounds(|i| i.high)
-        )?;
+    writeln!(out, "{COLUMNS}")?;
+    for episode in episodes {
+        writeln!(out, "{}", line(episode, alphabet))?;
     }
     Ok(())
+}
+
+/// As [`write_csv`], with `,expected,std,p,q` behind: what surrogates say of each episode, four empty
+/// fields where it was not tested.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_tested_csv<'a>(
+    out: &mut dyn Write,
+    episodes: impl IntoIterator<Item = (&'a Episode, Option<&'a Significance>)>,
+    alphabet: &Alphabet,
+) -> io::Result<()> {
+    writeln!(out, "{COLUMNS},expected,std,p,q")?;
+    for (episode, tested) in episodes {
+        let line = line(episode, alphabet);
+        match tested {
+            Some(s) => writeln!(out, "{line},{},{},{},{}", s.expected, s.std, s.p, s.q)?,
+            None => writeln!(out, "{line},,,,")?,
+        }
+    }
+    Ok(())
+}
+
+const COLUMNS: &str = "size,count,symbols,low_seconds,high_seconds";
+
+fn line(Episode { pattern, count }: &Episode, alphabet: &Alphabet) -> String {
+    let clock = alphabet.clock();
+    let labels: Vec<&str> = (pattern.symbols().iter())
+        .map(|&s| alphabet.label(s))
+        .collect();
+    let bounds = |pick: fn(&Interval) -> i64| {
+        let seconds = pattern.intervals().iter().map(pick);
+        seconds
+            .map(|t| clock.seconds(t).to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    format!(
+        "{},{count},{},{},{}",
+        pattern.size(),
+        quoted(&labels.join(" ")),
+        bounds(|i| i.low),
+        bounds(|i| i.high)
+    )
 }
 
 /// A field in quotes when it needs them.
@@ -49,7 +74,7 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::episode::{Clock, Interval, Pattern};
+    use crate::episode::{Clock, Pattern};
 
     #[test]
     fn lines_are_as_documented() {
@@ -72,6 +97,21 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "size,count,symbols,low_seconds,high_seconds\n1,9,a,,\n\
              3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006\n"
+        );
+        let tested = Significance {
+            observed: 3,
+            expected: 0.5,
+            std: 1.25,
+            p: 0.01,
+            q: 0.02,
+        };
+        let mut out = Vec::new();
+        let rows = episodes.iter().zip([None, Some(&tested)]);
+        write_tested_csv(&mut out, rows, &alphabet).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "size,count,symbols,low_seconds,high_seconds,expected,std,p,q\n1,9,a,,,,,,\n\
+             3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006,0.5,1.25,0.01,0.02\n"
         );
     }
 }

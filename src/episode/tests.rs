@@ -77,7 +77,8 @@ fn a_threshold_never_changes_a_count_at_or_above_it() {
 
 #[test]
 fn tiles_and_parts_of_any_size_give_the_same_counts() {
-    use super::count::walk::{Greedy, Walk, Wanted};
+    use super::count::greedy::Greedy;
+    use super::count::walk::{Walk, Wanted};
     for seed in 0..4_000 {
         let case = random_case(seed, 40, 30);
         let mut sorted: Vec<&Pattern> = case.patterns.iter().collect();

@@ -220,7 +220,7 @@ impl Clock {
             .fold(0_usize, |n, &l| n.saturating_add(l));
         if needed > config.neurons || config.chain_lengths.contains(&0) {
             return Err(Error::argument(format!(
-                "network: expected chains of at least one node, {} nodes in all, got lengths {:?}",
+                "network: expected chains of at least one node and at most {} nodes in all, one a neuron, got lengths {:?}",
                 config.neurons, config.chain_lengths
             )));
         }

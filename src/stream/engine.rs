@@ -55,15 +55,14 @@ impl Engine {
     #[inline]
     pub(super) fn take_spikes(&mut self, channels: &[u32]) -> Taken {
         let (rows, drive) = (&self.model.rows, &mut self.drive);
-        let spikes = || channels.iter().map(|&channel| (channel as usize, 1u16));
         match drive.len() {
-            1 => sum_rows::<1>(rows, drive, spikes()),
-            2 => sum_rows::<2>(rows, drive, spikes()),
-            3 => sum_rows::<3>(rows, drive, spikes()),
-            4 => sum_rows::<4>(rows, drive, spikes()),
-            8 => sum_rows::<8>(rows, drive, spikes()),
-            16 => sum_rows::<16>(rows, drive, spikes()),
-            _ => sum_long_rows(rows, drive, spikes()),
+            1 => sum_spikes::<1>(rows, drive, channels),
+            2 => sum_spikes::<2>(rows, drive, channels),
+            3 => sum_spikes::<3>(rows, drive, channels),
+            4 => sum_spikes::<4>(rows, drive, channels),
+            8 => sum_spikes::<8>(rows, drive, channels),
+            16 => sum_spikes::<16>(rows, drive, channels),
+            _ => sum_long_rows(rows, drive, channels.iter().map(|&c| (c as usize, 1))),
         }
     }
 
@@ -72,12 +71,12 @@ impl Engine {
     pub(super) fn take_counts(&mut self, counts: &[u16]) -> Taken {
         let (rows, drive) = (&self.model.rows, &mut self.drive);
         match drive.len() {
-            1 => sum_rows::<1>(rows, drive, non_zero(counts)),
-            2 => sum_rows::<2>(rows, drive, non_zero(counts)),
-            3 => sum_rows::<3>(rows, drive, non_zero(counts)),
-            4 => sum_rows::<4>(rows, drive, non_zero(counts)),
-            8 => sum_rows::<8>(rows, drive, non_zero(counts)),
-            16 => sum_rows::<16>(rows, drive, non_zero(counts)),
+            1 => sum_counts::<1>(rows, drive, counts),
+            2 => sum_counts::<2>(rows, drive, counts),
+            3 => sum_counts::<3>(rows, drive, counts),
+            4 => sum_counts::<4>(rows, drive, counts),
+            8 => sum_counts::<8>(rows, drive, counts),
+            16 => sum_counts::<16>(rows, drive, counts),
             _ => sum_long_rows(rows, drive, non_zero(counts)),
         }
     }
@@ -130,32 +129,69 @@ impl Engine {
     }
 }
 
-/// Sums the rows of `spikes`, (channel, how many), into `drive` of length `LANES`.
+/// Sums the rows of the spikes of `channels` into `drive` of length `LANES`.
 #[inline(always)]
-fn sum_rows<const LANES: usize>(
-    rows: &[f64],
-    drive: &mut [f64],
-    spikes: impl Iterator<Item = (usize, u16)>,
-) -> Taken {
+fn sum_spikes<const LANES: usize>(rows: &[f64], drive: &mut [f64], channels: &[u32]) -> Taken {
     let (rows, _) = rows.as_chunks::<LANES>();
     let mut sum = [0.0; LANES];
     let mut taken = Taken::default();
-    // `for_each`, not `for`: the blocks of counts become two plain loops.
-    spikes.for_each(|(channel, count)| {
-        let Some(row) = rows.get(channel) else {
-            taken.unknown += u64::from(count);
-            return;
-        };
-        taken.known += u64::from(count);
-        for (sum, weight) in sum.iter_mut().zip(row) {
-            *sum += f64::from(count) * weight;
+    for &channel in channels {
+        match rows.get(channel as usize) {
+            Some(row) => {
+                taken.known += 1;
+                add_row(&mut sum, 1, row);
+            }
+            None => taken.unknown += 1,
         }
-    });
+    }
     drive.copy_from_slice(&sum);
     taken
 }
 
-/// As [`sum_rows`], for rows of any length.
+/// Sums the rows of `counts` into `drive` of length `LANES`.
+///
+/// Plain loops over blocks of 64, not [`non_zero`]: `sum` then stays in registers, where a closure
+/// keeps it in memory and every spike waits for the one before to be stored (twice the time).
+#[inline(always)]
+fn sum_counts<const LANES: usize>(rows: &[f64], drive: &mut [f64], counts: &[u16]) -> Taken {
+    let (rows, _) = rows.as_chunks::<LANES>();
+    let (counts, beyond) = counts.split_at(counts.len().min(rows.len()));
+    let mut sum = [0.0; LANES];
+    let mut known = 0;
+    for (counts, rows) in counts.chunks(64).zip(rows.chunks(64)) {
+        let mut fired = fired(counts);
+        while let (Some(count), Some(row)) = at_lowest_bit(fired, counts, rows) {
+            fired &= fired - 1;
+            known += u64::from(*count);
+            add_row(&mut sum, *count, row);
+        }
+    }
+    drive.copy_from_slice(&sum);
+    Taken {
+        known,
+        unknown: beyond.iter().map(|&count| u64::from(count)).sum(),
+    }
+}
+
+/// The count and the row of the lowest bit that is set; `None` where none is.
+#[inline(always)]
+fn at_lowest_bit<'a, T>(
+    bits: u64,
+    counts: &'a [u16],
+    rows: &'a [T],
+) -> (Option<&'a u16>, Option<&'a T>) {
+    let j = bits.trailing_zeros() as usize;
+    (counts.get(j), rows.get(j))
+}
+
+#[inline(always)]
+fn add_row<const LANES: usize>(sum: &mut [f64; LANES], count: u16, row: &[f64; LANES]) {
+    for (sum, weight) in sum.iter_mut().zip(row) {
+        *sum += f64::from(count) * weight;
+    }
+}
+
+/// Sums the rows of `spikes`, (channel, how many), into `drive` of any length.
 fn sum_long_rows(
     rows: &[f64],
     drive: &mut [f64],
@@ -182,7 +218,7 @@ fn sum_long_rows(
 /// The channels that fired and how often, ascending. Counts are looked at 64 at a time: blocks that
 /// are silent cost a few instructions, and a bit mask of those that fired spares a branch a channel.
 #[inline(always)]
-fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
+pub(crate) fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
     counts.chunks(64).enumerate().flat_map(|(i, block)| {
         let mut fired = fired(block);
         std::iter::from_fn(move || {

@@ -161,6 +161,9 @@ impl SpikeConsumer {
         let dropped = self.ledger.read().dropped;
         session.count_losses(dropped - self.drops_reported, late);
         self.drops_reported = dropped;
+        if let Some(tap) = session.tap() {
+            tap.set_tick(self.tick);
+        }
         match session.step_spikes(&self.channels, out) {
             Ok(()) => {
                 self.tick += 1;

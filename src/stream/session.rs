@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::engine::{Engine, Taken};
 use super::swap::{Mailbox, Running};
+use super::tap::Attached;
 use super::timing::Timing;
 use super::{Clamp, Latency, PreparedModel, SessionConfig, Stats, Swapper, UnknownChannels};
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,7 @@ pub struct Session {
     unknown_channels: UnknownChannels,
     timing: Option<Timing>,
     counters: Counters,
+    tap: Option<Attached>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -77,6 +79,7 @@ impl Session {
             unknown_channels: config.unknown_channels,
             timing,
             counters: Counters::default(),
+            tap: None,
         })
     }
 
@@ -111,6 +114,9 @@ impl Session {
             )));
         }
         self.step(|engine| engine.take_counts(counts), out);
+        if let Some(tap) = &mut self.tap {
+            tap.take_counts(counts);
+        }
         self.stop(start);
         Ok(())
     }
@@ -133,6 +139,9 @@ impl Session {
             }
         }
         self.step(|engine| engine.take_spikes(channels), out);
+        if let Some(tap) = &mut self.tap {
+            tap.take_spikes(channels);
+        }
         self.stop(start);
         Ok(())
     }
@@ -164,6 +173,9 @@ impl Session {
     /// that is warming up takes over at once, since it has nothing to catch up with any more.
     pub fn reset(&mut self) {
         self.counters.swaps += u64::from(self.running.reset(self.mailbox.as_ref()));
+        if let Some(tap) = &mut self.tap {
+            tap.rest();
+        }
     }
 
     /// What was counted and how long steps took. Costs a few microseconds; no allocation.
@@ -216,6 +228,10 @@ impl Session {
     pub(super) fn count_losses(&mut self, dropped: u64, late: u64) {
         self.counters.dropped += dropped;
         self.counters.late += late;
+    }
+
+    pub(super) fn tap(&mut self) -> &mut Option<Attached> {
+        &mut self.tap
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -279,7 +295,7 @@ impl Session {
 }
 
 /// The clone goes on bit for bit as the original does. It shares the model's weights, has counters,
-/// latencies and a warming model of its own, and no [`Swapper`] yet.
+/// latencies and a warming model of its own, no [`Swapper`] yet, and no [`Tap`](super::Tap).
 impl Clone for Session {
     fn clone(&self) -> Self {
         Self {
@@ -290,6 +306,7 @@ impl Clone for Session {
             unknown_channels: self.unknown_channels,
             timing: self.timing.clone(),
             counters: self.counters,
+            tap: None,
         }
     }
 }

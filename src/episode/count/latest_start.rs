@@ -17,8 +17,9 @@
 use rayon::prelude::*;
 
 use super::extend::Ends;
+use super::greedy::Greedy;
 use super::trie::common_prefix;
-use super::walk::{Greedy, TILE, Walk, Wanted};
+use super::walk::{TILE, Walk, Wanted};
 use super::{CountJob, Strategy};
 use crate::episode::{Events, Pattern};
 use crate::error::Result;

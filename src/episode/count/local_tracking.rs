@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use super::greedy::Greedy;
 use super::latest_start::Done;
-use super::walk::Greedy;
 use super::{CountJob, Strategy};
 use crate::episode::{Events, Interval, Pattern};
 use crate::error::Result;

@@ -6,6 +6,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 pub(crate) mod extend;
+pub(crate) mod greedy;
 mod hybrid;
 mod latest_start;
 mod local_tracking;
@@ -85,6 +86,12 @@ pub trait Strategy: Send + Sync {
     /// `Mismatch` for a pattern that does not fit the events, `Interrupted` when the progress says
     /// so.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
+
+    /// Where the counts so far were made: `cpu`, the device's name, or both when some calls were too
+    /// small to gain on the device.
+    fn ran_on(&self) -> String {
+        "cpu".to_owned()
+    }
 }
 
 /// The strategy that has `name`.

@@ -5,8 +5,9 @@ use crate::error::Result;
 
 use super::{CountJob, LatestStart, Strategy, strategy};
 
-/// The strategy that has `name`, on `device` where it has an implementation for it, on the CPU
-/// otherwise: of the strategies, latest-start runs on CUDA devices.
+/// The strategy that has `name`, on `device`. With a device that the user did not name
+/// ([`Device::auto`]) latest-start leaves work too small to gain to the CPU, and the others, which
+/// are there to be compared, leave all of it. [`Strategy::ran_on`] says where counts were made.
 ///
 /// Keeps the events it counted in last in the devices' memory, so use one for many counts in the
 /// same events.
@@ -14,13 +15,17 @@ use super::{CountJob, LatestStart, Strategy, strategy};
 /// # Errors
 /// `InvalidArgument`, listing the names there are.
 pub fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+    let on_cpu = strategy(name)?;
     #[cfg(feature = "cuda")]
-    if name == LatestStart.name() && !device.is_cpu() {
-        return Ok(Box::new(cuda::Resident::new(device)));
+    // A device that nobody has opened yet is opened by the first work that is large enough.
+    if !(device.is_open() && device.is_cpu())
+        && let Some(method) = cuda::method(name)
+    {
+        return Ok(Box::new(cuda::OnDevice::new(device, method, on_cpu)));
     }
     #[cfg(not(feature = "cuda"))]
     let _ = device;
-    strategy(name)
+    Ok(on_cpu)
 }
 
 /// Counts with the default strategy on `device`, from events in host memory. With a device that the
@@ -42,18 +47,36 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
 
 #[cfg(feature = "cuda")]
 mod cuda {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
     use rayon::prelude::*;
 
     use super::*;
-    use crate::episode::count::cuda::DeviceEvents;
+    use crate::episode::count::cuda::{DeviceEvents, Method, Resident};
+    use crate::episode::count::{Compaction, Hybrid, LocalTracking, MapConcat, Serial, TwoPass};
     use crate::episode::{Events, Pattern};
     use crate::progress::Progress;
 
     /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
     /// context, against 2 to 4 · 10⁹ a second and core on the CPU).
     const AUTO_WORK: u64 = 1 << 30;
+
+    /// The kernels of the strategy that has `name`.
+    pub(super) fn method(name: &str) -> Option<Method> {
+        let mut all: Vec<(&str, Method)> = vec![
+            (LatestStart.name(), Method::LatestStart),
+            (Serial.name(), Method::Serial),
+            (TwoPass.name(), Method::TwoPass),
+            (MapConcat::default().name(), Method::MapConcat),
+            (Hybrid.name(), Method::Hybrid),
+        ];
+        for compaction in Compaction::ALL {
+            let strategy = LocalTracking { compaction };
+            all.push((strategy.name(), Method::LocalTracking(compaction)));
+        }
+        all.into_iter().find(|m| m.0 == name).map(|m| m.1)
+    }
 
     /// True when `job` is to be counted on `device`.
     pub(super) fn takes(device: &Device, job: &CountJob<'_>) -> bool {
@@ -62,31 +85,34 @@ mod cuda {
             .patterns
             .iter()
             .all(|p| p.size() <= DeviceEvents::MAX_SIZE);
-        !device.is_cpu() && fits && (device.is_explicit() || work >= AUTO_WORK)
+        fits && (device.is_explicit() || work >= AUTO_WORK) && !device.is_cpu()
     }
 
-    /// Counts `job` with events copied for it alone.
+    /// Counts `job` by latest starts, with events copied for it alone.
     pub(super) fn count(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
         job.check()?;
         let mut held = vec![false; job.events.symbols()];
         for &symbol in job.patterns.iter().flat_map(Pattern::symbols) {
             held[symbol as usize] = true;
         }
-        share(&upload(device, job.events, &held)?, job)
-    }
-
-    fn upload(device: &Device, events: &Events, held: &[bool]) -> Result<Vec<DeviceEvents>> {
-        device
+        let there: Vec<DeviceEvents> = device
             .contexts()
             .iter()
-            .map(|context| DeviceEvents::upload_symbols(context, events, held, None))
-            .collect()
+            .map(|context| DeviceEvents::upload_symbols(context, job.events, &held, None))
+            .collect::<Result<_>>()?;
+        share(&there, job, |events, job| {
+            events.count(job.patterns, job.progress)
+        })
     }
 
     /// Counts on each device a stretch of the patterns sorted by prefix.
-    fn share(devices: &[DeviceEvents], job: &CountJob<'_>) -> Result<Vec<u64>> {
+    fn share<There: Sync>(
+        devices: &[There],
+        job: &CountJob<'_>,
+        count: impl Fn(&There, &CountJob<'_>) -> Result<Vec<u64>> + Sync,
+    ) -> Result<Vec<u64>> {
         if let [device] = devices {
-            return device.count(job.patterns, job.progress);
+            return count(device, job);
         }
         let mut order: Vec<usize> = (0..job.patterns.len()).collect();
         order.sort_by(|&a, &b| {
@@ -99,7 +125,12 @@ mod cuda {
             .zip(devices)
             .map(|(own, device)| {
                 let patterns: Vec<Pattern> = own.iter().map(|&i| job.patterns[i].clone()).collect();
-                device.count(&patterns, &Quiet(job.progress))
+                let own = CountJob {
+                    patterns: &patterns,
+                    progress: &Quiet(job.progress),
+                    ..*job
+                };
+                count(device, &own)
             })
             .collect::<Result<_>>()?;
         let mut counts = vec![0; job.patterns.len()];
@@ -118,48 +149,71 @@ mod cuda {
         }
     }
 
-    /// Latest start on CUDA devices, with the events of the last call kept there.
-    pub(super) struct Resident {
+    /// A strategy on CUDA devices, with the events of the last call kept there.
+    pub(super) struct OnDevice {
         device: Device,
-        last: Mutex<Option<(u64, Arc<Vec<DeviceEvents>>)>>,
+        method: Method,
+        /// The same strategy for what stays on the CPU.
+        on_cpu: Box<dyn Strategy>,
+        last: Mutex<Option<(u64, Arc<Vec<Resident>>)>>,
+        counted_there: AtomicBool,
+        counted_on_cpu: AtomicBool,
     }
 
-    impl Resident {
-        pub(super) fn new(device: &Device) -> Self {
+    impl OnDevice {
+        pub(super) fn new(device: &Device, method: Method, on_cpu: Box<dyn Strategy>) -> Self {
             Self {
                 device: device.clone(),
+                method,
+                on_cpu,
                 last: Mutex::new(None),
+                counted_there: AtomicBool::new(false),
+                counted_on_cpu: AtomicBool::new(false),
             }
         }
 
-        /// `events` on the devices, copied unless they are there.
-        fn events(&self, events: &Events) -> Result<Arc<Vec<DeviceEvents>>> {
+        /// The places of `events` on the devices: where they are, or will be once they are needed.
+        fn events(&self, events: &Events) -> Arc<Vec<Resident>> {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((id, there)) = last.as_ref()
                 && *id == events.id()
             {
-                return Ok(Arc::clone(there));
+                return Arc::clone(there);
             }
             // The old ones first: the two need not fit beside each other.
             *last = None;
-            let held = vec![true; events.symbols()];
-            let there = Arc::new(upload(&self.device, events, &held)?);
+            let contexts = self.device.contexts().iter();
+            let there: Arc<Vec<Resident>> = Arc::new(contexts.map(Resident::new).collect());
             *last = Some((events.id(), Arc::clone(&there)));
-            Ok(there)
+            there
         }
     }
 
-    impl Strategy for Resident {
+    impl Strategy for OnDevice {
         fn name(&self) -> &'static str {
-            LatestStart.name()
+            self.on_cpu.name()
         }
 
         fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
-            if !takes(&self.device, job) {
-                return LatestStart.count(job);
+            let gains = self.method == Method::LatestStart || self.device.is_explicit();
+            if !(gains && takes(&self.device, job)) {
+                self.counted_on_cpu.store(true, Ordering::Relaxed);
+                return self.on_cpu.count(job);
             }
             job.check()?;
-            share(self.events(job.events)?.as_slice(), job)
+            self.counted_there.store(true, Ordering::Relaxed);
+            share(self.events(job.events).as_slice(), job, |there, job| {
+                there.count(self.method, job)
+            })
+        }
+
+        fn ran_on(&self) -> String {
+            let on_cpu = self.counted_on_cpu.load(Ordering::Relaxed);
+            match (self.counted_there.load(Ordering::Relaxed), on_cpu) {
+                (true, true) => format!("cpu and {}", self.device.name()),
+                (true, false) => self.device.name(),
+                (false, _) => self.on_cpu.ran_on(),
+            }
         }
     }
 }

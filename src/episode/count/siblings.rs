@@ -12,8 +12,8 @@
 //! e, so it is not before b; and prefix ends come in order, so it is not after b either.
 
 use super::extend::Chains;
+use super::greedy::Greedy;
 use super::trie::Trie;
-use super::walk::Greedy;
 use crate::episode::Events;
 
 /// Continuations below this number are never worth a pass over the stream.
@@ -181,7 +181,7 @@ impl Window {
 
 /// Events a tick in the `width` ticks after an event, averaged over a sample of events: far above
 /// the mean rate when the activity comes in bursts.
-fn local_density(events: &Events, width: i64) -> f64 {
+pub(crate) fn local_density(events: &Events, width: i64) -> f64 {
     const SAMPLES: usize = 256;
     let stream = events.stream();
     let found: usize = (0..SAMPLES)

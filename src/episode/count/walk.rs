@@ -7,6 +7,7 @@
 //! many the patterns.
 
 use super::extend::{Chains, Ends, Followers, extend};
+use super::greedy::Greedy;
 use super::siblings::Siblings;
 use super::trie::Trie;
 use crate::episode::{Events, Pattern};
@@ -282,39 +283,6 @@ impl State {
                 self.found[leaf].ends.extend_from_slice(&ends[inside..]);
                 self.found[leaf].starts.extend_from_slice(&starts[inside..]);
             }
-        }
-    }
-}
-
-/// The greedy choice among occurrences in the order of their ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Greedy {
-    pub(crate) count: u64,
-    pub(crate) last_end: i64,
-}
-
-impl Default for Greedy {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            last_end: i64::MIN,
-        }
-    }
-}
-
-impl Greedy {
-    /// Takes the occurrence if it starts after the last one taken ended.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, end: i64, start: i64) {
-        let take = start > self.last_end;
-        self.count += u64::from(take);
-        self.last_end = if take { end } else { self.last_end };
-    }
-
-    /// [`Greedy::push`] for each occurrence.
-    pub(crate) fn extend(&mut self, ends: &[i64], starts: &[i64]) {
-        for (&end, &start) in ends.iter().zip(starts) {
-            self.push(end, start);
         }
     }
 }

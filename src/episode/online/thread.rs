@@ -14,6 +14,7 @@ use super::{OnlineMiner, OnlineStats, Remining, Watched};
 use crate::episode::Pattern;
 use crate::error::{Error, ErrorKind, Result};
 use crate::progress::Progress;
+use crate::stream::{self, Tap};
 
 /// Events taken from the ring at once; counts can be read in between.
 const BATCH: usize = 1024;
@@ -192,21 +193,25 @@ impl MinerFeed {
         room
     }
 
+    /// As [`push_events`](Self::push_events), from an iterator.
+    pub fn push_iter(&mut self, events: impl ExactSizeIterator<Item = (i64, u32)>) -> usize {
+        let given = events.len();
+        let room = self.ring.push_iter(events);
+        self.account(room, given);
+        room
+    }
+
     /// Hands over a tick's spikes as they are given to
     /// [`Session::step_spikes`](crate::stream::Session::step_spikes); how many found room.
     pub fn push_spikes(&mut self, tick: i64, channels: &[u32]) -> usize {
-        let room = self.ring.push_iter(channels.iter().map(|&c| (tick, c)));
-        self.account(room, channels.len());
-        room
+        self.push_iter(channels.iter().map(|&c| (tick, c)))
     }
 
     /// Hands over a tick's counts as they are given to
     /// [`Session::step_counts`](crate::stream::Session::step_counts): one event for each channel that
     /// fired, since a symbol's events of one tick count as one. How many found room.
     pub fn push_counts(&mut self, tick: i64, counts: &[u16]) -> usize {
-        let mut fired = (counts.iter().zip(0..))
-            .filter(|&(&count, _)| count > 0)
-            .map(|(_, channel)| (tick, channel));
+        let mut fired = stream::non_zero(counts).map(|(channel, _)| (tick, channel as u32));
         let room = self.ring.push_iter(&mut fired);
         let rest = fired.count();
         self.account(room, room + rest);
@@ -225,6 +230,18 @@ impl MinerFeed {
     /// Events that found no room, ever. Exact.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+}
+
+/// Attached to a session, a miner counts what its steps take in: a symbol is a channel. What finds no
+/// room in the ring is counted as dropped and holds up no step.
+impl Tap for MinerFeed {
+    fn take_spikes(&mut self, tick: i64, channels: &[u32]) {
+        self.push_spikes(tick, channels);
+    }
+
+    fn take_counts(&mut self, tick: i64, counts: &[u16]) {
+        self.push_counts(tick, counts);
     }
 }
 
@@ -270,6 +287,11 @@ impl MinerHandle {
         })
     }
 
+    /// False when the miner's thread has died of a panic: its counts then stand still.
+    pub fn is_running(&self) -> bool {
+        (self.thread.as_ref()).is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Waits until everything pushed before this call has been counted.
     ///
     /// # Errors
@@ -277,7 +299,7 @@ impl MinerHandle {
     pub fn flush(&self) -> Result<()> {
         let pushed = self.shared.pushed.load(Ordering::Acquire);
         while self.shared.taken.load(Ordering::Acquire) < pushed {
-            if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            if !self.is_running() {
                 return Err(dead());
             }
             thread::sleep(self.idle);
@@ -380,10 +402,17 @@ struct Background {
 
 impl Background {
     fn start(remining: Remining, symbols: usize, shared: &Arc<Shared>) -> Result<Self> {
-        // One thread, apart from rayon's common ones, which may be at work for somebody else.
+        // One thread, apart from rayon's common ones, which may be at work for somebody else. Rayon
+        // does not wait for a pool's threads, so this one is started here, and joined.
+        let mut worker = None;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
-            .thread_name(|_| "betz-mining".to_owned())
+            .spawn_handler(|thread| {
+                let name = "betz-mining".to_owned();
+                let run = || thread.run();
+                worker = Some(thread::Builder::new().name(name).spawn(run)?);
+                Ok(())
+            })
             .build()
             .map_err(|e| Error::new(ErrorKind::Io, format!("mining thread: {e}")))?;
         let (send_window, windows) = sync_channel::<Vec<(i64, u32)>>(1);
@@ -396,6 +425,11 @@ impl Background {
                     if send_list.send(list).is_err() {
                         break;
                     }
+                }
+                drop(pool);
+                if let Some(worker) = worker {
+                    // A panic there has come out of `install` already.
+                    let _ = worker.join();
                 }
             }
         })?;

@@ -10,12 +10,15 @@
 //!   do. This tells chains from chains with something added, and from chains with a node replaced by
 //!   one that has nothing to do with its neighbours.
 //!
+//! [`chains`] does both for all that mining found, size by size.
+//!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
 //! looking at these counts. A list that is the result of mining the same events is chosen by its
 //! counts, which makes the p-values too small for what is only just frequent: either mine one part of
 //! a recording and test on another, or test every candidate, or take the values as a ranking.
 
+mod chains;
 mod fdr;
 mod parts;
 mod surrogate;
@@ -29,6 +32,7 @@ use super::{Events, Pattern};
 use crate::error::{Error, Result};
 use crate::progress::{self, Progress};
 
+pub use chains::{ChainOptions, ChainTest, chains};
 pub use fdr::benjamini_hochberg;
 pub use parts::{PartOptions, PartSignificance, part_significance};
 pub use surrogate::Surrogate;

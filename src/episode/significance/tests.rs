@@ -200,3 +200,47 @@ fn threads_do_not_change_the_result_and_senseless_options_are_refused() {
     let stopped = significance(&data, &list, &options, &Stop).unwrap_err();
     assert_eq!(stopped.kind(), crate::ErrorKind::Interrupted);
 }
+
+#[test]
+fn chains_are_tested_size_by_size() {
+    let config = NetworkConfig {
+        neurons: 10,
+        chain_lengths: vec![4],
+        ..NetworkConfig::sym64(40.0)
+    };
+    let simulated = simulate(&config, 3).unwrap();
+    let events = Events::from_recording(&simulated.recording).unwrap();
+    let edge = Interval::new(400, 600).unwrap();
+    let chain = &simulated.chains[0].nodes;
+    let lone = (0..10).find(|n| !chain.contains(n)).unwrap();
+    let pattern = |nodes: &[u32]| Pattern::uniform(nodes.to_vec(), edge).unwrap();
+    let hung_on = [chain[0], chain[1], chain[2], lone];
+    let patterns = [
+        pattern(&chain[..1]),
+        pattern(&chain[..2]),
+        pattern(&chain[1..3]),
+        pattern(&[chain[2], lone]),
+        pattern(&chain[..3]),
+        pattern(&[chain[1], chain[2], lone]),
+        pattern(&hung_on),
+        pattern(chain),
+    ];
+    let options = ChainOptions {
+        surrogate: Surrogate::Dither { delta: 2000 },
+        draws: 99,
+        shifts: (10_000, 100_000),
+        rate: 0.05,
+        seed: 1,
+    };
+    let found = chains(&events, &patterns, &options, &()).unwrap();
+    let passed: Vec<Option<bool>> = found.iter().map(|t| t.as_ref().map(|t| t.passed)).collect();
+    // A single symbol is not tested, nor is what has a part that did not pass; the last pattern is,
+    // although one of its parts is not among the patterns.
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(passed, [None, yes, yes, no, yes, None, None, yes]);
+    assert_eq!(found[3].as_ref().unwrap().parts, None);
+    for rate in [0.0, -1.0, 1.1, f64::NAN] {
+        let refused = chains(&events, &patterns, &ChainOptions { rate, ..options }, &());
+        assert!(refused.is_err(), "{rate}");
+    }
+}

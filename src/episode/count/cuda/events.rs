@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::check_number;
 use crate::device::cuda::{Buffer, Context, PinnedBuffer};
 use crate::episode::Events;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Ticks from the first event below this, and bounds of delays up to it, are kept in 32 bits.
 pub(super) const NARROW: i64 = 1 << 30;
-
-/// Most events on one device: positions and their steps stay within 32 bits.
-const MOST_EVENTS: usize = 1 << 30;
 
 /// Events of a symbol that a cell of time holds on average.
 const CELL_EVENTS: usize = 64;
@@ -77,12 +75,7 @@ impl DeviceEvents {
         held: &[bool],
         shape: Option<(usize, bool)>,
     ) -> Result<Self> {
-        if events.len() > MOST_EVENTS {
-            return Err(Error::argument(format!(
-                "{} events: expected at most {MOST_EVENTS} on a device",
-                events.len()
-            )));
-        }
+        check_number(events)?;
         let origin = events.first_tick();
         let duration = events.last_tick() - origin + 1;
         let (cells, wide) = shape.unwrap_or_else(|| {
@@ -168,6 +161,22 @@ impl DeviceEvents {
         self.host_cuts.len() - 1
     }
 
+    /// A tick, or a bound of a delay, as the kernels read it.
+    pub(super) fn tick_words(&self, tick: i64) -> impl Iterator<Item = u32> + use<> {
+        // No delay is longer.
+        let tick = if self.wide { tick } else { tick.min(NARROW) };
+        split(tick, self.wide)
+    }
+
+    /// Where in `ticks` the events of `symbol` are, from and to.
+    pub(super) fn range(&self, symbol: u32) -> (u32, u32) {
+        let first = symbol as usize * (self.cells() + 1);
+        (
+            self.host_index[first],
+            self.host_index[first + self.cells()],
+        )
+    }
+
     /// The most events of one symbol in what a warp sees of any of `parts` parts: the part and the
     /// cells before it that `span` reaches into.
     pub(super) fn most_in_a_window(&self, parts: usize, span: i64) -> usize {
@@ -187,7 +196,7 @@ impl DeviceEvents {
 }
 
 /// The words of `tick`: one, or two.
-fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> {
+fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> + use<> {
     [tick as u32, (tick >> 32) as u32]
         .into_iter()
         .take(1 + usize::from(wide))

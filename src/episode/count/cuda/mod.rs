@@ -1,219 +1,151 @@
-//! Latest starts on CUDA devices.
+//! Counting on CUDA devices: a strategy a file, named as on the CPU, each with the kernels of that
+//! name.
 //!
 //! ```text
-//! Events ──upload──► DeviceEvents ─┐
-//! patterns ──► plan (runs of trees) ─► episode_walk ──► tables ──► episode_greedy ──► counts
+//! Events ──► DeviceEvents (by symbol) ────► latest_start, local_tracking ────────────┐
+//!       └──► DeviceStream (in time order) ─► serial, two_pass, map_concat, hybrid ───┼──► counts
+//!            both ─────────────────────────► siblings (of latest_start, many at once) ┘
 //! ```
 //!
-//! A warp takes one run of patterns through one part of the time; the greedy choice over the whole
-//! time comes from what each part would take after each possible past (see the kernels' file).
+//! All are exact. Where a kernel keeps lists of a fixed length it says which episodes needed more,
+//! and those are counted again with more.
 
+mod episodes;
 mod events;
+mod hybrid;
+mod latest_start;
+mod local_tracking;
+mod map_concat;
 mod plan;
+mod serial;
+mod siblings;
+#[cfg(test)]
+mod strategy_tests;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod two_pass;
 
-use crate::device::cuda::{Buffer, Context, Kernel, PushKernelArg, Source};
-use crate::episode::Pattern;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::device::cuda::Context;
 use crate::error::{Error, Result};
-use crate::progress::{self, Progress};
+
+use super::{Compaction, CountJob};
+use crate::episode::{Events, Pattern};
 
 pub use events::DeviceEvents;
-use plan::{Plan, Run};
+use stream::DeviceStream;
 
-const SOURCE: Source = Source {
-    name: "episode_latest_start",
-    text: include_str!("../../../../kernels/episode_latest_start.cu"),
-    headers: &[],
-};
+/// Most events on one device: positions and their steps stay within 32 bits.
+const MOST_EVENTS: usize = 1 << 30;
 
-/// Threads of a block of either kernel.
-const THREADS: u32 = 128;
-const WARPS: usize = THREADS as usize / 32;
-
-/// Warps that are kept going on a multiprocessor.
-const WARPS_PER_MULTIPROCESSOR: usize = 32;
-
-/// Table entries for each pattern and part at first; the kernel says when it needs more.
-const SLOTS: usize = 4;
-
-/// Bytes that the tables of one launch should stay below.
-const TABLE_BYTES: u64 = 1 << 30;
-
-/// Bytes that the warps' lists should stay below.
+/// Bytes that one launch's lists should stay below, however much memory there is.
 const LIST_BYTES: u64 = 1 << 30;
 
-impl DeviceEvents {
-    /// One count for each pattern, in order, as [`LatestStart`](super::LatestStart) gives it.
-    ///
-    /// Allocates on the device two lists a level for each warp, at most a gigabyte or a quarter of
-    /// what is free (more only when a single block of warps needs it), and tables likewise. Asks
-    /// `progress` between launches.
-    ///
-    /// # Errors
-    /// `Mismatch` for a symbol that is not here or was not copied; `InvalidArgument` for an episode
-    /// of more than [`MAX_SIZE`](Self::MAX_SIZE) symbols; `DeviceMemory`, `DeviceFailure`;
-    /// `Interrupted` when the progress says so.
-    pub fn count(&self, patterns: &[Pattern], progress: &dyn Progress) -> Result<Vec<u64>> {
-        self.count_with(patterns, progress, SLOTS)
-    }
-
-    fn count_with(
-        &self,
-        patterns: &[Pattern],
-        progress: &dyn Progress,
-        slots: usize,
-    ) -> Result<Vec<u64>> {
-        self.check(patterns)?;
-        let plan = Plan::new(patterns, self.cells(), self.duration());
-        let launcher = Launcher::new(self, &plan)?;
-        let mut slots = slots;
-        let mut counts = vec![0; patterns.len()];
-        let mut done = 0;
-        let mut rest = plan.runs.as_slice();
-        while !rest.is_empty() {
-            progress::check(progress, "counting")?;
-            let (batch, after) = rest.split_at(launcher.fitting(rest, slots)?);
-            let found = launcher.count(&plan, batch, &mut slots)?;
-            let mut first = 0;
-            for run in batch {
-                for (&pattern, &leaf) in run.patterns.iter().zip(&run.leaf_of) {
-                    counts[pattern] = u64::from(found[first + leaf]);
-                }
-                first += run.leaves;
-                done += run.patterns.len();
-            }
-            rest = after;
-            progress.update("counting", done as u64, patterns.len() as u64);
-        }
-        Ok(counts)
-    }
-
-    /// Checks patterns against what is on the device.
-    fn check(&self, patterns: &[Pattern]) -> Result<()> {
-        for (i, pattern) in patterns.iter().enumerate() {
-            if pattern.size() > Self::MAX_SIZE {
-                return Err(Error::argument(format!(
-                    "episode {i} has {} symbols: expected at most {} on a device",
-                    pattern.size(),
-                    Self::MAX_SIZE
-                )));
-            }
-            if let Some(s) = pattern.symbols().iter().find(|&&s| !self.holds(s)) {
-                return Err(Error::mismatch(format!(
-                    "episode {i} has symbol {s}, which is not on the device"
-                )));
-            }
-        }
-        Ok(())
-    }
+/// A strategy that has kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    LatestStart,
+    Serial,
+    TwoPass,
+    LocalTracking(Compaction),
+    MapConcat,
+    Hybrid,
 }
 
-/// The kernels and what every launch of one call shares.
-struct Launcher<'a> {
-    context: &'a Context,
-    events: &'a DeviceEvents,
-    walk: Kernel,
-    greedy: Kernel,
-    blocks: u32,
-    shared_bytes: usize,
-    levels: u32,
-    capacity: u32,
-    parts: usize,
-    lists: Buffer<u32>,
+/// Events on one device, copied in the order that is first asked for.
+pub(super) struct Resident {
+    context: Arc<Context>,
+    by_symbol: Slot<DeviceEvents>,
+    in_time: Slot<DeviceStream>,
 }
 
-impl<'a> Launcher<'a> {
-    fn new(events: &'a DeviceEvents, plan: &Plan) -> Result<Self> {
-        let context = events.context();
-        let options = [format!("-DWIDE={}", u32::from(events.is_wide()))];
-        let shared_bytes = WARPS * plan.levels * size_of::<u32>();
-        let capacity = events.most_in_a_window(plan.parts, plan.longest_span);
-        // Two lists (ends, starts) a level, the first level's being the index itself.
-        let block_words = WARPS * plan.levels.saturating_sub(1) * 2 * capacity * events.words();
-        let memory = LIST_BYTES.min(context.available_memory()? / 4);
-        let fitting = (memory / (4 * block_words as u64).max(1)).max(1);
-        let wanted = (plan.runs.len() * plan.parts).div_ceil(WARPS);
-        let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
-        let blocks = wanted
-            .min(running)
-            .min(usize::try_from(fitting).unwrap_or(usize::MAX))
-            .max(1);
-        Ok(Self {
-            context,
-            events,
-            walk: context.kernel(SOURCE, &options, "episode_walk", shared_bytes)?,
-            greedy: context.kernel(SOURCE, &options, "episode_greedy", 0)?,
-            blocks: blocks as u32,
-            shared_bytes,
-            levels: plan.levels as u32,
-            capacity: capacity as u32,
-            parts: plan.parts,
-            lists: context.alloc(blocks * block_words)?,
+/// What has been copied, if it has.
+type Slot<T> = Mutex<Option<Arc<T>>>;
+
+impl Resident {
+    /// No events yet, on the device of `context`.
+    pub(super) fn new(context: &Arc<Context>) -> Self {
+        Self {
+            context: Arc::clone(context),
+            by_symbol: Slot::default(),
+            in_time: Slot::default(),
+        }
+    }
+
+    fn by_symbol(&self, events: &Events) -> Result<Arc<DeviceEvents>> {
+        get(&self.by_symbol, || {
+            DeviceEvents::upload(&self.context, events)
         })
     }
 
-    /// `struct Entry` in 32-bit words.
-    fn entry_words(&self) -> usize {
-        if self.events.is_wide() { 6 } else { 3 }
+    fn in_time(&self, events: &Events) -> Result<Arc<DeviceStream>> {
+        get(&self.in_time, || {
+            DeviceStream::upload(&self.context, events)
+        })
     }
 
-    /// How many of `runs` fit one launch; at least one.
-    fn fitting(&self, runs: &[Run], slots: usize) -> Result<usize> {
-        let memory = TABLE_BYTES.min(self.context.available_memory()? / 4);
-        let leaf_bytes = (self.parts * 4 * (1 + slots * self.entry_words())) as u64;
-        let leaves = usize::try_from(memory / leaf_bytes).unwrap_or(usize::MAX);
-        let mut total = 0;
-        let fitting = runs
-            .iter()
-            .take_while(|run| {
-                total += run.leaves;
-                total <= leaves
-            })
-            .count();
-        Ok(fitting.max(1))
-    }
-
-    /// The counts of the distinct patterns of `runs`. Raises `slots` to what it found needed.
-    fn count(&self, plan: &Plan, runs: &[Run], slots: &mut usize) -> Result<Vec<u32>> {
-        let context = self.context;
-        let leaves: usize = runs.iter().map(|run| run.leaves).sum();
-        let (nodes, first_nodes, spans) = plan.words(runs, self.events.is_wide());
-        let nodes = context.upload(&nodes)?;
-        let first_nodes = context.upload(&first_nodes)?;
-        let spans = context.upload(&spans)?;
-        let (cells, parts) = (self.events.cells() as u32, self.parts as u32);
-        let run_count = runs.len() as u32;
-        let leaf_count = leaves as u32;
-        loop {
-            let slot_count = *slots as u32;
-            let table_words = leaves * self.parts * *slots * self.entry_words();
-            let tables: Buffer<u32> = context.alloc(table_words)?;
-            let lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
-            // One for each pattern, and the longest table that did not fit.
-            let counts: Buffer<u32> = context.zeros(leaves + 1)?;
-            let longest = counts.slice(leaves..);
-            self.walk
-                .launch((self.blocks, 1, 1), THREADS, self.shared_bytes, |a| {
-                    a.arg(&self.events.ticks).arg(&self.events.cuts);
-                    a.arg(&self.events.index).arg(&cells).arg(&parts);
-                    a.arg(&nodes).arg(&first_nodes).arg(&spans);
-                    a.arg(&run_count).arg(&self.levels).arg(&self.capacity);
-                    a.arg(&self.lists).arg(&slot_count).arg(&tables);
-                    a.arg(&lengths).arg(&longest);
-                })?;
-            let blocks = (leaves.div_ceil(WARPS) as u32, 1, 1);
-            self.greedy.launch(blocks, THREADS, 0, |a| {
-                a.arg(&tables).arg(&lengths).arg(&slot_count).arg(&parts);
-                a.arg(&leaf_count).arg(&counts);
-            })?;
-            let mut found = context.download(&counts, leaves + 1)?;
-            match found.pop() {
-                Some(longest) if longest as usize > *slots => {
-                    *slots = (longest as usize).next_power_of_two();
-                }
-                _ => return Ok(found),
+    /// Counts `job` by `method`. Every job has the same events.
+    pub(super) fn count(&self, method: Method, job: &CountJob<'_>) -> Result<Vec<u64>> {
+        let in_time = || self.in_time(job.events);
+        match method {
+            Method::LatestStart => {
+                siblings::count(self.by_symbol(job.events)?.as_ref(), in_time, job)
             }
+            Method::LocalTracking(compaction) => local_tracking::count(
+                self.by_symbol(job.events)?.as_ref(),
+                compaction,
+                job,
+                local_tracking::Limits::default(),
+            ),
+            Method::Serial => serial::count(in_time()?.as_ref(), job, serial::CAPACITY),
+            Method::TwoPass => two_pass::count(in_time()?.as_ref(), job),
+            Method::MapConcat => {
+                let shape = map_concat::Shape::default();
+                map_concat::count(in_time()?.as_ref(), job, shape).map(|done| done.counts)
+            }
+            Method::Hybrid => hybrid::count(in_time()?.as_ref(), job),
         }
     }
+}
+
+fn get<T>(slot: &Slot<T>, upload: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(there) = slot.as_ref() {
+        return Ok(Arc::clone(there));
+    }
+    let there = Arc::new(upload()?);
+    *slot = Some(Arc::clone(&there));
+    Ok(there)
+}
+
+/// Bytes that an operation's lists may take now.
+fn list_memory(context: &Context) -> Result<u64> {
+    Ok(LIST_BYTES.min(context.available_memory()? / 4))
+}
+
+/// Refuses more events than positions of 32 bits allow.
+fn check_number(events: &Events) -> Result<()> {
+    if events.len() > MOST_EVENTS {
+        return Err(Error::argument(format!(
+            "{} events: expected at most {MOST_EVENTS} on a device",
+            events.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses episodes longer than the kernels take.
+fn check_sizes(patterns: &[Pattern]) -> Result<()> {
+    for (i, pattern) in patterns.iter().enumerate() {
+        if pattern.size() > DeviceEvents::MAX_SIZE {
+            return Err(Error::argument(format!(
+                "episode {i} has {} symbols: expected at most {} on a device",
+                pattern.size(),
+                DeviceEvents::MAX_SIZE
+            )));
+        }
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@ use crate::episode::count::{CountJob, LatestStart, Strategy, count_on, strategy_
 use crate::episode::tests::shared;
 use crate::episode::{Events, Interval, Order, Pattern, oracle, read_patterns};
 
-fn device() -> Option<(Device, Arc<Context>)> {
+pub(super) fn device() -> Option<(Device, Arc<Context>)> {
     match Device::cuda(0) {
         Ok(device) => {
             let context = Arc::clone(&device.contexts()[0]);
