@@ -21,7 +21,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Simulate a population, train decoders on it, stream a test through them, draw the result
     Demo(Demo),
-    /// Simulate a recording: a tuned LIF population
+    /// Simulate a recording: a tuned population to decode, or a network with chains to mine
     Simulate(Simulate),
     /// Find the optimal linear decoder of a recording and write it to a model file
     Train(Train),
@@ -41,7 +41,7 @@ pub(crate) struct Common {
     /// Print one JSON object on standard output instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where to compute: auto, cpu, cuda, cuda:N
+    /// Where to compute: auto, cpu, cuda, cuda:N, cuda:all
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
 }
@@ -77,36 +77,92 @@ pub(crate) struct Demo {
 }
 
 #[derive(Args)]
+#[command(
+    group = clap::ArgGroup::new("net").multiple(true),
+    after_help = "Example: betz simulate --sym26 --out spikes.csv"
+)]
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Recording to write (.npz)
+    /// Recording to write: .npz, or for networks also .csv (label,seconds a line)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// A second recording of the same population under a fresh stimulus, to test on
-    #[arg(long, value_name = "FILE")]
-    pub(crate) test_out: Option<PathBuf>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Number of neurons
-    #[arg(long, default_value_t = 150)]
-    pub(crate) neurons: usize,
-    /// Length of the recording
-    #[arg(long, value_name = "SECONDS", default_value_t = 100.0)]
-    pub(crate) seconds: f64,
+    /// Number of neurons [default: 150; networks: 64, --sym26: 26]
+    #[arg(long, value_name = "N")]
+    pub(crate) neurons: Option<usize>,
+    /// Length of the recording [default: 100; --sym26: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<f64>,
+    /// Length of one tick [default: 0.00025; networks: 0.00001]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) tick: Option<f64>,
+    #[command(flatten)]
+    pub(crate) population: Population,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+/// Options of the tuned population.
+#[derive(Args)]
+#[command(next_help_heading = "A population with behaviour, to decode (the default)")]
+pub(crate) struct Population {
+    /// A second recording of the same population under a fresh stimulus, to test on
+    #[arg(long, value_name = "FILE", conflicts_with = "net")]
+    pub(crate) test_out: Option<PathBuf>,
     /// Length of the test recording
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10.0,
+        conflicts_with = "net"
+    )]
     pub(crate) test_seconds: f64,
-    /// Length of one tick
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.00025)]
-    pub(crate) tick: f64,
     /// Range of maximal firing rates in Hz
-    #[arg(long, value_name = "LOW,HIGH", default_value = "20,60")]
+    #[arg(
+        long,
+        value_name = "LOW,HIGH",
+        default_value = "20,60",
+        conflicts_with = "net"
+    )]
     pub(crate) rates: String,
     /// Combine this many random units into each multi-unit channel (1: single units)
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(long, value_name = "K", default_value_t = 1, conflicts_with = "net")]
     pub(crate) units: usize,
+}
+
+/// Options of the networks with embedded chains.
+#[derive(Args)]
+#[command(next_help_heading = "A network with embedded chains, to mine")]
+pub(crate) struct Network {
+    /// Poisson neurons, some of them linked to chains: 64 at 20 Hz, four chains of 9
+    #[arg(long, group = "net")]
+    pub(crate) network: bool,
+    /// Such a network for the length of the mining papers' data set N, 1 to 8: 4000, 2000, 1000,
+    /// 500, 200, 100, 50 and 20 s
+    #[arg(long, value_name = "N", group = "net", conflicts_with_all = ["seconds", "sym26"])]
+    pub(crate) dataset: Option<usize>,
+    /// The mining papers' Sym26: 26 neurons for 60 s, one short and one long chain
+    #[arg(long, group = "net")]
+    pub(crate) sym26: bool,
+    /// Rate at which every neuron fires by itself [default: 20]
+    #[arg(long, value_name = "HZ", requires = "net")]
+    pub(crate) rate: Option<f64>,
+    /// Nodes of each chain [default: 9,9,9,9; --sym26: 4,6]
+    #[arg(long, value_name = "N,N,...", requires = "net")]
+    pub(crate) chains: Option<String>,
+    /// Probability that a spike of a node makes the next node fire [default: 0.95]
+    #[arg(long, value_name = "P", requires = "net")]
+    pub(crate) connection: Option<f64>,
+    /// Delay of such a spike, low < delay <= high [default: 0.004,0.006]
+    #[arg(long, value_name = "LOW,HIGH", requires = "net")]
+    pub(crate) delay: Option<String>,
+    /// Where to write the chains, one a line as `betz mine --count-only` reads them [default: beside
+    /// the recording, .chains.txt]
+    #[arg(long, value_name = "FILE", requires = "net")]
+    pub(crate) truth: Option<PathBuf>,
 }
 
 /// How Γ is computed.
@@ -135,6 +191,14 @@ pub(crate) struct Train {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
+    /// Use no more than this of each GPU's memory, such as 2GiB or 500MB; what does not fit is
+    /// computed in parts
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) device_memory: Option<u64>,
+    /// Multiply in TF32 where a GPU computes Γ by the dense path: faster for many channels, less exact;
+    /// the error is measured on a sample and reported
+    #[arg(long)]
+    pub(crate) tf32: bool,
     /// Recording (.npz) with behaviour
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
@@ -243,11 +307,14 @@ pub(crate) struct Stream {
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
+    /// Time training on this machine for a few seconds and keep what `--device auto` goes by
+    #[arg(long)]
+    pub(crate) calibrate: bool,
 }
 
 #[derive(Args)]
 #[command(
-    after_help = "Example: betz mine spikes.csv --interval 0,0.005 --interval 0.005,0.01 --threshold 300"
+    after_help = "Examples:\n  betz mine spikes.csv --interval 0,0.005 --interval 0.005,0.01 --threshold 300\n  betz mine spikes.csv --interval 0.004,0.006 --threshold 240 --surrogates 999 --fdr 0.01 --parts"
 )]
 pub(crate) struct Mine {
     #[command(flatten)]
@@ -296,10 +363,94 @@ pub(crate) struct Mine {
     pub(crate) picture: Option<PathBuf>,
     /// Replay the events at this multiple of real time (above 1 fast-forwards, below 1 plays
     /// slowly) through the online miner, and show the top episodes as they evolve
-    #[arg(long, value_name = "SPEED", conflicts_with_all = ["csv", "graph", "picture", "maximal"])]
+    #[arg(
+        long,
+        value_name = "SPEED",
+        conflicts_with_all = ["csv", "graph", "picture", "maximal", "surrogates"]
+    )]
     pub(crate) replay: Option<f64>,
     /// With --replay: mine this much of the latest events again, four times a window, and watch
     /// what is frequent in it
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) window: f64,
+    #[command(flatten)]
+    pub(crate) chance: Chance,
+}
+
+/// Which counts are more than chance.
+#[derive(Args)]
+#[command(next_help_heading = "Against chance")]
+pub(crate) struct Chance {
+    /// Count the episodes found in N surrogates too: the expected count, a p-value (at least 1 / (N +
+    /// 1)) and a false discovery rate q for each. Mined and tested on the same events, p is a ranking;
+    /// as a test it is strict only for episodes chosen elsewhere (--count-only)
+    #[arg(long, value_name = "N")]
+    pub(crate) surrogates: Option<u32>,
+    /// Surrogates: every event moved at random by up to this [default: four times the longest delay]
+    #[arg(long, value_name = "SECONDS", requires = "surrogates")]
+    pub(crate) dither: Option<f64>,
+    /// Surrogates: every symbol's intervals between spikes in random order
+    #[arg(long, requires = "surrogates", conflicts_with = "dither")]
+    pub(crate) shuffle: bool,
+    /// Seed of the surrogates
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// List only episodes with a q of at most this (0.01: one false in a hundred)
+    #[arg(long, value_name = "Q", requires = "surrogates")]
+    pub(crate) fdr: Option<f64>,
+    /// List only chains: episodes of which every part matters as well. They are tested size by size;
+    /// each part in turn is moved against the rest by 20 to 200 times the longest delay, N times
+    /// (pairs: 4 N)
+    #[arg(long, requires = "fdr")]
+    pub(crate) parts: bool,
+}
+
+/// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
+fn memory_size(text: &str) -> Result<u64, String> {
+    let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(expected()),
+    };
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let bytes = number * factor as f64;
+    if bytes < 1.0 || bytes > u64::MAX as f64 / 2.0 {
+        return Err(expected());
+    }
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_size;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("2GiB", 2 << 30),
+            ("2g", 2 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("500MB", 500_000_000),
+            ("300M", 300 << 20),
+            ("1kib", 1024),
+        ] {
+            assert_eq!(memory_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "-1", "2 gigs", "0", "1e9", "1..2"] {
+            assert!(memory_size(text).is_err(), "{text}");
+        }
+    }
 }

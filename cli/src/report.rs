@@ -47,14 +47,15 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
+    pub(crate) fn new(header: &[&str]) -> Self {
         Self {
             rows: vec![header.iter().map(ToString::to_string).collect()],
         }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+    /// One cell a column.
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(cells.into());
     }
 
     pub(crate) fn print(&self) -> Result<()> {
@@ -115,7 +116,7 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new([
+    let mut table = Table::new(&[
         "output",
         "R²",
         "NRMSE (range)",
@@ -140,6 +141,8 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     stage: Mutex<String>,
+    /// What the work measured about itself, the latest last.
+    measured: Mutex<Vec<(String, f64)>>,
     started: Instant,
 }
 
@@ -157,8 +160,16 @@ impl Bar {
         Self {
             bar,
             stage: Mutex::new(String::new()),
+            measured: Mutex::default(),
             started: Instant::now(),
         }
+    }
+
+    /// The latest value that the work measured of `what`.
+    pub(crate) fn measurement(&self, what: &str) -> Option<f64> {
+        let measured = self.measured.lock().ok()?;
+        let latest = measured.iter().rev().find(|(name, _)| name == what);
+        latest.map(|(_, value)| *value)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -175,6 +186,12 @@ impl Drop for Bar {
 }
 
 impl betz::Progress for Bar {
+    fn measured(&self, what: &str, value: f64) {
+        if let Ok(mut measured) = self.measured.lock() {
+            measured.push((what.to_owned(), value));
+        }
+    }
+
     fn update(&self, stage: &str, done: u64, total: u64) {
         let Some(bar) = &self.bar else { return };
         if let Ok(mut current) = self.stage.lock()

@@ -10,6 +10,8 @@ use serde_json::Value;
 fn betz(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_betz"))
         .current_dir(folder)
+        // What this host was calibrated to is not what is tested.
+        .env("BETZ_CACHE", folder.join("cache"))
         .args(arguments)
         .output()
         .unwrap()
@@ -239,5 +241,20 @@ fn help_and_info_work_anywhere() {
     }
     let info = json(folder, &["info", "--json"]);
     assert!(info["version"].is_string() && info["device"].is_string());
+    let before = &info["calibration"];
+    assert_eq!(before["measured_on"].as_array().unwrap().len(), 0);
+    let calibrated = json(
+        folder,
+        &["info", "--calibrate", "--device", "cpu", "--json"],
+    );
+    let timings = calibrated["calibration"]["timings"].as_array().unwrap();
+    let of = |name: &str| timings.iter().filter(|t| t["model"] == name).count();
+    assert!(of("gram.event.cpu") > 3 && of("gram.dense.cpu") > 3 && of("solve.cpu") > 3);
+    // Kept, and read back by the next command.
+    let after = &json(folder, &["info", "--json"])["calibration"];
+    assert_eq!(
+        after["measured_on"],
+        calibrated["calibration"]["measured_on"]
+    );
     assert_eq!(betz(folder, &[]).status.code(), Some(2));
 }

@@ -188,7 +188,7 @@ fn advance(xy: &[f32], delay: usize) -> Vec<f32> {
 }
 
 fn print(shown: &Shown) -> Result<()> {
-    let mut table = Table::new([
+    let mut table = Table::new(&[
         "decoder",
         "channels",
         "NRMSE",
@@ -218,7 +218,7 @@ fn print(shown: &Shown) -> Result<()> {
         "NRMSE: RMSE / standard deviation, mean of x and y, on 10 s not trained on; published: Galbraith 2010 for 150 neurons; p50 to max: one step of the session",
     )?;
     report::line("")?;
-    let mut seconds = Table::new(["step", "seconds"]);
+    let mut seconds = Table::new(&["step", "seconds"]);
     let mut row = |name: String, s: f64| seconds.row([name, format!("{s:.2}")]);
     row(
         format!("simulate {} neurons, 110 s", shown.neurons),

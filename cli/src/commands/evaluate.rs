@@ -1,6 +1,8 @@
 //! `betz evaluate`: score a model on a recording by batch decoding.
 
 use betz::model::{self, Decoder};
+use betz::train::evaluate_on;
+use betz::train::score::score_estimates_on;
 use betz::{Error, Result};
 
 use crate::args::Evaluate;
@@ -9,7 +11,7 @@ use crate::device;
 use crate::report::{self, Scores};
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
-    let device = device::cpu_for("evaluate", &args.common.device)?;
+    let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     if dataset.outputs.is_empty() {
@@ -18,15 +20,19 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
-    let decoded = model::decode(&model, &dataset)?;
-    if let Some(path) = &args.out {
+    let dataset = dataset.with_outputs(&model.outputs)?;
+    let evaluation = if let Some(path) = &args.out {
+        let decoded = model::decode_on(&device, &model, &dataset)?;
         data::write_outputs(path, &model, &dataset, &decoded)?;
-    }
+        score_estimates_on(&device, &dataset, &decoded, model.delay_steps)?
+    } else {
+        evaluate_on(&device, &model, &dataset)?
+    };
     let scores = Scores {
-        outputs: data::score(&model, &dataset, &decoded)?,
+        outputs: evaluation.outputs,
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),
-        device,
+        device: model::choose_device(&device, &model, &dataset).name(),
     };
     if args.common.json {
         report::json(&scores)

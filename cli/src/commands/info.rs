@@ -1,11 +1,14 @@
 //! `betz info`: version, processor, devices, and why the GPU is or is not used.
 
+use std::sync::Arc;
+
 use betz::Result;
-use betz::device::{self, CudaDevice, Probe};
+use betz::device::cost::Calibration;
+use betz::device::{self, CudaDevice, Device, Probe};
 use serde::Serialize;
 
 use crate::args::Info;
-use crate::report::{self, Table};
+use crate::report::{self, Bar, Table};
 
 #[derive(Serialize)]
 struct Facts {
@@ -14,6 +17,29 @@ struct Facts {
     cpu: Cpu,
     cuda: Cuda,
     device: String,
+    calibration: CalibrationFacts,
+}
+
+/// What `--device auto` goes by.
+#[derive(Serialize)]
+struct CalibrationFacts {
+    /// Where it is kept; absent without a cache folder.
+    path: Option<String>,
+    /// What was measured; empty when the built-in defaults hold.
+    measured_on: Vec<String>,
+    /// Fewest channels from which on an open GPU is expected to train sooner (100 s of 20 Hz at
+    /// 0.25 ms, one filter); absent when never.
+    crossover_channels: Option<u32>,
+    /// This run's timings, with `--calibrate`.
+    timings: Vec<RunTiming>,
+}
+
+#[derive(Serialize)]
+struct RunTiming {
+    model: &'static str,
+    problem: String,
+    seconds: f64,
+    expected: f64,
 }
 
 #[derive(Serialize)]
@@ -47,6 +73,8 @@ struct Gpu {
 }
 
 pub(crate) fn run(args: &Info) -> Result<()> {
+    let device = crate::device::open(&args.common.device)?;
+    let calibration = calibration(&device, args.calibrate)?;
     let facts = Facts {
         version: betz::VERSION,
         cuda_built_in: cfg!(feature = "cuda"),
@@ -56,13 +84,49 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             simd: simd(),
         },
         cuda: cuda(device::probe()),
-        device: crate::device::open(&args.common.device)?.name(),
+        device: device.name(),
+        calibration,
     };
     if args.common.json {
         report::json(&facts)
     } else {
         print(&facts)
     }
+}
+
+/// The calibration in use, or a new one, which is kept.
+fn calibration(device: &Device, anew: bool) -> Result<CalibrationFacts> {
+    let path = Calibration::path();
+    let mut timings = Vec::new();
+    let current = if anew {
+        let path = path.as_deref().ok_or_else(|| {
+            betz::Error::argument(
+                "--calibrate: expected a folder to keep the result in (BETZ_CACHE, XDG_CACHE_HOME or HOME), got none",
+            )
+        })?;
+        let bar = Bar::new();
+        let (fitted, runs) = betz::train::calibrate(device, &bar)?;
+        drop(bar);
+        fitted.save(path)?;
+        timings = runs
+            .into_iter()
+            .map(|run| RunTiming {
+                model: run.model,
+                problem: run.problem,
+                seconds: run.seconds,
+                expected: run.expected,
+            })
+            .collect();
+        Arc::new(fitted)
+    } else {
+        Calibration::current()
+    };
+    Ok(CalibrationFacts {
+        path: path.map(|p| p.display().to_string()),
+        measured_on: current.devices().to_vec(),
+        crossover_channels: betz::train::crossover(&current, 20.0, 100.0, 0.00025),
+        timings,
+    })
 }
 
 fn simd() -> Vec<&'static str> {
@@ -119,7 +183,7 @@ fn print(facts: &Facts) -> Result<()> {
         report::line(&format!("CUDA driver: {driver}"))?;
     }
     if !facts.cuda.devices.is_empty() {
-        let mut table = Table::new(["GPU", "name", "compute", "memory", "multiprocessors"]);
+        let mut table = Table::new(&["GPU", "name", "compute", "memory", "multiprocessors"]);
         for gpu in &facts.cuda.devices {
             table.row([
                 format!("cuda:{}", gpu.number),
@@ -140,5 +204,39 @@ fn print(facts: &Facts) -> Result<()> {
     if let Some(reason) = &facts.cuda.reason {
         report::line(&format!("CUDA is not used: {reason}"))?;
     }
-    report::line(&format!("device: {}", facts.device))
+    report::line(&format!("device: {}", facts.device))?;
+    print_calibration(&facts.calibration, !facts.cuda.devices.is_empty())
+}
+
+fn print_calibration(calibration: &CalibrationFacts, gpu: bool) -> Result<()> {
+    if !calibration.timings.is_empty() {
+        let mut table = Table::new(&["model", "problem", "measured", "fitted"]);
+        for run in &calibration.timings {
+            table.row([
+                run.model.to_owned(),
+                run.problem.clone(),
+                format!("{:.3} ms", run.seconds * 1e3),
+                format!("{:.3} ms", run.expected * 1e3),
+            ]);
+        }
+        table.print()?;
+    }
+    let by = match calibration.measured_on.as_slice() {
+        [] => "built-in figures (betz info --calibrate measures this machine)".to_owned(),
+        on => format!("measurements on {}", on.join(", ")),
+    };
+    report::line(&format!("--device auto goes by {by}"))?;
+    if let (Some(path), false) = (&calibration.path, calibration.measured_on.is_empty()) {
+        report::line(&format!("kept in {path}"))?;
+    }
+    if !gpu {
+        return Ok(());
+    }
+    let crossing = match calibration.crossover_channels {
+        Some(channels) => format!("from {channels} channels on"),
+        None => "never".to_owned(),
+    };
+    report::line(&format!(
+        "100 s of 20 Hz at 0.25 ms, one filter: an open GPU is expected to train sooner {crossing}"
+    ))
 }

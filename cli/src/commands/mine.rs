@@ -1,28 +1,37 @@
 //! `betz mine`: frequent episodes, or the counts of given ones.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
 use betz::device::Device;
 use betz::episode::count::{CountJob, LatestStart, Strategy, strategy_on};
 use betz::episode::graph::Graph;
-use betz::episode::{Episode, Events, Interval, MineOptions, Mined, Order, mine, write_csv};
+use betz::episode::significance::ChainTest;
+use betz::episode::{
+    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, write_csv,
+    write_tested_csv,
+};
+use betz::file::write_atomically;
 use betz::recording::Recording;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use super::listed::{Listed, given, list};
+use super::chance::{self, How, Tested};
+use super::listed::{Chance, Listed, given, list, print_rest, print_table};
 use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
 use crate::raster;
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar};
 
 #[derive(Serialize)]
 struct LevelDone {
     size: usize,
     candidates: u64,
+    counted: u64,
     frequent: u64,
     seconds: f64,
 }
@@ -35,12 +44,18 @@ struct Found {
     seconds: f64,
     strategy: String,
     device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance: Option<How>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     levels: Vec<LevelDone>,
+    /// Up to this size every frequent episode is listed; of longer ones, only when `complete`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_size: Option<usize>,
     complete: bool,
 }
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
+    chance::check(&args.chance)?;
     let events = read(args)?;
     let device = device_for(args, &events)?;
     let intervals: Vec<Interval> = args
@@ -54,65 +69,104 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     if let Some(speed) = args.replay {
         return replay::run(args, &events, intervals, speed, device.name());
     }
+    report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let mined = match &args.count_only {
-        Some(path) => count(args, &device, &events, &intervals, path, &bar)?,
-        None => search(args, &device, &events, intervals, &bar)?,
+    let strategy = strategy_on(&args.strategy, &device)?;
+    let (mut mined, ran_on) = match &args.count_only {
+        Some(path) => count(strategy, &events, &intervals, path, &bar)?,
+        None => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    let tested = if mined.complete {
+        let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
+        if let Some(tested) = &mut tested {
+            tested.filter(&mut mined.episodes);
+        }
+        tested
+    } else {
+        None
+    };
     drop(bar);
-    if !mined.complete {
-        eprintln!("interrupted: every episode listed is frequent, but longer ones are missing");
-    }
-    write_files(args, &events, &mined)?;
+    say_what_is_missing(args, &mined, tested.is_some());
+    let list = List::new(args, &mined, tested.as_ref());
+    write_files(args, &events, &mined.episodes, &list)?;
     let found = Found {
-        episodes: chosen(args, &mined)
-            .iter()
-            .map(|e| listed(e, &events))
+        episodes: (list.rows.iter())
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), &events))
             .collect(),
         events: events.len(),
         symbols: events.symbols(),
         seconds,
         strategy: args.strategy.clone(),
-        device: device.name(),
+        device: ran_on,
+        chance: tested.as_ref().map(|t| t.how.clone()),
         levels: mined
             .levels
             .iter()
             .map(|l| LevelDone {
                 size: l.size,
                 candidates: l.candidates,
+                counted: l.counted,
                 frequent: l.frequent,
                 seconds: l.seconds,
             })
             .collect(),
-        complete: mined.complete,
+        complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
+        complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
     if args.common.json {
         report::json(&found)
     } else {
-        print(args, &events, &mined, &found)
+        print(args, &events, list, &found, tested.as_ref())
+    }
+}
+
+/// After an interrupt: which part of the list is whole.
+fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+    if mined.complete {
+        if args.chance.surrogates.is_some() && !tested {
+            eprintln!(
+                "interrupted: the counts are complete, but nothing is tested{}",
+                if args.chance.fdr.is_some() {
+                    ", and the list is not filtered"
+                } else {
+                    ""
+                }
+            );
+        }
+        return;
+    }
+    let whole = match mined.complete_size() {
+        0 => "no size is complete".to_owned(),
+        1 => "size 1 is complete".to_owned(),
+        size => format!("sizes 1 to {size} are complete"),
+    };
+    if let Some(last) = mined.levels.last() {
+        eprintln!(
+            "interrupted: {whole}; of size {}, {} of {} candidates were counted; longer episodes were not looked for",
+            last.size, last.counted, last.candidates
+        );
+    }
+    if args.chance.surrogates.is_some() {
+        eprintln!("nothing was tested against surrogates");
     }
 }
 
 /// Events below which `auto` leaves counting to the CPU: opening a device takes longer.
 const AUTO_EVENTS: usize = 1 << 20;
 
-/// The device that counts. Of the strategies, latest-start runs on CUDA devices; a replay does not.
+/// The device that counts; a replay runs on the CPU. `auto` looks for one only where it can gain.
 fn device_for(args: &Mine, events: &Events) -> Result<Device> {
     let spec = args.common.device.as_str();
-    let elsewhere = if args.replay.is_some() {
-        Some("a replay".to_owned())
-    } else if args.strategy != LatestStart.name() {
-        Some(format!("strategy {}", args.strategy))
-    } else {
-        None
-    };
-    match elsewhere {
-        Some(work) => device::cpu_for(&work, spec).map(|_| Device::cpu()),
-        None if spec == "auto" && events.len() < AUTO_EVENTS => Ok(Device::cpu()),
-        None => device::open(spec),
+    if args.replay.is_some() {
+        return device::cpu_for("a replay", spec).map(|_| Device::cpu());
     }
+    let gains = args.strategy == LatestStart.name() && events.len() >= AUTO_EVENTS;
+    if spec == "auto" && !gains {
+        return Ok(Device::cpu());
+    }
+    device::open(spec)
 }
 
 fn read(args: &Mine) -> Result<Events> {
@@ -134,37 +188,39 @@ fn read(args: &Mine) -> Result<Events> {
     }
 }
 
+/// The counts of the given episodes, and where they were made.
 fn count(
-    args: &Mine,
-    device: &Device,
+    strategy: Box<dyn Strategy>,
     events: &Events,
     intervals: &[Interval],
     path: &Path,
     bar: &Bar,
-) -> Result<Mined> {
+) -> Result<(Mined, String)> {
     let patterns = given(events, intervals, path)?;
     let job = CountJob {
         progress: bar,
         ..CountJob::new(events, &patterns)
     };
-    let counts = strategy_on(&args.strategy, device)?.count(&job)?;
+    let counts = strategy.count(&job)?;
     let episodes = patterns.into_iter().zip(counts);
-    Ok(Mined {
+    let mined = Mined {
         episodes: episodes
             .map(|(pattern, count)| Episode { pattern, count })
             .collect(),
         levels: Vec::new(),
         complete: true,
-    })
+    };
+    Ok((mined, strategy.ran_on()))
 }
 
+/// The frequent episodes, and where they were counted.
 fn search(
     args: &Mine,
-    device: &Device,
+    strategy: Box<dyn Strategy>,
     events: &Events,
     intervals: Vec<Interval>,
     bar: &Bar,
-) -> Result<Mined> {
+) -> Result<(Mined, String)> {
     if intervals.is_empty() {
         return Err(Error::argument(
             "--interval: expected at least one, got none",
@@ -172,41 +228,68 @@ fn search(
     }
     let options = MineOptions {
         max_size: args.max_size,
-        strategy: strategy_on(&args.strategy, device)?,
+        strategy,
         ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
     };
-    report::stop_on_interrupt();
-    mine(events, &options, bar)
+    let mined = mine(events, &options, bar)?;
+    Ok((mined, options.strategy.ran_on()))
 }
 
-/// The episodes to list: all in the file's order for given ones.
-fn chosen<'a>(args: &Mine, mined: &'a Mined) -> Vec<&'a Episode> {
-    if args.maximal {
-        mined.maximal()
-    } else {
-        mined.episodes.iter().collect()
+/// The episodes to list, each with what surrogates say of it.
+struct List<'a> {
+    rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
+    tested: bool,
+}
+
+impl<'a> List<'a> {
+    /// All there are, or those that are no part of a longer one; given ones in their file's order.
+    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a Tested>) -> Self {
+        let tests: HashMap<&Pattern, &ChainTest> = tested
+            .into_iter()
+            .flat_map(|t| mined.episodes.iter().zip(&t.rows))
+            .filter_map(|(e, row)| Some((&e.pattern, row.as_ref()?)))
+            .collect();
+        let episodes = if args.maximal {
+            mined.maximal()
+        } else {
+            mined.episodes.iter().collect()
+        };
+        let row = |e: &'a Episode| (e, tests.get(&e.pattern).copied());
+        Self {
+            rows: episodes.into_iter().map(row).collect(),
+            tested: tested.is_some(),
+        }
     }
 }
 
-fn listed(episode: &Episode, events: &Events) -> Listed {
-    list(&episode.pattern, episode.count, events)
+fn listed(episode: &Episode, chance: Option<Chance>, events: &Events) -> Listed {
+    list(&episode.pattern, episode.count, chance, events)
 }
 
-fn write_files(args: &Mine, events: &Events, mined: &Mined) -> Result<()> {
+/// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
+fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'_>) -> Result<()> {
+    let alphabet = events.alphabet();
     if let Some(path) = &args.csv {
-        let episodes: Vec<Episode> = chosen(args, mined).into_iter().cloned().collect();
-        betz::file::write_atomically(path, |file| write_csv(file, &episodes, events.alphabet()))?;
+        let rows = || list.rows.iter().copied();
+        write_atomically(path, |file| {
+            if list.tested {
+                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
+                write_tested_csv(file, tested, alphabet)
+            } else {
+                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
+                write_csv(file, &episodes, alphabet)
+            }
+        })?;
     }
     if let Some(path) = &args.graph {
-        let graph = Graph::new(&mined.episodes, 2);
-        let alphabet = events.alphabet();
+        let graph = Graph::new(episodes, 2);
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         match ending {
             "dot" | "gv" => {
-                betz::file::write_atomically(path, |file| graph.write_dot(file, alphabet))?;
+                write_atomically(path, |file| graph.write_dot(file, alphabet))?;
             }
             "graphml" => {
-                betz::file::write_atomically(path, |file| graph.write_graphml(file, alphabet))?;
+                write_atomically(path, |file| graph.write_graphml(file, alphabet))?;
             }
             other => {
                 return Err(Error::new(
@@ -217,39 +300,38 @@ fn write_files(args: &Mine, events: &Events, mined: &Mined) -> Result<()> {
         }
     }
     if let Some(path) = &args.picture {
-        raster::draw(events, &mined.episodes, path)?;
+        raster::draw(events, episodes, path)?;
     }
     Ok(())
 }
 
-fn print(args: &Mine, events: &Events, mined: &Mined, found: &Found) -> Result<()> {
+fn print(
+    args: &Mine,
+    events: &Events,
+    list: List<'_>,
+    found: &Found,
+    tested: Option<&Tested>,
+) -> Result<()> {
     for level in &found.levels {
+        let counted = if level.counted < level.candidates {
+            format!("{} of ", level.counted)
+        } else {
+            String::new()
+        };
         report::line(&format!(
-            "size {}: {} candidates, {} frequent, {:.3} s",
+            "size {}: {counted}{} candidates, {} frequent, {:.3} s",
             level.size, level.candidates, level.frequent, level.seconds
         ))?;
     }
-    let mut episodes = chosen(args, mined);
+    let mut rows = list.rows;
     if args.count_only.is_none() {
-        episodes.sort_by_key(|e| {
-            (
-                std::cmp::Reverse(e.pattern.size()),
-                std::cmp::Reverse(e.count),
-            )
-        });
-        episodes.truncate(args.top);
+        rows.sort_by_key(|(e, _)| (Reverse(e.pattern.size()), Reverse(e.count)));
+        rows.truncate(args.top);
     }
-    let mut table = Table::new(["episode", "count"]);
-    for e in &episodes {
-        let text = e.pattern.display(events.alphabet()).to_string();
-        table.row([text, e.count.to_string()]);
-    }
-    table.print()?;
-    if episodes.len() < found.episodes.len() {
-        report::line(&format!(
-            "… and {} more (--top N, --csv FILE or --json lists them)",
-            found.episodes.len() - episodes.len()
-        ))?;
+    print_table(&rows, tested.map(|t| &t.how), events.alphabet())?;
+    print_rest(rows.len(), found.episodes.len())?;
+    if let Some(tested) = tested {
+        report::line(&tested.describe())?;
     }
     report::line(&format!(
         "{} episodes in {} events of {} symbols, {:.3} s ({}, {})",

@@ -1,11 +1,14 @@
 //! One file a command.
 
+mod chance;
 pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod info;
 mod listed;
 pub(crate) mod mine;
+mod network;
 mod replay;
 pub(crate) mod simulate;
 pub(crate) mod stream;
 pub(crate) mod train;
+mod written;

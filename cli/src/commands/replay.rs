@@ -74,7 +74,7 @@ pub(super) fn run(
         return report::json(&Replayed {
             episodes: top
                 .iter()
-                .map(|w| list(&w.pattern, w.count, events))
+                .map(|w| list(&w.pattern, w.count, None, events))
                 .collect(),
             events: miner.stats().events,
             symbols: events.symbols(),
@@ -82,7 +82,7 @@ pub(super) fn run(
             device,
         });
     }
-    let mut table = Table::new(["episode", "count"]);
+    let mut table = Table::new(&["episode", "count"]);
     for w in &top {
         let text = w.pattern.display(events.alphabet()).to_string();
         table.row([text, w.count.to_string()]);

@@ -1,4 +1,5 @@
-//! `betz simulate`: recordings with a known truth.
+//! `betz simulate`: recordings with a known truth to decode; [`super::network`] has those to
+//! mine.
 
 use std::path::Path;
 
@@ -8,18 +9,16 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::network;
+use super::written::Written;
 use crate::args::Simulate;
 use crate::data;
 use crate::report::{self, Bar};
 
-#[derive(Serialize)]
-struct Written {
-    file: String,
-    channels: usize,
-    spikes: usize,
-    seconds: f64,
-    mean_rate_hz: f64,
-}
+/// Length of a recording and number of neurons unless told otherwise.
+const SECONDS: f64 = 100.0;
+const NEURONS: usize = 150;
+const TICK_SECONDS: f64 = 0.000_25;
 
 #[derive(Serialize)]
 struct Simulated {
@@ -30,55 +29,60 @@ struct Simulated {
 }
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
-    if args.units == 0 {
+    if args.network.is_asked_for() {
+        return network::run(args);
+    }
+    let (asked, neurons) = (&args.population, args.neurons.unwrap_or(NEURONS));
+    for path in [Some(&args.out), asked.test_out.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        if path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+        {
+            return Err(Error::argument(format!(
+                "{}: a population has behaviour, which takes an .npz file (only networks go to .csv)",
+                path.display()
+            )));
+        }
+    }
+    if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));
     }
-    let (low, high) = data::parse_pair("--rates", &args.rates)?;
+    let (low, high) = data::parse_pair("--rates", &asked.rates)?;
     let config = PopulationConfig {
-        neurons: args.neurons,
-        step_seconds: args.tick,
-        train_seconds: args.seconds,
-        test_seconds: args.test_seconds,
+        neurons,
+        step_seconds: args.tick.unwrap_or(TICK_SECONDS),
+        train_seconds: args.seconds.unwrap_or(SECONDS),
+        test_seconds: asked.test_seconds,
         max_rate_hz: low..high,
         ..PopulationConfig::default()
     };
     let bar = Bar::new();
     let made = population::simulate(&config, args.seed)?;
-    let groups = random_groups(args.neurons, args.units, args.seed);
-    let heard = |recording: Recording| match args.units {
+    let groups = random_groups(neurons, asked.units, args.seed);
+    let heard = |recording: Recording| match asked.units {
         1 => Ok(recording),
         _ => recording.combine(&groups),
     };
     let mut recordings = vec![write(&heard(made.train)?, &args.out)?];
-    if let Some(path) = &args.test_out {
+    if let Some(path) = &asked.test_out {
         recordings.push(write(&heard(made.test)?, path)?);
     }
     let simulated = Simulated {
         recordings,
-        neurons: args.neurons,
+        neurons,
         seed: args.seed,
         simulation_seconds: bar.seconds(),
     };
     if args.common.json {
         return report::json(&simulated);
     }
-    for w in &simulated.recordings {
-        report::line(&format!(
-            "{}: {} channels, {} spikes in {} s, {:.1} Hz a channel",
-            w.file, w.channels, w.spikes, w.seconds, w.mean_rate_hz
-        ))?;
-    }
-    Ok(())
+    simulated.recordings.iter().try_for_each(Written::print)
 }
 
 fn write(recording: &Recording, path: &Path) -> Result<Written> {
     recording.write_npz(path)?;
-    let (channels, seconds) = (recording.channels(), recording.seconds());
-    Ok(Written {
-        file: path.display().to_string(),
-        channels,
-        spikes: recording.spikes.len(),
-        seconds,
-        mean_rate_hz: recording.spikes.len() as f64 / channels as f64 / seconds,
-    })
+    Ok(Written::new(recording, path))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use betz::device::Device;
+use betz::device::Precision;
 use betz::model::{Decoder, LowPass, OutputScore};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::multiunit::random_groups;
@@ -48,15 +48,20 @@ struct Trained {
     outputs: Vec<OutputScore>,
     seconds: f64,
     device: String,
+    /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gram_error: Option<GramError>,
+}
+
+#[derive(Serialize)]
+struct GramError {
+    precision: &'static str,
+    largest: f64,
+    rms: f64,
 }
 
 pub(crate) fn run(args: &Train) -> Result<()> {
-    let device = if args.folds == 0 {
-        device::open(&args.common.device)?
-    } else {
-        device::cpu_for("cross-validation", &args.common.device)?;
-        Device::cpu()
-    };
+    let device = device::open(&args.common.device)?;
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
@@ -66,16 +71,36 @@ pub(crate) fn run(args: &Train) -> Result<()> {
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
+    let choice = train::choose(&device, &dataset, &search.banks, &options);
+    if let Some(reason) = &choice.fallback {
+        eprintln!("trains on the CPU: {reason}");
+    }
+    let device = choice.device;
+    if args.device_memory.is_some() {
+        device.set_memory_cap(args.device_memory);
+    }
     let model = if args.folds == 0 {
         train::train_on(&device, &dataset, &options, &bar)
     } else {
-        train::train_validated(&dataset, &options, &search, &bar)
+        train::train_validated_on(&device, &dataset, &options, &search, &bar)
     }
     .map_err(at)?;
     model.save(&args.out)?;
     let seconds = bar.seconds();
+    let measured = |what| bar.measurement(what);
+    let gram_error = match (measured("gram_error_largest"), measured("gram_error_rms")) {
+        (Some(largest), Some(rms)) => Some(GramError {
+            precision: options.precision.name(),
+            largest,
+            rms,
+        }),
+        _ => None,
+    };
+    if args.tf32 && gram_error.is_none() {
+        eprintln!("--tf32 made no difference: Γ was not computed by the dense path on a GPU");
+    }
     drop(bar);
-    print(args, &model, device.name(), seconds)
+    print(args, &model, device.name(), seconds, gram_error)
 }
 
 /// Combines units as `--units` or `--groups` ask.
@@ -144,6 +169,9 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
         Gram::Dense => GramPath::Dense,
         Gram::Event => GramPath::Event,
     };
+    if args.tf32 {
+        options.precision = Precision::Tf32;
+    }
     options.solver = match args.solver {
         SolverName::Cholesky => Solver::Cholesky,
         SolverName::Inverse => Solver::Inverse,
@@ -231,7 +259,13 @@ fn low_pass(text: &str) -> Result<LowPass> {
     }
 }
 
-fn print(args: &Train, model: &Decoder, device: String, seconds: f64) -> Result<()> {
+fn print(
+    args: &Train,
+    model: &Decoder,
+    device: String,
+    seconds: f64,
+    gram_error: Option<GramError>,
+) -> Result<()> {
     let record = &model.training;
     let filters = model.bank.filters();
     let trained = Trained {
@@ -258,6 +292,7 @@ fn print(args: &Train, model: &Decoder, device: String, seconds: f64) -> Result<
         outputs: record.scores.clone(),
         seconds,
         device,
+        gram_error,
     };
     if args.common.json {
         return report::json(&trained);
@@ -280,6 +315,12 @@ fn print(args: &Train, model: &Decoder, device: String, seconds: f64) -> Result<
         "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
         trained.ridge, trained.delay_seconds, trained.step_seconds, trained.gram, trained.solver
     ))?;
+    if let Some(error) = &trained.gram_error {
+        report::line(&format!(
+            "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",
+            error.precision, error.largest, error.rms
+        ))?;
+    }
     if trained.masked_channels > 0 {
         report::line(&format!(
             "{} of {} channels masked (silent, or copies of others)",
@@ -287,12 +328,13 @@ fn print(args: &Train, model: &Decoder, device: String, seconds: f64) -> Result<
         ))?;
     }
     report::line(&format!(
-        "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s",
+        "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s on {}",
         trained.model,
         trained.channels,
         model.outputs.len(),
         trained.steps,
         trained.spikes,
-        seconds
+        seconds,
+        trained.device
     ))
 }

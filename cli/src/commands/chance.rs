@@ -1,0 +1,200 @@
+//! `betz mine --surrogates`: which counts are more than chance.
+
+use betz::episode::significance::{
+    ChainOptions, ChainTest, SignificanceOptions, Surrogate, chains, significance,
+};
+use betz::episode::{Episode, Events, Pattern};
+use betz::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::args::Chance;
+use crate::report::Bar;
+
+/// Dithering moves events by up to so many times the longest delay, unless told otherwise.
+const DITHER: i64 = 4;
+/// Parts are shifted against the rest by at least, and at most, so many times the longest delay.
+const SHIFTS: (i64, i64) = (20, 200);
+
+/// What surrogates say of a list of episodes.
+pub(super) struct Tested {
+    /// One entry an episode; `None` for single symbols, which every surrogate keeps, and for those that
+    /// cannot be chains because their parts are none.
+    pub(super) rows: Vec<Option<ChainTest>>,
+    pub(super) how: How,
+}
+
+/// How it was tested.
+#[derive(Serialize, Clone)]
+pub(super) struct How {
+    surrogates: u32,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dither_seconds: Option<f64>,
+    seed: u64,
+    /// Episodes tested together.
+    tested: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fdr: Option<f64>,
+    /// Whether every part was tested too.
+    pub(super) parts: bool,
+}
+
+/// Refuses what cannot be, before anything is read or counted.
+pub(super) fn check(args: &Chance) -> Result<()> {
+    if args.surrogates == Some(0) {
+        return Err(Error::argument("--surrogates: expected at least 1, got 0"));
+    }
+    if let Some(fdr) = args.fdr
+        && !(fdr > 0.0 && fdr <= 1.0)
+    {
+        return Err(Error::argument(format!(
+            "--fdr: expected a rate above 0 and up to 1, got {fdr}"
+        )));
+    }
+    if let Some(seconds) = args.dither
+        && !(seconds > 0.0 && seconds.is_finite())
+    {
+        return Err(Error::argument(format!(
+            "--dither: expected a finite number of seconds above 0, got {seconds}"
+        )));
+    }
+    Ok(())
+}
+
+/// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted.
+pub(super) fn test(
+    args: &Chance,
+    events: &Events,
+    episodes: &[Episode],
+    bar: &Bar,
+) -> Result<Option<Tested>> {
+    let Some(surrogates) = args.surrogates else {
+        return Ok(None);
+    };
+    let patterns: Vec<Pattern> = (episodes.iter())
+        .filter(|e| e.pattern.size() > 1)
+        .map(|e| e.pattern.clone())
+        .collect();
+    let delays = patterns.iter().flat_map(Pattern::intervals);
+    let longest = delays.map(|i| i.high).max().unwrap_or(1);
+    let surrogate = if args.shuffle {
+        Surrogate::ShuffleIntervals
+    } else {
+        let asked = args.dither.map(|seconds| {
+            let ticks = events.clock().ticks_floor(seconds);
+            ticks.map_err(|e| e.at("--dither"))
+        });
+        Surrogate::Dither {
+            delta: asked.unwrap_or(Ok(longest.saturating_mul(DITHER)))?,
+        }
+    };
+    let results = if args.parts {
+        let options = ChainOptions {
+            surrogate,
+            draws: surrogates,
+            shifts: (
+                longest.saturating_mul(SHIFTS.0),
+                longest.saturating_mul(SHIFTS.1),
+            ),
+            rate: args.fdr.unwrap_or(1.0),
+            seed: args.seed,
+        };
+        chains(events, &patterns, &options, bar)
+    } else {
+        let options = SignificanceOptions {
+            surrogate,
+            surrogates,
+            seed: args.seed,
+        };
+        significance(events, &patterns, &options, bar).map(|tested| {
+            let row = |surrogates| ChainTest {
+                surrogates,
+                parts: None,
+                passed: args.fdr.is_none_or(|fdr| surrogates.q <= fdr),
+            };
+            tested.into_iter().map(|s| Some(row(s))).collect()
+        })
+    };
+    let results = match results {
+        Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(None),
+        other => other?,
+    };
+    let tested = results.iter().flatten().count();
+    let mut results = results.into_iter();
+    let rows = (episodes.iter())
+        .map(|e| {
+            let of_several = e.pattern.size() > 1;
+            of_several.then(|| results.next()).flatten().flatten()
+        })
+        .collect();
+    let (kind, dither_seconds) = match surrogate {
+        Surrogate::Dither { delta } => ("dither", Some(events.clock().seconds(delta))),
+        Surrogate::ShuffleIntervals => ("shuffle", None),
+    };
+    Ok(Some(Tested {
+        rows,
+        how: How {
+            surrogates,
+            kind,
+            dither_seconds,
+            seed: args.seed,
+            tested,
+            fdr: args.fdr,
+            parts: args.parts,
+        },
+    }))
+}
+
+impl Tested {
+    /// Keeps the episodes that pass at the rate asked for.
+    pub(super) fn filter(&mut self, episodes: &mut Vec<Episode>) {
+        let Some(fdr) = self.how.fdr else {
+            return;
+        };
+        let pass: Vec<bool> = (self.rows.iter())
+            .map(|row| row.as_ref().is_some_and(|test| test.passed))
+            .collect();
+        keep(&mut self.rows, &pass);
+        keep(episodes, &pass);
+        if episodes.is_empty() && self.how.tested > 0 {
+            // q ≤ fdr for the k smallest of m p-values needs p ≤ fdr·k/m, and p is at least 1/(n + 1).
+            let (n, m) = (self.how.surrogates, self.how.tested);
+            eprintln!(
+                "no episode passes; to tell k of {m} at --fdr {fdr} from chance takes {:.0}/k surrogates or more, and there were {n}",
+                (m as f64 / fdr).ceil()
+            );
+        }
+    }
+
+    /// The line below the table.
+    pub(super) fn describe(&self) -> String {
+        let How {
+            surrogates,
+            tested,
+            seed,
+            ..
+        } = self.how;
+        let kind = match self.how.dither_seconds {
+            Some(seconds) => format!("events moved by up to {seconds} s"),
+            None => "intervals between spikes shuffled".to_owned(),
+        };
+        let listed = match self.how.fdr {
+            Some(fdr) if self.how.parts => format!("; listed: q <= {fdr}, in every part"),
+            Some(fdr) => format!("; listed: q <= {fdr}"),
+            None => String::new(),
+        };
+        let pairs = if self.how.parts {
+            "; pairs: four times as many"
+        } else {
+            ""
+        };
+        format!(
+            "{tested} episodes against {surrogates} surrogates ({kind}, seed {seed}{pairs}){listed}"
+        )
+    }
+}
+
+fn keep<T>(items: &mut Vec<T>, pass: &[bool]) {
+    let mut pass = pass.iter();
+    items.retain(|_| pass.next().is_some_and(|&p| p));
+}

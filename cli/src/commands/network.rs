@@ -1,0 +1,180 @@
+//! `betz simulate --network`: events with embedded chains, and the chains beside them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use betz::episode::{Alphabet, Clock, Events, Interval, Pattern};
+use betz::file::write_atomically;
+use betz::recording::Recording;
+use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use super::written::Written;
+use crate::args::{Network, Simulate};
+use crate::data;
+use crate::report::{self, Bar};
+
+/// Length of a network's recording unless told otherwise.
+const SECONDS: f64 = 100.0;
+
+#[derive(Serialize)]
+struct Chain {
+    symbols: Vec<String>,
+    /// [low, high] of every edge in seconds.
+    interval: [f64; 2],
+}
+
+#[derive(Serialize)]
+struct Simulated {
+    recordings: [Written; 1],
+    neurons: usize,
+    seed: u64,
+    chains: Vec<Chain>,
+    truth: String,
+    simulation_seconds: f64,
+}
+
+impl Network {
+    /// Whether a network is to be simulated, not a population.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.network || self.sym26 || self.dataset.is_some()
+    }
+}
+
+pub(super) fn run(args: &Simulate) -> Result<()> {
+    let config = config(args)?;
+    let as_csv = is_csv(&args.out)?;
+    let truth = truth_path(args);
+    if truth == args.out {
+        return Err(Error::argument(format!(
+            "--truth {}: expected another file than --out",
+            truth.display()
+        )));
+    }
+    let bar = Bar::new();
+    let made = simulate(&config, args.seed)?;
+    let patterns = patterns(&made)?;
+    write_truth(&truth, &config, args.seed, &made.recording, &patterns)?;
+    if as_csv {
+        let events = Events::from_recording(&made.recording)?;
+        write_atomically(&args.out, |file| events.write_csv(file))?;
+    } else {
+        made.recording.write_npz(&args.out)?;
+    }
+    let alphabet = alphabet(&made.recording)?;
+    let clock = alphabet.clock();
+    let simulated = Simulated {
+        recordings: [Written::new(&made.recording, &args.out)],
+        neurons: config.neurons,
+        seed: args.seed,
+        chains: (patterns.iter().zip(&made.chains))
+            .map(|(pattern, chain)| Chain {
+                symbols: (pattern.symbols().iter())
+                    .map(|&s| alphabet.label(s).to_owned())
+                    .collect(),
+                interval: [chain.delay_ticks.0, chain.delay_ticks.1].map(|t| clock.seconds(t)),
+            })
+            .collect(),
+        truth: truth.display().to_string(),
+        simulation_seconds: bar.seconds(),
+    };
+    if args.common.json {
+        return report::json(&simulated);
+    }
+    simulated.recordings[0].print()?;
+    let count = patterns.len();
+    let named = if count == 1 { "chain" } else { "chains" };
+    report::line(&format!("{}: {count} {named}", simulated.truth))?;
+    for chain in &simulated.chains {
+        let [low, high] = chain.interval;
+        report::line(&format!(
+            "  {}, ({low},{high}] s apart",
+            chain.symbols.join(" ")
+        ))?;
+    }
+    Ok(())
+}
+
+fn config(args: &Simulate) -> Result<NetworkConfig> {
+    let asked = &args.network;
+    let mut config = match asked.dataset {
+        _ if asked.sym26 => NetworkConfig::sym26(),
+        Some(number) => NetworkConfig::data_set(number).map_err(|e| e.at("--dataset"))?,
+        None => NetworkConfig::sym64(SECONDS),
+    };
+    config.neurons = args.neurons.unwrap_or(config.neurons);
+    config.seconds = args.seconds.unwrap_or(config.seconds);
+    config.tick_seconds = args.tick.unwrap_or(config.tick_seconds);
+    config.basal_hz = asked.rate.unwrap_or(config.basal_hz);
+    config.connection = asked.connection.unwrap_or(config.connection);
+    if let Some(text) = &asked.delay {
+        config.delay_seconds = data::parse_pair("--delay", text)?;
+    }
+    if let Some(text) = &asked.chains {
+        config.chain_lengths = lengths(text)?;
+    }
+    Ok(config)
+}
+
+/// Numbers of nodes, `9,9,9,9`.
+fn lengths(text: &str) -> Result<Vec<usize>> {
+    let nodes = text.split(',').map(|item| item.trim().parse().ok());
+    nodes.collect::<Option<Vec<usize>>>().ok_or_else(|| {
+        Error::argument(format!(
+            "--chains: expected numbers of nodes such as 9,9,9,9, got '{text}'"
+        ))
+    })
+}
+
+fn is_csv(path: &Path) -> Result<bool> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("csv") => Ok(true),
+        Some("npz") => Ok(false),
+        _ => Err(Error::argument(format!(
+            "--out {}: expected a file ending in .csv or .npz",
+            path.display()
+        ))),
+    }
+}
+
+fn truth_path(args: &Simulate) -> PathBuf {
+    let beside = || args.out.with_extension("chains.txt");
+    args.network.truth.clone().unwrap_or_else(beside)
+}
+
+fn alphabet(recording: &Recording) -> Result<Alphabet> {
+    let clock = Clock::from_tick_seconds(recording.tick_seconds)?;
+    Alphabet::new(recording.channel_names.clone(), clock)
+}
+
+fn patterns(made: &NetworkRecording) -> Result<Vec<Pattern>> {
+    (made.chains.iter())
+        .map(|chain| {
+            let (low, high) = chain.delay_ticks;
+            Pattern::uniform(chain.nodes.clone(), Interval::new(low, high)?)
+        })
+        .collect()
+}
+
+/// The chains, one a line as `--count-only` reads them.
+fn write_truth(
+    path: &Path,
+    config: &NetworkConfig,
+    seed: u64,
+    recording: &Recording,
+    patterns: &[Pattern],
+) -> Result<()> {
+    let alphabet = alphabet(recording)?;
+    write_atomically(path, |file| {
+        writeln!(
+            file,
+            "# Chains embedded among {} neurons at {} Hz for {} s, connection {}, seed {seed}.",
+            config.neurons, config.basal_hz, config.seconds, config.connection
+        )?;
+        for pattern in patterns {
+            writeln!(file, "{}", pattern.display(&alphabet))?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,43 @@
+//! What a simulation wrote, for tables and JSON.
+
+use std::path::Path;
+
+use betz::Result;
+use betz::episode::Clock;
+use betz::recording::Recording;
+use serde::Serialize;
+
+use crate::report;
+
+/// A recording that was written.
+#[derive(Serialize)]
+pub(super) struct Written {
+    file: String,
+    channels: usize,
+    spikes: usize,
+    seconds: f64,
+    mean_rate_hz: f64,
+}
+
+impl Written {
+    pub(super) fn new(recording: &Recording, path: &Path) -> Self {
+        let channels = recording.channels();
+        // On the clock of the ticks: 60 s, not 60.00000000000001 s.
+        let seconds = Clock::from_tick_seconds(recording.tick_seconds)
+            .map_or(recording.seconds(), |clock| clock.seconds(recording.ticks));
+        Self {
+            file: path.display().to_string(),
+            channels,
+            spikes: recording.spikes.len(),
+            seconds,
+            mean_rate_hz: recording.spikes.len() as f64 / channels as f64 / seconds,
+        }
+    }
+
+    pub(super) fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: {} channels, {} spikes in {} s, {:.1} Hz a channel",
+            self.file, self.channels, self.spikes, self.seconds, self.mean_rate_hz
+        ))
+    }
+}
