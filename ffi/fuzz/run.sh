@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the C ABI under AddressSanitizer.
 #
-#   ffi/fuzz/run.sh SECONDS [TARGET...]      targets: model_load_bytes, calls (default: both)
+#   ffi/fuzz/run.sh SECONDS [TARGET...]      targets: model_load_bytes, calls, miner (default: all)
 #
 # Coverage-guided by libFuzzer, on the stable compiler (RUSTC_BOOTSTRAP=1); what it finds is written
 # to ffi/fuzz/artifacts: fix it and keep the input in ffi/fuzz/corpus/TARGET, which
@@ -12,7 +12,7 @@ cd "$(dirname "$0")"
 
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
-[ $# -gt 0 ] || set -- model_load_bytes calls
+[ $# -gt 0 ] || set -- model_load_bytes calls miner
 target=$(rustc -vV | sed -n 's/^host: //p')
 build=../../target/fuzz
 

@@ -3,6 +3,7 @@
 //   betz_model    a trained decoder, immutable: trained or loaded, shared by any number of threads
 //   betz_session  a decoder at work: one tick of spikes in, one estimate out; one thread at a time
 //   betz_queue    spikes from an acquisition thread to the thread that steps
+//   betz_miner    counts episodes of spikes while they come, beside a session or alone
 //
 // - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
 // - betz_last_error() gives this thread's message: what was expected, what came, where.
@@ -193,6 +194,12 @@ typedef uint32_t betz_late_spikes;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
+// a thread of its own; a second thread may mine the recent past and renew the list of what is watched.
+// At any moment the counts are those that counting the same events offline gives. One thread feeds
+// it; any thread may read it.
+typedef struct betz_miner betz_miner;
+
 // A trained decoder. Immutable: any number of sessions and threads may share one, and every
 // function that takes a `const betz_model *` may run in several threads at once.
 typedef struct betz_model betz_model;
@@ -206,6 +213,10 @@ typedef struct betz_queue betz_queue;
 // move between threads); only `betz_session_swap_*`, `betz_session_rollback_model` and
 // `betz_session_release_model` may be called from others while it steps.
 typedef struct betz_session betz_session;
+
+// The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any
+// number of threads, and outlives its miner.
+typedef struct betz_watch_list betz_watch_list;
 
 // How well a model decodes one output what it was not trained on, by cross-validation.
 typedef struct betz_score {
@@ -286,6 +297,11 @@ typedef struct betz_train_config {
     betz_progress progress;
     // Handed to `progress` as it is.
     void *progress_user;
+    // Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
+    // `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
+    // NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
+    // in rounding.
+    const char *device;
 } betz_train_config;
 
 // One spike: when, in ticks of the model's step, and where.
@@ -375,6 +391,110 @@ typedef struct betz_queue_state {
     // Spikes in line now.
     uint64_t waiting;
 } betz_queue_state;
+
+// Delays that an edge of an episode allows: low_seconds < delay <= high_seconds, in seconds.
+typedef struct betz_interval {
+    // The delay is longer than this; at least 0.
+    double low_seconds;
+    // The delay is at most this; above `low_seconds`.
+    double high_seconds;
+} betz_interval;
+
+// A serial episode as arrays: `symbols[k + 1]` fires after `symbols[k]`, at a delay inside
+// `intervals[k]`.
+typedef struct betz_episode {
+    // `size` symbols; they may repeat.
+    const uint32_t *symbols;
+    // `size` - 1 intervals, NULL for one symbol alone.
+    const struct betz_interval *intervals;
+    // Number of symbols, at least 1.
+    size_t size;
+} betz_episode;
+
+// What a miner counts. Fill it with `betz_miner_config_default`, then set at least `symbols`,
+// `tick_seconds`, and either episodes to watch or a window to find them in. Everything is copied.
+typedef struct betz_miner_config {
+    // Size of this struct in bytes, as the caller was compiled: set by the default.
+    uint32_t struct_size;
+    // Events have symbols 0 to `symbols` - 1, at most 2^24. No default. For a session's miner: at
+    // least the model's channels.
+    uint32_t symbols;
+    // Length of a tick in seconds. No default. For a session's miner: the model's step.
+    double tick_seconds;
+    // Names of the symbols, UTF-8, `symbols` of them, all different; NULL (default): "0", "1", ...
+    const char *const *labels;
+    // Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. An edge may be
+    // left out (`a3 a5`) when `intervals` has one entry, which then holds. NULL (default): none.
+    const char *const *episodes;
+    // Number of texts, 0 for NULL.
+    size_t n_episodes;
+    // Episodes to watch, as arrays; in the list they come after those given as text. NULL (default):
+    // none.
+    const struct betz_episode *patterns;
+    // Number of patterns, 0 for NULL.
+    size_t n_patterns;
+    // Intervals of the edges: one for texts without their own, or all those that the window is mined
+    // with. NULL (default): none.
+    const struct betz_interval *intervals;
+    // Number of intervals, 0 for NULL.
+    size_t n_intervals;
+    // Events in line for the miner's thread (16 bytes each), 1 to 2^32: what may come while it is
+    // held up. Those that find no room are dropped and counted. Default: 65,536.
+    size_t capacity;
+    // Length of the window of recent events that is mined again and again, to watch what is frequent
+    // in it; longer than the longest episode may last. 0 (default): the list stays as given.
+    double window_seconds;
+    // Mine when so much time has gone by in the events since the last mining began. 0 (default): a
+    // quarter of the window.
+    double every_seconds;
+    // The window holds at most this many events (16 bytes each), the newest. Default: 1,048,576.
+    size_t window_events;
+    // Episodes with at least this count in the window are frequent. No default; needed with a window.
+    uint64_t threshold;
+    // Smallest episodes to find, in symbols. Default: 2.
+    uint32_t min_size;
+    // Largest episodes to find, in symbols. Default: 6.
+    uint32_t max_size;
+    // Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
+    size_t max_episodes;
+} betz_miner_config;
+
+// What a miner has taken and found.
+typedef struct betz_miner_stats {
+    // Events counted.
+    uint64_t events;
+    // Events that found no room in line: the miner never saw them.
+    uint64_t dropped;
+    // Events refused because their tick was before that of an earlier one.
+    uint64_t late;
+    // Events refused because their symbol is unknown, or their tick is beyond 2^61.
+    uint64_t invalid;
+    // Tick of the last event counted; INT64_MIN before the first.
+    int64_t newest_tick;
+    // Episodes watched now.
+    uint64_t episodes;
+    // How often mining the window has renewed the list.
+    uint64_t renewed;
+    // How often mining the window has failed, and the list has stayed;
+    // `betz_watch_list_last_failure` says why.
+    uint64_t failures;
+} betz_miner_stats;
+
+// An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
+typedef struct betz_watched {
+    // The episode as text, `a3 -(0.004,0.006]-> a5`: NUL-terminated UTF-8.
+    const char *text;
+    // Its symbols, `size` of them.
+    const uint32_t *symbols;
+    // The intervals of its edges, `size` - 1 of them, on whole ticks.
+    const struct betz_interval *intervals;
+    // Number of symbols.
+    size_t size;
+    // Its non-overlapped occurrences.
+    uint64_t count;
+    // Events at this tick and later are counted; INT64_MIN: all since the first.
+    int64_t since_tick;
+} betz_watched;
 
 #ifdef __cplusplus
 extern "C" {
@@ -566,7 +686,7 @@ betz_status betz_train_config_default(struct betz_train_config *config);
 // the segments. On failure `*out` is untouched and the message says what was expected, what came
 // and where.
 //
-// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 //
 // The caller's part:
 // `config` is NULL or a configuration whose arrays are as its fields say; `spikes` points to
@@ -584,7 +704,7 @@ betz_status betz_train(const struct betz_train_config *config,
 // `counts` is (steps, config->channels) row-major: spikes of each channel in each step. All else
 // is as in `betz_train`; the same spikes give the same model.
 //
-// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 //
 // The caller's part:
 // `config` is NULL or a configuration whose arrays are as its fields say; `counts` points to
@@ -864,6 +984,174 @@ betz_status betz_queue_get_state(const struct betz_queue *queue, struct betz_que
 // `queue` is NULL or a live queue, which is not used afterwards.
 void betz_queue_close(struct betz_queue *queue);
 
+// Fills a miner's configuration with the defaults. `symbols` and `tick_seconds` are 0: set them.
+//
+// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `config` is NULL or writable.
+betz_status betz_miner_config_default(struct betz_miner_config *config);
+
+// Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
+// the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
+// The caller frees it with `betz_miner_close`.
+//
+// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+//
+// The caller's part:
+// `config` is NULL or a configuration whose arrays are as its fields say; `out` is NULL or writable.
+betz_status betz_miner_open(const struct betz_miner_config *config,
+                            struct betz_miner **out);
+
+// Puts `n` events in line, ticks ascending (`channel` is the symbol). Those that find no room, always
+// the last ones, are dropped and counted; `*pushed` becomes the number of those that did. Events of
+// one tick may come in any order: none follows another.
+//
+// A tick that goes back and an unknown symbol are no errors here: the miner leaves such events out
+// and counts them (`betz_miner_stats`). `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the miner.
+//
+// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `miner` is NULL or a live miner; `events` points to `n` events; `pushed` is NULL or writable.
+betz_status betz_miner_push(struct betz_miner *miner,
+                            const struct betz_spike *events,
+                            size_t n,
+                            size_t *pushed);
+
+// As `betz_miner_push`, with times in seconds: each becomes the nearest tick. A time that is not
+// finite refuses the call (`BETZ_ERROR_INVALID_ARGUMENT`) before anything has changed.
+//
+// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `miner` is NULL or a live miner; `seconds` and `symbols` point to `n` values; `pushed` is NULL or
+// writable.
+betz_status betz_miner_push_seconds(struct betz_miner *miner,
+                                    const double *seconds,
+                                    const uint32_t *symbols,
+                                    size_t n,
+                                    size_t *pushed);
+
+// Waits until everything put in line before this call has been counted.
+//
+// Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
+//
+// The caller's part:
+// `miner` is NULL or a live miner.
+betz_status betz_miner_flush(const struct betz_miner *miner);
+
+// The counts of all watched episodes at one moment, in the list's order (texts, then patterns), to
+// the first `*len` places of `counts`; with `counts` NULL and `cap` 0, their number alone. A `cap` too
+// small fails with `BETZ_ERROR_MISMATCH`.
+//
+// With a window the list changes: `betz_miner_watch_list` gives list and counts together.
+//
+// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
+// thread). Allocates: no.
+//
+// The caller's part:
+// `miner` is NULL or a live miner; `counts` is NULL or writable for `cap` values; `len` is NULL or
+// writable.
+betz_status betz_miner_counts(const struct betz_miner *miner,
+                              uint64_t *counts,
+                              size_t cap,
+                              size_t *len);
+
+// What the miner has taken and found, to `*out`.
+//
+// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
+// thread). Allocates: yes.
+//
+// The caller's part:
+// `miner` is NULL or a live miner; `out` is NULL or writable.
+betz_status betz_miner_get_stats(const struct betz_miner *miner, struct betz_miner_stats *out);
+
+// Closes and frees a miner when it has counted what is in line; mining that is under way is broken
+// off. NULL is nothing to do. A session that feeds it goes on: what it hands over is lost.
+//
+// Thread-safe: no (nobody may use the miner any more). Realtime-safe: no. Allocates: no.
+//
+// The caller's part:
+// `miner` is NULL or a live miner, which is not used afterwards.
+void betz_miner_close(struct betz_miner *miner);
+
+// The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
+//
+// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
+// thread). Allocates: yes.
+//
+// The caller's part:
+// `miner` is NULL or a live miner; `out` is NULL or writable.
+betz_status betz_miner_watch_list(const struct betz_miner *miner,
+                                  struct betz_watch_list **out);
+
+// Number of episodes in the list; 0 for NULL.
+//
+// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `list` is NULL or a live list.
+size_t betz_watch_list_len(const struct betz_watch_list *list);
+
+// Episode `index`, counted from 0, to `*out`. What it points to lives until the list is freed.
+// `BETZ_ERROR_INVALID_ARGUMENT` for an index past the end.
+//
+// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `list` is NULL or a live list; `out` is NULL or writable.
+betz_status betz_watch_list_get(const struct betz_watch_list *list,
+                                size_t index,
+                                struct betz_watched *out);
+
+// Why mining the miner's window failed last; NULL when it never had, and for NULL. Lives until the
+// list is freed.
+//
+// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+//
+// The caller's part:
+// `list` is NULL or a live list.
+const char *betz_watch_list_last_failure(const struct betz_watch_list *list);
+
+// Frees a watch list; NULL is nothing to do.
+//
+// Thread-safe: no (nobody may use the list any more). Realtime-safe: no. Allocates: no.
+//
+// The caller's part:
+// `list` is NULL or a live list, which is not used afterwards.
+void betz_watch_list_free(struct betz_watch_list *list);
+
+// From now on every step of `session` hands its spikes to `miner`, a symbol being a channel: all that
+// the step was given, also of channels that are masked or unknown. A step never waits for the miner:
+// what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
+// refused meanwhile.
+//
+// The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
+// instead. `betz_session_reset` puts 60 s of silence in between, so that no episode reaches from one
+// trial into the next.
+//
+// `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
+// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, or the miner is being fed
+// already. Either may be closed first: a miner whose session is closed can be fed again.
+//
+// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+//
+// The caller's part:
+// `session` is NULL or a live session that no other thread is using; `miner` is NULL or a live miner.
+betz_status betz_session_attach_miner(struct betz_session *session,
+                                      struct betz_miner *miner,
+                                      int64_t first_tick);
+
+// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
+// `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+//
+// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
+//
+// The caller's part:
+// `session` is NULL or a live session that no other thread is using.
+betz_status betz_session_detach_miner(struct betz_session *session);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
@@ -892,5 +1180,7 @@ BETZ_ASSERT_SIZE(betz_segment, 16);
 BETZ_ASSERT_SIZE(betz_score, 32);
 BETZ_ASSERT_SIZE(betz_stats, 168);
 BETZ_ASSERT_SIZE(betz_queue_state, 40);
+BETZ_ASSERT_SIZE(betz_interval, 16);
+BETZ_ASSERT_SIZE(betz_miner_stats, 64);
 #undef BETZ_ASSERT_SIZE
 #endif

@@ -82,6 +82,8 @@ struct deleter {
     void operator()(betz_model *model) const noexcept { betz_model_free(model); }
     void operator()(betz_session *session) const noexcept { betz_session_close(session); }
     void operator()(betz_queue *queue) const noexcept { betz_queue_close(queue); }
+    void operator()(betz_miner *miner) const noexcept { betz_miner_close(miner); }
+    void operator()(betz_watch_list *list) const noexcept { betz_watch_list_free(list); }
 };
 } // namespace detail
 
@@ -212,6 +214,8 @@ struct session_config : betz_session_config {
     }
 };
 
+class miner;
+
 // A decoder at work. Moves, does not copy; one thread at a time, but for the model swap.
 class session {
 public:
@@ -267,6 +271,10 @@ public:
         check(betz_session_restore(get(), bytes.data(), bytes.size()));
     }
 
+    // Steps hand their spikes to `miner`, the next one as `first_tick`; neither has to outlive the other.
+    void attach(miner &miner, std::int64_t first_tick = 0);
+    void detach_miner() { check(betz_session_detach_miner(get())); }
+
     betz_session *get() const noexcept { return handle_.get(); }
 
 private:
@@ -308,6 +316,167 @@ public:
 private:
     std::unique_ptr<betz_queue, detail::deleter> handle_;
 };
+
+// betz_miner_config with its defaults. Texts are kept here; what else it points to must live until the
+// miner is open.
+struct miner_config : betz_miner_config {
+    miner_config(std::uint32_t symbol_count, double tick) {
+        check(betz_miner_config_default(this));
+        symbols = symbol_count;
+        tick_seconds = tick;
+    }
+
+    // An episode to watch: "a3 -(0.004,0.006]-> a5", labels and seconds.
+    miner_config &watch(std::string episode) {
+        texts_.push_back(std::move(episode));
+        return *this;
+    }
+
+    miner_config &watch_patterns(span<const betz_episode> given) noexcept {
+        patterns = given.data();
+        n_patterns = given.size();
+        return *this;
+    }
+
+    // One name a symbol.
+    miner_config &name(std::vector<std::string> names) {
+        names_ = std::move(names);
+        return *this;
+    }
+
+    miner_config &edges(span<const betz_interval> given) noexcept {
+        intervals = given.data();
+        n_intervals = given.size();
+        return *this;
+    }
+
+    // Watch what occurs at least `least` times in the last `seconds`.
+    miner_config &window(double seconds, std::uint64_t least) noexcept {
+        window_seconds = seconds;
+        threshold = least;
+        return *this;
+    }
+
+    betz_miner *open() const {
+        if (!names_.empty() && names_.size() != symbols) {
+            throw error(BETZ_ERROR_MISMATCH, "names: expected one a symbol");
+        }
+        betz_miner_config config = *this;
+        const std::vector<const char *> texts = pointers(texts_), names = pointers(names_);
+        if (!texts.empty()) {
+            config.episodes = texts.data();
+            config.n_episodes = texts.size();
+        }
+        if (!names.empty()) {
+            config.labels = names.data();
+        }
+        betz_miner *handle = nullptr;
+        check(betz_miner_open(&config, &handle));
+        return handle;
+    }
+
+private:
+    static std::vector<const char *> pointers(const std::vector<std::string> &texts) {
+        std::vector<const char *> all;
+        for (const std::string &text : texts) {
+            all.push_back(text.c_str());
+        }
+        return all;
+    }
+
+    std::vector<std::string> texts_, names_;
+};
+
+// What a miner watched at one moment, with its counts. Moves, does not copy.
+class watch_list {
+public:
+    // Takes ownership of a handle.
+    explicit watch_list(betz_watch_list *handle) : handle_(handle) {}
+
+    std::size_t size() const noexcept { return betz_watch_list_len(get()); }
+
+    // What it points to lives as long as the list.
+    betz_watched operator[](std::size_t i) const {
+        betz_watched watched;
+        check(betz_watch_list_get(get(), i, &watched));
+        return watched;
+    }
+
+    // Why mining the window failed last; empty when it never had.
+    std::string last_failure() const {
+        const char *text = betz_watch_list_last_failure(get());
+        return text == nullptr ? std::string() : text;
+    }
+
+    const betz_watch_list *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_watch_list, detail::deleter> handle_;
+};
+
+// Counts episodes while the events come. Moves, does not copy; one thread feeds, any thread reads.
+class miner {
+public:
+    explicit miner(const miner_config &config) : handle_(config.open()) {}
+
+    // How many found room: the first so many. The rest is dropped and counted.
+    std::size_t push(span<const betz_spike> events) {
+        std::size_t pushed = 0;
+        check(betz_miner_push(get(), events.data(), events.size(), &pushed));
+        return pushed;
+    }
+
+    std::size_t push_seconds(span<const double> seconds, span<const std::uint32_t> symbols) {
+        if (seconds.size() != symbols.size()) {
+            throw error(BETZ_ERROR_MISMATCH, "push_seconds: expected as many times as symbols");
+        }
+        std::size_t pushed = 0;
+        check(betz_miner_push_seconds(get(), seconds.data(), symbols.data(), seconds.size(), &pushed));
+        return pushed;
+    }
+
+    // Waits until everything pushed so far has been counted.
+    void flush() const { check(betz_miner_flush(get())); }
+
+    // In the order of the list. With a window, watch_list() gives list and counts together.
+    std::vector<std::uint64_t> counts() const {
+        std::vector<std::uint64_t> counts;
+        std::size_t len = 0;
+        check(betz_miner_counts(get(), nullptr, 0, &len));
+        for (;;) {
+            counts.resize(len);
+            const betz_status status = betz_miner_counts(get(), counts.data(), counts.size(), &len);
+            if (status != BETZ_ERROR_MISMATCH) {
+                check(status);
+                counts.resize(len);
+                return counts;
+            }
+            // The list has grown meanwhile.
+            check(betz_miner_counts(get(), nullptr, 0, &len));
+        }
+    }
+
+    betz::watch_list watch_list() const {
+        betz_watch_list *list = nullptr;
+        check(betz_miner_watch_list(get(), &list));
+        return betz::watch_list(list);
+    }
+
+    betz_miner_stats stats() const {
+        betz_miner_stats stats;
+        check(betz_miner_get_stats(get(), &stats));
+        return stats;
+    }
+
+    betz_miner *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_miner, detail::deleter> handle_;
+};
+
+inline void session::attach(miner &miner, std::int64_t first_tick) {
+    check(betz_session_attach_miner(get(), miner.get(), first_tick));
+}
 
 } // namespace betz
 

@@ -1,7 +1,6 @@
 //! From C's pointers to Rust's references, and back: every cast of the ABI is here.
 
 use std::ffi::{CStr, c_char};
-use std::mem::MaybeUninit;
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
@@ -125,13 +124,6 @@ pub(crate) unsafe fn check_struct_size<T>(
         });
     }
     Ok(())
-}
-
-/// The bits of an enum that C has set: not every number is a value of it.
-pub(crate) fn enum_bits<T>(value: &MaybeUninit<T>) -> u32 {
-    const { assert!(size_of::<T>() == size_of::<u32>() && align_of::<T>() == align_of::<u32>()) };
-    // SAFETY: as large and aligned as a u32, and every byte that comes from C has a value.
-    unsafe { value.as_ptr().cast::<u32>().read() }
 }
 
 /// NUL-terminated UTF-8 text.

@@ -1,7 +1,8 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
-//! One file for each object that C sees ([`model`], [`session`], [`queue`]) or each thing done to one
-//! ([`train`], [`swap`], [`checkpoint`], [`stats`]). Below them:
+//! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
+//! [`watch_list`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`attach`]). Below them:
 //!
 //! ```text
 //! barrier      every call runs inside it: panics stop here, handles are poisoned, failures become
@@ -20,6 +21,7 @@
 
 mod barrier;
 mod cast;
+mod enum_bits;
 mod failure;
 
 pub mod version;
@@ -42,11 +44,19 @@ pub mod checkpoint;
 
 pub mod queue;
 
+pub mod miner;
+
+pub mod watch_list;
+
+pub mod attach;
+
 #[cfg(feature = "provoke-panic")]
 pub mod provoke_panic;
 
+pub use attach::*;
 pub use checkpoint::*;
 pub use last_error::betz_last_error;
+pub use miner::*;
 pub use model::*;
 pub use queue::*;
 pub use session::*;
@@ -55,3 +65,4 @@ pub use status::{betz_status, betz_status_string};
 pub use swap::*;
 pub use train::*;
 pub use version::*;
+pub use watch_list::*;

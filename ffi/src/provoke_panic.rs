@@ -1,6 +1,7 @@
 //! Panics on demand, for the tests of the barrier. Not in the header, not in a packaged library.
 
 use crate::barrier;
+use crate::miner::betz_miner;
 use crate::model::betz_model;
 use crate::queue::betz_queue;
 use crate::session::betz_session;
@@ -42,4 +43,14 @@ pub unsafe extern "C" fn betz_test_panic_queue(
             panic!("provoked in a queue's step")
         })
     }
+}
+
+/// Panics in a call on a miner.
+///
+/// # Safety
+/// `miner` is NULL or a live miner.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_miner(miner: *mut betz_miner) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::run_on(miner, |_| panic!("provoked in a miner")) }
 }

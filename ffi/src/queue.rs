@@ -7,6 +7,7 @@ use betz::stream::{LateSpikes, Spike, SpikeConsumer, SpikeProducer, spike_queue}
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
+use crate::enum_bits::enum_bits;
 use crate::failure::Failure;
 use crate::session::betz_session;
 use crate::status::betz_status;
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn betz_queue_open(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let out = unsafe { cast::out(out, "out")? };
-        let late_spikes = match cast::enum_bits(&late_spikes) {
+        let late_spikes = match enum_bits(&late_spikes) {
             0 => LateSpikes::Take,
             1 => LateSpikes::Discard,
             _ => {

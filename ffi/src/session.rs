@@ -9,6 +9,7 @@ use betz::stream::{Clamp, Session, SessionConfig, Swapper, UnknownChannels};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
+use crate::enum_bits::enum_bits;
 use crate::failure::{Failure, Result};
 use crate::model::betz_model;
 use crate::status::betz_status;
@@ -158,7 +159,7 @@ impl betz_session_config {
         Ok(SessionConfig {
             clamp: (self.clamp_len > 0).then(|| (0..self.clamp_len).map(clamp).collect()),
             channel_mask: (!mask.is_empty()).then(|| mask.iter().map(|&m| m != 0).collect()),
-            unknown_channels: match cast::enum_bits(&self.unknown_channels) {
+            unknown_channels: match enum_bits(&self.unknown_channels) {
                 0 => UnknownChannels::Ignore,
                 1 => UnknownChannels::Refuse,
                 _ => {

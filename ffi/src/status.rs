@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use betz::ErrorKind;
 
-use crate::cast;
+use crate::enum_bits::enum_bits;
 
 /// What every fallible call returns. 32 bits; zero is success.
 ///
@@ -105,7 +105,7 @@ impl From<ErrorKind> for betz_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn betz_status_string(status: MaybeUninit<betz_status>) -> *const c_char {
     // `MaybeUninit` because C may pass any 32 bits, and not every i32 is a `betz_status`.
-    let code = cast::enum_bits(&status) as i32;
+    let code = enum_bits(&status) as i32;
     TABLE
         .iter()
         .find(|&&(status, _)| status as i32 == code)

@@ -4,14 +4,16 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use betz::device::{Device, DeviceSpec};
 use betz::model::LowPass;
 use betz::progress::Progress;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz::train::{MaskPolicy, RidgeChoice, Search, TrainOptions, train, train_validated};
+use betz::train::{MaskPolicy, RidgeChoice, Search, TrainOptions, train_on, train_validated_on};
 
 use crate::barrier;
 use crate::cast;
+use crate::enum_bits::enum_bits;
 use crate::failure::{Failure, Result};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
@@ -116,6 +118,11 @@ pub struct betz_train_config {
     pub progress: betz_progress,
     /// Handed to `progress` as it is.
     pub progress_user: *mut c_void,
+    /// Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
+    /// `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
+    /// NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
+    /// in rounding.
+    pub device: *const c_char,
 }
 
 impl betz_train_config {
@@ -152,6 +159,7 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
             output_units: std::ptr::null(),
             progress: None,
             progress_user: std::ptr::null_mut(),
+            device: std::ptr::null(),
         });
         Ok(())
     })
@@ -165,7 +173,7 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
 /// the segments. On failure `*out` is untouched and the message says what was expected, what came
 /// and where.
 ///
-/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
 /// # Safety
 /// `config` is NULL or a configuration whose arrays are as its fields say; `spikes` points to
@@ -207,7 +215,7 @@ pub unsafe extern "C" fn betz_train(
 /// `counts` is (steps, config->channels) row-major: spikes of each channel in each step. All else
 /// is as in `betz_train`; the same spikes give the same model.
 ///
-/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors). Allocates: yes.
+/// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
 /// # Safety
 /// `config` is NULL or a configuration whose arrays are as its fields say; `counts` points to
@@ -274,14 +282,16 @@ unsafe fn fit(
     let data = unsafe { read_dataset(config, spikes, behavior, steps, outputs)? };
     // SAFETY: the caller's promise.
     let (options, search) = unsafe { read_options(config, &data)? };
+    // SAFETY: the caller's promise.
+    let device = unsafe { open_device(config)? };
     let progress = Callback {
         function: config.progress,
         user: config.progress_user,
         stopped: AtomicBool::new(false),
     };
     let decoder = match search {
-        Some(search) => train_validated(&data, &options, &search, &progress)?,
-        None => train(&data, &options, &progress)?,
+        Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
+        None => train_on(&device, &data, &options, &progress)?,
     };
     Ok(betz_model::new(decoder))
 }
@@ -369,7 +379,7 @@ unsafe fn read_options(
     };
     let mut options = TrainOptions::new(bank);
     options.delay_steps = config.delay_steps;
-    options.ridge = match (cast::enum_bits(&config.ridge_choice), &mut search) {
+    options.ridge = match (enum_bits(&config.ridge_choice), &mut search) {
         (0, _) => RidgeChoice::Noise((config.ridge != 0.0).then_some(config.ridge)),
         (1, _) => RidgeChoice::Fixed(config.ridge),
         (2, Some(search)) => {
@@ -389,7 +399,7 @@ unsafe fn read_options(
             });
         }
     };
-    options.mask = match cast::enum_bits(&config.bad_channels) {
+    options.mask = match enum_bits(&config.bad_channels) {
         0 => MaskPolicy::Refuse,
         1 => MaskPolicy::Mask,
         _ => {
@@ -404,6 +414,17 @@ unsafe fn read_options(
         cutoff_hz: config.low_pass_hz,
     });
     Ok((options, search))
+}
+
+/// # Safety
+/// The configuration's device is NULL or NUL-terminated text.
+unsafe fn open_device(config: &betz_train_config) -> Result<Device> {
+    if config.device.is_null() {
+        return Ok(Device::cpu());
+    }
+    // SAFETY: the caller's promise.
+    let spec: DeviceSpec = unsafe { cast::text(config.device, "config->device")? }.parse()?;
+    Ok(Device::open(spec)?)
 }
 
 /// C's progress function, which may be called from any thread.

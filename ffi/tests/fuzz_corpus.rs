@@ -13,8 +13,14 @@ use rand_chacha::ChaCha8Rng;
 
 #[path = "../fuzz/harness/calls.rs"]
 mod calls;
+#[path = "../fuzz/harness/input.rs"]
+mod input;
+#[path = "../fuzz/harness/miner.rs"]
+mod miner;
 #[path = "../fuzz/harness/model_load_bytes.rs"]
 mod model_load_bytes;
+#[path = "../fuzz/harness/trained.rs"]
+mod trained;
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -96,4 +102,9 @@ fn any_bytes_are_refused_or_a_model() {
 #[test]
 fn any_sequence_of_calls_is_survived() {
     try_all("calls", calls::run);
+}
+
+#[test]
+fn any_calls_around_a_miner_are_survived() {
+    try_all("miner", miner::run);
 }

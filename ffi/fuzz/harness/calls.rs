@@ -4,38 +4,11 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
 
 use betz_ffi::*;
 
-/// The input, read as numbers; zeros when it is at its end.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((&byte, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        byte
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        usize::from(self.byte()) % n
-    }
-
-    fn float(&mut self) -> f64 {
-        match self.byte() {
-            0 => 0.0,
-            1 => f64::NAN,
-            2 => f64::INFINITY,
-            3 => -1.0,
-            4 => 1e-300,
-            5 => 1e300,
-            n => f64::from(n) * 0.01,
-        }
-    }
-}
+use super::input::Input;
+use super::trained::model_bytes;
 
 /// The handles that a caller holds; NULL where none is open.
 struct World {
@@ -274,43 +247,4 @@ fn enum_bits<T>(bits: u8) -> MaybeUninit<T> {
     // SAFETY: four bytes, as asserted.
     unsafe { value.as_mut_ptr().cast::<u32>().write(bits.into()) };
     value
-}
-
-/// Two models of 4 channels and 2 outputs, trained once.
-fn model_bytes(which: usize) -> &'static [u8] {
-    static BYTES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
-    &BYTES.get_or_init(|| [trained(3), trained(5)])[which]
-}
-
-fn trained(stride: usize) -> Vec<u8> {
-    const STEPS: usize = 60;
-    let counts: Vec<u16> = (0..STEPS * 4)
-        .map(|i| (i * stride % 7 % 3) as u16)
-        .collect();
-    let behavior: Vec<f32> = (0..STEPS * 2).map(|i| (0.3 * i as f32).sin()).collect();
-    let mut config = MaybeUninit::uninit();
-    let mut model = ptr::null_mut();
-    // SAFETY: arrays are as long as is said.
-    unsafe {
-        betz_train_config_default(config.as_mut_ptr());
-        let mut config: betz_train_config = config.assume_init();
-        config.channels = 4;
-        config.step_seconds = 0.02;
-        config.folds = 2;
-        let status = betz_train_counts(
-            &config,
-            counts.as_ptr(),
-            behavior.as_ptr(),
-            STEPS,
-            2,
-            &mut model,
-        );
-        assert_eq!(status, betz_status::BETZ_OK);
-        let mut len = 0;
-        betz_model_save_bytes(model, ptr::null_mut(), 0, &mut len);
-        let mut bytes = vec![0; len];
-        betz_model_save_bytes(model, bytes.as_mut_ptr(), len, &mut len);
-        betz_model_free(model);
-        bytes
-    }
 }

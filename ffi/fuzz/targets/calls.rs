@@ -4,5 +4,9 @@
 
 #[path = "../harness/calls.rs"]
 mod harness;
+#[path = "../harness/input.rs"]
+mod input;
+#[path = "../harness/trained.rs"]
+mod trained;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::run(data));

@@ -172,6 +172,37 @@ static void training_can_be_stopped(void) {
     free(behavior);
 }
 
+// Where there is no device, asking for one by name is refused and leaving the choice is not.
+static void a_device_can_be_chosen(void) {
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 3);
+    float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
+    const char *devices[] = {NULL, "cpu", "auto", "cuda", "cuda:all"};
+    float first[OUTPUTS], out[OUTPUTS];
+    for (int i = 0; i < 5; i++) {
+        betz_train_config config = small_config(CHANNELS);
+        config.device = devices[i];
+        betz_model *model = NULL;
+        const betz_status status =
+            betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model);
+        if (i > 2 && status == BETZ_ERROR_DEVICE_UNAVAILABLE) {
+            CHECK(model == NULL);
+            continue;
+        }
+        CHECK(status == BETZ_OK);
+        betz_session *session = open_session(model);
+        OK(betz_session_step_counts(session, counts, CHANNELS, out, OUTPUTS));
+        if (i == 0) memcpy(first, out, sizeof first);
+        for (int o = 0; o < OUTPUTS; o++) {
+            CHECK(fabsf(out[o] - first[o]) <= 1e-3f * (1.0f + fabsf(first[o])));
+        }
+        CHECK(i != 1 || same_bits(out, first, OUTPUTS));
+        betz_session_close(session);
+        betz_model_free(model);
+    }
+    free(counts);
+    free(behavior);
+}
+
 static void defaults_are_cross_validated(void) {
     enum { LONG = 3000 };
     betz_train_config config;
@@ -504,6 +535,7 @@ int main(void) {
     model_is_saved_and_loaded(model);
     counts_and_spikes_train_the_same_model();
     training_can_be_stopped();
+    a_device_can_be_chosen();
     defaults_are_cross_validated();
     betz_score score;
     CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_model_score(model, 0, &score));

@@ -4,6 +4,7 @@
 
 betz_status betz_test_panic_model(const betz_model *model);
 betz_status betz_test_panic_session(betz_session *session);
+betz_status betz_test_panic_miner(betz_miner *miner);
 betz_status betz_test_panic_queue(betz_queue *queue, betz_session *session);
 
 enum { CHANNELS = 4, OUTPUTS = 2 };
@@ -44,6 +45,37 @@ int main(void) {
     // The model and its other sessions go on; a queue that met the poisoned session does too.
     OK(betz_session_step_counts(other, counts, CHANNELS, out, OUTPUTS));
     OK(betz_queue_step(queue, other, out, OUTPUTS));
+
+    // A miner: the session that it hangs on goes on.
+    betz_miner_config mining;
+    betz_miner *miner = NULL;
+    betz_watch_list *list = NULL;
+    betz_miner_stats mined;
+    const betz_spike event = {0, 0};
+    const double second = 0;
+    const uint32_t symbol = 0;
+    const char *const episodes[] = {"0 -(0,0.1]-> 1"};
+    OK(betz_miner_config_default(&mining));
+    mining.symbols = CHANNELS;
+    mining.tick_seconds = betz_model_step_seconds(model);
+    mining.episodes = episodes;
+    mining.n_episodes = 1;
+    OK(betz_miner_open(&mining, &miner));
+    OK(betz_session_attach_miner(other, miner, 0));
+    CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_miner(miner));
+    message_is("panic: provoked in a miner");
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_push(miner, &event, 1, &size));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_push_seconds(miner, &second, &symbol, 1, &size));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_flush(miner));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_counts(miner, NULL, 0, &size));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_get_stats(miner, &mined));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_watch_list(miner, &list));
+    OK(betz_session_step_counts(other, counts, CHANNELS, out, OUTPUTS));
+    OK(betz_session_detach_miner(other));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_attach_miner(other, miner, 0));
+    OK(betz_session_step_counts(other, counts, CHANNELS, out, OUTPUTS));
+    CHECK(list == NULL);
+    betz_miner_close(miner);
 
     // A panic in a call on two handles poisons both.
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_queue(queue, other));

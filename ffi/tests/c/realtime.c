@@ -89,7 +89,8 @@ static void filter_is_in_force(void) {
 }
 
 static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *queue,
-                      uint16_t *counts, uint32_t *list, float *out, uint8_t *state) {
+                      betz_miner *miner, uint16_t *counts, uint32_t *list, float *out,
+                      uint8_t *state) {
     uint64_t failures = 0;
     size_t pushed;
     betz_stats stats;
@@ -105,6 +106,7 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
         failures += betz_queue_push(queue, spikes, 32, &pushed) != BETZ_OK;
         failures += betz_queue_mark(queue, t) != BETZ_OK;
         failures += betz_queue_step(queue, session, out, OUTPUTS) != BETZ_OK;
+        failures += betz_miner_push(miner, spikes, 32, &pushed) != BETZ_OK;
         if (t % 1000 == 0) {
             failures += betz_queue_get_state(queue, &line) != BETZ_OK;
             failures += betz_session_stats(session, &stats) != BETZ_OK;
@@ -141,6 +143,20 @@ int main(void) {
     betz_session *plain = open_session(model);
     betz_queue *queue = NULL;
     OK(betz_queue_open(256, BETZ_LATE_SPIKES_TAKE, &queue));
+    // One miner hears the session's steps, the other is fed beside it. Their threads stay behind when
+    // the child is forked: the lines have room at first and are full for most of the steps.
+    betz_miner_config mining;
+    betz_miner *attached = NULL, *fed = NULL;
+    const char *const episodes[] = {"0 -(0,0.1]-> 1"};
+    OK(betz_miner_config_default(&mining));
+    mining.symbols = CHANNELS;
+    mining.tick_seconds = betz_model_step_seconds(model);
+    mining.episodes = episodes;
+    mining.n_episodes = 1;
+    mining.capacity = 1 << 20;
+    OK(betz_miner_open(&mining, &attached));
+    OK(betz_miner_open(&mining, &fed));
+    OK(betz_session_attach_miner(session, attached, 0));
     uint16_t *counts = random_counts(PATTERNS, CHANNELS, 3);
     uint32_t list[PATTERNS + 32];
     uint64_t chance = 5;
@@ -157,7 +173,7 @@ int main(void) {
         CHECK_STATUS(BETZ_ERROR_NULL, betz_session_reset(NULL));
         forbid_system_calls();
         forbidden = 1;
-        const uint64_t failures = steps(session, plain, queue, counts, list, out, state);
+        const uint64_t failures = steps(session, plain, queue, fed, counts, list, out, state);
         forbidden = 0;
         syscall(SYS_exit, failures == 0 ? 0 : 2);
     }
@@ -172,6 +188,8 @@ int main(void) {
     betz_queue_close(queue);
     betz_session_close(session);
     betz_session_close(plain);
+    betz_miner_close(attached);
+    betz_miner_close(fed);
     betz_model_free(model);
     betz_model_free(next);
     free(counts);

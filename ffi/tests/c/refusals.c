@@ -76,6 +76,11 @@ static void nulls(const betz_model *model, betz_session *session, betz_queue *qu
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
                  betz_train_counts(&bad_train, counts, behavior, STEPS, OUTPUTS, &new_model));
 
+    bad_train = train;
+    bad_train.device = "gpu";
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&bad_train, counts, behavior, STEPS, OUTPUTS, &new_model));
+
     NULL_REFUSED(betz_session_config_default(NULL));
     NULL_REFUSED(betz_session_open(NULL, &config, &new_session));
     NULL_REFUSED(betz_session_open(model, NULL, &new_session));

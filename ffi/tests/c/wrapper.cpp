@@ -108,6 +108,37 @@ int main() {
     queue.step(moved, out);
     CHECK(queue.state().tick == 4 && queue.state().waiting == 1);
 
+    const betz_interval near[] = {{0.0, 0.1}};
+    const std::uint32_t pair[] = {1, 0};
+    const betz_episode pattern[] = {{pair, near, 2}};
+    betz::miner_config mining(channels, 0.02);
+    mining.watch("zero one").watch("two").watch_patterns(pattern).edges(near);
+    CHECK(status_of([&] { betz::miner{mining}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of([&] { betz::miner{betz::miner_config(mining).name({"zero"})}; }) ==
+          BETZ_ERROR_MISMATCH);
+    mining.name({"zero", "one", "two", "three", "four", "five"});
+    betz::miner first(mining);
+    betz::miner miner = std::move(first);
+    CHECK(miner.push(std::vector<betz_spike>{{0, 0}, {1, 1}, {3, 0}, {3, 2}}) == 4);
+    CHECK(miner.push_seconds(std::vector<double>{1.0, 1.02}, std::vector<std::uint32_t>{0, 1}) == 2);
+    CHECK(status_of([&] { miner.push_seconds(std::vector<double>{1.0}, {}); }) ==
+          BETZ_ERROR_MISMATCH);
+    miner.flush();
+    CHECK((miner.counts() == std::vector<std::uint64_t>{2, 1, 1}));
+    const betz::watch_list watched = miner.watch_list();
+    CHECK(watched.size() == 3 && watched[0].count == 2 && watched.last_failure().empty());
+    CHECK(std::string(watched[2].text) == "one -(0,0.1]-> zero");
+    CHECK(status_of([&] { watched[3]; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    moved.attach(miner, 100);
+    moved.step_spikes(std::vector<std::uint32_t>{2}, out);
+    CHECK(status_of([&] { miner.push({}); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    moved.detach_miner();
+    miner.flush();
+    CHECK(miner.counts()[1] == 2 && miner.stats().newest_tick == 100);
+    CHECK(status_of([&] { moved.detach_miner(); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::miner following(betz::miner_config(channels, 0.02).edges(near).window(10.0, 5));
+    CHECK(following.counts().empty() && following.watch_list().size() == 0);
+
     char path[] = "/tmp/betz-wrapper-XXXXXX";
     const int file = mkstemp(path);
     CHECK(file >= 0);

@@ -1,0 +1,30 @@
+//! What a fuzzer gives, as a harness reads it.
+
+/// The input, read as numbers; zeros when it is at its end.
+pub struct Input<'a>(pub &'a [u8]);
+
+impl Input<'_> {
+    pub fn byte(&mut self) -> u8 {
+        let Some((&byte, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        byte
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        usize::from(self.byte()) % n
+    }
+
+    pub fn float(&mut self) -> f64 {
+        match self.byte() {
+            0 => 0.0,
+            1 => f64::NAN,
+            2 => f64::INFINITY,
+            3 => -1.0,
+            4 => 1e-300,
+            5 => 1e300,
+            n => f64::from(n) * 0.01,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A miner at a session: what the steps take in is counted too.
+
+use betz::{Error, ErrorKind};
+
+use crate::barrier;
+use crate::failure::Failure;
+use crate::miner::betz_miner;
+use crate::session::betz_session;
+use crate::status::betz_status;
+
+/// From now on every step of `session` hands its spikes to `miner`, a symbol being a channel: all that
+/// the step was given, also of channels that are masked or unknown. A step never waits for the miner:
+/// what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
+/// refused meanwhile.
+///
+/// The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
+/// instead. `betz_session_reset` puts 60 s of silence in between, so that no episode reaches from one
+/// trial into the next.
+///
+/// `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
+/// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, or the miner is being fed
+/// already. Either may be closed first: a miner whose session is closed can be fed again.
+///
+/// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `miner` is NULL or a live miner.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_attach_miner(
+    session: *mut betz_session,
+    miner: *mut betz_miner,
+    first_tick: i64,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| {
+            let (miner, _guard) = barrier::second(miner.cast_const())?;
+            let session = session.session();
+            let (channels, symbols) = (session.channels(), miner.alphabet().len());
+            if symbols < channels {
+                return Err(Failure::Length {
+                    name: "miner's symbols, one a channel",
+                    expected: channels,
+                    got: symbols,
+                });
+            }
+            let step = session.model().step_seconds();
+            let tick = miner.alphabet().clock().tick_seconds();
+            if (tick - step).abs() > 1e-6 * step {
+                let text = format!(
+                    "miner: expected the model's step of {step} s as its tick, got {tick} s"
+                );
+                return Err(Error::new(ErrorKind::Mismatch, text).into());
+            }
+            Ok(session.attach(Box::new(miner.lend()?), first_tick)?)
+        })
+    }
+}
+
+/// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
+/// `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+///
+/// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| match session.session().detach() {
+            Some(_) => Ok(()),
+            None => Err(Failure::Argument {
+                name: "session",
+                expected: "one with a miner attached",
+            }),
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! What a miner watches and has counted, at one moment.
+
+use std::ffi::{CString, c_char};
+use std::sync::Arc;
+
+use betz::episode::Alphabet;
+use betz::episode::online::Watched;
+
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::Failure;
+use crate::miner::{betz_interval, betz_miner};
+use crate::status::betz_status;
+
+/// The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any
+/// number of threads, and outlives its miner.
+pub struct betz_watch_list {
+    entries: Vec<Entry>,
+    last_failure: Option<CString>,
+    poison: Poison,
+}
+
+struct Entry {
+    text: CString,
+    symbols: Vec<u32>,
+    intervals: Vec<betz_interval>,
+    count: u64,
+    since: Option<i64>,
+}
+
+impl Handle for betz_watch_list {
+    const NAME: &'static str = "list";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+impl Entry {
+    fn new(watched: &Watched, alphabet: &Alphabet) -> Self {
+        let clock = alphabet.clock();
+        let pattern = &watched.pattern;
+        let edges = pattern.intervals().iter();
+        Self {
+            text: text(pattern.display(alphabet).to_string()),
+            symbols: pattern.symbols().to_vec(),
+            intervals: edges
+                .map(|i| betz_interval {
+                    low_seconds: clock.seconds(i.low),
+                    high_seconds: clock.seconds(i.high),
+                })
+                .collect(),
+            count: watched.count,
+            since: watched.since,
+        }
+    }
+}
+
+/// Labels came from C: they hold no NUL.
+fn text(text: String) -> CString {
+    CString::new(text).unwrap_or_default()
+}
+
+/// An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_watched {
+    /// The episode as text, `a3 -(0.004,0.006]-> a5`: NUL-terminated UTF-8.
+    pub text: *const c_char,
+    /// Its symbols, `size` of them.
+    pub symbols: *const u32,
+    /// The intervals of its edges, `size` - 1 of them, on whole ticks.
+    pub intervals: *const betz_interval,
+    /// Number of symbols.
+    pub size: usize,
+    /// Its non-overlapped occurrences.
+    pub count: u64,
+    /// Events at this tick and later are counted; INT64_MIN: all since the first.
+    pub since_tick: i64,
+}
+
+/// The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
+///
+/// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
+/// thread). Allocates: yes.
+///
+/// # Safety
+/// `miner` is NULL or a live miner; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_miner_watch_list(
+    miner: *const betz_miner,
+    out: *mut *mut betz_watch_list,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(miner, |miner| {
+            let out = cast::out(out, "out")?;
+            miner.alive()?;
+            let alphabet: Arc<Alphabet> = Arc::clone(miner.alphabet());
+            let now = miner.handle().snapshot();
+            let entries = now.watched.iter().map(|w| Entry::new(w, &alphabet));
+            out.write(cast::into_handle(betz_watch_list {
+                entries: entries.collect(),
+                last_failure: now.remining_error.map(text),
+                poison: Poison::default(),
+            }));
+            Ok(())
+        })
+    }
+}
+
+/// Number of episodes in the list; 0 for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `list` is NULL or a live list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_watch_list_len(list: *const betz_watch_list) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(list, 0, |list| list.entries.len()) }
+}
+
+/// Episode `index`, counted from 0, to `*out`. What it points to lives until the list is freed.
+/// `BETZ_ERROR_INVALID_ARGUMENT` for an index past the end.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `list` is NULL or a live list; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_watch_list_get(
+    list: *const betz_watch_list,
+    index: usize,
+    out: *mut betz_watched,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(list, |list| {
+            let out = cast::out(out, "out")?;
+            let entry = list.entries.get(index).ok_or(Failure::Argument {
+                name: "index",
+                expected: "less than the list's length",
+            })?;
+            out.write(betz_watched {
+                text: entry.text.as_ptr(),
+                symbols: entry.symbols.as_ptr(),
+                intervals: entry.intervals.as_ptr(),
+                size: entry.symbols.len(),
+                count: entry.count,
+                since_tick: entry.since.unwrap_or(i64::MIN),
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Why mining the miner's window failed last; NULL when it never had, and for NULL. Lives until the
+/// list is freed.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `list` is NULL or a live list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_watch_list_last_failure(
+    list: *const betz_watch_list,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(list, std::ptr::null(), |list| {
+            let text = list.last_failure.as_ref();
+            text.map_or(std::ptr::null(), |text| text.as_ptr())
+        })
+    }
+}
+
+/// Frees a watch list; NULL is nothing to do.
+///
+/// Thread-safe: no (nobody may use the list any more). Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `list` is NULL or a live list, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_watch_list_free(list: *mut betz_watch_list) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(list) });
+}
