@@ -10,12 +10,14 @@
 
 use std::time::Instant;
 
+use betz::device::cost::Calibration;
 use betz::device::{Device, probe};
 use betz::progress::Progress;
 use betz::psc::{Block, Filter, FilterBank, Responses};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::train::gram::cost::{Place, Work};
 use betz::train::{
-    GramPath, NormalEquations, RidgeChoice, TrainOptions, gram, solve, train, train_on,
+    self, GramPath, NormalEquations, RidgeChoice, TrainOptions, gram, solve, train, train_on,
 };
 use rand::{RngExt, SeedableRng};
 
@@ -184,25 +186,41 @@ fn end_to_end(
     report(&name, outcome);
 }
 
-/// Where the device starts to win, 100 s at 0.25 ms, one filter.
+/// Where the device starts to win, 20 Hz at 0.25 ms, one filter; what the cost model expects beside
+/// what is measured.
 fn crossover(device: &Device) {
-    for channels in [10, 25, 50, 100, 150, 200, 400] {
-        let data = dataset(channels, 400_000, 20.0);
-        for path in [GramPath::Event, GramPath::Dense] {
-            let options = options(1, path);
-            let gpu = time(9, || {
-                std::hint::black_box(train_on(device, &data, &options, &Silent).unwrap());
-            });
-            let cpu = time(3, || {
-                std::hint::black_box(train(&data, &options, &Silent).unwrap());
-            });
-            println!(
-                "crossover {} N={channels}: device {:.3} ms, CPU ({} threads) {:.3} ms",
-                path.name(),
-                gpu.1,
-                rayon::current_num_threads(),
-                cpu.1
-            );
+    let calibration = Calibration::current();
+    println!(
+        "calibrated on {:?}: expected crossover at 100 s {:?} channels, at 1 s {:?}",
+        calibration.devices(),
+        train::crossover(&calibration, 20.0, 100.0, STEP_SECONDS),
+        train::crossover(&calibration, 20.0, 1.0, STEP_SECONDS),
+    );
+    for steps in [4_000, 400_000] {
+        for channels in [1, 3, 10, 25, 50, 100, 150, 200, 400, 1000] {
+            let data = dataset(channels, steps, 20.0);
+            let work = Work::new(&data, &bank(1));
+            for (place, at) in [(Place::Cpu, &Device::cpu()), (Place::Cuda, device)] {
+                let ways =
+                    train::alternatives(&work, &calibration, GramPath::Auto, false, &[place]);
+                for path in [GramPath::Event, GramPath::Dense] {
+                    if place == Place::Cpu && path == GramPath::Dense && channels > 200 {
+                        continue;
+                    }
+                    let options = options(1, path);
+                    let measured = time(5, || {
+                        std::hint::black_box(train_on(at, &data, &options, &Silent).unwrap());
+                    });
+                    let expected = ways.iter().find(|w| w.gram == path).unwrap().seconds * 1e3;
+                    println!(
+                        "crossover T={steps} N={channels} {} {} ({} threads): {:.3} ms, expected {expected:.3} ms",
+                        place.name(),
+                        path.name(),
+                        rayon::current_num_threads(),
+                        measured.1,
+                    );
+                }
+            }
         }
     }
 }

@@ -1,18 +1,14 @@
 //! Are embedded chains found, and nothing else? `cargo run --release --example episode_chains`
 //!
-//! Simulates the mining papers' networks, mines them, and tests the frequent episodes size by size:
-//! against surrogates and, of those that pass, every part. An episode is tested only if all but its
-//! first symbol, and all but its last, have passed, which keeps the number of tests small, and leaves
-//! out what two chains make that happen to run side by side. What passes is compared with what was
+//! Simulates the mining papers' networks, mines them, and tests the frequent episodes size by size,
+//! against surrogates and part by part (`significance::chains`). What passes is compared with what was
 //! embedded. A *hit* is a contiguous part, of two symbols or more, of an embedded chain; anything else
 //! is a *false alarm*.
 
 use std::collections::HashSet;
 
 use betz::Result;
-use betz::episode::significance::{
-    PartOptions, SignificanceOptions, Surrogate, part_significance, significance,
-};
+use betz::episode::significance::{ChainOptions, ChainTest, Surrogate, chains};
 use betz::episode::{Events, Interval, MineOptions, Pattern, mine};
 use betz::simulate::network::{NetworkConfig, simulate};
 
@@ -56,50 +52,23 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
         .collect();
     frequent.retain(|p| p.size() > 1);
 
-    let surrogate = Surrogate::Dither {
-        delta: ticks(0.02)?,
+    let options = ChainOptions {
+        surrogate: Surrogate::Dither {
+            delta: ticks(0.02)?,
+        },
+        draws: 999,
+        shifts: (ticks(0.1)?, ticks(1.0)?),
+        rate: RATE,
+        seed,
     };
-    let (least, most) = (ticks(0.1)?, ticks(1.0)?);
-    let mut found: HashSet<Pattern> = HashSet::new();
-    let (mut tests, mut above_surrogates) = (0, 0);
-    for size in 2.. {
-        let passed =
-            |part: Option<Pattern>| part.is_none_or(|p| p.size() < 2 || found.contains(&p));
-        let candidates: Vec<Pattern> = frequent
-            .iter()
-            .filter(|p| p.size() == size && passed(p.without_first()) && passed(p.without_last()))
-            .cloned()
-            .collect();
-        if candidates.is_empty() {
-            break;
-        }
-        // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
-        let draws = if size == 2 { 3999 } else { 999 };
-        let surrogates = SignificanceOptions {
-            surrogate,
-            surrogates: draws,
-            seed,
-        };
-        let tested = significance(&events, &candidates, &surrogates, &())?;
-        let above: Vec<Pattern> = (candidates.iter().zip(&tested))
-            .filter(|(_, s)| s.q <= RATE)
-            .map(|(p, _)| p.clone())
-            .collect();
-        let shifts = PartOptions {
-            shifts: draws,
-            least,
-            most,
-            seed,
-        };
-        let parts = part_significance(&events, &above, &shifts, &())?;
-        tests += candidates.len();
-        above_surrogates += above.len();
-        found.extend(
-            (above.into_iter().zip(&parts))
-                .filter(|(_, part)| part.q <= RATE)
-                .map(|(p, _)| p),
-        );
-    }
+    let results = chains(&events, &frequent, &options, &())?;
+    let tested: Vec<(&Pattern, &ChainTest)> = (frequent.iter().zip(&results))
+        .filter_map(|(pattern, test)| Some((pattern, test.as_ref()?)))
+        .collect();
+    let above_surrogates = tested.iter().filter(|(_, t)| t.parts.is_some()).count();
+    let found: HashSet<&Pattern> = (tested.iter().filter(|(_, t)| t.passed))
+        .map(|&(pattern, _)| pattern)
+        .collect();
 
     let mut parts = HashSet::new();
     let mut whole = 0;
@@ -110,12 +79,14 @@ fn row(name: &str, config: &NetworkConfig, seed: u64) -> Result<()> {
                 parts.insert(Pattern::uniform(nodes[from..to].to_vec(), interval)?);
             }
         }
-        whole += usize::from(found.contains(&Pattern::uniform(nodes.clone(), interval)?));
+        let chain = Pattern::uniform(nodes.clone(), interval)?;
+        whole += usize::from(found.contains(&chain));
     }
     let hits = found.iter().filter(|p| parts.contains(*p)).count();
     println!(
-        "| {name} | {seed} | {} | {tests} | {above_surrogates} | {} | {} | {hits} | {whole} of {} | {} |",
+        "| {name} | {seed} | {} | {} | {above_surrogates} | {} | {} | {hits} | {whole} of {} | {} |",
         frequent.len(),
+        tested.len(),
         found.len(),
         parts.len(),
         simulated.chains.len(),

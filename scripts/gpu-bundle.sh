@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Collects what is needed to test and measure on a machine with a GPU into gpu-bundle/: the test and
-# bench binaries, stripped, and run-tests.sh. Build here, copy, run there; no Rust is needed there,
-# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER).
+# bench binaries and the command line, stripped, run-tests.sh, and compare_mine.py (`betz mine` on the
+# device against the CPU). Build here, copy, run there; no Rust is needed there,
+# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER, cuFFT).
 #
 #   scripts/gpu-bundle.sh            # tests and benches
 #   scripts/gpu-bundle.sh tests      # tests alone
@@ -29,14 +30,17 @@ collect() {
 
 cargo test -p betz --lib --no-run --message-format=json 2>/dev/null | executables | collect test-
 if [ "${1:-}" != tests ]; then
-    cargo bench -p betz --bench gpu_train --bench episode --no-run --message-format=json 2>/dev/null | executables | collect ""
+    cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench episode --no-run --message-format=json 2>/dev/null | executables | collect ""
+    cargo build --release -p betz-cli --message-format=json 2>/dev/null | executables | collect ""
+    cp scripts/compare_mine.py benches/peers/*.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'
 #!/usr/bin/env bash
 # Every test that uses a GPU; with "sanitize", also under compute-sanitizer.
 set -euo pipefail
 cd "$(dirname "$0")"
-./test-betz cuda
+# One at a time: some set a cap on the memory that all share.
+./test-betz cuda --test-threads 1
 if [ "${1:-}" = sanitize ]; then
     for tool in memcheck racecheck; do
         compute-sanitizer --tool "$tool" --error-exitcode 1 ./test-betz cuda --test-threads 1

@@ -66,3 +66,40 @@ s = s @ s.T / N + torch.eye(N, device=device)
 timed("cholesky f32 N=1000", lambda: torch.linalg.cholesky(s))
 d = s.double()
 timed("cholesky f64 N=1000", lambda: torch.linalg.cholesky(d))
+
+# The larger work of benches/gpu_gram.rs: a bank of 8 filters (8,000 features) and N = 8,000 channels.
+# Responses of N = 8,000 take 12.8 GB in f32.
+del a
+features = torch.rand(8000, T, device=device)
+torch.backends.cuda.matmul.allow_tf32 = False
+timed("A @ A.T f32 N=8000", lambda: features @ features.T, runs=3)
+torch.backends.cuda.matmul.allow_tf32 = True
+timed("A @ A.T TF32 N=8000", lambda: features @ features.T, runs=3)
+del features
+torch.backends.cuda.matmul.allow_tf32 = False
+TAUS = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015]
+spectra = []
+for tau in TAUS:
+    f = m * torch.exp(-m * DT / tau)
+    spectra.append(torch.fft.rfft((f / f.sum()).float()[:40_000], SHORT))
+
+
+def bank_responses():
+    parts = []
+    for part in counts.split(125):
+        spectrum = torch.fft.rfft(part.float(), SHORT)
+        parts += [torch.fft.irfft(spectrum * s, SHORT)[:, :T] for s in spectra]
+    return torch.cat(parts)
+
+
+def train_bank():
+    a = bank_responses()
+    gram, upsilon = a @ a.T, a @ x
+    mean, x_mean = a.mean(1), x.mean(0)
+    n = a.shape[0]
+    gram = gram - T * torch.outer(mean, mean) + 0.4 * torch.eye(n, device=device)
+    upsilon = upsilon - T * torch.outer(mean, x_mean)
+    return torch.cholesky_solve(upsilon, torch.linalg.cholesky(gram)).cpu()
+
+
+timed("train f32 dense, bank of 8 filters, counts on the device", train_bank, runs=3)

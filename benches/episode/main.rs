@@ -1,119 +1,30 @@
 //! Counting and mining episodes, as tables: `cargo bench --bench episode -- [SECTION…]`.
 //!
 //! Sections: `thirty`, `events`, `length`, `candidates`, `levelwise`, `device`, `reading`; all when
-//! none is named. `--threads N` sets the threads of the parallel strategies (default 2); `serial`
-//! runs on one core whatever the number. `--strategy NAME` leaves the other strategies out.
-//! `--device cuda` runs the strategies that can on a CUDA device, with the events kept there;
+//! none is named, and only when named `crossover` (a thread or several an episode, by their number)
+//! and `large` (10⁸ events; 8 GB of memory). `--threads N` sets the threads of the parallel
+//! strategies (default 2); `serial` runs on one core whatever the number. `--strategy NAME`
+//! (repeatable) leaves the other strategies out. `candidates` times the slow strategies on a sample
+//! unless `--full`. `--device cuda` runs the strategies on a CUDA device, with the events kept there;
 //! `device` then has warm medians, from events there and from host memory. `--save FOLDER` makes it
 //! leave its events, episodes and counts there for `benches/peers/episode_torch.py`.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod data;
+
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, count, count_on, strategies, strategy_on};
-use betz::episode::{Alphabet, Clock, Events, Interval, MineOptions, Order, Pattern, mine};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use betz::episode::count::{CountJob, Strategy, count, count_on, strategies, strategy_on};
+use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine};
 
-const PER_SECOND: f64 = 1e12;
+use data::{PER_SECOND, culture, dataset, episodes, interval, joins};
 
-/// 64 Poisson neurons with four embedded chains of nine.
-struct Network {
-    seconds: f64,
-    /// Total rate of each neuron, chains included, in spikes a second.
-    rate: f64,
-    seed: u64,
-}
-
-/// The four chains: nine different neurons each.
-fn chains() -> Vec<Vec<u32>> {
-    let mut rng = ChaCha8Rng::seed_from_u64(64);
-    (0..4)
-        .map(|_| {
-            let mut neurons: Vec<u32> = (0..64).collect();
-            for i in 0..9 {
-                let j = rng.random_range(i..64);
-                neurons.swap(i, j);
-            }
-            neurons.truncate(9);
-            neurons
-        })
-        .collect()
-}
-
-impl Network {
-    fn events(&self) -> Events {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let chains = chains();
-        // Each chain starts 5 times a second and passes on each spike with probability 0.97.
-        let (start, pass) = (5.0, 0.97);
-        let mut embedded = vec![0.0; 64];
-        for chain in &chains {
-            for (k, &n) in chain.iter().enumerate() {
-                embedded[n as usize] += start * f64::powi(pass, k as i32);
-            }
-        }
-        let gap =
-            |rate: f64, rng: &mut ChaCha8Rng| -> f64 { -(1.0 - rng.random::<f64>()).ln() / rate };
-        let mut pairs: Vec<(i64, u32)> = Vec::new();
-        for n in 0..64_u32 {
-            let rate = self.rate - embedded[n as usize];
-            let mut t = gap(rate, &mut rng);
-            while t < self.seconds {
-                pairs.push(((t * PER_SECOND) as i64, n));
-                t += gap(rate, &mut rng);
-            }
-        }
-        for chain in &chains {
-            let mut begin = gap(start, &mut rng);
-            while begin < self.seconds {
-                let mut t = begin;
-                for &n in chain {
-                    pairs.push(((t * PER_SECOND) as i64, n));
-                    if !rng.random_bool(pass) {
-                        break;
-                    }
-                    t += rng.random_range(0.0042..0.0058);
-                }
-                begin += gap(start, &mut rng);
-            }
-        }
-        pairs.sort_unstable();
-        let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.into_iter().unzip();
-        Events::new(alphabet(64), &ticks, &symbols).unwrap()
-    }
-}
-
-fn alphabet(symbols: usize) -> Alphabet {
-    let labels = (0..symbols).map(|i| format!("n{i}")).collect();
-    Alphabet::new(labels, Clock::from_tick_seconds(1e-12).unwrap()).unwrap()
-}
-
-fn interval(low: f64, high: f64) -> Interval {
-    Interval::from_seconds(low, high, Clock::from_tick_seconds(1e-12).unwrap()).unwrap()
-}
-
-/// The four embedded chains and random ones: `count` episodes of `size` symbols.
-fn episodes(count: usize, size: usize) -> Vec<Pattern> {
-    let mut rng = ChaCha8Rng::seed_from_u64(30);
-    let edge = interval(0.004, 0.006);
-    let mut list = chains();
-    while list.len() < count {
-        list.push((0..size.max(9)).map(|_| rng.random_range(0..64)).collect());
-    }
-    list.truncate(count);
-    list.into_iter()
-        .map(|mut symbols| {
-            symbols.truncate(size);
-            Pattern::uniform(symbols, edge).unwrap()
-        })
-        .collect()
-}
-
-/// The fastest of a few runs, and the counts.
+/// The fastest of a few runs, and the counts. On a device the first run, which copies the events and
+/// compiles the kernels, is not timed.
 fn time(device: &Device, name: &str, threads: usize, job: &CountJob<'_>) -> (Duration, Vec<u64>) {
     let strategy = strategy_on(name, device).unwrap();
     let pool = rayon::ThreadPoolBuilder::new()
@@ -122,6 +33,15 @@ fn time(device: &Device, name: &str, threads: usize, job: &CountJob<'_>) -> (Dur
         .unwrap();
     let mut best = Duration::MAX;
     let mut counts = Vec::new();
+    if !device.is_cpu() {
+        let first = &job.patterns[..1];
+        let first = CountJob {
+            patterns: first,
+            ..*job
+        };
+        strategy.count(&first).unwrap();
+        assert_eq!(strategy.ran_on(), device.name());
+    }
     let begun = Instant::now();
     for _ in 0..5 {
         let start = Instant::now();
@@ -150,22 +70,13 @@ fn wanted_strategies(options: &Options) -> Vec<(&'static str, usize)> {
     let mut list = Vec::new();
     for strategy in strategies() {
         let name = strategy.name();
-        if options.only.as_deref().is_none_or(|only| only == name) {
-            let threads = if name == "serial" { 1 } else { options.threads };
+        if options.only.is_empty() || options.only.iter().any(|only| only == name) {
+            let on_one_core = name == "serial" && options.device.is_cpu();
+            let threads = if on_one_core { 1 } else { options.threads };
             list.push((name, threads));
         }
     }
     list
-}
-
-/// The papers' sets: 64 neurons; `seconds` long.
-fn dataset(seconds: f64, rate: f64) -> Events {
-    Network {
-        seconds,
-        rate,
-        seed: 1,
-    }
-    .events()
 }
 
 /// Thirty nine-node episodes on 12.8 M events.
@@ -181,7 +92,13 @@ fn thirty(options: &Options) {
         if name == "serial" {
             continue;
         }
-        for threads in [1, threads] {
+        let on_cpu = options.device.is_cpu();
+        let numbers = if on_cpu {
+            vec![1, threads]
+        } else {
+            vec![threads]
+        };
+        for threads in numbers {
             let (took, counts) = time(&options.device, name, threads, &job);
             assert_eq!(counts, expected, "{name}");
             println!(
@@ -197,23 +114,25 @@ fn thirty(options: &Options) {
 /// Time against number of events: the papers' data sets 8 to 1, thirty episodes, and one.
 fn by_events(options: &Options) {
     let seconds = [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 4000.0];
-    for count in [30, 1] {
-        println!("## {count} nine-node episodes against the number of events (ms)\n");
+    for number in [30, 1] {
+        println!("## {number} nine-node episodes against the number of events (ms)\n");
         let names = wanted_strategies(options);
         print!("| data set | events |");
         names.iter().for_each(|(n, t)| print!(" {n} ({t}) |"));
         println!("\n|---|---|{}", "---|".repeat(names.len()));
         for (i, &seconds) in seconds.iter().enumerate() {
             let events = dataset(seconds, 50.0);
-            let patterns = episodes(count, 9);
+            let patterns = episodes(number, 9);
             print!("| {} | {} |", 8 - i, events.len());
+            let expected = count(&events, &patterns).unwrap();
             for &(name, threads) in &names {
-                let (took, _) = time(
+                let (took, counts) = time(
                     &options.device,
                     name,
                     threads,
                     &CountJob::new(&events, &patterns),
                 );
+                assert_eq!(counts, expected, "{name}");
                 print!(" {} |", milliseconds(took));
             }
             println!();
@@ -236,7 +155,7 @@ fn by_length(options: &Options) {
     for size in 1..=9 {
         let patterns = episodes(1, size);
         let mut row = String::new();
-        let mut count = 0;
+        let expected = count(&events, &patterns).unwrap();
         for &(name, threads) in &names {
             let (took, counts) = time(
                 &options.device,
@@ -244,62 +163,12 @@ fn by_length(options: &Options) {
                 threads,
                 &CountJob::new(&events, &patterns),
             );
-            count = counts[0];
+            assert_eq!(counts, expected, "{name}");
             row += &format!(" {} |", milliseconds(took));
         }
-        println!("| {size} | {count} |{row}");
+        println!("| {size} | {} |{row}", expected[0]);
     }
     println!();
-}
-
-/// A culture of 58 channels for 910 s that bursts every ten seconds or so: about 500,000 events.
-fn culture() -> Events {
-    let mut rng = ChaCha8Rng::seed_from_u64(28);
-    let mut gap = |rate: f64| -> f64 { -(1.0 - rng.random::<f64>()).ln() / rate };
-    let mut pairs: Vec<(i64, u32)> = Vec::new();
-    for n in 0..58 {
-        let mut t = gap(2.2);
-        while t < 910.0 {
-            pairs.push(((t * PER_SECOND) as i64, n));
-            t += gap(2.2);
-        }
-    }
-    let mut burst = gap(0.1);
-    while burst < 900.0 {
-        for n in 0..58 {
-            // Each channel joins a little later than the last, and fires ever more slowly.
-            let mut t = 0.002 * f64::from(n);
-            while t < 1.5 {
-                t += gap(200.0 * (-t / 0.45).exp());
-                if t < 1.5 {
-                    pairs.push((((burst + t) * PER_SECOND) as i64, n));
-                }
-            }
-        }
-        burst += gap(0.1);
-    }
-    pairs.sort_unstable();
-    let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.into_iter().unzip();
-    Events::new(alphabet(58), &ticks, &symbols).unwrap()
-}
-
-/// All joins of the frequent episodes of one size, in the order of their prefixes.
-fn joins(frequent: &[Pattern]) -> Vec<Pattern> {
-    let mut by_prefix: HashMap<Option<Pattern>, Vec<&Pattern>> = HashMap::new();
-    for tail in frequent {
-        by_prefix.entry(tail.without_last()).or_default().push(tail);
-    }
-    let mut list = Vec::new();
-    for head in frequent {
-        for tail in by_prefix.get(&head.without_first()).into_iter().flatten() {
-            let mut symbols = head.symbols().to_vec();
-            let mut intervals = head.intervals().to_vec();
-            symbols.extend(tail.symbols().last());
-            intervals.extend(tail.intervals().last());
-            list.push(Pattern::new(symbols, intervals).unwrap());
-        }
-    }
-    list
 }
 
 /// 43,656 four-node candidates on a culture-like set.
@@ -342,6 +211,7 @@ fn candidates(options: &Options) {
     for (name, threads) in wanted_strategies(options) {
         // The slow ones on an even sample, scaled up.
         let every = match name {
+            _ if options.full => 1,
             "latest-start" => 1,
             "map-concat" => 1024,
             _ => 64,
@@ -353,11 +223,31 @@ fn candidates(options: &Options) {
         let frequent = counts.iter().filter(|&&c| c >= threshold).count();
         let all = took.as_secs_f64() * patterns.len() as f64 / sample.len() as f64;
         println!(
-            "| {name} | {threads} | {} | {all:.2} | {frequent} |",
+            "| {name} | {threads} | {} | {all:.3} | {frequent} |",
             sample.len()
         );
     }
     println!();
+}
+
+/// A strategy that adds up how long it counts.
+struct Timed {
+    inner: Box<dyn Strategy>,
+    spent: Arc<Mutex<HashMap<usize, Duration>>>,
+}
+
+impl Strategy for Timed {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn count(&self, job: &CountJob<'_>) -> betz::Result<Vec<u64>> {
+        let start = Instant::now();
+        let counts = self.inner.count(job);
+        let size = job.patterns.first().map_or(0, Pattern::size);
+        *self.spent.lock().unwrap().entry(size).or_default() += start.elapsed();
+        counts
+    }
 }
 
 /// Everything frequent up to nine symbols on 12.8 M events.
@@ -368,7 +258,11 @@ fn levelwise(options: &Options) {
     let threshold = events.len() as u64 / 1000;
     let mut wanted = MineOptions::new(intervals, threshold);
     wanted.max_size = Some(9);
-    wanted.strategy = strategy_on("latest-start", &options.device).unwrap();
+    let spent = Arc::new(Mutex::new(HashMap::new()));
+    wanted.strategy = Box::new(Timed {
+        inner: strategy_on("latest-start", &options.device).unwrap(),
+        spent: Arc::clone(&spent),
+    });
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
         .build()
@@ -382,10 +276,12 @@ fn levelwise(options: &Options) {
         options.device.name(),
         start.elapsed().as_secs_f64()
     );
-    println!("| size | candidates | frequent | s |\n|---|---|---|---|");
+    println!("| size | candidates | frequent | s | of which counting |\n|---|---|---|---|---|");
+    let spent = spent.lock().unwrap();
     for level in &mined.levels {
+        let counting = spent.get(&level.size).map_or(0.0, Duration::as_secs_f64);
         println!(
-            "| {} | {} | {} | {:.3} |",
+            "| {} | {} | {} | {:.3} | {counting:.3} |",
             level.size, level.candidates, level.frequent, level.seconds
         );
     }
@@ -482,6 +378,87 @@ fn save(folder: &str, events: &Events, patterns: &[Pattern], counts: &[u64]) {
     write("counts.i64", &mut counts.iter().map(|&c| c as i64));
 }
 
+/// A thread an episode against several, by the number of episodes: where `hybrid` should switch.
+fn crossover(options: &Options) {
+    let events = dataset(200.0, 50.0);
+    println!(
+        "## `serial` and `map-concat` by the number of episodes, {} events (ms)\n",
+        events.len()
+    );
+    println!("| symbols | episodes | serial | map-concat |\n|---|---|---|---|");
+    for size in [3, 4, 9] {
+        for number in [30, 1_000, 4_000, 16_000, 64_000] {
+            let patterns = episodes(number, size);
+            let job = CountJob::new(&events, &patterns);
+            let took = ["serial", "map-concat"]
+                .map(|name| milliseconds(time(&options.device, name, options.threads, &job).0));
+            println!("| {size} | {number} | {} | {} |", took[0], took[1]);
+        }
+    }
+    println!();
+}
+
+/// Resident memory of this process in bytes; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// Thirty episodes on 10⁸ events.
+fn large(options: &Options) {
+    let before = resident_bytes();
+    let start = Instant::now();
+    let events = dataset(31_270.0, 50.0);
+    let each = |bytes: u64| bytes as f64 / events.len() as f64;
+    println!(
+        "## {} events\n\nGenerated and indexed in {:.1} s. Resident memory afterwards: {:.2} GB, {:.1} bytes an event \
+         (time order {:.1}, index by symbol and tables by time the rest).\n",
+        events.len(),
+        start.elapsed().as_secs_f64(),
+        (resident_bytes() - before) as f64 / 1e9,
+        each(resident_bytes() - before),
+        each(size_of_val(events.stream()) as u64),
+    );
+    println!("| episodes | symbols | strategy | device | ms |\n|---|---|---|---|---|");
+    let cpu = Device::cpu();
+    for (number, size) in [(30, 9), (1, 9)] {
+        let patterns = episodes(number, size);
+        let job = CountJob::new(&events, &patterns);
+        let (took, expected) = time(&cpu, "latest-start", options.threads, &job);
+        let threads = options.threads;
+        println!(
+            "| {number} | {size} | latest-start | cpu, {threads} threads | {} |",
+            milliseconds(took)
+        );
+        if options.device.is_cpu() {
+            continue;
+        }
+        let device = &options.device;
+        for (name, _) in wanted_strategies(options) {
+            let (took, counts) = time(device, name, threads, &job);
+            assert_eq!(counts, expected, "{name}");
+            println!(
+                "| {number} | {size} | {name} | {} | {} |",
+                device.name(),
+                milliseconds(took)
+            );
+        }
+        let (took, counts) = median(5, || count_on(device, &job).unwrap());
+        assert_eq!(counts, expected);
+        println!(
+            "| {number} | {size} | latest-start, from host memory | {} | {} |",
+            device.name(),
+            milliseconds(took)
+        );
+    }
+    println!(
+        "\nResident memory at the end: {:.2} GB\n",
+        resident_bytes() as f64 / 1e9
+    );
+}
+
 /// Reading a text file of 12.8 M lines.
 fn reading() {
     use std::io::Write;
@@ -506,8 +483,10 @@ fn reading() {
 /// The command line.
 struct Options {
     threads: usize,
-    /// Only this strategy, beside `serial` where the table needs it.
-    only: Option<String>,
+    /// Only these strategies, beside `serial` where the table needs it; all when empty.
+    only: Vec<String>,
+    /// All candidates for every strategy.
+    full: bool,
     device: Device,
     /// Where `device` leaves its data.
     save: Option<String>,
@@ -517,7 +496,8 @@ fn main() {
     let mut sections: Vec<String> = Vec::new();
     let mut options = Options {
         threads: 2,
-        only: None,
+        only: Vec::new(),
+        full: false,
         device: Device::cpu(),
         save: None,
     };
@@ -525,7 +505,8 @@ fn main() {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--threads" => options.threads = arguments.next().unwrap().parse().unwrap(),
-            "--strategy" => options.only = arguments.next(),
+            "--strategy" => options.only.extend(arguments.next()),
+            "--full" => options.full = true,
             "--device" => {
                 let spec = arguments.next().unwrap().parse().unwrap();
                 options.device = Device::open(spec).unwrap();
@@ -553,6 +534,14 @@ fn main() {
     }
     if wanted("device") {
         on_device(&options);
+    }
+    // Long, or large: only on request.
+    let named = |name: &str| sections.iter().any(|s| s == name);
+    if named("crossover") {
+        crossover(&options);
+    }
+    if named("large") {
+        large(&options);
     }
     if wanted("reading") {
         reading();

@@ -1,0 +1,379 @@
+//! Γ on CUDA devices: from counts, from responses, under a memory cap, in TF32, on several devices.
+//!
+//! ```sh
+//! cargo bench --bench gpu_gram                       # on a machine with a GPU
+//! gpu-bundle/gpu_gram alone counts tf32 cap bank     # what scripts/gpu-bundle.sh carried there
+//! gpu-bundle/gpu_gram several                        # on a machine with several
+//! ```
+//! Prints medians of warm runs; says so and ends where there is no device. The same work in PyTorch:
+//! `benches/peers/gram_torch.py`.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use betz::device::cuda::Context;
+use betz::device::{Device, Precision};
+use betz::psc::{Block, Filter, FilterBank, Responses};
+use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::train::gram::cuda::{
+    self, CountRecording, Counts, DeviceResponses, device_sums_of_counts, device_sums_of_responses,
+};
+use betz::train::{GramPath, RidgeChoice, TrainOptions, train_counts_on, train_on};
+use rand::{RngExt, SeedableRng};
+
+const STEP_SECONDS: f64 = 0.00025;
+const STEPS: usize = 400_000;
+const RATE: f64 = 20.0;
+
+/// `channels` Poisson trains over [`STEPS`] steps, and two smooth outputs.
+fn dataset(channels: usize) -> Dataset {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    let mut spikes = Spikes::default();
+    let limit = (-(channels as f64) * RATE * STEP_SECONDS).exp();
+    for tick in 0..STEPS as i64 {
+        // Knuth's Poisson draw.
+        let mut product = rng.random::<f64>();
+        while product > limit {
+            spikes.ticks.push(tick);
+            spikes.channels.push(rng.random_range(0..channels as u32));
+            product *= rng.random::<f64>();
+        }
+    }
+    let behavior = (0..STEPS).flat_map(|t| {
+        let s = t as f64 * STEP_SECONDS;
+        [(3.1 * s).sin() as f32, (1.7 * s).cos() as f32]
+    });
+    let output = |name: &str| OutputInfo {
+        name: name.into(),
+        unit: String::new(),
+    };
+    Dataset {
+        step_seconds: STEP_SECONDS,
+        steps: STEPS,
+        channel_names: (0..channels).map(|c| c.to_string()).collect(),
+        spikes,
+        segments: vec![Segment {
+            start: 0,
+            stop: STEPS as i64,
+        }],
+        outputs: vec![output("x"), output("y")],
+        behavior: behavior.collect(),
+    }
+}
+
+fn counts_of(data: &Dataset) -> Vec<u8> {
+    let n = data.channels();
+    let mut counts = vec![0u8; data.steps * n];
+    for (&tick, &channel) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
+        counts[tick as usize * n + channel as usize] += 1;
+    }
+    counts
+}
+
+fn recording<'a>(data: &'a Dataset, counts: Counts<'a>) -> CountRecording<'a> {
+    CountRecording {
+        counts,
+        channels: data.channels(),
+        steps: data.steps,
+        step_seconds: data.step_seconds,
+        segments: &data.segments,
+        behavior: &data.behavior,
+        outputs: data.outputs.len(),
+    }
+}
+
+fn bank(filters: usize) -> FilterBank {
+    let taus = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015];
+    let filter = |&tau_seconds| Filter {
+        tau_seconds,
+        order: 1,
+    };
+    FilterBank::new(taus[..filters].iter().map(filter).collect()).unwrap()
+}
+
+fn options(filters: usize, path: GramPath, precision: Precision) -> TrainOptions {
+    TrainOptions {
+        ridge: RidgeChoice::Noise(Some(1e-3)),
+        gram: path,
+        precision,
+        ..TrainOptions::new(bank(filters))
+    }
+}
+
+/// Prints milliseconds of the first run, the median and the least of `runs` more; returns the median.
+fn time(name: &str, runs: usize, mut work: impl FnMut()) -> f64 {
+    let mut once = || {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64() * 1e3
+    };
+    let first = once();
+    let mut times: Vec<f64> = (0..runs).map(|_| once()).collect();
+    times.sort_by(f64::total_cmp);
+    let median = times[runs / 2];
+    println!(
+        "{name}: first {first:.2} ms, median {median:.3} ms, least {:.3} ms",
+        times[0]
+    );
+    median
+}
+
+/// Γ, Υ and the sums of responses that are on the device, left there.
+fn alone(context: &Arc<Context>, data: &Dataset) {
+    let n = data.channels();
+    let mut values = vec![0f32; n * STEPS];
+    let mut responses = Responses::new(data, &bank(1), None).unwrap();
+    let mut block = Block::<f32>::default();
+    while responses.next_block(8192, &mut block) {
+        let (first, width) = (block.steps[0], block.steps.len());
+        for (row, source) in values
+            .chunks_exact_mut(STEPS)
+            .zip(block.values.chunks_exact(width))
+        {
+            row[first..first + width].copy_from_slice(source);
+        }
+    }
+    let there = context.upload(&values).unwrap();
+    let given = DeviceResponses {
+        responses: &there,
+        features: n,
+        length: STEPS,
+        steps: STEPS,
+        segments: &data.segments,
+        behavior: &data.behavior,
+        outputs: 2,
+    };
+    for precision in [Precision::F32, Precision::Tf32] {
+        let name = format!(
+            "gram and upsilon {} of f32 responses on the device N={n} T={STEPS}",
+            precision.name()
+        );
+        time(&name, 15, || {
+            device_sums_of_responses(context, &given, 0, precision, &()).unwrap();
+            context.synchronize().unwrap();
+        });
+    }
+}
+
+/// Γ, Υ and the sums left on the first device.
+fn gram_of(
+    name: &str,
+    device: &Device,
+    recording: &CountRecording<'_>,
+    precision: Precision,
+    runs: usize,
+) -> f64 {
+    let bank = bank(1);
+    time(name, runs, || {
+        let sums = device_sums_of_counts(device.contexts(), recording, &bank, 0, precision, &());
+        std::hint::black_box(sums.unwrap());
+        device.contexts()[0].synchronize().unwrap();
+    })
+}
+
+fn counts(device: &Device, data: &Dataset) {
+    let context = &device.contexts()[0];
+    let narrow = counts_of(data);
+    let there = context.upload(&narrow).unwrap();
+    for (place, counts) in [
+        ("on the device", Counts::DeviceU8(&there)),
+        ("in host memory", Counts::U8(&narrow)),
+    ] {
+        let recording = recording(data, counts);
+        let n = data.channels();
+        gram_of(
+            &format!("gram from u8 counts {place} N={n}"),
+            device,
+            &recording,
+            Precision::F32,
+            15,
+        );
+        let options = options(1, GramPath::Dense, Precision::F32);
+        time(&format!("train from u8 counts {place} N={n}"), 15, || {
+            let (names, outputs) = (&data.channel_names, &data.outputs);
+            let decoder = train_counts_on(device, &recording, names, outputs, &options, &());
+            std::hint::black_box(decoder.unwrap());
+        });
+    }
+    let options = options(1, GramPath::Dense, Precision::F32);
+    time("train dense from spikes in host memory", 15, || {
+        std::hint::black_box(train_on(device, data, &options, &()).unwrap());
+    });
+}
+
+/// Time in TF32, and its error on a sample.
+fn tf32(device: &Device, data: &Dataset) {
+    let context = &device.contexts()[0];
+    let there = context.upload(&counts_of(data)).unwrap();
+    let recording = recording(data, Counts::DeviceU8(&there));
+    for precision in [Precision::F32, Precision::Tf32] {
+        let options = options(1, GramPath::Dense, precision);
+        time(
+            &format!("train {} from u8 counts on the device", precision.name()),
+            15,
+            || {
+                let (names, outputs) = (&data.channel_names, &data.outputs);
+                let decoder = train_counts_on(device, &recording, names, outputs, &options, &());
+                std::hint::black_box(decoder.unwrap());
+            },
+        );
+    }
+    let sums = device_sums_of_counts(
+        device.contexts(),
+        &recording,
+        &bank(1),
+        0,
+        Precision::Tf32,
+        &(),
+    );
+    println!(
+        "tf32 on a sample: {:?}",
+        sums.unwrap().unwrap().sampled_error()
+    );
+}
+
+/// N = 8,000 with and without a cap of 2 GiB.
+fn cap(device: &Device, data: &Dataset) {
+    let narrow = counts_of(data);
+    let recording = recording(data, Counts::U8(&narrow));
+    let options = options(1, GramPath::Dense, Precision::F32);
+    for (name, cap) in [
+        ("uncapped", None),
+        ("2 GiB", Some(2 << 30)),
+        ("512 MiB", Some(512 << 20)),
+    ] {
+        device.set_memory_cap(cap);
+        let runs = if name == "512 MiB" { 1 } else { 3 };
+        gram_of(
+            &format!("gram from u8 counts in host memory N=8000, {name}"),
+            device,
+            &recording,
+            Precision::F32,
+            runs,
+        );
+        for path in [GramPath::Dense, GramPath::Event] {
+            gram_of_spikes(
+                &format!("gram {} from spikes N=8000, {name}", path.name()),
+                device,
+                data,
+                &options,
+                path,
+                runs,
+            );
+        }
+    }
+    device.set_memory_cap(None);
+}
+
+/// Γ, Υ and the sums brought to host memory.
+fn gram_of_spikes(
+    name: &str,
+    device: &Device,
+    data: &Dataset,
+    options: &TrainOptions,
+    path: GramPath,
+    runs: usize,
+) {
+    time(name, runs, || {
+        let sums = cuda::normal_equations_on(device.contexts(), data, &options.bank, 0, path, &());
+        std::hint::black_box(sums.unwrap());
+    });
+}
+
+/// 8 filters of 1,000 channels by both paths.
+fn bank_of_8(device: &Device, data: &Dataset) {
+    for path in [GramPath::Event, GramPath::Dense] {
+        let options = options(8, path, Precision::F32);
+        time(&format!("train {} N=1000 F=8", path.name()), 3, || {
+            std::hint::black_box(train_on(device, data, &options, &()).unwrap());
+        });
+    }
+}
+
+/// One device against all of them.
+fn several(all: &Device) {
+    let one = Device::cuda(0).unwrap();
+    println!("{} devices", all.contexts().len());
+    for channels in [1000, 8000] {
+        let data = dataset(channels);
+        let narrow = counts_of(&data);
+        let recording = recording(&data, Counts::U8(&narrow));
+        let options = options(1, GramPath::Dense, Precision::F32);
+        for path in [GramPath::Dense, GramPath::Event] {
+            let mut medians = Vec::new();
+            let mut results = Vec::new();
+            for device in [&one, all] {
+                let name = format!(
+                    "gram {} from spikes N={channels}, {}",
+                    path.name(),
+                    device.name()
+                );
+                let run = || {
+                    let contexts = device.contexts();
+                    cuda::device_sums_on(contexts, &data, &options.bank, 0, path, &()).unwrap()
+                };
+                medians.push(time(&name, 5, || {
+                    std::hint::black_box(run());
+                    device.contexts()[0].synchronize().unwrap();
+                }));
+                results.push(run().unwrap().download(&device.contexts()[0]).unwrap());
+            }
+            let n = channels;
+            let (a, b) = (&results[0].gram, &results[1].gram);
+            let own = |i: usize| a[i * n + i];
+            let error = (0..n * n)
+                .map(|at| (a[at] - b[at]).abs() / (own(at / n) * own(at % n)).sqrt().max(1e-300))
+                .fold(0.0, f64::max);
+            println!(
+                "  {:.2} times as fast, largest difference {error:.1e}",
+                medians[0] / medians[1]
+            );
+        }
+        let mut medians = Vec::new();
+        for device in [&one, all] {
+            let name = format!(
+                "gram from u8 counts in host memory N={channels}, {}",
+                device.name()
+            );
+            medians.push(gram_of(&name, device, &recording, Precision::F32, 5));
+        }
+        println!("  {:.2} times as fast", medians[0] / medians[1]);
+    }
+}
+
+fn main() {
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(error) => {
+            println!("no CUDA device: {}", error.message());
+            return;
+        }
+    };
+    println!("{:?}", device.contexts()[0].info());
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .collect();
+    let wants = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
+    let data = dataset(1000);
+    if wants("counts") {
+        counts(&device, &data);
+    }
+    if wants("alone") {
+        alone(&device.contexts()[0], &data);
+    }
+    if wants("tf32") {
+        tf32(&device, &data);
+    }
+    if wants("bank") {
+        bank_of_8(&device, &data);
+    }
+    if wants("cap") {
+        cap(&device, &dataset(8000));
+    }
+    if wants("several") {
+        several(&Device::cuda_all().unwrap());
+    }
+}
