@@ -6,7 +6,9 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::events::{Alphabet, Clock, Events, max_tick};
+use super::alphabet::Alphabet;
+use super::clock::Clock;
+use super::events::{Events, max_tick};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What to do with a file whose times descend somewhere.

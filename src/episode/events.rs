@@ -1,188 +1,16 @@
 //! Events: integer ticks and symbols in time order, with an index by symbol.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::alphabet::Alphabet;
+use super::clock::{Clock, MAX_TICK};
+use super::time_table::{SymbolIndex, TimeTable};
 use crate::error::{Error, Result};
 use crate::recording::Recording;
-
-/// Ticks are kept below this, so that a tick plus or minus an interval never overflows.
-pub(crate) const MAX_TICK: i64 = 1 << 61;
 
 /// Between two segments of a recording lie this many seconds of silence, so that no episode
 /// crosses from one trial into the next.
 const SEGMENT_GAP_SECONDS: f64 = 60.0;
-
-/// How many ticks make a second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Clock {
-    per_second: f64,
-}
-
-impl Clock {
-    /// A clock whose tick lasts `tick_seconds`.
-    ///
-    /// When 1 / `tick_seconds` is a whole number up to rounding (30 kHz, 10 µs), that whole number
-    /// is kept, so that seconds come out as their shortest decimals.
-    ///
-    /// # Errors
-    /// `InvalidArgument` unless `tick_seconds` is finite and positive.
-    pub fn from_tick_seconds(tick_seconds: f64) -> Result<Self> {
-        if !(tick_seconds.is_finite() && tick_seconds > 0.0) {
-            return Err(Error::argument(format!(
-                "length of a tick: expected a finite number of seconds above 0, got {tick_seconds}"
-            )));
-        }
-        let rate = 1.0 / tick_seconds;
-        let whole = rate.round();
-        let near = whole >= 1.0 && ((rate - whole) / whole).abs() < 1e-9;
-        Ok(Self {
-            per_second: if near { whole } else { rate },
-        })
-    }
-
-    /// A clock with a whole number of ticks in a second.
-    pub(crate) const fn per_second(ticks: u64) -> Self {
-        Self {
-            per_second: ticks as f64,
-        }
-    }
-
-    /// Length of one tick in seconds.
-    pub fn tick_seconds(&self) -> f64 {
-        1.0 / self.per_second
-    }
-
-    /// `ticks` in seconds.
-    pub fn seconds(&self, ticks: i64) -> f64 {
-        ticks as f64 / self.per_second
-    }
-
-    /// The tick nearest to `seconds`; one beyond ±2⁶¹ for what is not finite or too far.
-    pub fn nearest(&self, seconds: f64) -> i64 {
-        let exact = (seconds * self.per_second).round();
-        // NaN is neither; a cast of what is too far gives the ends of `i64`.
-        if exact.is_nan() {
-            i64::MAX
-        } else {
-            exact as i64
-        }
-    }
-
-    /// The largest whole number of ticks that is at most `seconds`.
-    ///
-    /// For whole ticks Δ, `Δ·tick > seconds` is the same as `Δ > ticks_floor(seconds)`, and likewise
-    /// for `≤`: both bounds of (low, high] are converted so, without loss. A value within rounding
-    /// of a whole tick is that tick.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when `seconds` is not finite, or is too long for the clock.
-    pub fn ticks_floor(&self, seconds: f64) -> Result<i64> {
-        let exact = seconds * self.per_second;
-        if !exact.is_finite() || exact.abs() >= MAX_TICK as f64 {
-            return Err(Error::argument(format!(
-                "{seconds} s cannot be expressed in ticks of {} s",
-                self.tick_seconds()
-            )));
-        }
-        let near = exact.round();
-        let tolerance = 1e-6_f64.max(exact.abs() * 4.0 * f64::EPSILON);
-        let ticks = if (exact - near).abs() <= tolerance {
-            near
-        } else {
-            exact.floor()
-        };
-        Ok(ticks as i64)
-    }
-}
-
-/// The symbols' labels and the clock: what turns text into patterns and back.
-#[derive(Debug, Clone)]
-pub struct Alphabet {
-    labels: Vec<String>,
-    by_label: HashMap<String, u32>,
-    clock: Clock,
-}
-
-impl Alphabet {
-    /// Symbols 0, 1, 2, … named by `labels`, on `clock`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` when two labels are equal, or there are more than 2³² of them.
-    pub fn new(labels: Vec<String>, clock: Clock) -> Result<Self> {
-        let mut by_label = HashMap::with_capacity(labels.len());
-        for (i, label) in labels.iter().enumerate() {
-            let symbol = u32::try_from(i).map_err(|_| Error::argument("more than 2^32 labels"))?;
-            if by_label.insert(label.clone(), symbol).is_some() {
-                return Err(Error::argument(format!(
-                    "label {label:?} occurs twice: labels must differ"
-                )));
-            }
-        }
-        Ok(Self {
-            labels,
-            by_label,
-            clock,
-        })
-    }
-
-    /// Number of symbols.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// True when there is no symbol.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// All labels, in the order of their symbols.
-    pub fn labels(&self) -> &[String] {
-        &self.labels
-    }
-
-    /// The label of `symbol`; `"?"` for a symbol that is not here.
-    pub fn label(&self, symbol: u32) -> &str {
-        self.labels.get(symbol as usize).map_or("?", String::as_str)
-    }
-
-    /// The symbol of `label`.
-    pub fn symbol(&self, label: &str) -> Option<u32> {
-        self.by_label.get(label).copied()
-    }
-
-    /// The clock.
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// For a message about a `label` that is not here: the nearest one, and which there are.
-    pub(crate) fn instead_of(&self, label: &str) -> String {
-        /// Labels that are listed.
-        const SHOWN: usize = 12;
-        let shown: Vec<&str> = self.labels.iter().take(SHOWN).map(String::as_str).collect();
-        let more = if self.labels.len() > SHOWN {
-            ", …"
-        } else {
-            ""
-        };
-        let all = format!(
-            "expected one of {} ({}{more})",
-            self.labels.len(),
-            shown.join(", ")
-        );
-        let nearest = (self.labels.iter())
-            .map(|known| (strsim::damerau_levenshtein(known, label), known))
-            .min_by_key(|&(edits, _)| edits);
-        match nearest {
-            // As many edits as characters could make any label of any other.
-            Some((edits, known)) if edits <= 2 && edits < label.chars().count() => {
-                format!("did you mean {known:?}? {all}")
-            }
-            _ => all,
-        }
-    }
-}
 
 /// A stretch of events that was shifted to keep segments apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -390,7 +218,7 @@ impl Events {
 
     /// The clock.
     pub fn clock(&self) -> Clock {
-        self.alphabet.clock
+        self.alphabet.clock()
     }
 
     /// Number of symbols, silent ones included.
@@ -437,14 +265,9 @@ impl Events {
 
     /// Symbol `symbol`'s ticks with their table by time; empty for a symbol that is not here.
     pub(crate) fn symbol_index(&self, symbol: u32) -> SymbolIndex<'_> {
-        const EMPTY: &TimeTable = &TimeTable {
-            first: Vec::new(),
-            shift: 0,
-        };
-        SymbolIndex {
-            ticks: self.ticks_of(symbol),
-            table: self.symbol_tables.get(symbol as usize).unwrap_or(EMPTY),
-        }
+        const EMPTY: &TimeTable = &TimeTable::empty();
+        let table = self.symbol_tables.get(symbol as usize).unwrap_or(EMPTY);
+        SymbolIndex::new(self.ticks_of(symbol), table)
     }
 
     /// Index in [`Events::stream`] of the first event at or after `tick`. A table look-up and a
@@ -516,86 +339,6 @@ impl Events {
             return None;
         }
         self.clock().ticks_floor(SEGMENT_GAP_SECONDS).ok()
-    }
-}
-
-/// Where equal stretches of time begin in an ascending list of ticks: finds a tick's place by one
-/// look-up and a short scan.
-#[derive(Debug, Clone)]
-pub(crate) struct TimeTable {
-    /// `first[b]` is the index of the first tick with `tick >> shift >= b`; one entry more ends it.
-    first: Vec<u32>,
-    shift: u32,
-}
-
-impl TimeTable {
-    /// A table over ascending ticks with about `each` of them in a stretch.
-    fn new(ticks: impl DoubleEndedIterator<Item = i64> + ExactSizeIterator, each: usize) -> Self {
-        let count = ticks.len();
-        let mut ticks = ticks.enumerate().peekable();
-        let wanted = (count / each).max(1) as i64;
-        let last = match ticks.next_back() {
-            Some((_, last)) => last,
-            None => {
-                return Self {
-                    first: Vec::new(),
-                    shift: 0,
-                };
-            }
-        };
-        let mut shift = 0;
-        while last >> shift >= wanted {
-            shift += 1;
-        }
-        let stretches = (last >> shift) as usize + 1;
-        let mut first = Vec::with_capacity(stretches + 1);
-        for (i, tick) in ticks.chain(std::iter::once((count - 1, last))) {
-            let stretch = (tick >> shift) as usize;
-            while first.len() <= stretch {
-                first.push(i as u32);
-            }
-        }
-        first.push(count as u32);
-        Self { first, shift }
-    }
-
-    /// The indices of the ticks in the stretch of `tick` (not negative), `None` beyond the last.
-    #[inline(always)]
-    fn bucket(&self, tick: i64) -> Option<(usize, usize)> {
-        let b = (tick >> self.shift) as usize;
-        match self.first.get(b..b.wrapping_add(2)) {
-            Some(&[from, to]) => Some((from as usize, to as usize)),
-            _ => None,
-        }
-    }
-}
-
-/// One symbol's ascending ticks, quick to search.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SymbolIndex<'a> {
-    pub(crate) ticks: &'a [i64],
-    table: &'a TimeTable,
-}
-
-impl SymbolIndex<'_> {
-    /// How many ticks are at or before `bound`. Without unpredictable branches where the ticks are
-    /// spread as on average; a binary search where they are far denser.
-    #[inline(always)]
-    pub(crate) fn count_through(&self, bound: i64) -> usize {
-        const SCAN: usize = 4;
-        if bound < 0 {
-            return 0;
-        }
-        let Some((from, to)) = self.table.bucket(bound) else {
-            return self.ticks.len();
-        };
-        if let Some(next) = self.ticks.get(from..from + SCAN) {
-            let scanned: usize = next.iter().map(|&t| usize::from(t <= bound)).sum();
-            if scanned < SCAN {
-                return from + scanned;
-            }
-        }
-        from + self.ticks[from..to].partition_point(|&t| t <= bound)
     }
 }
 

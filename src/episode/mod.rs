@@ -18,6 +18,8 @@
 //! other, so that no count depends on how a file orders its ties. Every [`count::Strategy`] is
 //! exact, and all of them are tested against the [`oracle`].
 
+mod alphabet;
+mod clock;
 pub mod count;
 mod csv;
 mod events;
@@ -29,9 +31,12 @@ pub mod oracle;
 mod pattern;
 pub mod significance;
 mod table;
+mod time_table;
 
+pub use alphabet::Alphabet;
+pub use clock::Clock;
 pub use csv::Order;
-pub use events::{Alphabet, Clock, Events};
+pub use events::Events;
 pub use mine::{Episode, Level, MineOptions, Mined, mine};
 pub use occurrences::occurrences;
 pub use pattern::{Interval, Pattern, read_patterns};

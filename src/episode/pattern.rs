@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use super::events::{Alphabet, Clock, Events, MAX_TICK};
+use super::alphabet::Alphabet;
+use super::clock::{Clock, MAX_TICK};
+use super::events::Events;
 use crate::error::{Error, Result};
 
 /// Delays Δ with `low < Δ <= high`, in ticks.

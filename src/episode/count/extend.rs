@@ -2,7 +2,7 @@
 //! and one symbol more.
 
 use crate::episode::Interval;
-use crate::episode::events::SymbolIndex;
+use crate::episode::time_table::SymbolIndex;
 
 /// Valid ends of a chain in ascending order, each with the latest start of such a chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

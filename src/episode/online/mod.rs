@@ -24,7 +24,7 @@ use watch::WatchList;
 use window::Window;
 
 use super::Pattern;
-use super::events::MAX_TICK;
+use super::clock::MAX_TICK;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most symbols that a miner is opened for.

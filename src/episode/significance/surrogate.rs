@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::episode::Events;
-use crate::episode::events::MAX_TICK;
+use crate::episode::clock::MAX_TICK;
 use crate::error::{Error, Result};
 
 /// How surrogates are made. Each keeps every symbol's number of events in every segment.
