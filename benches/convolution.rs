@@ -8,37 +8,16 @@
 use std::hint::black_box;
 
 use betz::psc::{Block, Convolver, Filter, FilterBank, Responses, Sample};
-use betz::recording::{Dataset, Segment, Spikes};
+use betz::recording::{Dataset, Segment};
+use betz::simulate;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rand::{RngExt, SeedableRng};
 
 const CHANNELS: usize = 16;
 const STEPS: usize = 400_000;
 const STEP_SECONDS: f64 = 0.00025;
 
 fn dataset() -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let mut spikes = Spikes::default();
-    for tick in 0..STEPS as i64 {
-        for channel in 0..CHANNELS as u32 {
-            if rng.random::<f64>() < 20.0 * STEP_SECONDS {
-                spikes.ticks.push(tick);
-                spikes.channels.push(channel);
-            }
-        }
-    }
-    Dataset {
-        step_seconds: STEP_SECONDS,
-        steps: STEPS,
-        channel_names: (0..CHANNELS).map(|c| c.to_string()).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: STEPS as i64,
-        }],
-        outputs: vec![],
-        behavior: vec![],
-    }
+    simulate::poisson(CHANNELS, 20.0, STEPS, STEP_SECONDS, 1).expect("a rate")
 }
 
 fn bank(filters: &[(f64, u32)]) -> FilterBank {

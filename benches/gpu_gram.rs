@@ -10,57 +10,25 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::sync::Arc;
-use std::time::Instant;
 
 use betz::device::cuda::Context;
 use betz::device::{Device, Precision};
-use betz::psc::{Block, Filter, FilterBank, Responses};
-use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::psc::{Block, Responses};
+use betz::recording::Dataset;
 use betz::train::gram::cuda::{
     self, CountRecording, Counts, DeviceResponses, device_sums_of_counts, device_sums_of_responses,
 };
 use betz::train::{GramPath, RidgeChoice, TrainOptions, train_counts_on, train_on};
-use rand::{RngExt, SeedableRng};
+use support::{bank, cuda, time, wants};
 
-const STEP_SECONDS: f64 = 0.00025;
 const STEPS: usize = 400_000;
-const RATE: f64 = 20.0;
-
-/// `channels` Poisson trains over [`STEPS`] steps, and two smooth outputs.
+/// `channels` trains over [`STEPS`] steps.
 fn dataset(channels: usize) -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let mut spikes = Spikes::default();
-    let limit = (-(channels as f64) * RATE * STEP_SECONDS).exp();
-    for tick in 0..STEPS as i64 {
-        // Knuth's Poisson draw.
-        let mut product = rng.random::<f64>();
-        while product > limit {
-            spikes.ticks.push(tick);
-            spikes.channels.push(rng.random_range(0..channels as u32));
-            product *= rng.random::<f64>();
-        }
-    }
-    let behavior = (0..STEPS).flat_map(|t| {
-        let s = t as f64 * STEP_SECONDS;
-        [(3.1 * s).sin() as f32, (1.7 * s).cos() as f32]
-    });
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    Dataset {
-        step_seconds: STEP_SECONDS,
-        steps: STEPS,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: STEPS as i64,
-        }],
-        outputs: vec![output("x"), output("y")],
-        behavior: behavior.collect(),
-    }
+    support::dataset(channels, STEPS)
 }
 
 fn counts_of(data: &Dataset) -> Vec<u8> {
@@ -84,15 +52,6 @@ fn recording<'a>(data: &'a Dataset, counts: Counts<'a>) -> CountRecording<'a> {
     }
 }
 
-fn bank(filters: usize) -> FilterBank {
-    let taus = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015];
-    let filter = |&tau_seconds| Filter {
-        tau_seconds,
-        order: 1,
-    };
-    FilterBank::new(taus[..filters].iter().map(filter).collect()).unwrap()
-}
-
 fn options(filters: usize, path: GramPath, precision: Precision) -> TrainOptions {
     TrainOptions {
         ridge: RidgeChoice::Noise(Some(1e-3)),
@@ -100,24 +59,6 @@ fn options(filters: usize, path: GramPath, precision: Precision) -> TrainOptions
         precision,
         ..TrainOptions::new(bank(filters))
     }
-}
-
-/// Prints milliseconds of the first run, the median and the least of `runs` more; returns the median.
-fn time(name: &str, runs: usize, mut work: impl FnMut()) -> f64 {
-    let mut once = || {
-        let start = Instant::now();
-        work();
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    let first = once();
-    let mut times: Vec<f64> = (0..runs).map(|_| once()).collect();
-    times.sort_by(f64::total_cmp);
-    let median = times[runs / 2];
-    println!(
-        "{name}: first {first:.2} ms, median {median:.3} ms, least {:.3} ms",
-        times[0]
-    );
-    median
 }
 
 /// Γ, Υ and the sums of responses that are on the device, left there.
@@ -344,19 +285,7 @@ fn several(all: &Device) {
 }
 
 fn main() {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) => {
-            println!("no CUDA device: {}", error.message());
-            return;
-        }
-    };
-    println!("{:?}", device.contexts()[0].info());
-    let asked: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| a != "--bench")
-        .collect();
-    let wants = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
+    let Some(device) = cuda() else { return };
     let data = dataset(1000);
     if wants("counts") {
         counts(&device, &data);

@@ -8,27 +8,18 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::time::Instant;
+#[path = "support/mod.rs"]
+mod support;
 
 use betz::device::Device;
 use betz::device::cuda::Context;
 use betz::model::{Decoder, TrainingRecord, decode, decode_on};
+use betz::psc::LowPass;
 use betz::psc::cuda::{DeviceSamples, Filtering, Method, Samples};
-use betz::psc::{Filter, FilterBank, LowPass};
-use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::recording::{OutputInfo, Segment};
 use betz::train::{evaluate, evaluate_on};
 use rand::{RngExt, SeedableRng};
-
-const STEP_SECONDS: f64 = 0.00025;
-
-fn bank(filters: usize) -> FilterBank {
-    let taus = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015];
-    let filters = taus[..filters].iter().map(|&tau_seconds| Filter {
-        tau_seconds,
-        order: 1,
-    });
-    FilterBank::new(filters.collect()).unwrap()
-}
+use support::{STEP_SECONDS, bank, cuda, dataset, time, wants};
 
 /// Poisson counts of 20 Hz.
 fn counts(samples: usize) -> Vec<u8> {
@@ -36,23 +27,6 @@ fn counts(samples: usize) -> Vec<u8> {
     (0..samples)
         .map(|_| u8::from(rng.random::<f64>() < 20.0 * STEP_SECONDS))
         .collect()
-}
-
-/// Milliseconds of the first run, the median and the least of `runs` more.
-fn time(runs: usize, mut work: impl FnMut()) -> (f64, f64, f64) {
-    let mut once = || {
-        let start = Instant::now();
-        work();
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    let first = once();
-    let mut times: Vec<f64> = (0..runs).map(|_| once()).collect();
-    times.sort_by(f64::total_cmp);
-    (first, times[runs / 2], times[0])
-}
-
-fn report(name: &str, (first, median, least): (f64, f64, f64)) {
-    println!("{name}: first {first:.2} ms, median {median:.3} ms, least {least:.3} ms");
 }
 
 /// `channels` × 2^19 samples that are on the device already, one segment.
@@ -85,19 +59,15 @@ fn filter(context: &Context, channels: usize, filters: usize, low_pass: Option<L
             )
             .unwrap();
             let mut responses = filtering.make_responses().unwrap();
-            let outcome = time(30, || {
-                filtering.run(&samples, &mut responses).unwrap();
-                context.synchronize().unwrap();
-            });
             let low_pass = low_pass.map_or(String::new(), |l| {
                 format!(", low-pass order {} {} Hz", l.order, l.cutoff_hz)
             });
-            report(
-                &format!(
-                    "filter {method:?} {channels} x 2^19, {filters} filters, {kind}{low_pass}"
-                ),
-                outcome,
-            );
+            let name =
+                format!("filter {method:?} {channels} x 2^19, {filters} filters, {kind}{low_pass}");
+            time(&name, 30, || {
+                filtering.run(&samples, &mut responses).unwrap();
+                context.synchronize().unwrap();
+            });
         }
     }
 }
@@ -115,54 +85,11 @@ fn transforms(batch: i32) {
     let plan = |kind| CudaFft::plan_1d(length as i32, kind, batch, stream.clone()).unwrap();
     let forward = plan(sys::cufftType::CUFFT_R2C);
     let inverse = plan(sys::cufftType::CUFFT_C2R);
-    let outcome = time(30, || {
+    time(&format!("cuFFT R2C + C2R {batch} x 2^19"), 30, || {
         forward.exec_r2c(&rows, &mut bins).unwrap();
         inverse.exec_c2r(&mut bins, &mut rows).unwrap();
         stream.synchronize().unwrap();
     });
-    report(&format!("cuFFT R2C + C2R {batch} x 2^19"), outcome);
-}
-
-/// `channels` Poisson trains of 20 Hz over `steps`, and two smooth outputs.
-fn dataset(channels: usize, steps: usize) -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let mut spikes = Spikes::default();
-    let limit = (-(channels as f64) * 20.0 * STEP_SECONDS).exp();
-    for tick in 0..steps as i64 {
-        // Knuth's Poisson draw; the mean a step is small.
-        let mut product = rng.random::<f64>();
-        while product > limit {
-            spikes.ticks.push(tick);
-            spikes.channels.push(rng.random_range(0..channels as u32));
-            product *= rng.random::<f64>();
-        }
-    }
-    let behavior = (0..steps)
-        .flat_map(|t| {
-            let s = t as f64 * STEP_SECONDS;
-            [(3.1 * s).sin() as f32, (1.7 * s).cos() as f32]
-        })
-        .collect();
-    Dataset {
-        step_seconds: STEP_SECONDS,
-        steps,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: steps as i64,
-        }],
-        outputs: outputs(),
-        behavior,
-    }
-}
-
-fn outputs() -> Vec<OutputInfo> {
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    vec![output("x"), output("y")]
 }
 
 fn decoder(channels: usize, filters: usize, low_pass: Option<LowPass>) -> Decoder {
@@ -177,7 +104,7 @@ fn decoder(channels: usize, filters: usize, low_pass: Option<LowPass>) -> Decode
             .map(|i| f64::from(i as u32 % 17) - 8.0)
             .collect(),
         intercept: vec![0.5, -0.5],
-        outputs: outputs(),
+        outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
         training: TrainingRecord::default(),
     }
 }
@@ -193,43 +120,23 @@ fn decoding(device: &Device, steps: usize, filters: usize, low_pass: Option<LowP
         data.spikes.len()
     );
     let runs = if steps > 1_000_000 { 5 } else { 30 };
-    let outcome = time(runs, || {
+    time(&format!("decode device {name}"), runs, || {
         std::hint::black_box(decode_on(device, &decoder, &data).unwrap());
     });
-    report(&format!("decode device {name}"), outcome);
-    let outcome = time(3, || {
+    time(&format!("decode CPU {name}"), 3, || {
         std::hint::black_box(decode(&decoder, &data).unwrap());
     });
-    report(&format!("decode CPU {name}"), outcome);
-    let outcome = time(runs, || {
+    time(&format!("evaluate device {name}"), runs, || {
         std::hint::black_box(evaluate_on(device, &decoder, &data).unwrap());
     });
-    report(&format!("evaluate device {name}"), outcome);
-    let outcome = time(3, || {
+    time(&format!("evaluate CPU {name}"), 3, || {
         std::hint::black_box(evaluate(&decoder, &data).unwrap());
     });
-    report(&format!("evaluate CPU {name}"), outcome);
 }
 
 fn main() {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) => {
-            println!("no CUDA device: {}", error.message());
-            return;
-        }
-    };
+    let Some(device) = cuda() else { return };
     let context = &device.contexts()[0];
-    println!(
-        "{:?}, {} threads",
-        context.info(),
-        rayon::current_num_threads()
-    );
-    let asked: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| a != "--bench")
-        .collect();
-    let wants = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
     let low_pass = LowPass {
         order: 4,
         cutoff_hz: 10.0,

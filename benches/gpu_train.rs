@@ -8,72 +8,17 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::time::Instant;
+#[path = "support/mod.rs"]
+mod support;
 
+use betz::device::Device;
 use betz::device::cost::Calibration;
-use betz::device::{Device, probe};
-use betz::progress::Progress;
-use betz::psc::{Block, Filter, FilterBank, Responses};
-use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::psc::{Block, Responses};
 use betz::train::gram::cost::{Place, Work};
 use betz::train::{
     self, GramPath, NormalEquations, RidgeChoice, TrainOptions, gram, solve, train, train_on,
 };
-use rand::{RngExt, SeedableRng};
-
-const STEP_SECONDS: f64 = 0.00025;
-
-/// `channels` Poisson trains of `rate` Hz over `steps`, and two smooth outputs.
-fn dataset(channels: usize, steps: usize, rate: f64) -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let mut spikes = Spikes::default();
-    let expected = channels as f64 * rate * STEP_SECONDS;
-    for tick in 0..steps as i64 {
-        // Knuth's Poisson draw; the mean a step is small.
-        let (mut product, limit) = (rng.random::<f64>(), (-expected).exp());
-        while product > limit {
-            spikes.ticks.push(tick);
-            spikes.channels.push(rng.random_range(0..channels as u32));
-            product *= rng.random::<f64>();
-        }
-    }
-    let behavior = (0..steps)
-        .flat_map(|t| {
-            let s = t as f64 * STEP_SECONDS;
-            [(3.1 * s).sin() as f32, (1.7 * s).cos() as f32]
-        })
-        .collect();
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    Dataset {
-        step_seconds: STEP_SECONDS,
-        steps,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: steps as i64,
-        }],
-        outputs: vec![output("x"), output("y")],
-        behavior,
-    }
-}
-
-fn bank(filters: usize) -> FilterBank {
-    let taus = [0.01, 0.005, 0.02, 0.04, 0.003, 0.08, 0.03, 0.015];
-    FilterBank::new(
-        taus[..filters]
-            .iter()
-            .map(|&tau_seconds| Filter {
-                tau_seconds,
-                order: 1,
-            })
-            .collect(),
-    )
-    .unwrap()
-}
+use support::{STEP_SECONDS, bank, cuda, dataset, measure, time, wants};
 
 fn options(filters: usize, path: GramPath) -> TrainOptions {
     TrainOptions {
@@ -83,25 +28,9 @@ fn options(filters: usize, path: GramPath) -> TrainOptions {
     }
 }
 
-/// Milliseconds of the first run, the median and the least of `runs` more.
-fn time(runs: usize, mut work: impl FnMut()) -> (f64, f64, f64) {
-    let mut once = || {
-        let start = Instant::now();
-        work();
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    let first = once();
-    let mut times: Vec<f64> = (0..runs).map(|_| once()).collect();
-    times.sort_by(f64::total_cmp);
-    (first, times[runs / 2], times[0])
-}
-
-struct Silent;
-impl Progress for Silent {}
-
 /// Γ of N = 1,000, T = 400,000 on the device against f64 sums of f64 responses.
 fn accuracy(device: &Device, path: GramPath) {
-    let (data, bank) = (dataset(1000, 400_000, 20.0), bank(1));
+    let (data, bank) = (dataset(1000, 400_000), bank(1));
     let n = data.channels();
     let mut responses = Responses::new(&data, &bank, None).unwrap();
     let mut block = Block::<f64>::default();
@@ -128,7 +57,7 @@ fn accuracy(device: &Device, path: GramPath) {
     }
     let context = &device.contexts()[0];
     let (sums, used) =
-        gram::cuda::normal_equations(context, &data, &bank, None, 0, path, &Silent).unwrap();
+        gram::cuda::normal_equations(context, &data, &bank, None, 0, path, &()).unwrap();
     let (mut relative, mut normed) = (0.0f64, 0.0f64);
     for i in 0..n {
         for j in 0..n {
@@ -153,16 +82,12 @@ fn accuracy(device: &Device, path: GramPath) {
         let pairs = truth.weights.iter().zip(weights);
         pairs.fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / largest
     };
-    let on_gpu = off(&train_on(device, &data, &options, &Silent).unwrap().weights);
-    let on_cpu = off(&train(&data, &options, &Silent).unwrap().weights);
+    let on_gpu = off(&train_on(device, &data, &options, &()).unwrap().weights);
+    let on_cpu = off(&train(&data, &options, &()).unwrap().weights);
     println!(
         "accuracy {} N=1000 T=400000: gram error {relative:.2e} (element), {normed:.2e} (of sqrt(ii jj)); weights off by {on_gpu:.2e}, the CPU's by {on_cpu:.2e} of the largest",
         used.name(),
     );
-}
-
-fn report(name: &str, (first, median, least): (f64, f64, f64)) {
-    println!("{name}: first {first:.2} ms, median {median:.3} ms, least {least:.3} ms");
 }
 
 fn end_to_end(
@@ -173,17 +98,16 @@ fn end_to_end(
     path: GramPath,
     runs: usize,
 ) {
-    let data = dataset(channels, steps, 20.0);
+    let data = dataset(channels, steps);
     let options = options(filters, path);
     let name = format!(
         "train {} N={channels} F={filters} T={steps} spikes={}",
         path.name(),
         data.spikes.len()
     );
-    let outcome = time(runs, || {
-        std::hint::black_box(train_on(device, &data, &options, &Silent).unwrap());
+    time(&name, runs, || {
+        std::hint::black_box(train_on(device, &data, &options, &()).unwrap());
     });
-    report(&name, outcome);
 }
 
 /// Where the device starts to win, 20 Hz at 0.25 ms, one filter; what the cost model expects beside
@@ -198,7 +122,7 @@ fn crossover(device: &Device) {
     );
     for steps in [4_000, 400_000] {
         for channels in [1, 3, 10, 25, 50, 100, 150, 200, 400, 1000] {
-            let data = dataset(channels, steps, 20.0);
+            let data = dataset(channels, steps);
             let work = Work::new(&data, &bank(1));
             for (place, at) in [(Place::Cpu, &Device::cpu()), (Place::Cuda, device)] {
                 let ways =
@@ -208,8 +132,8 @@ fn crossover(device: &Device) {
                         continue;
                     }
                     let options = options(1, path);
-                    let measured = time(5, || {
-                        std::hint::black_box(train_on(at, &data, &options, &Silent).unwrap());
+                    let measured = measure(5, || {
+                        std::hint::black_box(train_on(at, &data, &options, &()).unwrap());
                     });
                     let expected = ways.iter().find(|w| w.gram == path).unwrap().seconds * 1e3;
                     println!(
@@ -217,7 +141,7 @@ fn crossover(device: &Device) {
                         place.name(),
                         path.name(),
                         rayon::current_num_threads(),
-                        measured.1,
+                        measured.median,
                     );
                 }
             }
@@ -226,20 +150,7 @@ fn crossover(device: &Device) {
 }
 
 fn main() {
-    let found = probe();
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) => {
-            println!("no CUDA device: {}", error.message());
-            return;
-        }
-    };
-    println!("{:?}", found.devices);
-    let asked: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| a != "--bench")
-        .collect();
-    let wants = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
+    let Some(device) = cuda() else { return };
     if wants("train") {
         end_to_end(&device, 1000, 400_000, 1, GramPath::Event, 40);
     }

@@ -7,39 +7,14 @@
 use std::hint::black_box;
 
 use betz::psc::{Filter, FilterBank};
-use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::recording::Dataset;
+use betz::simulate;
 use betz::train::gram::{GramPath, normal_equations};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use rand::{RngExt, SeedableRng};
 
 /// `mean` spikes a channel and step, two smooth outputs.
 fn dataset(channels: usize, steps: usize, step_seconds: f64, mean: f64) -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let count = (mean * (channels * steps) as f64) as usize;
-    let mut ticks: Vec<i64> = (0..count)
-        .map(|_| rng.random_range(0..steps as i64))
-        .collect();
-    ticks.sort_unstable();
-    let channel = |_| rng.random_range(0..channels as u32);
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    Dataset {
-        step_seconds,
-        steps,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        spikes: Spikes {
-            channels: (0..count).map(channel).collect(),
-            ticks,
-        },
-        segments: vec![Segment {
-            start: 0,
-            stop: steps as i64,
-        }],
-        outputs: vec![output("x"), output("y")],
-        behavior: (0..2 * steps).map(|i| (i as f32 * 1e-3).sin()).collect(),
-    }
+    simulate::poisson(channels, mean / step_seconds, steps, step_seconds, 1).expect("a rate")
 }
 
 fn bank(filters: &[(f64, u32)]) -> FilterBank {

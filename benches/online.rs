@@ -152,10 +152,6 @@ fn feed() {
 /// What a session's step costs with a miner attached, beside one without.
 fn attached() {
     const CHANNELS: usize = 256;
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
     let filter = Filter {
         tau_seconds: 0.1,
         order: 1,
@@ -169,7 +165,7 @@ fn attached() {
         channel_mask: vec![true; CHANNELS],
         weights: (0..CHANNELS * 2).map(|i| i as f64 * 1e-3).collect(),
         intercept: vec![0.0; 2],
-        outputs: vec![output("x"), output("y")],
+        outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
         training: TrainingRecord::default(),
     };
     let spikes: Vec<u32> = (0..16).map(|i| i * 16).collect();

@@ -7,10 +7,10 @@ use std::io::Write;
 use std::time::Instant;
 
 use betz::psc::{Filter, FilterBank};
-use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz::recording::Dataset;
+use betz::simulate;
 use betz::train::gram::{GramPath, normal_equations};
 use betz::train::solve::{FeatureNames, MaskPolicy, Solver, solve};
-use rand::{Rng, RngExt, SeedableRng};
 
 const HELP: &str = "\
 gram [--channels 1000] [--seconds 100] [--step 0.00025] [--rate 20] [--order 1] [--tau 0.01]
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let channels = number("--channels", "1000")? as usize;
     let step_seconds = number("--step", "0.00025")?;
     let steps = (number("--seconds", "100")? / step_seconds).round() as usize;
-    let data = simulate(channels, steps, step_seconds, number("--rate", "20")?);
+    let data = simulate::poisson(channels, number("--rate", "20")?, steps, step_seconds, 1)?;
     let tau_seconds = number("--tau", "0.01")?;
     let order = number("--order", "1")? as u32;
     let filters = (0..number("--filters", "1")? as i32).map(|i| Filter {
@@ -84,41 +84,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         memory(),
     );
     Ok(())
-}
-
-/// Poisson spikes, a few inputs shared between channels, two smooth outputs.
-fn simulate(channels: usize, steps: usize, step_seconds: f64, rate: f64) -> Dataset {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
-    let expected = rate * step_seconds * channels as f64;
-    let mut spikes = Spikes::default();
-    for step in 0..steps {
-        // Exponential gaps within the step: a Poisson number of spikes.
-        let mut left = expected;
-        loop {
-            left += rng.random::<f64>().max(1e-300).ln();
-            if left < 0.0 {
-                break;
-            }
-            spikes.ticks.push(step as i64);
-            spikes.channels.push(rng.next_u32() % channels as u32);
-        }
-    }
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    Dataset {
-        step_seconds,
-        steps,
-        channel_names: (0..channels).map(|c| format!("c{c}")).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: steps as i64,
-        }],
-        outputs: vec![output("x"), output("y")],
-        behavior: (0..2 * steps).map(|i| (i as f32 * 1e-3).sin()).collect(),
-    }
 }
 
 /// Raw little-endian arrays: spikes (u64), then the steps of all spikes (u32), then their channels (u32), then

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use betz::model::{Decoder, TrainingRecord};
 use betz::psc::{Filter, FilterBank};
-use betz::recording::OutputInfo;
 use betz::stream::{LateSpikes, Session, SessionConfig, Spike, SpikeProducer, spike_queue};
 use rand::{RngExt, SeedableRng};
 
@@ -65,10 +64,7 @@ fn decoder() -> betz::Result<Decoder> {
             .map(|c| preference(c) / spikes_a_step)
             .collect(),
         intercept: vec![0.0],
-        outputs: vec![OutputInfo {
-            name: "x".into(),
-            unit: String::new(),
-        }],
+        outputs: vec!["x".into()],
         training: TrainingRecord::default(),
     })
 }

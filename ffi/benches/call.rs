@@ -44,10 +44,7 @@ fn decoder() -> Decoder {
             .collect(),
         intercept: vec![0.5; OUTPUTS],
         outputs: (0..OUTPUTS)
-            .map(|i| OutputInfo {
-                name: format!("x{i}"),
-                unit: String::new(),
-            })
+            .map(|i| OutputInfo::from(format!("x{i}").as_str()))
             .collect(),
         training: TrainingRecord::default(),
     }

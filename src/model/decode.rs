@@ -180,10 +180,6 @@ pub(super) mod tests {
     pub(super) fn decoder(low_pass: Option<LowPass>) -> Decoder {
         let filters = [(0.004, 0), (0.02, 1), (0.05, 4)];
         let filters = filters.map(|(tau_seconds, order)| Filter { tau_seconds, order });
-        let output = |name: &str| OutputInfo {
-            name: name.into(),
-            unit: String::new(),
-        };
         Decoder {
             step_seconds: 0.001,
             bank: FilterBank::new(filters.to_vec()).unwrap(),
@@ -193,7 +189,7 @@ pub(super) mod tests {
             channel_mask: vec![true; 5],
             weights: (0..30).map(|i| f64::from(i % 7) - 2.5).collect(),
             intercept: vec![5.0, -0.25],
-            outputs: vec![output("x"), output("y")],
+            outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
             training: TrainingRecord::default(),
         }
     }

@@ -11,6 +11,16 @@ pub struct OutputInfo {
     pub unit: String,
 }
 
+/// An output of unknown unit.
+impl From<&str> for OutputInfo {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit: String::new(),
+        }
+    }
+}
+
 /// Behaviour samples, (samples, outputs) row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behavior {

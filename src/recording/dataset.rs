@@ -250,11 +250,7 @@ mod tests {
         assert_eq!(data.with_outputs(&data.outputs).unwrap(), data);
         let only_y = data.with_outputs(&data.outputs[1..]).unwrap();
         assert_eq!(only_y.behavior.len(), 10);
-        let unknown = OutputInfo {
-            name: "vz".into(),
-            unit: String::new(),
-        };
-        let error = data.with_outputs(&[unknown]).unwrap_err();
+        let error = data.with_outputs(&["vz".into()]).unwrap_err();
         assert!(error.message().contains("`vz`, got [x, y]"), "{error}");
     }
 }

@@ -5,6 +5,7 @@
 //!                     ├─► lif ──► population ──► Recording (single units)   to decode
 //! tuning ─────────────┘
 //! network ─────────────────────► Recording (events) + embedded chains       to mine
+//! poisson ─────────────────────► Dataset of any size                        to time things on
 //! ```
 //!
 //! [`population`] is the population-temporal experiment of Galbraith 2010, chapter 5; [`network`]
@@ -14,7 +15,10 @@
 pub mod lif;
 pub mod network;
 pub mod noise;
+mod poisson;
 pub mod population;
+
+pub use poisson::poisson;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -32,6 +36,7 @@ enum Stream {
     TrainVoltage = 4,
     TestVoltage = 5,
     Chains = 6,
+    Poisson = 7,
 }
 
 /// The first of the streams that belong to one neuron each.

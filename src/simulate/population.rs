@@ -282,12 +282,7 @@ fn record(
         spikes: merge(&trains),
         channel_names: (0..neurons.len()).map(|i| format!("u{i}")).collect(),
         behavior: Some(Behavior {
-            outputs: ["x", "y"]
-                .map(|name| OutputInfo {
-                    name: name.into(),
-                    unit: String::new(),
-                })
-                .to_vec(),
+            outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
             values: stimulus,
             times: None,
         }),

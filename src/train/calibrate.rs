@@ -2,10 +2,6 @@
 
 use std::time::Instant;
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Exp};
-
 use super::choice::solve_terms;
 use super::device::sums_for_timing;
 use super::gram::cost::{Place, Work};
@@ -18,7 +14,8 @@ use crate::model::decode::cost;
 use crate::model::{Decoder, LowPass, TrainingRecord, decode_on};
 use crate::progress::{self, Progress};
 use crate::psc::{Filter, FilterBank};
-use crate::recording::{Dataset, OutputInfo, Segment, Spikes};
+use crate::recording::Dataset;
+use crate::simulate::poisson;
 
 /// Length of a step of the problems timed here.
 const STEP_SECONDS: f64 = 0.00025;
@@ -191,7 +188,7 @@ fn time_gram(
     for (i, &(channels, filters, steps, rate)) in problems.iter().enumerate() {
         progress::check(progress, &stage)?;
         progress.update(&stage, i as u64, problems.len() as u64);
-        let data = poisson(channels, steps, rate)?;
+        let data = poisson(channels, rate, steps, STEP_SECONDS, 1)?;
         let bank = bank(filters)?;
         let work = Work::new(&data, &bank);
         for path in [GramPath::Event, GramPath::Dense] {
@@ -262,7 +259,7 @@ fn time_decoding(
 ) -> Result<()> {
     for &(channels, filters, steps, order) in problems {
         progress::check(progress, "calibrate")?;
-        let data = poisson(channels, steps, 20.0)?;
+        let data = poisson(channels, 20.0, steps, STEP_SECONDS, 1)?;
         let decoder = decoder(&data, bank(filters)?, order);
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
         let (cpu, cuda) = cost::terms(&decoder, &data);
@@ -311,37 +308,6 @@ fn system(features: usize) -> NormalEquations {
         sums.upsilon[2 * i + 1] = 1.0;
     }
     sums
-}
-
-/// `channels` independent Poisson trains of `rate` Hz over `steps`, and two outputs.
-fn poisson(channels: usize, steps: usize, rate: f64) -> Result<Dataset> {
-    let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let gap = Exp::new(channels as f64 * rate * STEP_SECONDS).map_err(|e| {
-        crate::error::Error::argument(format!("rate: expected more than 0 Hz, got {rate}: {e}"))
-    })?;
-    let mut spikes = Spikes::default();
-    let mut at: f64 = gap.sample(&mut rng);
-    while at < steps as f64 {
-        spikes.ticks.push(at as i64);
-        spikes.channels.push(rng.random_range(0..channels as u32));
-        at += gap.sample(&mut rng);
-    }
-    let output = |name: &str| OutputInfo {
-        name: name.into(),
-        unit: String::new(),
-    };
-    Ok(Dataset {
-        step_seconds: STEP_SECONDS,
-        steps,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        spikes,
-        segments: vec![Segment {
-            start: 0,
-            stop: steps as i64,
-        }],
-        outputs: vec![output("x"), output("y")],
-        behavior: (0..2 * steps).map(|i| (i as f32 * 1e-3).sin()).collect(),
-    })
 }
 
 /// `filters` filters of order one.
@@ -397,13 +363,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn poisson_trains_have_their_rate() {
-        let data = poisson(50, 40_000, 20.0).unwrap();
-        let expected = 50.0 * 20.0 * 10.0;
-        assert!((data.spikes.len() as f64 - expected).abs() < 5.0 * f64::sqrt(expected));
-        assert!(data.spikes.ticks.is_sorted());
     }
 }

@@ -25,10 +25,7 @@ fn device(test: &str) -> Option<Arc<Context>> {
 fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: usize) -> Decoder {
     let features = data.channels() * bank.len();
     let weights = (0..features * n).map(|i| ((i * 37 % 101) as f64 - 47.0) * 0.1);
-    let output = |o| OutputInfo {
-        name: format!("x{o}"),
-        unit: String::new(),
-    };
+    let output = |o| OutputInfo::from(format!("x{o}").as_str());
     Decoder {
         step_seconds: data.step_seconds,
         bank,
