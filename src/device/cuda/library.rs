@@ -4,7 +4,7 @@
 //! first. One that the system's loader does not find by name is looked for in the toolkit's folder;
 //! once loaded, the loader finds it again by its name, which is what cudarc asks for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -68,19 +68,41 @@ impl Library {
         if cfg!(windows) && self == Self::Driver {
             names.extend(cudarc::get_lib_name_candidates("nvcuda"));
         }
-        if names.iter().any(|name| keep(name.into())) {
-            return None;
-        }
-        for folder in toolkit_folders() {
-            // Only names with the loader's own version suffix can be found again by name.
-            if names.iter().any(|name| keep(folder.join(name))) {
-                return None;
+        let mut refusals = Vec::new();
+        // Only names with the loader's own version suffix can be found again by name.
+        for folder in std::iter::once(PathBuf::new()).chain(toolkit_folders()) {
+            for name in &names {
+                let path = folder.join(name);
+                match keep(&path) {
+                    Ok(()) => return None,
+                    Err(said) => refusals.push((path, said)),
+                }
             }
         }
-        Some(format!(
-            "no {} in the loader's path or the toolkit's folder (CUDA_HOME)",
-            names[0]
-        ))
+        Some(refused(&names[0], &refusals))
+    }
+}
+
+/// Why none of the paths could be loaded, `name` being the first that was looked for: that there is
+/// no such file, or what the loader last said of one that is there (too old, for another machine,
+/// without a library that it needs).
+fn refused(name: &str, refusals: &[(PathBuf, String)]) -> String {
+    let absent = |(path, said): &&(PathBuf, String)| {
+        // The loader names the file that it misses: one that is needed is not the one asked for.
+        said.starts_with(&format!("{}: cannot open", path.display()))
+    };
+    let nowhere = format!("no {name} in the loader's path or the toolkit's folder (CUDA_HOME)");
+    match refusals.iter().rfind(|r| !absent(r)).or(refusals.last()) {
+        Some((path, said)) if said.contains(&path.display().to_string()) => {
+            format!("{nowhere}; the loader last said: {said}")
+        }
+        Some((path, said)) => {
+            format!(
+                "{nowhere}; the loader last said of {}: {said}",
+                path.display()
+            )
+        }
+        None => nowhere,
     }
 }
 
@@ -95,16 +117,64 @@ fn toolkit_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Loads the library at `path` and never unloads it; false when it cannot be loaded.
+/// Loads the library at `path` and never unloads it.
+///
+/// # Errors
+/// What the loader says.
 #[allow(unsafe_code)]
-fn keep(path: PathBuf) -> bool {
+fn keep(path: &Path) -> std::result::Result<(), String> {
     // SAFETY: the path names an NVIDIA library, whose initialisers are safe to run on any thread;
     // it stays loaded for the rest of the process.
     match unsafe { libloading::Library::new(path) } {
         Ok(library) => {
             std::mem::forget(library);
-            true
+            Ok(())
         }
-        Err(_) => false,
+        // The loader's own words are the source of the error.
+        Err(e) => {
+            Err(std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loaders_words_are_kept_and_those_about_a_file_that_is_there_come_first() {
+        let absent = |path: &str| {
+            let said = format!("{path}: cannot open shared object file: No such file or directory");
+            (PathBuf::from(path), said)
+        };
+        let none = refused("libx.so", &[absent("libx.so"), absent("/usr/lib/libx.so")]);
+        assert!(none.starts_with("no libx.so in"), "{none}");
+        assert!(none.contains("/usr/lib/libx.so: cannot open"), "{none}");
+        let needed = "liby.so.13: cannot open shared object file: No such file or directory";
+        let broken = (PathBuf::from("libx.so.13"), needed.to_owned());
+        let found = refused(
+            "libx.so",
+            &[absent("libx.so"), broken, absent("/usr/lib/libx.so")],
+        );
+        assert!(
+            found.ends_with(&format!("of libx.so.13: {needed}")),
+            "{found}"
+        );
+        assert!(refused("libx.so", &[]).ends_with("(CUDA_HOME)"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_is_no_library_is_refused_in_the_loaders_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libnone.so");
+        let missing = keep(&path).unwrap_err();
+        assert!(missing.starts_with(&format!("{}: cannot open", path.display())));
+        std::fs::write(&path, "text").unwrap();
+        let said = keep(&path).unwrap_err();
+        assert!(
+            said.contains("libnone.so") && !said.contains("cannot open"),
+            "{said}"
+        );
     }
 }
