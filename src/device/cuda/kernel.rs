@@ -30,6 +30,12 @@ pub struct Source {
     pub headers: &'static [(&'static str, &'static str)],
 }
 
+/// Options that every kernel is compiled with.
+const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
+
+/// Most thread blocks of one launch side by side in the second and the third dimension.
+const MOST_BLOCKS: u32 = 65_535;
+
 /// First bytes of a cached entry; the digit counts layouts.
 const MAGIC: &[u8; 8] = b"betzker1";
 
@@ -66,14 +72,12 @@ pub fn compile(
     let newest = newest_architecture()?;
     let wanted = (capability.0 * 10 + capability.1) as i32;
     let machine_code = wanted <= newest;
-    let mut all = vec![
-        if machine_code {
-            format!("--gpu-architecture=sm_{wanted}")
-        } else {
-            format!("--gpu-architecture=compute_{newest}")
-        },
-        "--std=c++17".to_owned(),
-    ];
+    let mut all = vec![if machine_code {
+        format!("--gpu-architecture=sm_{wanted}")
+    } else {
+        format!("--gpu-architecture=compute_{newest}")
+    }];
+    all.extend(FIXED_OPTIONS.iter().map(ToString::to_string));
     all.extend_from_slice(options);
     let text = c_string(text)?;
     let file = c_string(&format!("{name}.cu"))?;
@@ -289,6 +293,7 @@ impl Kernel {
         shared_bytes: usize,
         fill: impl FnOnce(&mut LaunchArgs<'a>),
     ) -> Result<()> {
+        check_blocks(&self.name, blocks)?;
         let mut arguments = self.stream.launch_builder(&self.function);
         fill(&mut arguments);
         // SAFETY: see above; buffers passed by reference live until the launch, and are freed in
@@ -305,6 +310,19 @@ impl Kernel {
     }
 }
 
+/// Refuses what the driver would call an invalid argument, without saying which.
+fn check_blocks(name: &str, (x, y, z): (u32, u32, u32)) -> Result<()> {
+    if y.max(z) > MOST_BLOCKS || x > i32::MAX as u32 {
+        return Err(Error::new(
+            ErrorKind::DeviceMemory,
+            format!(
+                "kernel {name}: expected at most 2^31 × {MOST_BLOCKS} × {MOST_BLOCKS} thread blocks, got {x} × {y} × {z}: too many features, channels or outputs for a device"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 /// What makes a compiled kernel itself, and where it is kept.
 struct Key {
     text: String,
@@ -314,12 +332,13 @@ struct Key {
 impl Key {
     fn new(source: Source, options: &[String], capability: (u32, u32), nvrtc: (i32, i32)) -> Self {
         let text = format!(
-            "{}\nsm_{}{}\nnvrtc {}.{}\n{}\n{}",
+            "{}\nsm_{}{}\nnvrtc {}.{}\n{}\n{}\n{}",
             source.name,
             capability.0,
             capability.1,
             nvrtc.0,
             nvrtc.1,
+            FIXED_OPTIONS.join("\n"),
             options.join("\n"),
             source.text
         );
@@ -408,6 +427,39 @@ mod tests {
         }
         key.write(b"rebuilt");
         assert_eq!(key.read().unwrap(), b"rebuilt");
+    }
+
+    #[test]
+    fn the_key_names_everything_a_kernel_is_compiled_from() {
+        let source = Source {
+            name: "sums",
+            text: "the text",
+            headers: &[("part.cuh", "the header")],
+        };
+        let key = Key::new(source, &["-DORDER=3".to_owned()], (9, 0), (13, 1));
+        let parts = [
+            "sums",
+            "sm_90",
+            "nvrtc 13.1",
+            "-DORDER=3",
+            "the text",
+            "part.cuh",
+        ];
+        for part in parts.iter().chain(FIXED_OPTIONS).chain(&["the header"]) {
+            assert!(key.text.lines().any(|line| line == *part), "{part}");
+        }
+    }
+
+    #[test]
+    fn more_blocks_than_a_launch_has_are_refused_by_number() {
+        let (most, wide) = (MOST_BLOCKS, i32::MAX as u32);
+        check_blocks("f", (wide, most, most)).unwrap();
+        for blocks in [(1, most + 1, 1), (1, 1, most + 1), (wide + 1, 1, 1)] {
+            let error = check_blocks("centre_gram", blocks).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeviceMemory);
+            assert!(error.message().contains("centre_gram"), "{error}");
+            assert!(error.message().contains("65535"), "{error}");
+        }
     }
 
     #[test]
