@@ -101,7 +101,7 @@ impl Context {
             memory_cap: Mutex::new(None),
             slots: Mutex::default(),
         };
-        context.keep_freed_memory(u64::MAX)?;
+        context.keep_freed_memory(u64::MAX).map_err(place)?;
         Ok(context)
     }
 
@@ -166,11 +166,7 @@ impl Context {
             self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
         let used = self.pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
         let available = free as u64 + reserved.saturating_sub(used);
-        Ok(match cap {
-            Some(cap) => cap.saturating_sub(used).min(available),
-            // A part is left for what the driver rounds up and the libraries load late.
-            None => available - available / 50,
-        })
+        Ok(plannable(available, used, cap))
     }
 
     /// Most bytes of buffers that were held at once since the last call of this, or the context's
@@ -325,6 +321,13 @@ fn get_or_start<T>(
     Ok(cell.get_or_init(|| started))
 }
 
+/// Bytes to plan with where `available` can be had, `used` are in use and no more than `cap` may be.
+fn plannable(available: u64, used: u64, cap: Option<u64>) -> u64 {
+    // A part is left for what the driver rounds up and the libraries load late.
+    let most = available - available / 50;
+    cap.map_or(most, |cap| cap.saturating_sub(used).min(most))
+}
+
 /// Loads and initialises the driver, and checks its version.
 fn start_driver() -> Result<(u32, u32)> {
     Library::Driver.load()?;
@@ -443,4 +446,23 @@ pub(crate) fn probe() -> Probe {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cap_above_what_is_free_leaves_the_same_reserve_as_none() {
+        assert_eq!(plannable(1000, 300, None), 980);
+        for (cap, expected) in [
+            (u64::MAX, 980),
+            (1300, 980),
+            (1280, 980),
+            (1200, 900),
+            (100, 0),
+        ] {
+            assert_eq!(plannable(1000, 300, Some(cap)), expected);
+        }
+    }
 }
