@@ -40,7 +40,8 @@ pub enum ErrorKind {
     NonFinite,
     /// The requested device cannot be had; the message keeps the reason.
     DeviceUnavailable,
-    /// The device (or its cap) has too little memory; the message names the smallest that works.
+    /// The device (or its cap) has too little memory, or the work is more than its kernels take; the
+    /// message names what would do.
     DeviceMemory,
     /// A device call failed.
     DeviceFailure,
@@ -141,6 +142,12 @@ impl Error {
     /// A parameter out of range.
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// More work than a device's kernels take, which the CPU may still do.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_limit(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::DeviceMemory, message)
     }
 
     /// Two things that do not fit together.

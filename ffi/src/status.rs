@@ -47,7 +47,7 @@ pub enum betz_status {
     BETZ_ERROR_NON_FINITE = 401,
     /// The requested device cannot be had.
     BETZ_ERROR_DEVICE_UNAVAILABLE = 500,
-    /// The device has too little memory.
+    /// The device has too little memory, or the work is more than its kernels take.
     BETZ_ERROR_DEVICE_MEMORY = 501,
     /// A device call failed.
     BETZ_ERROR_DEVICE_FAILURE = 502,

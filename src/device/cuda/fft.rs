@@ -52,7 +52,7 @@ impl RealFft {
             i32::try_from(batch),
             i32::try_from(pitch),
         ) else {
-            return Err(Error::argument(format!(
+            return Err(Error::device_limit(format!(
                 "{}: expected at most 2^31 of each",
                 what()
             )));

@@ -133,7 +133,7 @@ pub(crate) fn walk(
     super::check_shape(decoder, data)?;
     let order = super::channel_order(decoder, data)?;
     if data.channels() > MOST_CHANNELS {
-        return Err(Error::argument(format!(
+        return Err(Error::device_limit(format!(
             "decoding on a device: expected at most {MOST_CHANNELS} channels, got {}",
             data.channels()
         )));
@@ -244,7 +244,7 @@ impl<'a> Decoding<'a> {
         let (row_count, step_count, stride) = (rows as i32, steps as i32, steps as u64);
         let groups = u32::try_from(rows.div_ceil(ROWS_AT_ONCE)).ok();
         let Some(groups) = groups.filter(|&g| g < 1 << 16) else {
-            return Err(Error::argument(format!(
+            return Err(Error::device_limit(format!(
                 "decoding on a device: expected fewer filters × outputs than {}, got {rows}",
                 ROWS_AT_ONCE << 16
             )));

@@ -56,7 +56,7 @@ impl<'a> Convolver<'a> {
     /// transforms of `length` samples, where that is given, or of the length that looks cheapest.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] when the filters want a transform of more than 2²⁷ samples;
+    /// [`ErrorKind::DeviceMemory`] when the filters want a transform of more than 2²⁷ samples;
     /// those of the device.
     pub(crate) fn new(
         context: &'a Context,
@@ -73,7 +73,7 @@ impl<'a> Convolver<'a> {
             .filter(|&l| l <= LONGEST);
         let length = asked.or_else(|| cheapest_length(taps, longest.max(1)));
         let length = length.ok_or_else(|| {
-            Error::argument(format!(
+            Error::device_limit(format!(
                 "filters on a device: expected at most {} taps, got {taps}",
                 LONGEST / 2
             ))

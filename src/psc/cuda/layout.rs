@@ -98,11 +98,11 @@ impl Layout {
     /// Copies it to the device.
     ///
     /// # Errors
-    /// Those of the device; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for
+    /// Those of the device; [`ErrorKind::DeviceMemory`](crate::ErrorKind::DeviceMemory) for
     /// more than 2³⁰ steps.
     pub(crate) fn upload(&self, context: &Context) -> Result<DeviceLayout> {
         if self.steps > 1 << 30 {
-            return Err(Error::argument(format!(
+            return Err(Error::device_limit(format!(
                 "filters on a device: expected at most 2^30 steps at a time, got {}",
                 self.steps
             )));

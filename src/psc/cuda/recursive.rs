@@ -68,11 +68,11 @@ pub(crate) struct Rows<'b, T> {
 /// The grid for one block a tile and row.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) past 2³¹ blocks.
+/// [`ErrorKind::DeviceMemory`](crate::ErrorKind::DeviceMemory) past 2³¹ blocks.
 pub(crate) fn grid(rows: usize, tiles: usize) -> Result<(u32, u32, u32)> {
     match u32::try_from(rows * tiles) {
         Ok(blocks) if blocks < 1 << 31 => Ok((blocks, 1, 1)),
-        _ => Err(Error::argument(format!(
+        _ => Err(Error::device_limit(format!(
             "filters on a device: expected at most 2^31 tiles at a time, got {rows} rows × {tiles}"
         ))),
     }

@@ -144,7 +144,7 @@ impl<'a> Scoring<'a> {
         let (step_count, part_steps) = (steps.len() as i32, PART_STEPS as i32);
         let outputs = width as i32;
         let Some(columns) = u32::try_from(width).ok().filter(|&w| w < 1 << 16) else {
-            return Err(Error::argument(format!(
+            return Err(Error::device_limit(format!(
                 "scores on a device: expected fewer than 65,536 outputs, got {width}"
             )));
         };

@@ -5,7 +5,7 @@ use super::filters::{Filters, WINDOW_TAUS};
 use super::staging::{Staging, at_least};
 use super::timeline::Timeline;
 use crate::device::cuda::{Buffer, Context, Kernel, PushKernelArg, Source};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
@@ -118,7 +118,7 @@ impl<'a> DeviceSpikes<'a> {
 pub(super) fn check_channels(context: &Context, channels: usize) -> Result<()> {
     let most = (context.shared_bytes() / 8).min(usize::from(u16::MAX));
     if channels > most {
-        return Err(Error::argument(format!(
+        return Err(Error::device_limit(format!(
             "gram on this device: expected at most {most} channels, got {channels}"
         )));
     }
@@ -160,10 +160,9 @@ fn stage_events(
 ) -> Result<Events> {
     let blocks = timeline.block_count;
     if events as u64 > u64::from(u32::MAX) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!("event path on a device: expected at most 2^32 spikes, got {events}"),
-        ));
+        return Err(Error::device_limit(format!(
+            "event path on a device: expected at most 2^32 spikes, got {events}"
+        )));
     }
     let channels = at_least(context, &mut staging.u16s, events)?;
     let ticks = at_least(context, &mut staging.u8s, events)?;
