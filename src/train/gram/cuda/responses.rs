@@ -16,8 +16,9 @@ use crate::train::gram::{NormalEquations, paired_steps};
 /// filter (an FFT, a low-pass) hands over to the dense path.
 #[derive(Clone, Copy)]
 pub struct DeviceResponses<'a> {
-    /// `[feature][step]`; a feature is channel · filters + filter. What lies outside segments is not
-    /// read.
+    /// `[feature][step]` on the device that is computed on; a feature is channel · filters + filter.
+    /// What lies outside segments is not read. Whatever wrote them is done
+    /// ([`Context::synchronize`]), or was asked of the same context before.
     pub responses: &'a Buffer<f32>,
     /// Number of features.
     pub features: usize,
@@ -37,7 +38,8 @@ pub struct DeviceResponses<'a> {
 /// a lower one is asked for. a(t) is paired with x(t − delay).
 ///
 /// # Errors
-/// As [`normal_equations_of_counts`](super::normal_equations_of_counts).
+/// As [`normal_equations_of_counts`](super::normal_equations_of_counts);
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for responses on another device.
 pub fn normal_equations_of_responses(
     context: &Arc<Context>,
     given: &DeviceResponses<'_>,
@@ -71,6 +73,12 @@ pub fn device_sums_of_responses(
             given.steps,
             given.outputs,
             given.behavior.len()
+        )));
+    }
+    let number = given.responses.ordinal();
+    if number != context.number() {
+        return Err(Error::argument(format!(
+            "responses on cuda:{number}: expected to compute on that device, got {context:?}"
         )));
     }
     check_segments(given.segments, given.steps as i64)?;

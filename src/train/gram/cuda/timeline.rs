@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::recording::{Segment, Spikes};
 use crate::train::gram::paired_steps;
 
@@ -70,10 +70,9 @@ impl Timeline {
         if block_count as u64 * BLOCK_STEPS as u64 > i32::MAX as u64 / 2
             || steps > i32::MAX as usize
         {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("gram on a device: expected at most 2^30 steps, got {steps}"),
-            ));
+            return Err(Error::device_limit(format!(
+                "gram on a device: expected at most 2^30 steps, got {steps}"
+            )));
         }
         let mut timeline = Self {
             spans,
@@ -256,15 +255,17 @@ impl Timeline {
                     .iter()
                     .zip(&spikes.channels[range]);
                 let target = channels.iter_mut().zip(ticks);
+                let mut latest = start;
                 for (i, ((&tick, &channel), (c, t))) in source.zip(target).enumerate() {
                     if channel as usize >= known {
                         return Err(Error::mismatch(format!(
                             "spike at step {tick}: expected a channel below {known}, got {channel}"
                         )));
                     }
-                    if tick < start || tick >= stop {
+                    if tick < latest || tick >= stop {
                         return Err(unordered());
                     }
+                    latest = tick;
                     let step = tick - start;
                     let block = (step / BLOCK_STEPS) as usize;
                     while next <= block {
@@ -296,6 +297,8 @@ fn unordered() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
+    use crate::recording::Dataset;
     use crate::train::cases;
 
     /// Every spike that any sum sees is there once, at its place, and blocks say how far it is to
@@ -394,20 +397,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_unknown_channel_is_named() {
-        let mut data = cases::all().remove(0).data;
-        data.spikes.channels[3] = 99;
+    /// What packing all of `data` is refused with.
+    fn refusal(data: &Dataset) -> Error {
         let timeline = Timeline::new(&data.segments, data.steps, 0, 1).unwrap();
         let blocks = 0..timeline.block_count;
         let events = timeline.events(&data.spikes, blocks.clone());
         let mut starts = vec![0; timeline.block_count + 1];
         let (mut channels, mut ticks) = (vec![0; events], vec![0; events]);
         let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
-        let error = timeline
+        timeline
             .pack(&data.spikes, data.channels(), blocks, target)
-            .unwrap_err();
+            .unwrap_err()
+    }
+
+    #[test]
+    fn an_unknown_channel_is_named() {
+        let mut data = cases::all().remove(0).data;
+        data.spikes.channels[3] = 99;
+        let error = refusal(&data);
         assert_eq!(error.kind(), ErrorKind::Mismatch);
         assert!(error.message().contains("99"), "{error}");
+    }
+
+    #[test]
+    fn spikes_out_of_order_are_refused_wherever_they_are() {
+        for ticks in [[40, 10], [11, 10], [8200, 40]] {
+            let mut data = cases::dataset(2, &[(0, 10_000)], vec![(1, 0), (2, 1)], 1);
+            data.spikes.ticks = ticks.to_vec();
+            let error = refusal(&data);
+            assert_eq!(error.kind(), ErrorKind::Mismatch);
+            assert!(error.message().contains("ascending"), "{error}");
+        }
     }
 }
