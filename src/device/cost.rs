@@ -39,7 +39,7 @@ pub const START_CUDA: Model = Model {
 /// Fitted coefficients of models, by their names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Calibration {
-    /// Names of what was measured, for people.
+    /// Names of what was measured, for people: the CPU's, then a GPU's.
     devices: Vec<String>,
     coefficients: BTreeMap<String, Vec<f64>>,
 }
@@ -87,6 +87,21 @@ impl Calibration {
     /// Names of the devices that were measured.
     pub fn devices(&self) -> &[String] {
         &self.devices
+    }
+
+    /// With the models of `earlier` that this one has not, and the names of devices beyond those it
+    /// measured: without a GPU at hand, or leave to use one, what is known of it stays.
+    #[must_use]
+    pub fn keeping(mut self, earlier: &Self) -> Self {
+        for (name, coefficients) in &earlier.coefficients {
+            self.coefficients
+                .entry(name.clone())
+                .or_insert_with(|| coefficients.clone());
+        }
+        let measured = self.devices.len();
+        let unmeasured = earlier.devices.iter().skip(measured).cloned();
+        self.devices.extend(unmeasured);
+        self
     }
 
     /// The fitted coefficients of `model`; `None` when it has its defaults.
@@ -167,7 +182,8 @@ impl Calibration {
                 "device" => found.devices.push(rest.to_owned()),
                 "model" => {
                     let (name, numbers) = rest.split_once(' ').unwrap_or((rest, ""));
-                    let seconds = |n: &str| n.parse().ok().filter(|c: &f64| *c >= 0.0);
+                    let sound = |c: &f64| c.is_finite() && *c >= 0.0;
+                    let seconds = |n: &str| n.parse().ok().filter(sound);
                     let coefficients: Option<Vec<f64>> =
                         numbers.split_whitespace().map(seconds).collect();
                     let coefficients = coefficients
@@ -276,6 +292,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_measured_again_is_kept() {
+        const OTHER: Model = Model {
+            name: "work.cuda",
+            ..MODEL
+        };
+        let runs = |seconds| [(vec![1.0, 0.0], seconds), (vec![1.0, 1.0], 3.0 * seconds)];
+        let mut both = Calibration::new(vec!["2 threads".into(), "NVIDIA H200".into()]);
+        both.fit(&MODEL, &runs(1.0)).unwrap();
+        both.fit(&OTHER, &runs(1.0)).unwrap();
+        let mut cpu = Calibration::new(vec!["8 threads".into()]);
+        cpu.fit(&MODEL, &runs(0.5)).unwrap();
+        let kept = cpu.keeping(&both);
+        assert_eq!(kept.devices(), ["8 threads", "NVIDIA H200"]);
+        assert_eq!(kept.fitted(&OTHER), both.fitted(&OTHER));
+        assert!((kept.seconds(&MODEL, &[1.0, 0.0]) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
     fn files_read_back_and_damaged_ones_name_the_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new").join("calibration.txt");
@@ -290,6 +324,7 @@ mod tests {
                 "line 3",
             ),
             ("betz calibration 1\nmodel a.cpu NaN\n", "line 2"),
+            ("betz calibration 1\nmodel a.cpu 1 inf\n", "line 2"),
             ("betz calibration 1\nhello\n", "line 2"),
         ] {
             std::fs::write(&path, text).unwrap();

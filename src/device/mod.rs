@@ -99,7 +99,15 @@ enum Kind {
     #[cfg(feature = "cuda")]
     Cuda(Vec<Arc<cuda::Context>>),
     /// Opened when first needed: starting CUDA takes longer than much of the work there is.
-    Auto(Arc<OnceLock<Found>>),
+    Auto(Arc<Auto>),
+}
+
+/// What the copies of one [`Device::auto`] share.
+#[derive(Debug, Default)]
+struct Auto {
+    found: OnceLock<Found>,
+    /// Why work that had been given to CUDA went on on the CPU; see [`Device::or_cpu`].
+    given_up: OnceLock<String>,
 }
 
 /// What [`Device::auto`] came to.
@@ -137,10 +145,8 @@ impl Device {
     pub fn cuda_all() -> Result<Self> {
         #[cfg(feature = "cuda")]
         {
-            let mut contexts = vec![cuda::Context::open(0)?];
-            for number in 1..cuda::device_count()? {
-                contexts.push(cuda::Context::open(number)?);
-            }
+            let numbers = 0..cuda::device_count()?.max(1);
+            let contexts = numbers.map(cuda::Context::open).collect::<Result<_>>()?;
             Ok(Self(Kind::Cuda(contexts)))
         }
         #[cfg(not(feature = "cuda"))]
@@ -167,30 +173,31 @@ impl Device {
         }
     }
 
-    /// What [`Device::auto`] found, looked for on the first call.
-    fn found(found: &OnceLock<Found>) -> &Found {
-        found.get_or_init(|| match Self::cuda(0) {
-            #[cfg(feature = "cuda")]
-            Ok(device) => Found {
-                contexts: device.contexts().to_vec(),
-                fallback: None,
-            },
-            #[cfg(not(feature = "cuda"))]
-            Ok(_) => Found { fallback: None },
-            Err(error) => Found {
-                #[cfg(feature = "cuda")]
-                contexts: Vec::new(),
-                fallback: Some(error.message().to_owned()),
-            },
-        })
-    }
-
-    /// Why [`Device::auto`] stays on the CPU; `None` when it need not, or was not asked. Opens what
-    /// `auto` left closed.
+    /// Why [`Device::auto`] stays on the CPU, or went back to it; `None` when it need not, or was not
+    /// asked. Opens what `auto` left closed.
     pub fn fallback(&self) -> Option<&str> {
         match &self.0 {
-            Kind::Auto(found) => Self::found(found).fallback.as_deref(),
+            Kind::Auto(auto) => auto.fallback(),
             _ => None,
+        }
+    }
+
+    /// What became of work on this device. `Ok(None)` where the user did not name the device and it
+    /// cannot do the work (a library is missing, or its memory or another limit of it falls short):
+    /// the work is then for the CPU, as is whatever else is asked of this device or a copy of it, and
+    /// [`Device::fallback`] keeps the reason.
+    ///
+    /// # Errors
+    /// Any other error of `outcome`, and every one where the user named the device.
+    pub fn or_cpu<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
+        use crate::ErrorKind::{DeviceMemory, DeviceUnavailable};
+        match (&self.0, outcome) {
+            (_, Ok(done)) => Ok(Some(done)),
+            (Kind::Auto(auto), Err(e)) if matches!(e.kind(), DeviceUnavailable | DeviceMemory) => {
+                auto.given_up.get_or_init(|| e.message().to_owned());
+                Ok(None)
+            }
+            (_, Err(error)) => Err(error),
         }
     }
 
@@ -205,6 +212,16 @@ impl Device {
         }
     }
 
+    /// The first of its CUDA devices alone, as if the user had named it; the CPU where there is none.
+    #[must_use]
+    pub fn first(&self) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Some(context) = self.contexts().first() {
+            return Self(Kind::Cuda(vec![Arc::clone(context)]));
+        }
+        Self::cpu()
+    }
+
     /// True when the user named this device: work then runs there even where another would be
     /// faster.
     pub fn is_explicit(&self) -> bool {
@@ -214,7 +231,7 @@ impl Device {
     /// True unless this is [`Device::auto`] before it had to look for CUDA.
     pub fn is_open(&self) -> bool {
         match &self.0 {
-            Kind::Auto(found) => found.get().is_some(),
+            Kind::Auto(auto) => auto.found.get().is_some(),
             _ => true,
         }
     }
@@ -225,7 +242,7 @@ impl Device {
             Kind::Cpu => true,
             #[cfg(feature = "cuda")]
             Kind::Cuda(contexts) => contexts.is_empty(),
-            Kind::Auto(found) => Self::found(found).fallback.is_some(),
+            Kind::Auto(auto) => auto.fallback().is_some(),
         }
     }
 
@@ -257,9 +274,59 @@ impl Device {
         match &self.0 {
             Kind::Cpu => &[],
             Kind::Cuda(contexts) => contexts,
-            Kind::Auto(found) => &Self::found(found).contexts,
+            Kind::Auto(auto) if auto.given_up.get().is_some() => &[],
+            Kind::Auto(auto) => &auto.found().contexts,
         }
     }
+}
+
+impl Auto {
+    /// What there is, looked for on the first call.
+    fn found(&self) -> &Found {
+        self.found.get_or_init(|| {
+            #[cfg(feature = "cuda")]
+            return match first_that_works(cuda::device_count(), cuda::Context::open) {
+                Ok(context) => Found {
+                    contexts: vec![context],
+                    fallback: None,
+                },
+                Err(reasons) => Found {
+                    contexts: Vec::new(),
+                    fallback: Some(reasons),
+                },
+            };
+            #[cfg(not(feature = "cuda"))]
+            Found {
+                fallback: Some(probe::BUILT_WITHOUT.to_owned()),
+            }
+        })
+    }
+
+    fn fallback(&self) -> Option<&str> {
+        let found = || self.found().fallback.as_deref();
+        self.given_up.get().map(String::as_str).or_else(found)
+    }
+}
+
+/// The first of `count` devices that `open` succeeds with, or why none does: each reason once.
+#[cfg(feature = "cuda")]
+fn first_that_works<T>(
+    count: Result<usize>,
+    open: impl Fn(usize) -> Result<T>,
+) -> std::result::Result<T, String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for number in 0..count.map_err(|e| e.message().to_owned())? {
+        match open(number) {
+            Ok(opened) => return Ok(opened),
+            // What has to do with no device in particular comes again with every one.
+            Err(e) if reasons.iter().any(|r| r == e.message()) => {}
+            Err(e) => reasons.push(e.message().to_owned()),
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("the CUDA driver reports no device".to_owned());
+    }
+    Err(reasons.join("; "))
 }
 
 #[cfg(test)]
@@ -295,16 +362,62 @@ mod tests {
     fn auto_always_gives_a_device_and_a_reason_when_it_is_the_cpu() {
         let device = Device::auto();
         assert!(!device.is_open());
-        assert_eq!(device.is_cpu(), device.fallback().is_some());
-        assert!(!device.is_explicit());
         let probe = probe();
         assert_eq!(probe.devices.is_empty(), probe.reason.is_some());
+        #[cfg(feature = "cuda")]
+        assert_eq!(device.contexts().is_empty(), probe.devices.is_empty());
+        assert_eq!(device.is_cpu(), probe.devices.is_empty());
+        assert_eq!(device.is_cpu(), device.name() == "cpu");
+        assert_eq!(device.fallback().is_some(), probe.devices.is_empty());
+        assert!(device.is_open() && !device.is_explicit());
         if device.is_cpu() {
-            assert_eq!(device.name(), "cpu");
             let error = Device::open(DeviceSpec::Cuda(0)).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::DeviceUnavailable);
             eprintln!("no CUDA here: {}", error.message());
         }
+    }
+
+    #[test]
+    fn auto_goes_on_with_the_cpu_where_a_device_falls_short() {
+        use crate::ErrorKind::{DeviceFailure, DeviceMemory, DeviceUnavailable};
+        let short = |kind| Err::<(), _>(Error::new(kind, "too little of it"));
+        let named = Device::cpu();
+        for kind in [DeviceUnavailable, DeviceMemory, DeviceFailure] {
+            assert_eq!(named.or_cpu(short(kind)).unwrap_err().kind(), kind);
+        }
+        assert_eq!(named.fallback(), None);
+        let auto = Device::auto();
+        assert_eq!(auto.or_cpu(Ok(7)).unwrap(), Some(7));
+        let broken = auto.or_cpu(short(DeviceFailure)).unwrap_err();
+        assert_eq!(broken.kind(), DeviceFailure);
+        assert!(!auto.is_open());
+        for kind in [DeviceUnavailable, DeviceMemory] {
+            let auto = Device::auto();
+            let copy = auto.clone();
+            assert_eq!(auto.or_cpu(short(kind)).unwrap(), None);
+            for device in [&auto, &copy] {
+                assert_eq!(device.fallback(), Some("too little of it"));
+                assert!(device.is_cpu() && !device.is_explicit());
+                assert_eq!(device.name(), "cpu");
+                assert_eq!(device.settled().name(), "cpu");
+            }
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn auto_takes_the_first_device_that_works_and_keeps_every_reason() {
+        let broken = |n: usize| {
+            let what = ["old", "old", "full"][n];
+            Err::<usize, _>(Error::argument(what))
+        };
+        let second = |n| if n == 1 { Ok(n) } else { broken(n) };
+        assert_eq!(first_that_works(Ok(3), second), Ok(1));
+        assert_eq!(first_that_works(Ok(3), broken), Err("old; full".into()));
+        let none = first_that_works(Ok(0), broken).unwrap_err();
+        assert!(none.contains("no device"), "{none}");
+        let driver = first_that_works(Err(Error::argument("no driver")), broken);
+        assert_eq!(driver, Err("no driver".into()));
     }
 
     #[test]
