@@ -26,6 +26,19 @@ pub trait Progress: Sync {
 
 impl Progress for () {}
 
+/// Passes on a request to stop and what is measured; how far a part of larger work is stays here.
+pub(crate) struct Quiet<'a>(pub(crate) &'a dyn Progress);
+
+impl Progress for Quiet<'_> {
+    fn measured(&self, what: &str, value: f64) {
+        self.0.measured(what, value);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
+    }
+}
+
 /// Ends `stage` with an error when the caller has cancelled.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use super::{DeviceSums, SampledError, several, totals};
 use crate::device::Precision;
 use crate::device::cuda::{Buffer, Context, Feed, PushKernelArg};
 use crate::error::Result;
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, Quiet};
 use crate::recording::Segment;
 
 /// Features of the sample that a lower precision is measured on, at most.
@@ -79,7 +79,8 @@ pub(super) fn sums<'a>(
             memory: context.available_memory()?,
             sample: i == 0,
         };
-        let progress = if i == 0 { progress } else { &() };
+        let quiet = Quiet(progress);
+        let progress = if i == 0 { progress } else { &quiet };
         partial(
             context,
             task,
@@ -201,15 +202,16 @@ impl Pass<'_> {
             .map(|start| start..n.min(start + self.plan.edge))
             .collect();
         let mut gram = vec![0.0; n * n];
-        for (i, rows) in edges.iter().enumerate() {
-            let block = self.block(rows.clone(), None, Some(upsilon))?;
-            store::place(self.context, &block, &mut gram, n, rows, rows)?;
-            drop(block);
-            for columns in &edges[..i] {
-                let block = self.block(rows.clone(), Some(columns.clone()), None)?;
-                store::place(self.context, &block, &mut gram, n, rows, columns)?;
-            }
-        }
+        // Every block says how far it is, round by round.
+        store::triangle(edges.len(), &(), |row, column| {
+            let (rows, columns) = (&edges[row], &edges[column]);
+            let block = if row == column {
+                self.block(rows.clone(), None, Some(&mut *upsilon))?
+            } else {
+                self.block(rows.clone(), Some(columns.clone()), None)?
+            };
+            store::place(self.context, &block, &mut gram, n, rows, columns)
+        })?;
         Ok(Gram::Host(gram))
     }
 

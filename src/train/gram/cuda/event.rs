@@ -10,11 +10,12 @@ use std::sync::Arc;
 use super::coefficients::{Coefficients, shapes};
 use super::spikes::DeviceSpikes;
 use super::staging::Staging;
-use super::store::{Gram, place};
+use super::store::{Gram, place, triangle};
 use super::timeline::{BLOCK_FIELDS, BLOCK_STEPS, Timeline};
 use super::{DeviceSums, behavior, several};
 use crate::device::cuda::{Buffer, Context, PushKernelArg};
 use crate::error::{Error, ErrorKind, Result};
+use crate::progress::{Progress, Quiet};
 use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
@@ -208,10 +209,13 @@ pub(super) fn sums(
     data: &Dataset,
     bank: &FilterBank,
     delay_steps: i64,
+    progress: &dyn Progress,
 ) -> Result<DeviceSums> {
     let devices = contexts.len();
     let ((mut gram, sums), others) = several::each(contexts, |i, context| {
-        share(context, data, bank, delay_steps, (i, devices))
+        let quiet = Quiet(progress);
+        let progress = if i == 0 { progress } else { &quiet };
+        share(context, data, bank, delay_steps, (i, devices), progress)
     })?;
     for ((other, _), context) in others.into_iter().zip(&contexts[1..]) {
         gram.add(&contexts[0], context, other)?;
@@ -238,6 +242,7 @@ fn share(
     bank: &FilterBank,
     delay_steps: i64,
     (part, parts): (usize, usize),
+    progress: &dyn Progress,
 ) -> Result<(Gram, Option<(behavior::BehaviorSums, u64)>)> {
     let memory = context.available_memory()?;
     let shapes = shapes(bank, data.step_seconds);
@@ -266,8 +271,8 @@ fn share(
         &mut staging,
     )?;
     // The host turns to the behaviour while the device is at Γ.
-    let gram =
-        EventGram::new(&spikes, plan, &coefficients, chunks, cut.slices)?.sum(cut.channels)?;
+    let gram = EventGram::new(&spikes, plan, &coefficients, chunks, cut.slices)?
+        .sum(cut.channels, progress)?;
     let mut sums = None;
     if part == 0 {
         let found = behavior::sums(&spikes, data, cut.rows, &mut staging)?;
@@ -314,10 +319,12 @@ impl<'a> EventGram<'a> {
     }
 
     /// Γ in blocks of `edge` channels; on the device when that is all of them.
-    fn sum(&self, edge: usize) -> Result<Gram> {
+    fn sum(&self, edge: usize, progress: &dyn Progress) -> Result<Gram> {
         let (channels, filters) = (self.spikes.channels, self.spikes.filters.shapes.len());
         if edge >= channels {
-            return self.diagonal(0..channels).map(Gram::Device);
+            let gram = self.diagonal(0..channels)?;
+            progress.update("gram", 1, 1);
+            return Ok(Gram::Device(gram));
         }
         let (context, n) = (self.spikes.context, channels * filters);
         let edges: Vec<Range<usize>> = (0..channels)
@@ -326,31 +333,18 @@ impl<'a> EventGram<'a> {
             .collect();
         let features = |range: &Range<usize>| range.start * filters..range.end * filters;
         let mut gram = vec![0.0; n * n];
-        for (i, rows) in edges.iter().enumerate() {
-            let block = self.diagonal(rows.clone())?;
-            place(
-                context,
-                &block,
-                &mut gram,
-                n,
-                &features(rows),
-                &features(rows),
-            )?;
-            drop(block);
-            for columns in &edges[..i] {
+        triangle(edges.len(), progress, |row, column| {
+            let (rows, columns) = (&edges[row], &edges[column]);
+            let block = if row == column {
+                self.diagonal(rows.clone())?
+            } else {
                 let (below, above) = (self.half(rows, columns)?, self.half(columns, rows)?);
                 let size = (rows.len() * filters, columns.len() * filters);
-                let block = self.combine(&below, &above, size)?;
-                place(
-                    context,
-                    &block,
-                    &mut gram,
-                    n,
-                    &features(rows),
-                    &features(columns),
-                )?;
-            }
-        }
+                self.combine(&below, &above, size)?
+            };
+            let (rows, columns) = (features(rows), features(columns));
+            place(context, &block, &mut gram, n, &rows, &columns)
+        })?;
         Ok(Gram::Host(gram))
     }
 
@@ -444,6 +438,41 @@ mod tests {
         assert_eq!(slice_count(1, 1, 132), 1);
         assert!(slice_count(2000, 626, 132) <= 4);
         assert!(slice_count(1, 626, 132) > 10);
+    }
+
+    /// All spikes are there at once, so their number has a limit; the dense path takes a round's.
+    #[test]
+    fn a_recording_too_long_for_its_cap_goes_by_the_dense_path() {
+        let (channels, steps, memory) = (1000u64, 120_000_000u64, 2u64 << 30);
+        let (spikes, blocks) = (channels * 20 * 30_000, steps / 32);
+        let demand = Demand {
+            channels: channels as usize,
+            filters: 1,
+            rows: 3,
+            base: FIXED_BYTES + 2 * spikes + 4 * blocks / 32 * (channels + 1) + 16 * blocks,
+            unsorted: 3 * spikes + 4 * blocks,
+            table: 50_000,
+            slice: 8 * channels,
+            row: 8 * blocks * 34,
+            behavior: 8 * steps,
+        };
+        let refused = demand.cut(memory, 4).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DeviceMemory);
+        let most_in_a_chunk = 2 * channels * 20 * 256 / 4000;
+        let dense = super::super::plan::Demand {
+            features: channels as usize,
+            outputs: 2,
+            chunks: steps as usize / 256,
+            states: 2,
+            product_chunks: 2,
+            crossed: true,
+            source: super::super::plan::SourceCosts {
+                chunk: 11 * most_in_a_chunk + 4 * (channels + 25),
+                ..Default::default()
+            },
+        };
+        let plan = dense.plan(memory).unwrap();
+        assert!(dense.bytes(&plan) <= memory && plan.edge == channels as usize);
     }
 
     #[test]

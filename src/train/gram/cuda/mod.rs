@@ -24,7 +24,7 @@ pub(crate) use self::store::Gram;
 use super::{GramPath, NormalEquations, cost};
 use crate::device::Precision;
 use crate::device::cuda::{Buffer, Context};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::progress::{self, Progress};
 use crate::psc::{FilterBank, LowPass};
 use crate::recording::Dataset;
@@ -143,6 +143,7 @@ pub fn normal_equations(
         low_pass,
         delay_steps,
         path,
+        either: path == GramPath::Auto,
         precision: Precision::F32,
     };
     match device_sums(contexts, data, &request, progress)? {
@@ -192,6 +193,7 @@ pub fn device_sums_on(
         low_pass: None,
         delay_steps,
         path,
+        either: path == GramPath::Auto,
         precision: Precision::F32,
     };
     Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
@@ -204,6 +206,8 @@ pub(crate) struct Request<'a> {
     pub(crate) low_pass: Option<LowPass>,
     pub(crate) delay_steps: i64,
     pub(crate) path: GramPath,
+    /// The dense path will do where the event path does not fit a device.
+    pub(crate) either: bool,
     /// Of the dense path; the event path has no product to make at a lower one.
     pub(crate) precision: Precision,
 }
@@ -232,19 +236,51 @@ pub(crate) fn device_sums(
         GramPath::Event if request.low_pass.is_some() => return Ok(None),
         path => path,
     };
+    let dense = || dense_sums(contexts, data, request, progress);
     if path == GramPath::Event {
-        let sums = event::sums(contexts, data, bank, delay_steps)?;
-        return Ok(Some((sums, path)));
+        let event = || event::sums(contexts, data, bank, delay_steps, progress);
+        return event_else_dense(request.either, event, dense).map(Some);
     }
+    Ok(Some((dense()?, GramPath::Dense)))
+}
+
+/// What `event` gives; where `either` path will do and it has not the memory, what `dense` gives, which
+/// takes any length of time in rounds.
+fn event_else_dense<T>(
+    either: bool,
+    event: impl FnOnce() -> Result<T>,
+    dense: impl FnOnce() -> Result<T>,
+) -> Result<(T, GramPath)> {
+    let memory = |e: &Error| e.kind() == ErrorKind::DeviceMemory;
+    match event() {
+        Err(short) if either && memory(&short) => match dense() {
+            // Either would do: both say what they want.
+            Err(e) if memory(&e) => Err(Error::new(
+                e.kind(),
+                format!("{}; by the dense path: {}", short.message(), e.message()),
+            )),
+            found => Ok((found?, GramPath::Dense)),
+        },
+        found => Ok((found?, GramPath::Event)),
+    }
+}
+
+fn dense_sums(
+    contexts: &[Arc<Context>],
+    data: &Dataset,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+) -> Result<DeviceSums> {
+    let bank = request.bank;
     let task = Task {
         segments: &data.segments,
         steps: data.steps,
         behavior: &data.behavior,
         outputs: data.outputs.len(),
-        delay_steps,
+        delay_steps: request.delay_steps,
         precision: request.precision,
     };
-    let sums = dense::sums(
+    dense::sums(
         contexts,
         &task,
         &|context| {
@@ -258,8 +294,7 @@ pub(crate) fn device_sums(
             })
         },
         progress,
-    )?;
-    Ok(Some((sums, GramPath::Dense)))
+    )
 }
 
 /// Σx, then Σx², over paired steps.

@@ -6,6 +6,7 @@ use super::accumulator::SOURCE;
 use super::plan::CHUNK_BLOCKS;
 use crate::device::cuda::{Buffer, Context, PushKernelArg};
 use crate::error::Result;
+use crate::progress::{self, Progress};
 
 /// Γ, n × n, both triangles.
 pub(crate) enum Gram {
@@ -91,6 +92,24 @@ pub(super) fn options() -> Vec<String> {
     vec!["-DORDER=0".to_owned(), format!("-DBLOCKS={CHUNK_BLOCKS}")]
 }
 
+/// Visits the blocks of one triangle of Γ cut in `count` × `count`: (row, column), a row's diagonal
+/// block first. Says how far it is, and stops between blocks when asked to.
+pub(super) fn triangle(
+    count: usize,
+    progress: &dyn Progress,
+    mut visit: impl FnMut(usize, usize) -> Result<()>,
+) -> Result<()> {
+    let total = (count * (count + 1) / 2) as u64;
+    let blocks =
+        (0..count).flat_map(|row| std::iter::once(row).chain(0..row).map(move |c| (row, c)));
+    for ((row, column), done) in blocks.zip(1..) {
+        progress::check(progress, "gram")?;
+        visit(row, column)?;
+        progress.update("gram", done, total);
+    }
+    Ok(())
+}
+
 /// Copies a block of Γ to its place in host memory, and to its mirror image's. Waits.
 pub(super) fn place(
     context: &Context,
@@ -109,4 +128,48 @@ pub(super) fn place(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// Keeps what it is told, and asks to stop after some blocks.
+    struct Listener(Mutex<Vec<(u64, u64)>>, usize);
+
+    impl Progress for Listener {
+        fn update(&self, stage: &str, done: u64, total: u64) {
+            assert_eq!(stage, "gram");
+            self.0.lock().unwrap().push((done, total));
+        }
+
+        fn cancelled(&self) -> bool {
+            self.0.lock().unwrap().len() >= self.1
+        }
+    }
+
+    #[test]
+    fn a_triangle_is_visited_once_and_left_when_asked_to_stop() {
+        let listener = Listener(Mutex::default(), 100);
+        let mut seen = Vec::new();
+        let visit = |row, column| {
+            seen.push((row, column));
+            Ok(())
+        };
+        triangle(3, &listener, visit).unwrap();
+        assert_eq!(seen, [(0, 0), (1, 1), (1, 0), (2, 2), (2, 0), (2, 1)]);
+        let told = listener.0.into_inner().unwrap();
+        assert_eq!(told, (1..=6).map(|done| (done, 6)).collect::<Vec<_>>());
+        let listener = Listener(Mutex::default(), 2);
+        let mut visits = 0;
+        let stopped = triangle(3, &listener, |_, _| {
+            visits += 1;
+            Ok(())
+        });
+        assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(visits, 2);
+    }
 }

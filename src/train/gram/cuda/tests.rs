@@ -29,6 +29,7 @@ fn request(case: &Case, path: GramPath) -> Request<'_> {
         low_pass: None,
         delay_steps: case.delay_steps,
         path,
+        either: path == GramPath::Auto,
         precision: Precision::F32,
     }
 }
@@ -57,6 +58,33 @@ fn event_path_equals_the_oracle_and_repeats_bit_by_bit() {
 #[test]
 fn dense_path_equals_the_oracle_and_repeats_bit_by_bit() {
     every_case(GramPath::Dense, DENSE_TOLERANCE);
+}
+
+#[test]
+fn the_dense_path_stands_in_where_either_will_do_and_spikes_do_not_fit() {
+    let err = |kind, what: &str| Err::<u8, _>(Error::new(kind, what));
+    let short = || err(ErrorKind::DeviceMemory, "spikes want 9 bytes");
+    assert_eq!(
+        event_else_dense(true, || Ok(1), || Ok(2)).unwrap(),
+        (1, GramPath::Event)
+    );
+    assert_eq!(
+        event_else_dense(true, short, || Ok(2)).unwrap(),
+        (2, GramPath::Dense)
+    );
+    let refused = event_else_dense(false, short, || Ok(2)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DeviceMemory);
+    let broken = || err(ErrorKind::DeviceFailure, "broken");
+    let failed = event_else_dense(true, broken, || Ok(2)).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::DeviceFailure);
+    let failed = event_else_dense(true, short, broken).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::DeviceFailure);
+    let tight = || err(ErrorKind::DeviceMemory, "rounds want 7 bytes");
+    let both = event_else_dense(true, short, tight).unwrap_err();
+    assert_eq!(both.kind(), ErrorKind::DeviceMemory);
+    for said in ["9 bytes", "7 bytes"] {
+        assert!(both.message().contains(said), "{both}");
+    }
 }
 
 fn every_case(wanted: GramPath, tolerance: f64) {
