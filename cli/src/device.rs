@@ -9,6 +9,15 @@ pub(crate) fn open(spec: &str) -> Result<Device> {
     Device::open(spec.parse::<DeviceSpec>()?)
 }
 
+/// Notes on standard error that `work` which was for a GPU by `auto` ran on the CPU, and why.
+pub(crate) fn note_fallback(device: &Device, work: &str) {
+    if device.is_open()
+        && let Some(reason) = device.fallback()
+    {
+        eprintln!("{work} ran on the CPU: {reason}");
+    }
+}
+
 /// For `work` that runs on the CPU whatever the device: checks the request, notes on standard error
 /// when it was for CUDA, and gives the name of the device that is used.
 pub(crate) fn cpu_for(work: &str, spec: &str) -> Result<String> {

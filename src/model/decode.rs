@@ -71,7 +71,8 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
 }
 
 /// [`decode`] on `device`, in slices where a recording does not fit its memory: only spikes go up, and
-/// estimates come down. [`Device::auto`] is settled by [`choose`].
+/// estimates come down. [`Device::auto`] is settled by [`choose`], and goes on with the CPU where the
+/// device falls short ([`Device::or_cpu`]).
 ///
 /// The device sums in f64 as the CPU does, in another order: estimates agree to f32's rounding.
 ///
@@ -79,8 +80,13 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
 /// As [`decode`], and those of the device.
 pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     #[cfg(feature = "cuda")]
-    if let Some(context) = choose(device, decoder, data).contexts().first() {
-        return cuda::decode(context, decoder, data);
+    {
+        let chosen = choose(device, decoder, data);
+        if let Some(context) = chosen.contexts().first()
+            && let Some(decoded) = chosen.or_cpu(cuda::decode(context, decoder, data))?
+        {
+            return Ok(decoded);
+        }
     }
     #[cfg(not(feature = "cuda"))]
     let _ = device;

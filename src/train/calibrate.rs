@@ -2,13 +2,21 @@
 
 use std::time::Instant;
 
+#[cfg(feature = "cuda")]
+use super::choice::download_terms;
 use super::choice::solve_terms;
 use super::device::sums_for_timing;
+#[cfg(feature = "cuda")]
+use super::gram::cost::DOWNLOAD_CUDA;
 use super::gram::cost::{Place, Work};
+#[cfg(feature = "cuda")]
+use super::gram::cuda::DeviceSums;
 use super::gram::{GramPath, NormalEquations};
 use super::solve::{self, FeatureNames, MaskPolicy, Solver};
 use crate::device::Device;
 use crate::device::cost::{Calibration, Model, START_CUDA};
+#[cfg(feature = "cuda")]
+use crate::device::cuda::Context;
 use crate::error::Result;
 use crate::model::decode::cost;
 use crate::model::{Decoder, LowPass, TrainingRecord, decode_on};
@@ -85,7 +93,8 @@ pub struct Timing {
 }
 
 /// Times training on the CPU, and on the first context of `device` where it has one, and fits the
-/// cost models that [`choose`](super::choose) goes by. Takes seconds; runs on rayon's current pool.
+/// cost models that [`choose`](super::choose) goes by; those of a device that was not timed are the ones
+/// this host has. Takes seconds; runs on rayon's current pool.
 ///
 /// # Errors
 /// Those of the device; [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted).
@@ -97,8 +106,6 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
     let start = Instant::now();
     let already_open = device.is_explicit() || device.is_open();
     let on_device = !device.is_cpu();
-    #[cfg(feature = "cuda")]
-    names.extend(device.contexts().first().map(|c| c.info().name.clone()));
     if on_device && !already_open {
         let seconds = start.elapsed().as_secs_f64();
         runs.add(&START_CUDA, vec![1.0], "opening a context".into(), seconds);
@@ -118,18 +125,22 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
         &mut runs,
         progress,
     )?;
-    if on_device {
-        time_gram(device, Place::Cuda, CUDA_PROBLEMS, &mut runs, progress)?;
-        time_solve(device, Place::Cuda, CUDA_ORDERS, &mut runs, progress)?;
-        time_decoding(
-            &device.settled(),
-            Place::Cuda,
-            CUDA_DECODING,
-            &mut runs,
-            progress,
-        )?;
+    if on_device && let Some(timed) = device.or_cpu(time_cuda(&device.first(), progress))? {
+        runs.0.extend(timed.0);
+        #[cfg(feature = "cuda")]
+        names.extend(device.contexts().first().map(|c| c.info().name.clone()));
     }
-    runs.fitted(Calibration::new(names))
+    let (fitted, timings) = runs.fitted(Calibration::new(names))?;
+    Ok((fitted.keeping(&Calibration::current()), timings))
+}
+
+/// What is timed on one CUDA device.
+fn time_cuda(device: &Device, progress: &dyn Progress) -> Result<Runs> {
+    let mut runs = Runs::default();
+    time_gram(device, Place::Cuda, CUDA_PROBLEMS, &mut runs, progress)?;
+    time_solve(device, Place::Cuda, CUDA_ORDERS, &mut runs, progress)?;
+    time_decoding(device, Place::Cuda, CUDA_DECODING, &mut runs, progress)?;
+    Ok(runs)
 }
 
 /// Every run, in the order they were made.
@@ -213,7 +224,6 @@ fn time_solve(
     for &order in orders {
         progress::check(progress, "calibrate")?;
         let sums = system(order);
-        let seconds = solve_seconds(device, &sums)?;
         let work = Work {
             channels: order as f64,
             filters: 1.0,
@@ -223,23 +233,34 @@ fn time_solve(
             threads: rayon::current_num_threads() as f64,
         };
         let (model, terms) = solve_terms(&work, place);
-        runs.add(model, terms, format!("{order} features"), seconds);
+        let problem = format!("{order} features");
+        #[cfg(feature = "cuda")]
+        if let Some(context) = device.contexts().first() {
+            let (solve, download) = device_seconds(context, &sums)?;
+            runs.add(model, terms, problem.clone(), solve);
+            runs.add(&DOWNLOAD_CUDA, download_terms(&work), problem, download);
+            continue;
+        }
+        #[cfg(not(feature = "cuda"))]
+        let _ = device;
+        runs.add(model, terms, problem, solve_seconds(&sums)?);
     }
     Ok(())
 }
 
-fn solve_seconds(device: &Device, sums: &NormalEquations) -> Result<f64> {
+/// Seconds to solve with sums that are on a device, and to bring them to the host.
+#[cfg(feature = "cuda")]
+fn device_seconds(context: &Context, sums: &NormalEquations) -> Result<(f64, f64)> {
+    let (ridge, sums) = (sums.steps as f64, DeviceSums::upload(context, sums)?);
+    let solve = least(|| {
+        solve::cuda::solve(context, &sums, ridge, Solver::Cholesky)?;
+        context.synchronize()
+    })?;
+    Ok((solve, least(|| sums.download(context).map(|_| ()))?))
+}
+
+fn solve_seconds(sums: &NormalEquations) -> Result<f64> {
     let ridge = sums.steps as f64;
-    #[cfg(feature = "cuda")]
-    if let Some(context) = device.contexts().first() {
-        let on_device = super::gram::cuda::DeviceSums::upload(context, sums)?;
-        return least(|| {
-            solve::cuda::solve(context, &on_device, ridge, Solver::Cholesky)?;
-            context.synchronize()
-        });
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     let channels: Vec<String> = (0..sums.features).map(|i| i.to_string()).collect();
     let bank = bank(1)?;
     let names = FeatureNames {

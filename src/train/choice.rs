@@ -1,7 +1,7 @@
 //! Which device trains, and by which path: what is expected to take the least time.
 
 use super::gram::GramPath;
-use super::gram::cost::{Place, Work};
+use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use super::options::TrainOptions;
 use crate::device::Device;
 use crate::device::cost::{Calibration, Model, START_CUDA};
@@ -29,7 +29,8 @@ pub struct Alternative {
     pub place: Place,
     /// How Γ is computed.
     pub gram: GramPath,
-    /// Seconds for Γ, Υ and one solution, once the device is open.
+    /// Seconds for Γ, Υ and, unless it is cross-validated, one solution, of every bank, once the device
+    /// is open.
     pub seconds: f64,
 }
 
@@ -38,9 +39,9 @@ pub struct Alternative {
 pub struct Choice {
     /// The CPU, or open CUDA devices.
     pub device: Device,
-    /// Dense or event.
+    /// Dense or event, if one is to serve all banks.
     pub gram: GramPath,
-    /// Every way there was, the quickest first.
+    /// Every way there was, the quickest first, the start of a device included.
     pub alternatives: Vec<Alternative>,
     /// Why the quickest was not taken: the device it needs cannot be had.
     pub fallback: Option<String>,
@@ -55,7 +56,43 @@ pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static Model, Vec<f64
     }
 }
 
-/// The ways to train by `gram` ([`GramPath::Auto`]: either) at `places`, the quickest first.
+/// Seconds to train on `work` by `gram` at `place`; with `folds`, of what cross-validation computes
+/// there: Γ and Υ of every fold, which a device hands to the host. The folds' systems are solved on the
+/// CPU wherever their sums come from, and do not count.
+fn seconds(
+    work: &Work,
+    calibration: &Calibration,
+    (place, gram): (Place, GramPath),
+    folds: Option<usize>,
+) -> f64 {
+    let Some(folds) = folds else {
+        let (solve, terms) = solve_terms(work, place);
+        return work.gram_seconds(calibration, place, gram) + calibration.seconds(solve, &terms);
+    };
+    let download = match place {
+        Place::Cpu => 0.0,
+        Place::Cuda => calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work)),
+    };
+    folds as f64 * (work.fold(folds).gram_seconds(calibration, place, gram) + download)
+}
+
+/// Terms of [`DOWNLOAD_CUDA`].
+pub(super) fn download_terms(work: &Work) -> Vec<f64> {
+    vec![1.0, work.features() * work.features()]
+}
+
+/// The paths that `gram` leaves open.
+const fn paths(gram: GramPath, low_pass: bool) -> &'static [GramPath] {
+    match gram {
+        GramPath::Auto if low_pass => &[GramPath::Dense],
+        GramPath::Auto => &[GramPath::Event, GramPath::Dense],
+        GramPath::Event => &[GramPath::Event],
+        GramPath::Dense => &[GramPath::Dense],
+    }
+}
+
+/// The ways to train once on `work` by `gram` ([`GramPath::Auto`]: either) at `places`, the quickest
+/// first.
 pub fn alternatives(
     work: &Work,
     calibration: &Calibration,
@@ -63,88 +100,123 @@ pub fn alternatives(
     low_pass: bool,
     places: &[Place],
 ) -> Vec<Alternative> {
-    let paths = match gram {
-        GramPath::Auto if low_pass => &[GramPath::Dense][..],
-        GramPath::Auto => &[GramPath::Event, GramPath::Dense],
-        GramPath::Event => &[GramPath::Event],
-        GramPath::Dense => &[GramPath::Dense],
+    let problem = Problem {
+        works: vec![*work],
+        paths: paths(gram, low_pass),
+        folds: None,
+        start: 0.0,
     };
-    let mut ways: Vec<Alternative> = places
-        .iter()
-        .flat_map(|&place| paths.iter().map(move |&gram| (place, gram)))
-        .map(|(place, gram)| {
-            let (solve, terms) = solve_terms(work, place);
-            Alternative {
-                place,
-                gram,
-                seconds: work.gram_seconds(calibration, place, gram)
-                    + calibration.seconds(solve, &terms),
-            }
-        })
-        .collect();
-    ways.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    ways
+    problem.ways(calibration, places)
 }
 
-/// Where and how to train on `data` with each of `banks`: on `device` itself where the user named
-/// it, else wherever this host's calibration (`betz info --calibrate`) expects less time, counting
-/// the start of a device that is not open yet.
+/// What is to be computed, whatever the place.
+struct Problem {
+    /// One a bank.
+    works: Vec<Work>,
+    paths: &'static [GramPath],
+    /// Of cross-validation.
+    folds: Option<usize>,
+    /// Seconds until a device is open.
+    start: f64,
+}
+
+impl Problem {
+    /// Seconds before work begins at `place`.
+    fn start(&self, place: Place) -> f64 {
+        match place {
+            Place::Cuda => self.start,
+            Place::Cpu => 0.0,
+        }
+    }
+
+    /// The ways by one path for all banks, the quickest first.
+    fn ways(&self, calibration: &Calibration, places: &[Place]) -> Vec<Alternative> {
+        let ways = places
+            .iter()
+            .flat_map(|&place| self.paths.iter().map(move |&gram| (place, gram)));
+        let mut ways: Vec<Alternative> = ways
+            .map(|(place, gram)| Alternative {
+                place,
+                gram,
+                seconds: (self.works.iter())
+                    .map(|work| seconds(work, calibration, (place, gram), self.folds))
+                    .sum(),
+            })
+            .collect();
+        let in_all = |way: &Alternative| way.seconds + self.start(way.place);
+        ways.sort_by(|a, b| in_all(a).total_cmp(&in_all(b)));
+        ways
+    }
+
+    /// The place of `places` that takes less time, every bank by the path that suits it there.
+    fn quickest(&self, calibration: &Calibration, places: &[Place]) -> Option<Place> {
+        let in_all = |place: Place| {
+            let of_bank = |work: &Work| {
+                let paths = self.paths.iter();
+                let ways = paths.map(|&gram| seconds(work, calibration, (place, gram), self.folds));
+                ways.fold(f64::INFINITY, f64::min)
+            };
+            self.start(place) + self.works.iter().map(of_bank).sum::<f64>()
+        };
+        let places = places.iter().copied();
+        places.min_by(|&a, &b| in_all(a).total_cmp(&in_all(b)))
+    }
+}
+
+/// Where and how to train on `data` with each of `banks` (none: [`TrainOptions::bank`]), once or over
+/// the `folds` of cross-validation: on `device` itself where the user named it, else wherever this
+/// host's calibration (`betz info --calibrate`) expects less time, counting the start of a device that
+/// is not open yet.
 pub fn choose(
     device: &Device,
     data: &Dataset,
-    banks: &[FilterBank],
     options: &TrainOptions,
+    banks: &[FilterBank],
+    folds: Option<usize>,
 ) -> Choice {
     let calibration = Calibration::current();
-    // Banks of one search differ little in cost: the widest stands for all.
     let own = std::slice::from_ref(&options.bank);
     let banks = if banks.is_empty() { own } else { banks };
-    let widest = banks.iter().max_by_key(|b| b.len());
-    let work = Work::new(data, widest.unwrap_or(&options.bank));
+    let problem = Problem {
+        works: banks.iter().map(|bank| Work::new(data, bank)).collect(),
+        paths: paths(options.gram, options.low_pass.is_some()),
+        folds,
+        start: if device.is_open() {
+            0.0
+        } else {
+            calibration.seconds(&START_CUDA, &[1.0])
+        },
+    };
     let named = device.is_explicit();
-    let places = match (named, named && device.is_cpu()) {
+    let mut places = match (named, named && device.is_cpu()) {
         (true, true) => &[Place::Cpu][..],
         (true, false) => &[Place::Cuda],
         _ => &[Place::Cpu, Place::Cuda],
     };
-    let ways = |places| {
-        let low_pass = options.low_pass.is_some();
-        alternatives(&work, &calibration, options.gram, low_pass, places)
-    };
-    let mut alternatives = ways(places);
-    let start = if device.is_open() {
-        0.0
-    } else {
-        calibration.seconds(&START_CUDA, &[1.0])
-    };
-    let in_all = |way: &Alternative| {
-        way.seconds * banks.len() as f64
-            + match way.place {
-                Place::Cuda => start,
-                Place::Cpu => 0.0,
-            }
-    };
-    alternatives.sort_by(|a, b| in_all(a).total_cmp(&in_all(b)));
     let mut chosen = Device::cpu();
     let mut fallback = None;
-    if alternatives
-        .first()
-        .is_some_and(|way| way.place == Place::Cuda)
-    {
+    let mut place = problem.quickest(&calibration, places);
+    if place == Some(Place::Cuda) {
         if device.is_cpu() {
             fallback = device.fallback().map(str::to_owned);
-            alternatives = ways(&[Place::Cpu]);
+            places = &[Place::Cpu];
+            place = Some(Place::Cpu);
         } else {
             chosen = device.clone();
         }
     }
+    let alternatives = problem.ways(&calibration, places);
+    let taken = alternatives.iter().find(|way| Some(way.place) == place);
     Choice {
         device: chosen,
-        gram: alternatives.first().map_or(options.gram, |way| way.gram),
+        gram: taken.map_or(options.gram, |way| way.gram),
         alternatives,
         fallback,
     }
 }
+
+/// Most channels that [`crossover`] looks at.
+const MOST_CHANNELS: u32 = 100_000;
 
 /// The fewest channels of `rate` spikes a second, over `seconds` in steps of `step_seconds` with
 /// one filter and two outputs, from which on an open CUDA device is expected to train sooner than
@@ -155,7 +227,8 @@ pub fn crossover(
     seconds: f64,
     step_seconds: f64,
 ) -> Option<u32> {
-    let wins = |channels: u32| {
+    let places = &[Place::Cpu, Place::Cuda];
+    last_change(MOST_CHANNELS, |channels| {
         let work = Work {
             channels: f64::from(channels),
             filters: 1.0,
@@ -164,26 +237,39 @@ pub fn crossover(
             outputs: 2.0,
             threads: rayon::current_num_threads() as f64,
         };
-        let places = &[Place::Cpu, Place::Cuda];
         alternatives(&work, calibration, GramPath::Auto, false, places)
             .first()
             .is_some_and(|way| way.place == Place::Cuda)
-    };
-    // From above, so that a dip of the CPU's cost further down does not count as the crossing.
-    let mut least = None;
-    let (mut low, mut high) = (1, 100_000);
-    if wins(high) {
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if wins(middle) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        least = Some(low);
+    })
+}
+
+/// The least number from which on `wins` holds up to `most`, to the density of a grid on which
+/// neighbours differ by a sixteenth: looked for from above, so that a dip further down does not count.
+fn last_change(most: u32, wins: impl Fn(u32) -> bool) -> Option<u32> {
+    if !wins(most) {
+        return None;
     }
-    least
+    let mut high = most;
+    // Down the grid as long as it holds, to `low`, where it does not.
+    let mut low = loop {
+        if high == 1 {
+            return Some(1);
+        }
+        let next = high - (high / 16).max(1);
+        if !wins(next) {
+            break next;
+        }
+        high = next;
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if wins(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
 }
 
 #[cfg(test)]
@@ -218,14 +304,112 @@ mod tests {
     fn what_the_user_named_stands() {
         let case = &cases::all()[0];
         let mut options = TrainOptions::new(case.bank.clone());
-        let choice = choose(&Device::cpu(), &case.data, &[], &options);
+        let choice = choose(&Device::cpu(), &case.data, &options, &[], None);
         assert!(choice.device.is_cpu() && choice.fallback.is_none());
         assert!(choice.alternatives.iter().all(|w| w.place == Place::Cpu));
         options.gram = GramPath::Dense;
         let auto = Device::auto();
-        let choice = choose(&auto, &case.data, &[], &options);
+        let choice = choose(&auto, &case.data, &options, &[], None);
         assert_eq!(choice.gram, GramPath::Dense);
         // Far too small to start a device for.
         assert!(choice.device.is_cpu() && !auto.is_open());
+    }
+
+    #[test]
+    fn every_bank_of_a_search_counts_by_its_own_cost() {
+        let none = Calibration::default();
+        let of = |filters: f64| Work {
+            filters,
+            ..work(100.0, 100.0)
+        };
+        let seconds = |works: Vec<Work>| {
+            let problem = Problem {
+                works,
+                paths: paths(GramPath::Event, false),
+                folds: Some(5),
+                start: 0.0,
+            };
+            problem.ways(&none, &[Place::Cuda])[0].seconds
+        };
+        let (one, nine) = (seconds(vec![of(1.0)]), seconds(vec![of(9.0)]));
+        assert!((seconds(vec![of(1.0), of(9.0)]) - one - nine).abs() < 1e-12);
+        // The widest twice would be far from it.
+        assert!(nine > 10.0 * one, "{one} {nine}");
+    }
+
+    #[test]
+    fn cross_validation_counts_downloads_and_no_solution_on_the_device() {
+        let none = Calibration::default();
+        let work = work(300.0, 100.0);
+        let way = |place| (place, GramPath::Event);
+        let n = work.features();
+        // One fold is the whole, with a download in place of the solution.
+        for place in [Place::Cpu, Place::Cuda] {
+            let gram = work.gram_seconds(&none, place, GramPath::Event);
+            let (solve, terms) = solve_terms(&work, place);
+            let once = seconds(&work, &none, way(place), None);
+            assert!((once - gram - none.seconds(solve, &terms)).abs() < 1e-12);
+            let download = match place {
+                Place::Cpu => 0.0,
+                Place::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
+            };
+            let folded = seconds(&work, &none, way(place), Some(1));
+            assert!((folded - gram - download).abs() < 1e-12);
+        }
+        // Each fold has its share of the spikes, but all of Γ.
+        let elements = |folds| {
+            let sums = seconds(&work, &none, way(Place::Cuda), Some(folds));
+            sums - work.spikes * n * 0.6e-12
+        };
+        assert!(elements(5) > 4.0 * 6e-9 * n * n);
+        assert!(elements(5) < 5.5 * elements(1));
+    }
+
+    #[test]
+    fn the_place_is_chosen_with_each_bank_by_the_path_that_suits_it() {
+        let none = Calibration::default();
+        // Few spikes in long time suit the event path, many in short time the dense one.
+        let sparse = Work {
+            spikes: 1e4,
+            ..work(100.0, 1000.0)
+        };
+        let busy = Work {
+            spikes: 1e8,
+            filters: 4.0,
+            ..work(100.0, 10.0)
+        };
+        let problem = |works: Vec<Work>| Problem {
+            works,
+            paths: paths(GramPath::Auto, false),
+            folds: None,
+            start: 0.0,
+        };
+        let best = |work: Work| problem(vec![work]).ways(&none, &[Place::Cpu])[0];
+        assert_eq!(best(sparse).gram, GramPath::Event);
+        assert_eq!(best(busy).gram, GramPath::Dense);
+        let both = problem(vec![sparse, busy]);
+        let mixed = best(sparse).seconds + best(busy).seconds;
+        let uniform = both.ways(&none, &[Place::Cpu])[0].seconds;
+        assert!(mixed < uniform);
+        // A start between the two tells which of them was compared.
+        let cuda = |work: Work| problem(vec![work]).ways(&none, &[Place::Cuda])[0].seconds;
+        let late = Problem {
+            start: (mixed + uniform) / 2.0 - cuda(sparse) - cuda(busy),
+            ..problem(vec![sparse, busy])
+        };
+        let both = &[Place::Cpu, Place::Cuda];
+        assert_eq!(late.quickest(&none, both), Some(Place::Cpu));
+    }
+
+    #[test]
+    fn a_dip_below_the_crossing_does_not_count() {
+        let from = |least: u32| move |n: u32| n >= least;
+        for least in [1, 2, 3, 17, 999, 31_622, 99_999, 100_000] {
+            assert_eq!(last_change(100_000, from(least)), Some(least));
+        }
+        assert_eq!(last_change(100_000, |_| false), None);
+        // Bisection would look at 50,000, 25,000, … and end in the dip.
+        let dips = |n: u32| n >= 60_000 || (20_000..52_000).contains(&n);
+        assert_eq!(last_change(100_000, dips), Some(60_000));
     }
 }

@@ -1,7 +1,6 @@
 //! Training from binned counts on CUDA devices, without turning them into spikes.
 
 use super::device::cuda::decoder;
-use super::fit;
 use super::gram::GramPath;
 use super::gram::cuda::{CountRecording, device_sums_of_counts};
 use super::options::{RidgeChoice, TrainOptions};
@@ -70,6 +69,5 @@ pub fn train_counts_on(
         outputs: outputs.to_vec(),
         behavior: Vec::new(),
     };
-    fit::ridge(&data, options, sums.steps)?;
     decoder(context, &data, options, &sums, GramPath::Dense, progress)
 }

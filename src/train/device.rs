@@ -14,7 +14,8 @@ use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
 /// [`train`](super::train) on `device`: only spikes and behaviour go up, and weights come down.
-/// [`Device::auto`] is settled by [`choose`].
+/// [`Device::auto`] is settled by [`choose`], and goes on with the CPU where the device falls short
+/// ([`Device::or_cpu`]).
 ///
 /// # Errors
 /// As [`train`](super::train), and those of the device.
@@ -24,20 +25,21 @@ pub fn train_on(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    fit::check(data)?;
-    let choice = choose(device, data, &[], options);
-    let options = &TrainOptions {
-        gram: choice.gram,
-        ..options.clone()
-    };
     #[cfg(feature = "cuda")]
-    if let Some(decoder) = cuda::train(choice.device.contexts(), data, options, progress)? {
-        return Ok(decoder);
+    {
+        let chosen = choose(device, data, options, &[], None).device;
+        let trained = cuda::train(chosen.contexts(), data, options, progress);
+        if let Some(Some(decoder)) = chosen.or_cpu(trained)? {
+            return Ok(decoder);
+        }
     }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
     fit::train(data, options, progress)
 }
 
-/// [`normal_equations`](gram::normal_equations) on `device`, which is open or the CPU.
+/// [`normal_equations`](gram::normal_equations) on `device`, which is open or the CPU; by `path`, unless
+/// `options` leave that open and it does not fit the device.
 pub(super) fn normal_equations(
     device: &Device,
     data: &Dataset,
@@ -54,11 +56,18 @@ pub(super) fn normal_equations(
             low_pass,
             delay_steps: delay,
             path,
+            either: options.gram == GramPath::Auto,
             precision: options.precision,
         };
-        if let Some((sums, path)) = gram::cuda::device_sums(contexts, data, &request, progress)? {
+        let sums = gram::cuda::device_sums(contexts, data, &request, progress).and_then(|found| {
+            let Some((sums, path)) = found else {
+                return Ok(None);
+            };
             cuda::report(&sums, progress);
-            return Ok((sums.download(context)?, path));
+            Ok(Some((sums.download(context)?, path)))
+        });
+        if let Some(Some(found)) = device.or_cpu(sums)? {
+            return Ok(found);
         }
     }
     #[cfg(not(feature = "cuda"))]
@@ -81,6 +90,7 @@ pub(super) fn sums_for_timing(
             low_pass: None,
             delay_steps: 0,
             path,
+            either: false,
             precision: Precision::F32,
         };
         gram::cuda::device_sums(contexts, data, &request, progress)?;
@@ -107,16 +117,17 @@ pub(super) mod cuda {
         options: &TrainOptions,
         progress: &dyn Progress,
     ) -> Result<Option<Decoder>> {
-        fit::check(data)?;
         let bank = &options.bank;
         let Some(context) = contexts.first() else {
             return Ok(None);
         };
+        fit::check(data)?;
         let request = Request {
             bank,
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
             path: options.gram,
+            either: options.gram == GramPath::Auto,
             precision: options.precision,
         };
         let sums = std::thread::scope(|scope| {

@@ -8,7 +8,9 @@ mod cuda;
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, OutputScore, choose_device, decode};
+#[cfg(feature = "cuda")]
+use crate::model::choose_device;
+use crate::model::{Decoder, OutputScore, decode};
 use crate::recording::{Dataset, OutputInfo};
 
 /// What is said when no row counts.
@@ -267,12 +269,17 @@ pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
 /// As [`evaluate`], and those of the device.
 pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
     #[cfg(feature = "cuda")]
-    if let Some(context) = choose_device(device, decoder, data).contexts().first() {
-        check_outputs(decoder, data)?;
-        return cuda::evaluate(context, decoder, data);
+    {
+        let chosen = choose_device(device, decoder, data);
+        if let Some(context) = chosen.contexts().first() {
+            check_outputs(decoder, data)?;
+            if let Some(scores) = chosen.or_cpu(cuda::evaluate(context, decoder, data))? {
+                return Ok(scores);
+            }
+        }
     }
     #[cfg(not(feature = "cuda"))]
-    let _ = choose_device(device, decoder, data);
+    let _ = device;
     evaluate(decoder, data)
 }
 

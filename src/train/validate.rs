@@ -14,7 +14,7 @@ use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions, larges
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, Quiet};
 use crate::psc::FilterBank;
 use crate::recording::{Dataset, Segment};
 
@@ -185,7 +185,7 @@ fn run(
     progress: &dyn Progress,
 ) -> Result<(Validation, BankSums)> {
     check(data)?;
-    let device = choose(device, data, &search.banks, options).device;
+    let device = choose(device, data, options, &search.banks, Some(search.folds)).device;
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
@@ -489,19 +489,6 @@ impl BankSums {
         }
         held.segments = split.folds.iter().flatten().map(|p| p.segment).collect();
         Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
-    }
-}
-
-/// Passes a request to stop on, and keeps the parts of a larger stage to itself.
-struct Quiet<'a>(&'a dyn Progress);
-
-impl Progress for Quiet<'_> {
-    fn measured(&self, what: &str, value: f64) {
-        self.0.measured(what, value);
-    }
-
-    fn cancelled(&self) -> bool {
-        self.0.cancelled()
     }
 }
 

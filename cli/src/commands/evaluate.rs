@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     } else {
         evaluate_on(&device, &model, &dataset)?
     };
+    device::note_fallback(&device, "evaluation");
     let scores = Scores {
         outputs: evaluation.outputs,
         steps: dataset.steps_in_segments(),

@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Train) -> Result<()> {
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
-    let choice = train::choose(&device, &dataset, &search.banks, &options);
+    let folds = (args.folds > 0).then_some(search.folds);
+    let choice = train::choose(&device, &dataset, &options, &search.banks, folds);
     if let Some(reason) = &choice.fallback {
         eprintln!("trains on the CPU: {reason}");
     }
@@ -85,6 +86,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         train::train_validated_on(&device, &dataset, &options, &search, &bar)
     }
     .map_err(at)?;
+    device::note_fallback(&device, "training");
     model.save(&args.out)?;
     let seconds = bar.seconds();
     let measured = |what| bar.measurement(what);

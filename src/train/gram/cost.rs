@@ -80,6 +80,13 @@ const DENSE_CUDA: Model = Model {
     defaults: &[0.25e-3, 0.45e-9, 1.0e-9, 5e-12, 0.017e-12, 0.4e-9],
 };
 
+/// Γ of a fold on its way from a device to pageable memory of the host, with what goes beside it.
+pub(in crate::train) const DOWNLOAD_CUDA: Model = Model {
+    name: "gram.download.cuda",
+    terms: &["1", "elements"],
+    defaults: &[30e-6, 6e-9],
+};
+
 impl Work {
     /// The size of training on `data` with `bank`, on rayon's current pool.
     pub fn new(data: &Dataset, bank: &FilterBank) -> Self {
@@ -93,6 +100,16 @@ impl Work {
             steps: data.steps_in_segments() as f64,
             outputs: data.outputs.len() as f64,
             threads: rayon::current_num_threads() as f64,
+        }
+    }
+
+    /// One of `folds` equal parts of it in time.
+    pub(in crate::train) fn fold(&self, folds: usize) -> Self {
+        let folds = folds.max(1) as f64;
+        Self {
+            spikes: self.spikes / folds,
+            steps: self.steps / folds,
+            ..*self
         }
     }
 
