@@ -34,7 +34,7 @@ pub struct Source {
 const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
 
 /// Most thread blocks of one launch side by side in the second and the third dimension.
-const MOST_BLOCKS: u32 = 65_535;
+pub(crate) const MOST_BLOCKS: u32 = 65_535;
 
 /// First bytes of a cached entry; the digit counts layouts.
 const MAGIC: &[u8; 8] = b"betzker1";

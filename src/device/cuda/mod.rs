@@ -20,7 +20,7 @@ pub(crate) use blas::{Element, Operand};
 pub(crate) use context::probe;
 pub(crate) use feed::{FEED_PIECES, Feed};
 pub(crate) use fft::{RealFft, pitch as fft_pitch};
-pub(crate) use kernel::Kernel;
+pub(crate) use kernel::{Kernel, MOST_BLOCKS};
 pub(crate) use solver::Factor;
 
 /// Part of a buffer.

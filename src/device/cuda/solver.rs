@@ -73,6 +73,46 @@ pub(crate) trait Factor: DeviceRepr + ValidAsZeroBits + Copy + Default {
     ) -> Result<()>;
 }
 
+/// cuSOLVER's question for the size of a workspace, for a matrix of `T`.
+type Size<T> = unsafe fn(Handle, sys::cublasFillMode_t, i32, *mut T, i32, *mut i32) -> Status;
+
+/// cuSOLVER's work in a workspace of that size.
+type Work<T> =
+    unsafe fn(Handle, sys::cublasFillMode_t, i32, *mut T, i32, *mut T, i32, *mut i32) -> Status;
+
+type Handle = sys::cusolverDnHandle_t;
+type Status = sys::cusolverStatus_t;
+
+/// Overwrites one triangle of the n × n matrix `a` by `work`, in a workspace of the size that `size`
+/// asks for. Does not wait.
+///
+/// # Safety
+/// `a` holds n² values and `status` one.
+#[allow(unsafe_code)]
+unsafe fn in_workspace<T: DeviceRepr>(
+    (context, what): (&Context, &str),
+    (size, work): (Size<T>, Work<T>),
+    (n, a, status): (usize, &mut Buffer<T>, &mut Buffer<i32>),
+) -> Result<()> {
+    let solver = context.solver()?.lock();
+    let (handle, order, mut len) = (solver.cu(), n as i32, 0);
+    let (ap, _a) = a.device_ptr_mut(&context.stream);
+    let ap = ap as *mut T;
+    let fail = |e| solver_error(what, e);
+    // SAFETY: the caller's matrix; the size is written to the integer given.
+    unsafe { size(handle, TRIANGLE, order, ap, order, &mut len) }
+        .result()
+        .map_err(fail)?;
+    let mut space = context.alloc::<T>(len.max(0) as usize)?;
+    let (wp, _w) = space.device_ptr_mut(&context.stream);
+    let (sp, _s) = status.device_ptr_mut(&context.stream);
+    let (wp, sp) = (wp as *mut T, sp as *mut i32);
+    // SAFETY: the workspace has the size asked for; the caller's `status` holds an integer.
+    unsafe { work(handle, TRIANGLE, order, ap, order, wp, len, sp) }
+        .result()
+        .map_err(fail)
+}
+
 macro_rules! factor {
     ($type:ty, $size:ident, $factor:ident, $solve:ident, $inverse_size:ident, $inverse:ident) => {
         #[allow(unsafe_code)]
@@ -83,32 +123,14 @@ macro_rules! factor {
                 a: &mut Buffer<Self>,
                 status: &mut Buffer<i32>,
             ) -> Result<()> {
-                let solver = context.solver()?.lock();
-                let (order, mut size) = (n as i32, 0);
-                let (ap, _a) = a.device_ptr_mut(&context.stream);
-                let fail = |e| solver_error("cuSOLVER Cholesky", e);
-                // SAFETY: `a` holds n² values; the size is written to the integer given.
-                unsafe { sys::$size(solver.cu(), TRIANGLE, order, ap as *mut _, order, &mut size) }
-                    .result()
-                    .map_err(fail)?;
-                let mut work = context.alloc::<Self>(size.max(0) as usize)?;
-                let (wp, _w) = work.device_ptr_mut(&context.stream);
-                let (sp, _s) = status.device_ptr_mut(&context.stream);
-                // SAFETY: the workspace has the size asked for; `status` holds an integer.
+                // SAFETY: `a` holds n² values and `status` an integer.
                 unsafe {
-                    sys::$factor(
-                        solver.cu(),
-                        TRIANGLE,
-                        order,
-                        ap as *mut _,
-                        order,
-                        wp as *mut _,
-                        size,
-                        sp as *mut _,
+                    in_workspace(
+                        (context, "cuSOLVER Cholesky"),
+                        (sys::$size, sys::$factor),
+                        (n, a, status),
                     )
                 }
-                .result()
-                .map_err(fail)
             }
 
             fn cholesky_solve(
@@ -148,34 +170,14 @@ macro_rules! factor {
                 a: &mut Buffer<Self>,
                 status: &mut Buffer<i32>,
             ) -> Result<()> {
-                let solver = context.solver()?.lock();
-                let (order, mut size) = (n as i32, 0);
-                let (ap, _a) = a.device_ptr_mut(&context.stream);
-                let fail = |e| solver_error("cuSOLVER inverse", e);
                 // SAFETY: as in `cholesky`.
                 unsafe {
-                    sys::$inverse_size(solver.cu(), TRIANGLE, order, ap as *mut _, order, &mut size)
-                }
-                .result()
-                .map_err(fail)?;
-                let mut work = context.alloc::<Self>(size.max(0) as usize)?;
-                let (wp, _w) = work.device_ptr_mut(&context.stream);
-                let (sp, _s) = status.device_ptr_mut(&context.stream);
-                // SAFETY: as in `cholesky`.
-                unsafe {
-                    sys::$inverse(
-                        solver.cu(),
-                        TRIANGLE,
-                        order,
-                        ap as *mut _,
-                        order,
-                        wp as *mut _,
-                        size,
-                        sp as *mut _,
+                    in_workspace(
+                        (context, "cuSOLVER inverse"),
+                        (sys::$inverse_size, sys::$inverse),
+                        (n, a, status),
                     )
                 }
-                .result()
-                .map_err(fail)
             }
         }
     };

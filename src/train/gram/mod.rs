@@ -303,19 +303,39 @@ pub(crate) fn paired_steps(segment: &Segment, delay_steps: i64) -> Option<(i64, 
 
 /// Adds Σx, Σx² and the number of paired steps of every segment to `sums`.
 pub(crate) fn add_output_sums(data: &Dataset, delay_steps: i64, sums: &mut NormalEquations) {
-    for segment in &data.segments {
+    let m = sums.outputs;
+    let totals = output_totals(&data.segments, &data.behavior, m, delay_steps);
+    for (o, (sum, squares)) in totals[..m].iter().zip(&totals[m..]).enumerate() {
+        sums.output_sum[o] += sum;
+        sums.output_sq_sum[o] += squares;
+    }
+    let paired = data.segments.iter();
+    let paired = paired.filter_map(|s| paired_steps(s, delay_steps));
+    sums.steps += paired
+        .map(|(first, last)| (last - first) as u64)
+        .sum::<u64>();
+}
+
+/// Σx of each of `outputs` outputs, then Σx², over the paired steps of `segments`.
+fn output_totals(
+    segments: &[Segment],
+    behavior: &[f32],
+    outputs: usize,
+    delay_steps: i64,
+) -> Vec<f64> {
+    let mut totals = vec![0.0; 2 * outputs];
+    for segment in segments {
         let Some((first, last)) = paired_steps(segment, delay_steps) else {
             continue;
         };
-        sums.steps += (last - first) as u64;
-        let m = sums.outputs;
-        for t in first..last {
-            let row = (t - delay_steps) as usize * m;
-            for (o, &x) in data.behavior[row..row + m].iter().enumerate() {
+        let row = |t: i64| (t - delay_steps) as usize * outputs;
+        for row in behavior[row(first)..row(last)].chunks_exact(outputs.max(1)) {
+            for (o, &x) in row.iter().enumerate() {
                 let x = f64::from(x);
-                sums.output_sum[o] += x;
-                sums.output_sq_sum[o] += x * x;
+                totals[o] += x;
+                totals[outputs + o] += x * x;
             }
         }
     }
+    totals
 }

@@ -1,7 +1,7 @@
 //! The same system on a CUDA device: factored in f32, refined to f64; in f64 where that fails.
 
 use super::{PIVOT_TOLERANCE, Solver};
-use crate::device::cuda::{Buffer, Context, Factor, Kernel, PushKernelArg, Source};
+use crate::device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::train::gram::cuda::{DeviceSums, Gram};
 
@@ -52,7 +52,8 @@ pub(crate) fn solve(
     solve_by(context, sums, ridge, solver, !context.fast_double())
 }
 
-/// [`solve`], `None` also where Γ is not on the device or no room is left beside it; with f32 and refinement tried first or not.
+/// [`solve`], `None` also where Γ is not on the device, no room is left beside it or it has more rows than
+/// a launch; with f32 and refinement tried first or not.
 pub(crate) fn solve_by(
     context: &Context,
     sums: &DeviceSums,
@@ -106,12 +107,12 @@ pub(crate) fn solve_by(
     }))
 }
 
-/// True when the system and its factor fit beside Γ.
+/// True when the system and its factor fit beside Γ, and its rows a launch.
 fn fits(context: &Context, n: usize, m: usize) -> Result<bool> {
     // Γ_c in f64 and f32 and a factor; right sides and weights; what cuSOLVER works in.
     let (n, m) = (n as u64, m as u64);
     let needed = 20 * n * n + 64 * n * (m + 64) + (1 << 20);
-    Ok(needed <= context.available_memory()?)
+    Ok(n <= u64::from(MOST_BLOCKS) && needed <= context.available_memory()?)
 }
 
 /// A = Γ_c + λI and B = Υ_c in both precisions.

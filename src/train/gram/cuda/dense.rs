@@ -17,12 +17,13 @@ use super::source::{ResponseSource, Round, Target};
 use super::staging::Staging;
 use super::store::{self, Gram};
 use super::timeline::{BLOCK_FIELDS, Timeline};
-use super::{DeviceSums, SampledError, several, totals};
+use super::{DeviceSums, SampledError, several};
 use crate::device::Precision;
 use crate::device::cuda::{Buffer, Context, Feed, PushKernelArg};
 use crate::error::Result;
 use crate::progress::{self, Progress, Quiet};
 use crate::recording::Segment;
+use crate::train::gram::output_totals;
 
 /// Features of the sample that a lower precision is measured on, at most.
 const SAMPLE_FEATURES: usize = 128;
@@ -96,7 +97,9 @@ pub(super) fn sums<'a>(
         store::add(first, &mut whole.upsilon, context, &partial.upsilon)?;
         whole.gram.add(first, context, partial.gram)?;
     }
-    let (features, totals) = (whole.upsilon.len() / (task.outputs + 1), totals(task));
+    let features = whole.upsilon.len() / (task.outputs + 1);
+    let (m, delay) = (task.outputs, task.delay_steps);
+    let totals = output_totals(task.segments, task.behavior, m, delay);
     let steps = timeline.steps;
     let mean: Vec<f64> = totals[..task.outputs]
         .iter()

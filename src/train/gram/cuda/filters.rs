@@ -4,9 +4,7 @@ use super::coefficients::{Shape, shapes};
 use crate::device::cuda::{Buffer, Context};
 use crate::error::Result;
 use crate::psc::FilterBank;
-
-/// A filter that decays faster a step wants the kernels' variant for brief filters.
-const BRIEF_RATE: f64 = 0.4;
+use crate::psc::cuda::DeviceBank;
 
 /// Distance, in τ, beyond which a spike has left no trace in f64.
 pub(super) const WINDOW_TAUS: f32 = 60.0;
@@ -18,29 +16,25 @@ pub(crate) struct Filters {
     pub(super) order: usize,
     /// `struct Filter` of every filter.
     pub(super) table: Buffer<u32>,
+    /// Compile-time constants that follow from the bank.
+    options: Vec<String>,
 }
 
 impl Filters {
     pub(super) fn new(context: &Context, bank: &FilterBank, step_seconds: f64) -> Result<Self> {
-        let shapes = shapes(bank, step_seconds);
-        let words: Vec<u32> = shapes.iter().flat_map(Shape::words).collect();
+        let on_device = DeviceBank::new(context, bank, step_seconds)?;
         Ok(Self {
-            order: shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize,
-            table: context.upload(&words)?,
-            shapes,
+            shapes: shapes(bank, step_seconds),
+            order: on_device.order,
+            table: on_device.filter,
+            options: on_device.options,
         })
     }
 
     /// Compile-time constants of `spike_states.cuh`.
     pub(super) fn options(&self, chunk_blocks: usize) -> Vec<String> {
-        let mut options = vec![
-            format!("-DORDER={}", self.order),
-            format!("-DBLOCKS={chunk_blocks}"),
-        ];
-        if self.shapes.iter().any(|s| s.rate > BRIEF_RATE) {
-            options.push("-DBRIEF".to_owned());
-        }
-        options
+        let blocks = format!("-DBLOCKS={chunk_blocks}");
+        self.options.iter().cloned().chain([blocks]).collect()
     }
 
     /// Steps after which a spike has left no trace.

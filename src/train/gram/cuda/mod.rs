@@ -297,26 +297,6 @@ fn dense_sums(
     )
 }
 
-/// Σx, then Σx², over paired steps.
-fn totals(task: &Task<'_>) -> Vec<f64> {
-    let m = task.outputs;
-    let mut totals = vec![0.0; 2 * m];
-    for segment in task.segments {
-        let Some((first, last)) = super::paired_steps(segment, task.delay_steps) else {
-            continue;
-        };
-        let rows = (first - task.delay_steps) as usize * m..(last - task.delay_steps) as usize * m;
-        for row in task.behavior[rows].chunks_exact(m.max(1)) {
-            for (o, &x) in row.iter().enumerate() {
-                let x = f64::from(x);
-                totals[o] += x;
-                totals[m + o] += x * x;
-            }
-        }
-    }
-    totals
-}
-
 pub use counts::{CountRecording, Counts, device_sums_of_counts, normal_equations_of_counts};
 pub use responses::{DeviceResponses, device_sums_of_responses, normal_equations_of_responses};
 

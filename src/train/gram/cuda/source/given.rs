@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::train::gram::cuda::filters::Filters;
 use crate::train::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::train::gram::cuda::staging::Staging;
+use crate::train::gram::cuda::store;
 use crate::train::gram::cuda::timeline::Timeline;
 
 const SOURCE: Source = Source {
@@ -132,10 +133,9 @@ pub(super) fn fill(
     let (length, delay) = (columns.length as u64, delay as i32);
     let (first_column, count) = (columns.first as i32, columns.count);
     let shared = 4 * 33 * CHUNK_STEPS;
-    let options = ["-DORDER=0".to_owned(), format!("-DBLOCKS={CHUNK_BLOCKS}")];
     let kernel = round
         .context
-        .kernel(SOURCE, &options, "responses_given", shared)?;
+        .kernel(SOURCE, &store::options(), "responses_given", shared)?;
     kernel.launch(
         (count.div_ceil(32) as u32, round.chunks.len() as u32, 1),
         32 * CHUNK_BLOCKS as u32,

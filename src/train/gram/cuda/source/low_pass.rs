@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::given::{self, GivenColumns};
+use super::sent::{SentSpikes, most_events};
 use super::{ResponseSource, Round, Target};
 use crate::device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,9 +56,7 @@ struct Operand<'a> {
 
 /// The spikes of a round on the device, and its blocks as their own recording.
 struct Sent {
-    channels: Feed<u16>,
-    ticks: Feed<u8>,
-    starts: Feed<u32>,
+    spikes: SentSpikes,
     blocks: Feed<i32>,
 }
 
@@ -84,15 +83,10 @@ impl<'a> LowPassSource<'a> {
         })
     }
 
-    /// Most spikes in `chunks` chunks.
-    fn most_events(&self, timeline: &Timeline, chunks: usize) -> usize {
-        chunks * timeline.most_events(self.spikes, CHUNK_BLOCKS)
-    }
-
     /// Responses of `chunks`, which follow those of the call before.
     fn advance(&mut self, timeline: &Timeline, chunks: Range<usize>) -> Result<()> {
         let context = self.context;
-        let Some(sent) = &mut self.sent else {
+        let Some(Sent { spikes: sent, .. }) = &mut self.sent else {
             return Err(Error::new(
                 ErrorKind::Internal,
                 "spikes: no round was begun",
@@ -100,17 +94,7 @@ impl<'a> LowPassSource<'a> {
         };
         let blocks = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
         let steps = chunks.len() * CHUNK_STEPS;
-        let events = timeline.events(self.spikes, blocks.clone());
-        let (spikes, known) = (self.spikes, self.channels);
-        let (channels, ticks) = (&mut sent.channels, &mut sent.ticks);
-        sent.starts.send(blocks.len() + 1, |starts| {
-            channels.send(events, |channels| {
-                ticks.send(events, |ticks| {
-                    let target = (channels, ticks, starts);
-                    timeline.pack(spikes, known, blocks.clone(), target)
-                })
-            })
-        })?;
+        sent.send(timeline, (self.spikes, self.channels), &blocks)?;
         let here = &timeline.blocks[blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS];
         // A segment begins where no step lies before a block.
         let fresh = here.chunks_exact(BLOCK_FIELDS).map(|block| block[0] == 0);
@@ -142,9 +126,7 @@ impl<'a> LowPassSource<'a> {
             };
             operand.filters.run(trains, &layout, responses)?;
         }
-        sent.channels.release()?;
-        sent.ticks.release()?;
-        sent.starts.release()?;
+        sent.release()?;
         self.reached = Some(chunks.end);
         Ok(())
     }
@@ -156,16 +138,17 @@ impl ResponseSource for LowPassSource<'_> {
     }
 
     fn costs(&self, timeline: &Timeline) -> SourceCosts {
-        let (events, pieces) = (self.most_events(timeline, 1) as u64, FEED_PIECES as u64);
+        let events = most_events(timeline, self.spikes, 1) as u64;
         let (row, filters) = (4 * CHUNK_STEPS as u64, self.bank.len() as u64);
         // States behind each tile: those of the filters, and of the low-pass in f64.
         let states = (Recursion::tile_bytes(self.bank) as u64).div_ceil(filters) + 64;
         SourceCosts {
             // Masks and tables.
             fixed: 64 << 10,
-            // Spikes, where blocks begin, the blocks; a range of features may begin and end inside a
+            // Spikes, the blocks; a range of features may begin and end inside a
             // channel, of which there are two a range.
-            chunk: pieces * (3 * events + 20 * CHUNK_BLOCKS as u64)
+            chunk: SentSpikes::chunk_bytes(events)
+                + (FEED_PIECES * 16 * CHUNK_BLOCKS) as u64
                 + 4 * (1 + filters) * (row + states),
             row_chunk: row + row.div_ceil(filters) + states,
             ..SourceCosts::default()
@@ -183,7 +166,8 @@ impl ResponseSource for LowPassSource<'_> {
         chunks: usize,
         staging: &mut Staging,
     ) -> Result<()> {
-        let (context, events) = (self.context, self.most_events(timeline, chunks));
+        let context = self.context;
+        let events = most_events(timeline, self.spikes, chunks);
         let (filters, steps) = (self.bank.len(), chunks * CHUNK_STEPS);
         self.operands = operands
             .iter()
@@ -201,9 +185,7 @@ impl ResponseSource for LowPassSource<'_> {
             })
             .collect::<Result<_>>()?;
         self.sent = Some(Sent {
-            channels: Feed::new(context, events, &mut staging.u16s)?,
-            ticks: Feed::new(context, events, &mut staging.u8s)?,
-            starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
+            spikes: SentSpikes::new(context, (events, chunks), staging)?,
             blocks: Feed::new(
                 context,
                 chunks * CHUNK_BLOCKS * BLOCK_FIELDS,
@@ -288,9 +270,7 @@ impl ResponseSource for LowPassSource<'_> {
     fn end(&mut self, staging: &mut Staging) -> Result<()> {
         self.operands.clear();
         if let Some(sent) = self.sent.take() {
-            sent.channels.keep(&mut staging.u16s);
-            sent.ticks.keep(&mut staging.u8s);
-            sent.starts.keep(&mut staging.u32s);
+            sent.spikes.keep(staging);
             sent.blocks.keep(&mut staging.i32s);
         }
         Ok(())

@@ -11,6 +11,7 @@
 mod counts;
 mod given;
 mod low_pass;
+mod sent;
 mod spikes;
 
 use std::ops::Range;

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::sent::{SentSpikes, most_events};
 use super::{HEADERS, ResponseSource, Round, Target};
-use crate::device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg, Source};
+use crate::device::cuda::{Buffer, Context, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::psc::FilterBank;
 use crate::recording::Spikes;
@@ -26,14 +27,12 @@ pub(crate) struct SpikeSource<'a> {
     channels: usize,
     filters: Filters,
     operands: Vec<Range<usize>>,
-    round: Option<Sent>,
+    round: Option<Sorted>,
 }
 
-/// The spikes of a round on the device.
-struct Sent {
-    channels: Feed<u16>,
-    ticks: Feed<u8>,
-    starts: Feed<u32>,
+/// The spikes of a round on the device, sorted.
+struct Sorted {
+    sent: SentSpikes,
     /// The step within its chunk of every spike, chunk by chunk, channel by channel.
     sorted: Buffer<u16>,
     /// Where each channel's spikes begin: chunks × (channels + 1).
@@ -59,15 +58,10 @@ impl<'a> SpikeSource<'a> {
         })
     }
 
-    fn sent(&self) -> Result<&Sent> {
+    fn sorted(&self) -> Result<&Sorted> {
         self.round
             .as_ref()
             .ok_or_else(|| Error::new(ErrorKind::Internal, "spikes: no round was begun"))
-    }
-
-    /// Most spikes in `chunks` chunks.
-    fn most_events(&self, timeline: &Timeline, chunks: usize) -> usize {
-        chunks * timeline.most_events(self.spikes, CHUNK_BLOCKS)
     }
 }
 
@@ -77,13 +71,10 @@ impl ResponseSource for SpikeSource<'_> {
     }
 
     fn costs(&self, timeline: &Timeline) -> SourceCosts {
-        let (events, pieces) = (self.most_events(timeline, 1) as u64, FEED_PIECES as u64);
+        let events = most_events(timeline, self.spikes, 1) as u64;
         SourceCosts {
-            // Channel and step of every spike come, the sorted steps stay; where blocks begin, where
-            // channels begin.
-            chunk: events * (3 * pieces + 2)
-                + 4 * pieces * CHUNK_BLOCKS as u64
-                + 4 * (self.channels as u64 + 1),
+            // Spikes come, the sorted steps stay, and where channels begin.
+            chunk: SentSpikes::chunk_bytes(events) + 2 * events + 4 * (self.channels as u64 + 1),
             ..SourceCosts::default()
         }
     }
@@ -99,12 +90,11 @@ impl ResponseSource for SpikeSource<'_> {
         chunks: usize,
         staging: &mut Staging,
     ) -> Result<()> {
-        let (context, events) = (self.context, self.most_events(timeline, chunks));
+        let context = self.context;
+        let events = most_events(timeline, self.spikes, chunks);
         self.operands = operands.to_vec();
-        self.round = Some(Sent {
-            channels: Feed::new(context, events, &mut staging.u16s)?,
-            ticks: Feed::new(context, events, &mut staging.u8s)?,
-            starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
+        self.round = Some(Sorted {
+            sent: SentSpikes::new(context, (events, chunks), staging)?,
             sorted: context.alloc(events)?,
             offsets: context.alloc(chunks * (self.channels + 1))?,
         });
@@ -112,24 +102,19 @@ impl ResponseSource for SpikeSource<'_> {
     }
 
     fn load(&mut self, round: &Round<'_>) -> Result<()> {
-        let Some(sent) = &mut self.round else {
+        let Some(Sorted {
+            sent,
+            sorted,
+            offsets,
+        }) = &mut self.round
+        else {
             return Err(Error::new(
                 ErrorKind::Internal,
                 "spikes: no round was begun",
             ));
         };
         let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
-        let events = round.timeline.events(self.spikes, blocks.clone());
-        let (spikes, known) = (self.spikes, self.channels);
-        let (channels, ticks) = (&mut sent.channels, &mut sent.ticks);
-        sent.starts.send(blocks.len() + 1, |starts| {
-            channels.send(events, |channels| {
-                ticks.send(events, |ticks| {
-                    let target = (channels, ticks, starts);
-                    round.timeline.pack(spikes, known, blocks.clone(), target)
-                })
-            })
-        })?;
+        sent.send(round.timeline, (self.spikes, self.channels), &blocks)?;
         sort_events(
             self.context,
             &self.filters.options(CHUNK_BLOCKS),
@@ -140,16 +125,14 @@ impl ResponseSource for SpikeSource<'_> {
                 sent.ticks.piece(),
                 sent.starts.piece(),
             ),
-            (&sent.sorted, &sent.offsets),
+            (&*sorted, &*offsets),
         )?;
         // Sorting is all that reads them.
-        sent.channels.release()?;
-        sent.ticks.release()?;
-        sent.starts.release()
+        sent.release()
     }
 
     fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
-        let (sent, rows) = (self.sent()?, &self.operands[operand]);
+        let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
         let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
         let (first_column, columns) = (rows.start as i32, rows.len() as i32);
         let options = self.filters.options(CHUNK_BLOCKS);
@@ -162,7 +145,7 @@ impl ResponseSource for SpikeSource<'_> {
             1,
         );
         kernel.launch(grid, 128, 0, |a| {
-            a.arg(&sent.sorted).arg(&sent.offsets).arg(round.blocks);
+            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
             a.arg(&self.filters.table).arg(&filters).arg(&channels);
             a.arg(&first_column).arg(&columns).arg(states);
         })
@@ -175,7 +158,7 @@ impl ResponseSource for SpikeSource<'_> {
         states: &Buffer<f32>,
         target: Target,
     ) -> Result<()> {
-        let (sent, rows) = (self.sent()?, &self.operands[operand]);
+        let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
         let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
         let first_column = rows.start as i32;
         let shared = 4 * 33 * CHUNK_STEPS;
@@ -185,7 +168,7 @@ impl ResponseSource for SpikeSource<'_> {
             .kernel(SOURCE, &options, "responses_event", shared)?;
         let grid = (rows.len().div_ceil(32) as u32, round.chunks.len() as u32, 1);
         kernel.launch(grid, 32 * CHUNK_BLOCKS as u32, shared, |a| {
-            a.arg(&sent.sorted).arg(&sent.offsets).arg(round.blocks);
+            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
             a.arg(&self.filters.table).arg(&filters).arg(&channels);
             a.arg(states).arg(&first_column).arg(&target);
         })
@@ -196,10 +179,8 @@ impl ResponseSource for SpikeSource<'_> {
     }
 
     fn end(&mut self, staging: &mut Staging) -> Result<()> {
-        if let Some(sent) = self.round.take() {
-            sent.channels.keep(&mut staging.u16s);
-            sent.ticks.keep(&mut staging.u8s);
-            sent.starts.keep(&mut staging.u32s);
+        if let Some(round) = self.round.take() {
+            round.sent.keep(staging);
         }
         Ok(())
     }
