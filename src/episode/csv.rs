@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::alphabet::Alphabet;
 use super::clock::Clock;
-use super::events::{Events, max_tick};
+use super::events::{Events, max_tick_of_doubled};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What to do with a file whose times descend somewhere.
@@ -46,8 +46,8 @@ impl Events {
     /// in lexical order. Blank lines and a first line `label,seconds` are skipped. Seconds are
     /// decimal numbers, with an exponent or without.
     ///
-    /// **Ticks.** A tick is the finest of 1 ps, 10 ps, 100 ps, … at which the longest time fits one
-    /// 64-bit word together with the symbol: 1 ps up to 80 hours of 64 symbols. The decimal digits
+    /// **Ticks.** A tick is the finest of 1 ps, 10 ps, 100 ps, … at which the longest time fits 63
+    /// bits together with the symbol: 1 ps up to 40 hours of 64 symbols. The decimal digits
     /// are read as an integer, never through a float, and rounded to the nearest tick, so delays of
     /// decimal times are exact: 0.0163 s − 0.0123 s is 0.004 s and not more. Times written by a
     /// double-precision program keep their order and delays to 1 ps, finer than the spacing of
@@ -177,7 +177,7 @@ fn shift_negative(pairs: &mut [(i64, u32)], origin: i64) -> i64 {
 /// Rounds picoseconds to the finest power of ten that fits; returns the clock.
 fn coarsen(pairs: &mut [(i64, u32)], symbols: usize) -> Clock {
     let last = pairs.last().map_or(0, |p| p.0);
-    let ceiling = max_tick(symbols);
+    let ceiling = max_tick_of_doubled(symbols);
     let mut step = 1_i64;
     while (last + step / 2) / step > ceiling {
         step *= 10;

@@ -12,13 +12,15 @@ use crate::recording::Recording;
 /// crosses from one trial into the next.
 const SEGMENT_GAP_SECONDS: f64 = 60.0;
 
-/// A stretch of events that was shifted to keep segments apart.
+/// A segment of a recording, moved to keep it apart from its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shift {
-    /// First tick of the stretch, here.
+    /// First tick of the segment, here.
     here: i64,
     /// The same instant's tick in the recording.
     there: i64,
+    /// Last tick of the segment, here.
+    last: i64,
 }
 
 /// Events in time order, and the same events by symbol.
@@ -47,6 +49,7 @@ pub struct Events {
     /// The same for each symbol's ticks.
     symbol_tables: Vec<TimeTable>,
     origin_seconds: i64,
+    /// The recording's segments, in order; none where there is but one that covers everything.
     shifts: Vec<Shift>,
 }
 
@@ -57,8 +60,8 @@ impl Events {
     ///
     /// # Errors
     /// `Mismatch` when the lists differ in length; `InvalidRecording` when ticks descend, are
-    /// negative, a symbol is unknown, or tick and symbol do not fit 64 bits together;
-    /// `InsufficientData` when there is no event.
+    /// negative, a symbol is unknown, or tick and symbol do not fit 63 bits together (one more is
+    /// kept for tests that need every symbol twice); `InsufficientData` when there is no event.
     pub fn new(alphabet: Alphabet, ticks: &[i64], symbols: &[u32]) -> Result<Self> {
         if ticks.len() != symbols.len() {
             return Err(Error::mismatch(format!(
@@ -72,6 +75,16 @@ impl Events {
                 "event {i} at tick {} follows tick {}: expected ascending ticks",
                 ticks[i],
                 ticks[i - 1]
+            )));
+        }
+        let ceiling = max_tick_of_doubled(alphabet.len());
+        if let Some(&last) = ticks.last()
+            && last > ceiling
+        {
+            return Err(Error::recording(format!(
+                "event {} at tick {last}: expected 0 to {ceiling} ticks for {} symbols",
+                ticks.len() - 1,
+                alphabet.len()
             )));
         }
         Self::from_pairs(
@@ -160,9 +173,10 @@ impl Events {
 
     /// The spikes of a recording: one symbol a channel, on the recording's own ticks.
     ///
-    /// A recording with several segments (trials) keeps only the spikes inside them, and segments
-    /// after the first are moved so that 60 s of silence lie between neighbours: episodes never
-    /// cross a trial's boundary. [`Events::recording_tick`] leads back.
+    /// Where the segments (trials) do not cover the recording as one, only the spikes inside them are
+    /// kept. The first segment then begins at tick 0, and the others are moved so that 60 s of silence
+    /// lie between neighbours: episodes never cross a trial's boundary. [`Events::recording_tick`]
+    /// leads back.
     ///
     /// # Errors
     /// As [`Events::new`], with the place named.
@@ -171,10 +185,15 @@ impl Events {
         let alphabet = Alphabet::new(recording.channel_names.clone(), clock)
             .map_err(|e| e.at("channel_names"))?;
         let spikes = &recording.spikes;
-        if recording.segments.len() <= 1 {
+        let whole = match recording.segments.as_slice() {
+            [] => true,
+            [only] => only.start <= 0 && recording.ticks <= only.stop,
+            _ => false,
+        };
+        if whole {
             return Self::new(alphabet, &spikes.ticks, &spikes.channels);
         }
-        let gap = clock.ticks_floor(SEGMENT_GAP_SECONDS)?.max(1);
+        let gap = gap_ticks(clock)?;
         let mut shifts = Vec::with_capacity(recording.segments.len());
         let mut ticks = Vec::with_capacity(spikes.len());
         let mut symbols = Vec::with_capacity(spikes.len());
@@ -183,6 +202,7 @@ impl Events {
             shifts.push(Shift {
                 here,
                 there: segment.start,
+                last: here + (segment.stop - segment.start - 1),
             });
             for i in spikes.range(segment.start, segment.stop) {
                 ticks.push(spikes.ticks[i] - segment.start + here);
@@ -321,15 +341,13 @@ impl Events {
         self.origin_seconds as f64 + self.clock().seconds(self.recording_tick(tick))
     }
 
-    /// First and last tick of each segment, in order; of the events, where there is but one.
+    /// First and last tick of each segment, in order; of the events, where there is but one that
+    /// covers everything.
     pub(crate) fn segment_bounds(&self) -> Vec<(i64, i64)> {
-        let Some(gap) = self.segment_gap() else {
+        if self.shifts.is_empty() {
             return vec![(self.first_tick(), self.last_tick())];
-        };
-        let next = self.shifts[1..].iter().map(|s| s.here - gap - 1);
-        (self.shifts.iter().map(|s| s.here))
-            .zip(next.chain([self.last_tick()]))
-            .collect()
+        }
+        self.shifts.iter().map(|s| (s.here, s.last)).collect()
     }
 
     /// The silence between segments, when segments were moved apart: longer intervals than this
@@ -338,8 +356,13 @@ impl Events {
         if self.shifts.len() < 2 {
             return None;
         }
-        self.clock().ticks_floor(SEGMENT_GAP_SECONDS).ok()
+        gap_ticks(self.clock()).ok()
     }
+}
+
+/// The silence between two segments.
+fn gap_ticks(clock: Clock) -> Result<i64> {
+    Ok(clock.ticks_floor(SEGMENT_GAP_SECONDS)?.max(1))
 }
 
 /// Bits that hold any of `symbols` symbols.
@@ -350,4 +373,10 @@ pub(crate) fn symbol_bits(symbols: usize) -> u32 {
 /// The largest tick that packs with any of `symbols` symbols.
 pub(crate) fn max_tick(symbols: usize) -> i64 {
     ((u64::MAX >> symbol_bits(symbols)) as i64).min(MAX_TICK - 1)
+}
+
+/// The largest tick that packs with any of `symbols` symbols and leaves a bit, so that the events pack
+/// with every symbol there twice, too.
+pub(crate) fn max_tick_of_doubled(symbols: usize) -> i64 {
+    max_tick(symbols.saturating_mul(2))
 }

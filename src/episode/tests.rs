@@ -1,24 +1,9 @@
 //! Every strategy against the oracle, and against the public reference counts.
 
-use std::path::PathBuf;
-
-use super::cases::{alphabet, events, random_case};
+use super::cases::{alphabet, events, random_case, reference, trials};
 use super::count::{CountJob, Strategy, strategies};
+use super::events::max_tick;
 use super::*;
-
-/// Where the reference data lies; `None`, with a word, when it is not here.
-pub(crate) fn shared(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("BETZ_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data")),
-        PathBuf::from,
-    );
-    let path = root.join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is not here", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 #[test]
 fn strategies_agree_with_the_oracle_on_random_cases() {
@@ -150,6 +135,34 @@ fn siblings_counted_at_once_agree_with_the_oracle() {
     assert!(at_once > 1_000, "{at_once} nodes counted at once");
 }
 
+/// Ticks that fill the packed word: a window's upper bound lies beyond what packs.
+#[test]
+fn counts_near_the_largest_tick_are_those_near_tick_0() {
+    let symbols = 64_u32;
+    let ceiling = max_tick(symbols as usize);
+    let edge = Interval::new(0, 20).unwrap();
+    let patterns: Vec<Pattern> = (0..symbols)
+        .map(|s| Pattern::uniform(vec![0, s], edge).unwrap())
+        .collect();
+    let pairs: Vec<(i64, u32)> = (0..400).map(|i| (i, (i * i % 64) as u32)).collect();
+    let shifted = |by: i64| {
+        let labels = (0..symbols).map(|s| s.to_string()).collect();
+        let alphabet = Alphabet::new(labels, Clock::from_tick_seconds(1e-3).unwrap()).unwrap();
+        let pairs: Vec<(i64, u32)> = pairs.iter().map(|&(t, s)| (t + by, s)).collect();
+        Events::from_pairs(alphabet, pairs.into_iter(), 0).unwrap()
+    };
+    let (near, far) = (shifted(0), shifted(ceiling - 399));
+    assert_eq!(far.last_tick(), ceiling);
+    let expected = count::Serial
+        .count(&CountJob::new(&near, &patterns))
+        .unwrap();
+    assert!(expected.iter().sum::<u64>() > 50);
+    for strategy in strategies() {
+        let counts = strategy.count(&CountJob::new(&far, &patterns)).unwrap();
+        assert_eq!(counts, expected, "{}", strategy.name());
+    }
+}
+
 #[test]
 fn known_small_counts() {
     // The papers' example: A -(5,10]-> B -(10,15]-> C, Fig. 3 of Patnaik et al.
@@ -201,24 +214,43 @@ fn a_symbol_that_is_not_there_is_refused() {
 
 #[test]
 fn the_reference_counts_of_the_64_neuron_set_come_out_by_every_strategy() {
-    let Some(csv) = shared("sim64/sim-64-size20.csv") else {
+    let Some((case, expected)) = reference() else {
         return;
     };
-    let events = Events::read_csv(&csv, Order::Required).unwrap();
-    assert_eq!(events.len(), 65_428);
-    assert_eq!(events.symbols(), 64);
-    let interval = Interval::from_seconds(0.004, 0.006, events.clock()).unwrap();
-    let list = csv.with_file_name("episodes.txt");
-    let patterns = read_patterns(&list, events.alphabet(), Some(interval)).unwrap();
-    let table = std::fs::read_to_string(csv.with_file_name("counts.csv")).unwrap();
-    let expected: Vec<u64> = table
-        .lines()
-        .skip(1)
-        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
-        .collect();
-    assert_eq!(expected.len(), 30);
     for strategy in strategies() {
-        let counts = strategy.count(&CountJob::new(&events, &patterns)).unwrap();
-        assert_eq!(counts, expected, "{}", strategy.name());
+        let job = CountJob::new(&case.events, &case.patterns);
+        assert_eq!(
+            strategy.count(&job).unwrap(),
+            expected,
+            "{}",
+            strategy.name()
+        );
     }
+}
+
+#[test]
+fn spikes_outside_the_segments_do_not_count() {
+    let ticks = vec![5, 9, 100, 104, 199, 200, 204];
+    let channels = vec![0, 1, 0, 1, 0, 0, 1];
+    let pair = [Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap()];
+    let cut = |segments: &[(i64, i64)]| trials(2, 300, segments, ticks.clone(), channels.clone());
+    let all = cut(&[(0, 300)]);
+    assert_eq!(
+        (all.len(), count::count(&all, &pair).unwrap()),
+        (7, vec![3])
+    );
+    assert_eq!(all.iter().map(|e| e.0).collect::<Vec<_>>(), ticks);
+    let one = cut(&[(100, 201)]);
+    assert_eq!(
+        (one.len(), count::count(&one, &pair).unwrap()),
+        (4, vec![1])
+    );
+    assert_eq!((one.first_tick(), one.recording_tick(0)), (0, 100));
+    assert_eq!(one.segment_bounds(), [(0, 100)]);
+    // The interval is not held against a gap that is not there.
+    let long = Pattern::uniform(vec![0, 1], Interval::new(0, 100_000).unwrap()).unwrap();
+    assert!(long.check(&one).is_ok());
+    let two = cut(&[(0, 100), (100, 300)]);
+    assert!(long.check(&two).is_err());
+    assert_eq!(two.segment_bounds(), [(0, 99), (60_100, 60_299)]);
 }

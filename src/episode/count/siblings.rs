@@ -142,12 +142,13 @@ impl Siblings {
                 *first = events.position(end + window.low + 1);
             }
             for ((&end, &start), &first) in ends.iter().zip(starts).zip(&firsts) {
-                let limit = ((end + outer[0]) as u64) << bits | mask;
+                // Ticks, not packed events: the bound may be later than any tick that packs.
+                let limit = end + outer[0];
                 for &event in &stream[first..] {
-                    if event > limit {
+                    let tick = (event >> bits) as i64;
+                    if tick > limit {
                         break;
                     }
-                    let tick = (event >> bits) as i64;
                     // Which interval, without a branch.
                     let interval: usize = inner.iter().map(|h| usize::from(tick - end > *h)).sum();
                     let symbol = (event & mask) as usize;

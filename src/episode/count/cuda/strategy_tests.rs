@@ -12,12 +12,13 @@ use super::tests::device;
 use super::two_pass;
 use super::{DeviceEvents, DeviceStream};
 use crate::device::Device;
-use crate::episode::cases::{alphabet, events, random_case, random_interval, random_pattern};
+use crate::episode::cases::{
+    Case, bursts, events, far_events, random_case, random_pattern, reference,
+};
 use crate::episode::count::{
     Compaction, CountJob, LatestStart, Strategy, strategies, strategy_on, two_pass as on_cpu,
 };
-use crate::episode::tests::shared;
-use crate::episode::{Events, Interval, MineOptions, Order, Pattern, mine, oracle, read_patterns};
+use crate::episode::{Interval, MineOptions, Pattern, mine, oracle};
 
 /// Cases that a device is asked about: fewer, to be asked under a checker that is slow.
 fn cases(number: u64) -> u64 {
@@ -73,30 +74,10 @@ fn cuda_strategies_count_again_what_does_not_fit() {
     let (mut recounted, mut dense) = (0, 0_u64);
     for seed in 0..cases(24) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let symbols = rng.random_range(1..=6_u32);
         // The race checker takes seconds for each thousand.
         let largest = if cases(24) < 24 { 301 } else { 2_000 };
-        let n = rng.random_range(300..largest);
-        let ticks = n as i64 * rng.random_range(1..=6) / 3 + 1;
-        let pairs = (0..n)
-            .map(|_| {
-                let t = rng.random_range(0..ticks);
-                let t = if rng.random_bool(0.3) { t / 16 } else { t };
-                (t, rng.random_range(0..symbols))
-            })
-            .collect();
-        let events = events(symbols as usize, pairs);
         let longest = [3, 10, 200][seed as usize % 3];
-        let patterns: Vec<Pattern> = (0..40)
-            .map(|_| {
-                let size = rng.random_range(1..=7);
-                let names = (0..size).map(|_| rng.random_range(0..symbols)).collect();
-                let edges = (1..size)
-                    .map(|_| random_interval(&mut rng, longest))
-                    .collect();
-                Pattern::new(names, edges).unwrap()
-            })
-            .collect();
+        let Case { events, patterns } = bursts(&mut rng, 300..largest, longest);
         let job = CountJob::new(&events, &patterns);
         let expected = LatestStart.count(&job).unwrap();
         dense += u64::from(longest == 200);
@@ -270,11 +251,7 @@ fn cuda_strategies_agree_with_the_cpu_on_many_and_on_long_episodes() {
     let Some((device, _)) = device() else { return };
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     for (n, size, factor) in [(9_000, 3, 1), (5, 70, 1), (3, 300, 1), (40, 9, 1_i64 << 33)] {
-        let mut ticks: Vec<i64> = (0..3_000).map(|_| rng.random_range(0..4_000)).collect();
-        ticks.sort_unstable();
-        let ticks: Vec<i64> = ticks.iter().map(|t| (t + 1_000_000) * factor).collect();
-        let symbols: Vec<u32> = (0..3_000).map(|_| rng.random_range(0..4)).collect();
-        let events = Events::new(alphabet(4), &ticks, &symbols).unwrap();
+        let events = far_events(&mut rng, 4, factor);
         let patterns: Vec<Pattern> = (0..n)
             .map(|_| {
                 let pattern = random_pattern(&mut rng, 4, size);
@@ -329,20 +306,9 @@ fn cuda_strategies_respect_a_threshold_and_refuse_what_the_cpu_refuses() {
 #[test]
 fn cuda_strategies_give_the_reference_counts_of_the_64_neuron_set() {
     let Some((device, _)) = device() else { return };
-    let Some(csv) = shared("sim64/sim-64-size20.csv") else {
+    let Some((Case { events, patterns }, expected)) = reference() else {
         return;
     };
-    let events = Events::read_csv(&csv, Order::Required).unwrap();
-    let interval = Interval::from_seconds(0.004, 0.006, events.clock()).unwrap();
-    let list = csv.with_file_name("episodes.txt");
-    let patterns = read_patterns(&list, events.alphabet(), Some(interval)).unwrap();
-    let table = std::fs::read_to_string(csv.with_file_name("counts.csv")).unwrap();
-    let expected: Vec<u64> = table
-        .lines()
-        .skip(1)
-        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
-        .collect();
-    assert_eq!(expected.len(), 30);
     for strategy in strategies() {
         let there = strategy_on(strategy.name(), &device).unwrap();
         let counts = there.count(&CountJob::new(&events, &patterns)).unwrap();

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::DeviceEvents;
 use crate::device::Device;
 use crate::device::cuda::Context;
-use crate::episode::cases::{alphabet, events, random_case, random_interval, random_pattern};
+use crate::episode::cases::{
+    Case, bursts, events, far_events, random_case, random_pattern, reference,
+};
 use crate::episode::count::{CountJob, LatestStart, Strategy, count_on, strategy_on};
-use crate::episode::tests::shared;
-use crate::episode::{Events, Interval, Order, Pattern, oracle, read_patterns};
+use crate::episode::{Events, Interval, Pattern, oracle};
 
 pub(super) fn device() -> Option<(Device, Arc<Context>)> {
     match Device::cuda(0) {
@@ -74,29 +75,8 @@ fn cuda_counts_agree_with_the_cpu_on_larger_cases() {
     };
     for seed in 0..24 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let symbols = rng.random_range(1..=6_u32);
-        let n = rng.random_range(500..6_000);
-        let ticks = n as i64 * rng.random_range(1..=6) / 3 + 1;
-        let pairs = (0..n)
-            .map(|_| {
-                let burst = rng.random_bool(0.3);
-                let t = rng.random_range(0..ticks);
-                let t = if burst { t / 16 } else { t };
-                (t, rng.random_range(0..symbols))
-            })
-            .collect();
-        let events = events(symbols as usize, pairs);
         let longest = [3, 10, 400][seed as usize % 3];
-        let patterns: Vec<Pattern> = (0..40)
-            .map(|_| {
-                let size = rng.random_range(1..=7);
-                let names = (0..size).map(|_| rng.random_range(0..symbols)).collect();
-                let edges = (1..size)
-                    .map(|_| random_interval(&mut rng, longest))
-                    .collect();
-                Pattern::new(names, edges).unwrap()
-            })
-            .collect();
+        let Case { events, patterns } = bursts(&mut rng, 500..6_000, longest);
         let job = CountJob::new(&events, &patterns);
         let expected = LatestStart.count(&job).unwrap();
         for shape in [(1, false, 1), (7, true, 1), (40, false, 2), (200, true, 64)] {
@@ -134,11 +114,7 @@ fn cuda_counts_do_not_depend_on_the_width_of_ticks() {
     let Some((device, _)) = device() else { return };
     for factor in [1, 1 << 33] {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
-        let mut ticks: Vec<i64> = (0..3_000).map(|_| rng.random_range(0..4_000)).collect();
-        ticks.sort_unstable();
-        let ticks: Vec<i64> = ticks.iter().map(|t| (t + 1_000_000) * factor).collect();
-        let symbols: Vec<u32> = (0..3_000).map(|_| rng.random_range(0..3)).collect();
-        let events = Events::new(alphabet(3), &ticks, &symbols).unwrap();
+        let events = far_events(&mut rng, 3, factor);
         let edge = Interval::new(factor, 5 * factor).unwrap();
         let patterns: Vec<Pattern> = (0..3)
             .map(|s| Pattern::uniform(vec![s, (s + 1) % 3, s], edge).unwrap())
@@ -171,20 +147,9 @@ fn cuda_gives_the_reference_counts_of_the_64_neuron_set() {
     let Some((device, context)) = device() else {
         return;
     };
-    let Some(csv) = shared("sim64/sim-64-size20.csv") else {
+    let Some((Case { events, patterns }, expected)) = reference() else {
         return;
     };
-    let events = Events::read_csv(&csv, Order::Required).unwrap();
-    let interval = Interval::from_seconds(0.004, 0.006, events.clock()).unwrap();
-    let list = csv.with_file_name("episodes.txt");
-    let patterns = read_patterns(&list, events.alphabet(), Some(interval)).unwrap();
-    let table = std::fs::read_to_string(csv.with_file_name("counts.csv")).unwrap();
-    let expected: Vec<u64> = table
-        .lines()
-        .skip(1)
-        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
-        .collect();
-    assert_eq!(expected.len(), 30);
     let job = CountJob::new(&events, &patterns);
     assert_eq!(count_on(&device, &job).unwrap(), expected);
     let there = DeviceEvents::upload(&context, &events).unwrap();
