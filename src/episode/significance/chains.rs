@@ -26,6 +26,18 @@ pub struct ChainOptions {
     pub seed: u64,
 }
 
+impl ChainOptions {
+    /// The test of parts, with so many shifts.
+    fn parts(&self, shifts: u32) -> PartOptions {
+        PartOptions {
+            shifts,
+            least: self.shifts.0,
+            most: self.shifts.1,
+            seed: self.seed,
+        }
+    }
+}
+
 /// What the tests say of one episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainTest {
@@ -62,6 +74,10 @@ pub fn chains(
             options.rate
         )));
     }
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    options.parts(options.draws).check(events)?;
     let index: HashMap<&Pattern, usize> = patterns.iter().zip(0..).collect();
     let mut tests: Vec<Option<ChainTest>> = vec![None; patterns.len()];
     let largest = patterns.iter().map(Pattern::size).max().unwrap_or(0);
@@ -109,12 +125,7 @@ fn of_one_size(
         .filter(|(_, s)| above(s))
         .map(|(&i, _)| i)
         .collect();
-    let shifts = PartOptions {
-        shifts: draws,
-        least: options.shifts.0,
-        most: options.shifts.1,
-        seed: options.seed,
-    };
+    let shifts = options.parts(draws);
     let mut parts = part_significance(events, &chosen(&rest), &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();

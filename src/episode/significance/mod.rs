@@ -21,6 +21,7 @@
 mod chains;
 mod fdr;
 mod parts;
+mod shift;
 mod surrogate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,10 +68,11 @@ pub struct Significance {
 /// Tests each pattern's count against surrogates, all patterns on the same ones.
 ///
 /// Runs in rayon's current threads, over surrogates; the result does not depend on their number.
-/// Memory: one surrogate's events a thread. The stage is `surrogates`.
+/// Memory: one surrogate's events a thread. The stage is `surrogates`. Without patterns no surrogate
+/// is made.
 ///
 /// # Errors
-/// `InvalidArgument` for no surrogates or as [`Surrogate::make`]; `Mismatch` for a pattern that does
+/// `InvalidArgument` for no surrogates or as [`Surrogate::check`]; `Mismatch` for a pattern that does
 /// not fit the events; `Interrupted`.
 pub fn significance(
     events: &Events,
@@ -78,6 +80,7 @@ pub fn significance(
     options: &SignificanceOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Significance>> {
+    options.surrogate.check()?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let totals = count_surrogates(
         patterns,
@@ -151,12 +154,20 @@ fn count_surrogates(
             "{stage}: expected at least 1, got 0"
         )));
     }
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Sorted once, as each count wants them: it then finds them in order.
+    let mut order: Vec<usize> = (0..patterns.len()).collect();
+    order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+    let sorted: Vec<Pattern> = order.iter().map(|&i| patterns[i].clone()).collect();
+    let limits: Vec<u64> = order.iter().map(|&i| observed[i]).collect();
     let done = AtomicU64::new(0);
-    (0..u64::from(surrogates))
+    let found = (0..u64::from(surrogates))
         .into_par_iter()
         .map(|index| {
             progress::check(progress, stage)?;
-            let counts = LatestStart.count(&CountJob::new(&make(index)?, patterns))?;
+            let counts = LatestStart.count(&CountJob::new(&make(index)?, &sorted))?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress.update(stage, done, u64::from(surrogates));
             let total = |(count, &observed): (u64, &u64)| Total {
@@ -164,7 +175,7 @@ fn count_surrogates(
                 squares: u128::from(count) * u128::from(count),
                 reached: u64::from(count >= observed),
             };
-            Ok(counts.into_iter().zip(observed).map(total).collect())
+            Ok(counts.into_iter().zip(&limits).map(total).collect())
         })
         .try_reduce(Vec::new, |a: Vec<Total>, b| {
             // The empty list is reduction's neutral element.
@@ -173,7 +184,12 @@ fn count_surrogates(
                 (_, true) => a,
                 _ => a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect(),
             })
-        })
+        })?;
+    let mut totals = vec![Total::default(); patterns.len()];
+    for (i, total) in order.into_iter().zip(found) {
+        totals[i] = total;
+    }
+    Ok(totals)
 }
 
 #[cfg(test)]

@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-
-use super::surrogate::with_shifted_copy;
+use super::shift::{Shifted, check_segments};
 use super::{benjamini_hochberg, count_surrogates};
 use crate::episode::count::{CountJob, LatestStart, Strategy};
-use crate::episode::{Alphabet, Events, Pattern};
+use crate::episode::{Events, Pattern};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
@@ -25,12 +22,31 @@ pub struct PartOptions {
     /// How many random shifts at most, at least 1: p is at least 1 / (this + 1).
     pub shifts: u32,
     /// The smallest shift in ticks, forwards or backwards: beyond the reach of real delays and of
-    /// short-lived common rates.
+    /// short-lived common rates. At most a third of the shortest segment: a shift goes around a
+    /// segment's ends, and must not come back to where it began.
     pub least: i64,
-    /// The largest shift: within the time over which rates hold.
+    /// The largest shift: within the time over which rates hold. In a segment that is shorter, shifts
+    /// are as large as leaves `least` to a full turn.
     pub most: i64,
     /// Seed of the shifts.
     pub seed: u64,
+}
+
+impl PartOptions {
+    /// Checks that the numbers make sense together, and that `events` have room for the shifts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless shifts ≥ 1 and 1 ≤ least ≤ most, or for a segment with events that is
+    /// shorter than three times `least`.
+    pub fn check(&self, events: &Events) -> Result<()> {
+        if self.shifts == 0 || self.least < 1 || !(self.least..1 << 60).contains(&self.most) {
+            return Err(Error::argument(format!(
+                "{} shifts of {} to {} ticks: expected at least one, and 1 <= least <= most",
+                self.shifts, self.least, self.most
+            )));
+        }
+        check_segments(events, self.least)
+    }
 }
 
 /// An episode's weakest part.
@@ -63,41 +79,37 @@ pub struct PartSignificance {
 /// Parts that are not contiguous are not tested: symbols 1 and 3 may be related to each other, and 2
 /// and 4, when two real chains run side by side by chance. Testing an episode only when both of its
 /// longest parts have passed leaves such ones out (their neighbours 1 and 2 do not pass as a pair), and
-/// keeps the number of tests small; the example `episode_chains` does so.
+/// keeps the number of tests small; [`chains`](super::chains) does so.
 ///
 /// Counts up to N(N − 1)/2 variants of an episode of N symbols for each shift, in rayon's current
 /// threads, over shifts. Episodes with a part that is plainly chance are given up early, first those
 /// with such a single symbol. The stage is `shifts`.
 ///
 /// # Errors
-/// `InvalidArgument` unless shifts ≥ 1 and 1 ≤ least ≤ most; `Mismatch` for a pattern that does not
-/// fit the events; `Interrupted`.
+/// As [`PartOptions::check`]; `Mismatch` for a pattern that does not fit the events; `Interrupted`.
 pub fn part_significance(
     events: &Events,
     patterns: &[Pattern],
     options: &PartOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<PartSignificance>> {
-    if options.shifts == 0 || options.least < 1 || !(options.least..1 << 60).contains(&options.most)
-    {
-        return Err(Error::argument(format!(
-            "{} shifts of {} to {} ticks: expected at least one, and 1 <= least <= most",
-            options.shifts, options.least, options.most
-        )));
+    options.check(events)?;
+    if patterns.is_empty() {
+        return Ok(Vec::new());
     }
+    let shifted = Shifted::new(events, *options)?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
-    let shifted = Shifted {
-        events,
-        doubled: doubled(events)?,
-        options,
+    let looks = Looks {
+        shifted,
+        symbols: events.symbols() as u32,
         progress,
     };
 
     // A look at single symbols only, which is cheap and settles most of what chance has made.
     let first = FIRST_LOOK.min(options.shifts);
-    shifted.look(&mut tests, first)?;
+    looks.look(&mut tests, first)?;
     for test in &mut tests {
         if test.goes_on() {
             test.begin(all_parts(test.pattern.size()));
@@ -105,7 +117,7 @@ pub fn part_significance(
     }
     let mut until = first;
     loop {
-        shifted.look(&mut tests, until)?;
+        looks.look(&mut tests, until)?;
         if until == options.shifts {
             break;
         }
@@ -193,17 +205,16 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
 }
 
 /// What all looks share.
-struct Shifted<'a> {
-    events: &'a Events,
-    doubled: Alphabet,
-    options: &'a PartOptions,
+struct Looks<'a> {
+    shifted: Shifted<'a>,
+    /// Number of symbols in the events.
+    symbols: u32,
     progress: &'a dyn Progress,
 }
 
-impl Shifted<'_> {
+impl Looks<'_> {
     /// Brings those tests that go on up to `until` shifts.
     fn look(&self, tests: &mut [Test<'_>], until: u32) -> Result<()> {
-        let symbols = self.events.symbols() as u32;
         let mut open: Vec<&mut Test<'_>> = tests.iter_mut().filter(|t| t.goes_on()).collect();
         // All that go on have had equally many.
         let done = open.first().map_or(until, |t| t.shifts);
@@ -214,7 +225,7 @@ impl Shifted<'_> {
         let mut limits = Vec::new();
         for test in &open {
             for part in &test.parts {
-                variants.push(test.variant(part, symbols)?);
+                variants.push(test.variant(part, self.symbols)?);
                 limits.push(test.observed);
             }
         }
@@ -224,10 +235,7 @@ impl Shifted<'_> {
             until - done,
             "shifts",
             self.progress,
-            |index| {
-                let shift = shift(self.options, u64::from(done) + index);
-                with_shifted_copy(self.events, &self.doubled, shift)
-            },
+            |index| self.shifted.make(u64::from(done) + index),
         )?;
         let mut totals = totals.iter();
         for test in &mut open {
@@ -239,19 +247,6 @@ impl Shifted<'_> {
         }
         Ok(())
     }
-}
-
-/// The symbols twice: S + s is the shifted copy of s.
-fn doubled(events: &Events) -> Result<Alphabet> {
-    let labels = (0..2 * events.symbols()).map(|s| s.to_string()).collect();
-    Alphabet::new(labels, events.clock())
-}
-
-fn shift(options: &PartOptions, index: u64) -> i64 {
-    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    rng.set_stream(index);
-    let shift = rng.random_range(options.least..=options.most);
-    if rng.random_bool(0.5) { shift } else { -shift }
 }
 
 #[cfg(test)]

@@ -32,24 +32,33 @@ pub enum Surrogate {
 }
 
 impl Surrogate {
+    /// Checks that surrogates can be made so.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a `delta` below 1 or above 2⁶⁰ ticks.
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            Self::Dither { delta } if !(1..MAX_TICK / 2).contains(&delta) => Err(Error::argument(
+                format!("dithering: expected shifts up to 1 to 2^60 ticks, got {delta}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
     /// clock and segments' places stay.
     ///
     /// Allocates new events (as [`Events::new`]) and 16 bytes an event while it runs.
     ///
     /// # Errors
-    /// `InvalidArgument` for a `delta` below 1 or above 2⁶⁰ ticks.
+    /// As [`Surrogate::check`].
     pub fn make(&self, events: &Events, seed: u64, index: u64) -> Result<Events> {
+        self.check()?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(index);
         let mut pairs = Vec::with_capacity(events.len());
         match *self {
             Self::Dither { delta } => {
-                if !(1..MAX_TICK / 2).contains(&delta) {
-                    return Err(Error::argument(format!(
-                        "dithering: expected shifts up to 1 to 2^60 ticks, got {delta}"
-                    )));
-                }
                 let segments = events.segment_bounds();
                 let mut segment = 0;
                 for (tick, symbol) in events.iter() {
@@ -104,63 +113,10 @@ fn shuffle_intervals(ticks: &[i64], rng: &mut ChaCha8Rng, mut emit: impl FnMut(i
     }
 }
 
-/// All events twice: as symbols 0 … S − 1 where they were, and as symbols S … 2S − 1 shifted by
-/// `shift` ticks, around each segment's end.
-pub(super) fn with_shifted_copy(
-    events: &Events,
-    doubled: &crate::episode::Alphabet,
-    shift: i64,
-) -> Result<Events> {
-    let symbols = events.symbols() as u32;
-    let segments = events.segment_bounds();
-    let mut segment = 0;
-    let mut pairs = Vec::with_capacity(2 * events.len());
-    for (tick, symbol) in events.iter() {
-        while tick > segments[segment].1 && segment + 1 < segments.len() {
-            segment += 1;
-        }
-        let (first, last) = segments[segment];
-        let around = (tick - first + shift).rem_euclid(last - first + 1);
-        pairs.push((tick, symbol));
-        pairs.push((first + around, symbol + symbols));
-    }
-    pairs.par_sort_unstable();
-    Events::from_pairs(doubled.clone(), pairs.into_iter(), 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::episode::Alphabet;
-    use crate::episode::cases::{alphabet, random_case};
-    use crate::recording::{Recording, Segment, SpikeForm, Spikes};
-
-    /// Three trials of 1 s, the middle one without spikes of channel 1.
-    fn trials() -> Events {
-        let mut rng = ChaCha8Rng::seed_from_u64(4);
-        let mut ticks: Vec<i64> = (0..300).map(|_| rng.random_range(0..3000)).collect();
-        ticks.sort_unstable();
-        let channels = ticks
-            .iter()
-            .map(|&t| u32::from(rng.random_bool(0.5) && !(1000..2000).contains(&t)))
-            .collect();
-        let segment = |i: i64| Segment {
-            start: i * 1000,
-            stop: (i + 1) * 1000,
-        };
-        let recording = Recording {
-            tick_seconds: 1e-3,
-            ticks: 3000,
-            spikes: Spikes { ticks, channels },
-            channel_names: vec!["a".into(), "b".into()],
-            behavior: None,
-            segments: (0..3).map(segment).collect(),
-            electrode_um: None,
-            form: SpikeForm::Events,
-            meta: None,
-        };
-        Events::from_recording(&recording).unwrap()
-    }
+    use crate::episode::cases::{alphabet, random_case, trials};
 
     fn in_segments(events: &Events, like: &Events) -> Vec<Vec<usize>> {
         let count = |s, (first, last)| {
@@ -179,7 +135,19 @@ mod tests {
 
     #[test]
     fn every_symbol_keeps_its_events_in_every_segment() {
-        let events = trials();
+        // Three trials of 1 s, the middle one without spikes of channel 1.
+        let mut rng = ChaCha8Rng::seed_from_u64(4);
+        let mut ticks: Vec<i64> = (0..300).map(|_| rng.random_range(0..3000)).collect();
+        ticks.sort_unstable();
+        let channel = |&t: &i64| u32::from(rng.random_bool(0.5) && !(1000..2000).contains(&t));
+        let channels = ticks.iter().map(channel).collect();
+        let events = trials(
+            2,
+            3000,
+            &[(0, 1000), (1000, 2000), (2000, 3000)],
+            ticks,
+            channels,
+        );
         let places = in_segments(&events, &events);
         assert_eq!(places.iter().flatten().sum::<usize>(), events.len());
         assert_eq!(places[1][1], 0);
@@ -198,21 +166,6 @@ mod tests {
             assert_eq!(one.stream(), same.stream());
             for different in [&events, &other, &seed] {
                 assert_ne!(one.stream(), different.stream(), "{kind:?}");
-            }
-        }
-        let doubled = Alphabet::new(
-            ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
-            events.clock(),
-        )
-        .unwrap();
-        for shift in [-1500, -3, 0, 999] {
-            let copy = with_shifted_copy(&events, &doubled, shift).unwrap();
-            let copied = in_segments(&copy, &events);
-            assert_eq!(copied, places);
-            for s in 0..2 {
-                assert_eq!(copy.ticks_of(s), events.ticks_of(s));
-                assert_eq!(copy.ticks_of(s + 2).len(), events.ticks_of(s).len());
-                assert_eq!(copy.ticks_of(s + 2) == events.ticks_of(s), shift == 0);
             }
         }
     }

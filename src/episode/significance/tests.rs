@@ -244,3 +244,106 @@ fn chains_are_tested_size_by_size() {
         assert!(refused.is_err(), "{rate}");
     }
 }
+
+/// Equal trials, in which a shift by one of them comes back to where it began.
+#[test]
+fn chains_in_equal_trials_are_told_apart() {
+    use rand::RngExt;
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let length = 1000;
+    let segments: Vec<(i64, i64)> = (0..150).map(|i| (i * length, (i + 1) * length)).collect();
+    let mut pairs = Vec::new();
+    for &(start, stop) in &segments {
+        for _ in 0..4 {
+            let tick = rng.random_range(start..stop - 20);
+            pairs.extend([(tick, 0), (tick + 5, 1), (tick + 10, 2)]);
+            pairs.push((rng.random_range(start..stop), 3));
+        }
+    }
+    pairs.sort_unstable();
+    let (ticks, channels) = pairs.into_iter().unzip();
+    let events = crate::episode::cases::trials(4, 150 * length, &segments, ticks, channels);
+    let edge = Interval::new(4, 6).unwrap();
+    let list = [vec![0, 1, 2], vec![0, 1, 3]].map(|s| Pattern::uniform(s, edge).unwrap());
+    let options = PartOptions {
+        shifts: 999,
+        least: 120,
+        most: 1200,
+        seed: 1,
+    };
+    let found = part_significance(&events, &list, &options, &()).unwrap();
+    assert_eq!((found[0].p, found[0].shifts), (1.0 / 1000.0, 999));
+    assert!(found[1].p > 0.1, "{found:?}");
+    let long = PartOptions {
+        least: 400,
+        ..options
+    };
+    let error = part_significance(&events, &list, &long, &()).unwrap_err();
+    assert!(error.message().contains("segment 0 lasts 1 s"), "{error}");
+}
+
+/// The copy's symbols take one bit more of a packed event than those of the events.
+#[test]
+fn parts_are_tested_up_to_the_largest_tick() {
+    let mut rows = String::new();
+    for i in 0..64_000_i64 {
+        // A day of 64 symbols, each followed by the next.
+        rows += &format!("s{:02},{}\n", i % 64, i as f64 * 86_400.0 * 2.0 / 64_000.0);
+    }
+    let read = Events::parse_csv(rows.as_bytes(), crate::episode::Order::Required).unwrap();
+    let ceiling = crate::episode::events::max_tick_of_doubled(64);
+    let alphabet = || read.alphabet().clone();
+    let late = Events::new(
+        alphabet(),
+        &[ceiling - 900_000, ceiling - 5, ceiling],
+        &[1, 0, 1],
+    );
+    assert!(Events::new(alphabet(), &[ceiling + 1], &[0]).is_err());
+    let second = (1.0 / read.clock().tick_seconds()) as i64;
+    for (events, edge, least) in [
+        (
+            read,
+            Interval::new(second, 4 * second).unwrap(),
+            60 * second,
+        ),
+        (late.unwrap(), Interval::new(1, 9).unwrap(), 100),
+    ] {
+        let list = [Pattern::uniform(vec![0, 1], edge).unwrap()];
+        let options = PartOptions {
+            shifts: 3,
+            least,
+            most: 2 * least,
+            seed: 1,
+        };
+        part_significance(&events, &list, &options, &()).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_made_where_there_is_nothing_to_test() {
+    let data = poisson(4, 10, 1);
+    struct Untouched;
+    impl Progress for Untouched {
+        fn cancelled(&self) -> bool {
+            panic!("a surrogate was about to be made");
+        }
+    }
+    let surrogates = SignificanceOptions {
+        surrogate: Surrogate::Dither { delta: 2000 },
+        surrogates: 7,
+        seed: 1,
+    };
+    assert!(
+        significance(&data, &[], &surrogates, &Untouched)
+            .unwrap()
+            .is_empty()
+    );
+    for (delta, surrogates) in [(0, 7), (9, 0)] {
+        let options = SignificanceOptions {
+            surrogate: Surrogate::Dither { delta },
+            surrogates,
+            seed: 1,
+        };
+        assert!(significance(&data, &[], &options, &Untouched).is_err());
+    }
+}
