@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::{OnlineMiner, Remining};
-use crate::episode::Events;
+use crate::episode::{Events, Pattern};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
@@ -15,7 +15,7 @@ pub struct ReplayOptions {
     /// below is slow-play, infinity does not wait.
     pub speed: f64,
     /// Seconds of the recording in a frame: what is fed between two looks at the counts. To look
-    /// every r seconds of real time, speed · r.
+    /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one.
     pub frame_seconds: f64,
     /// Mine the window between frames whenever this says so.
     pub remining: Option<Remining>,
@@ -64,14 +64,15 @@ impl ReplayClock for WallClock {
 /// Feeds `events` to `miner` frame by frame, each when it is due, and calls `show` after each, until
 /// the events end or `show` breaks off. The last frame ends with the last event's.
 ///
-/// The silences put between a recording's segments are skipped. Counts depend only on the events, not
-/// on the clock; so does the watch list, which changes at frames. A replay that falls behind (slow
-/// mining, slow display) goes on without waiting until it has caught up.
+/// The silences put between a recording's segments are not played. The miner gets the events' ticks,
+/// from the second segment on earlier ones: segments lie only so far apart that no episode it may
+/// watch reaches across, and a window of it spans as many of them as fit. Counts depend only on the events, not on the clock;
+/// so does the watch list, which changes at frames. A replay that falls behind (slow mining, slow
+/// display) goes on without waiting until it has caught up.
 ///
 /// # Errors
-/// `InvalidArgument` for a speed or frame that is not positive, or a frame shorter than a tick;
-/// `Mismatch` when the events have more symbols than the miner; as [`OnlineMiner::remine`], the
-/// window's included.
+/// `InvalidArgument` for a speed or frame that is not positive; `Mismatch` when the events have more
+/// symbols than the miner; as [`OnlineMiner::remine`], the window's included.
 pub fn replay(
     events: &Events,
     miner: &mut OnlineMiner,
@@ -81,39 +82,35 @@ pub fn replay(
     show: &mut dyn FnMut(&Frame, &OnlineMiner) -> ControlFlow<()>,
 ) -> Result<()> {
     let frame_ticks = check(events, miner, options)?;
-    let frame_due = options.frame_seconds / options.speed;
-    let mut stream = events.iter().peekable();
+    let frame_due = frame_ticks as f64 * events.clock().tick_seconds() / options.speed;
+    let tape = Tape::new(events);
+    let reach = reach(miner, options);
+    let events_played = events.iter().map(|(tick, symbol)| tape.play(tick, symbol));
+    let mut stream = events_played.peekable();
+    let last = tape.play(events.last_tick(), 0).tick;
     let mut end = events.first_tick();
-    let mut next_mining = options
-        .remining
-        .as_ref()
-        .map(|r| end.saturating_add(r.every_ticks));
-    let mut frames = 0_u32;
+    let mut next_mining = (options.remining.as_ref()).map(|r| end.saturating_add(r.every_ticks));
+    let mut frames = 0_u64;
     let mut fed = 0;
-    while let Some(&(tick, _)) = stream.peek() {
-        if let Some(gap) = events.segment_gap()
-            && tick - end >= gap
-        {
-            end = tick;
-        }
-        end += frame_ticks;
+    while let Some(next) = stream.peek() {
+        end = end.saturating_add(frame_ticks);
+        let now = next.kept_apart(reach);
         let mut remined = false;
-        if let (Some(remining), Some(next)) = (&options.remining, &mut next_mining)
-            && tick >= *next
+        if let (Some(remining), Some(due)) = (&options.remining, &mut next_mining)
+            && now >= *due
         {
             remined = miner.remine(remining, progress)?;
-            *next = tick.saturating_add(remining.every_ticks);
+            *due = now.saturating_add(remining.every_ticks);
         }
-        while let Some((tick, symbol)) = stream.next_if(|e| e.0 < end) {
-            miner.push(tick, symbol);
+        while let Some(played) = stream.next_if(|p| p.tick < end) {
+            miner.push(played.kept_apart(reach), played.symbol);
             fed += 1;
         }
         frames += 1;
         let frame = Frame {
-            seconds: events.seconds(end.min(events.last_tick())),
+            seconds: events.seconds(tape.events_tick(end.min(last))),
             events: fed,
-            due: Duration::try_from_secs_f64(frame_due * f64::from(frames))
-                .unwrap_or(Duration::MAX),
+            due: Duration::try_from_secs_f64(frame_due * frames as f64).unwrap_or(Duration::MAX),
             remined,
         };
         clock.wait_until(frame.due);
@@ -124,6 +121,75 @@ pub fn replay(
     Ok(())
 }
 
+/// The longest delay that an episode of the miner's may have, now or when its list has changed.
+fn reach(miner: &OnlineMiner, options: &ReplayOptions) -> i64 {
+    let watched = miner.patterns().iter().flat_map(Pattern::intervals);
+    let mined = options.remining.iter().flat_map(|r| &r.intervals);
+    watched.chain(mined).map(|i| i.high).max().unwrap_or(0)
+}
+
+/// Events with their segments moved up to each other.
+struct Tape {
+    /// First tick of each segment: of the events, and played.
+    segments: Vec<(i64, i64)>,
+}
+
+/// An event as it is played.
+#[derive(Debug, Clone, Copy)]
+struct Played {
+    /// As the events', less the silences between segments that came before.
+    tick: i64,
+    segment: i64,
+    symbol: u32,
+}
+
+impl Played {
+    /// The tick with segments so far apart that no delay of up to `reach` leads from one to the next.
+    fn kept_apart(&self, reach: i64) -> i64 {
+        self.tick
+            .saturating_add(self.segment.saturating_mul(reach.saturating_add(1)))
+    }
+}
+
+impl Tape {
+    fn new(events: &Events) -> Self {
+        let first = events.first_tick();
+        let bounds = events.segment_bounds();
+        let mut segments = Vec::with_capacity(bounds.len());
+        let mut played = first;
+        for (from, to) in bounds {
+            // Nothing is played before the first event.
+            if to >= first {
+                segments.push((from.max(first), played));
+                played += to - from.max(first) + 1;
+            }
+        }
+        Self { segments }
+    }
+
+    /// The event of `symbol` at `tick` as it is played.
+    fn play(&self, tick: i64, symbol: u32) -> Played {
+        let after = self.segments.partition_point(|s| s.0 <= tick);
+        let segment = after.saturating_sub(1);
+        let (from, played) = self.segments[segment];
+        Played {
+            tick: tick - from + played,
+            segment: segment as i64,
+            symbol,
+        }
+    }
+
+    /// The tick of the events at the played `tick`.
+    fn events_tick(&self, tick: i64) -> i64 {
+        let segment = self
+            .segments
+            .partition_point(|s| s.1 <= tick)
+            .saturating_sub(1);
+        let (from, played) = self.segments[segment];
+        tick - played + from
+    }
+}
+
 /// Checks the options and gives the ticks of a frame.
 fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Result<i64> {
     if options.speed.is_nan() || options.speed <= 0.0 {
@@ -132,14 +198,13 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
             options.speed
         )));
     }
-    let ticks = events.clock().ticks_floor(options.frame_seconds)?;
-    if ticks < 1 {
+    if options.frame_seconds.is_nan() || options.frame_seconds <= 0.0 {
         return Err(Error::argument(format!(
-            "replay: expected frames of at least one tick ({} s), got {} s",
-            events.clock().tick_seconds(),
+            "replay: expected frames of more than 0 s, got {}",
             options.frame_seconds
         )));
     }
+    let ticks = events.clock().ticks_floor(options.frame_seconds)?.max(1);
     if events.symbols() > miner.symbols() {
         return Err(Error::mismatch(format!(
             "replay: events of {} symbols into a miner of {}",
@@ -156,8 +221,8 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::episode::cases::{alphabet, random_case};
-    use crate::episode::{Interval, Pattern, count};
+    use crate::episode::cases::{alphabet, random_case, trials};
+    use crate::episode::{Interval, count};
 
     /// Writes down what it was asked to wait for.
     #[derive(Default)]
@@ -271,6 +336,111 @@ mod tests {
                 refused.unwrap_err().kind(),
                 crate::ErrorKind::InvalidArgument
             );
+        }
+    }
+
+    /// What a frame says: seconds, events, when it was due.
+    fn frames(
+        events: &Events,
+        miner: &mut OnlineMiner,
+        options: &ReplayOptions,
+    ) -> Vec<(f64, usize, f64)> {
+        let mut seen = Vec::new();
+        let mut note = |frame: &Frame, _: &OnlineMiner| {
+            seen.push((frame.seconds, frame.events, frame.due.as_secs_f64()));
+            ControlFlow::Continue(())
+        };
+        let clock = &mut Recorder::default();
+        replay(events, miner, options, clock, &(), &mut note).unwrap();
+        seen
+    }
+
+    #[test]
+    fn trials_follow_each_other_without_the_silence_between() {
+        // 1 s each, cut out of a longer recording; the pair does not reach across.
+        let segments = [(1000, 2000), (3000, 4000), (4000, 5000), (8000, 9000)];
+        let ticks = vec![1100, 1103, 1999, 3001, 3500, 3502, 8400, 8404, 8500];
+        let channels = vec![0, 1, 0, 1, 0, 1, 0, 1, 0];
+        let events = trials(2, 10_000, &segments, ticks, channels);
+        let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap();
+        let mut miner = OnlineMiner::new(2, std::slice::from_ref(&pair)).unwrap();
+        let options = ReplayOptions {
+            speed: 2.0,
+            frame_seconds: 0.5,
+            remining: None,
+        };
+        let seen = frames(&events, &mut miner, &options);
+        // From the first event on, 0.9 s are left of the first trial.
+        let expected = [
+            (1.6, 2, 0.25),
+            (3.1, 4, 0.5),
+            (3.6, 6, 0.75),
+            (4.1, 6, 1.0),
+            (4.6, 6, 1.25),
+            (8.1, 6, 1.5),
+            (8.5, 9, 1.75),
+        ];
+        assert_eq!(seen.len(), expected.len(), "{seen:?}");
+        for (got, want) in seen.iter().zip(expected) {
+            let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            assert!(near(got.0, want.0) && near(got.2, want.2), "{seen:?}");
+            assert_eq!(got.1, want.1, "{seen:?}");
+        }
+        assert_eq!(miner.counts().collect::<Vec<_>>(), [3]);
+        assert_eq!(count::count(&events, &[pair]).unwrap(), [3]);
+    }
+
+    #[test]
+    fn a_window_spans_trials_as_they_are_played() {
+        let segments: Vec<(i64, i64)> = (0..20).map(|i| (i * 100, i * 100 + 100)).collect();
+        let ticks: Vec<i64> = (0..20).flat_map(|i| [i * 100 + 30, i * 100 + 33]).collect();
+        let channels = (0..20).flat_map(|_| [0, 1]).collect();
+        let events = trials(2, 2000, &segments, ticks, channels);
+        let edge = Interval::new(0, 5).unwrap();
+        let remining = Remining {
+            window_ticks: 1000,
+            window_events: 100,
+            every_ticks: 500,
+            intervals: vec![edge],
+            threshold: 5,
+            min_size: 2,
+            max_size: 2,
+            max_episodes: 9,
+        };
+        let options = ReplayOptions {
+            speed: f64::INFINITY,
+            frame_seconds: 0.1,
+            remining: Some(remining),
+        };
+        let mut miner = OnlineMiner::with_window(2, &[], 1000, 100).unwrap();
+        frames(&events, &mut miner, &options);
+        let pair = Pattern::uniform(vec![0, 1], edge).unwrap();
+        assert_eq!(miner.patterns(), [pair]);
+        assert!(miner.counts().all(|n| n >= 10));
+    }
+
+    #[test]
+    fn a_frame_is_a_whole_number_of_ticks_and_due_when_they_are_over() {
+        let (ticks, symbols): (Vec<i64>, Vec<u32>) = (0..10).map(|i| (i * 7, 0)).unzip();
+        let labels = vec!["a".to_owned()];
+        let clock = crate::episode::Clock::from_tick_seconds(0.1).unwrap();
+        let alphabet = crate::episode::Alphabet::new(labels, clock).unwrap();
+        let events = Events::new(alphabet, &ticks, &symbols).unwrap();
+        // Seconds asked for, ticks that they are, speed.
+        for (frame_seconds, each, speed) in [(0.0625, 1, 0.25), (0.25, 2, 1.0), (0.999, 9, 4.0)] {
+            let options = ReplayOptions {
+                speed,
+                frame_seconds,
+                remining: None,
+            };
+            let mut miner = OnlineMiner::new(1, &[]).unwrap();
+            let seen = frames(&events, &mut miner, &options);
+            assert_eq!(seen.len() as i64, (63 + each) / each);
+            for (i, (_, fed, due)) in seen.iter().enumerate() {
+                let played = (i as i64 + 1) * each;
+                assert!((due - played as f64 * 0.1 / speed).abs() < 1e-9, "{seen:?}");
+                assert_eq!(*fed, ticks.iter().filter(|&&t| t < played).count());
+            }
         }
     }
 }
