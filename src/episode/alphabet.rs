@@ -1,8 +1,10 @@
 //! What turns text into symbols and back: labels, on a clock.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::clock::Clock;
+use super::label::written_label;
 use crate::error::{Error, Result};
 
 /// The symbols' labels and the clock: what turns text into patterns and back.
@@ -53,6 +55,12 @@ impl Alphabet {
     /// The label of `symbol`; `"?"` for a symbol that is not here.
     pub fn label(&self, symbol: u32) -> &str {
         self.labels.get(symbol as usize).map_or("?", String::as_str)
+    }
+
+    /// The label of `symbol` as it stands in an episode's text: in quotes where it would be misread
+    /// ([`Pattern::parse`](super::Pattern::parse)).
+    pub fn written(&self, symbol: u32) -> Cow<'_, str> {
+        written_label(self.label(symbol))
     }
 
     /// The symbol of `label`.

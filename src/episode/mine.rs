@@ -3,7 +3,9 @@
 //! The count never grows when an episode gets longer at either end (a contiguous part of an episode,
 //! with the same intervals, occurs wherever the episode does). So an episode of size N is frequent
 //! only if its first N − 1 symbols and its last N − 1 symbols are, intervals included: candidates are
-//! made by joining frequent episodes on suffix = prefix, which leaves out nothing.
+//! made by joining frequent episodes on suffix = prefix, which leaves out nothing. That is the upper
+//! bound which prunes before anything is counted: the count is at most the lesser of the two parts'
+//! counts, and a candidate is made only where both reach the threshold.
 //!
 //! Candidates come in the order of their prefixes and are counted in batches of which the strategy
 //! walks the prefixes depth first, so memory stays bounded by the frequent episodes themselves plus
@@ -56,14 +58,22 @@ impl MineOptions {
         if self.max_size == Some(0) {
             return Err(Error::argument("largest size 0: expected at least 1"));
         }
-        let distinct: HashSet<_> = self.intervals.iter().collect();
-        if distinct.len() != self.intervals.len() {
-            return Err(Error::argument(
-                "an interval is given twice: expected different intervals",
-            ));
-        }
-        Ok(())
+        check_intervals(&self.intervals)
     }
+}
+
+/// Checks a set of intervals: each is one, and there once.
+pub(crate) fn check_intervals(intervals: &[Interval]) -> Result<()> {
+    for interval in intervals {
+        interval.check()?;
+    }
+    let distinct: HashSet<_> = intervals.iter().collect();
+    if distinct.len() != intervals.len() {
+        return Err(Error::argument(
+            "an interval is given twice: expected different intervals",
+        ));
+    }
+    Ok(())
 }
 
 /// An episode with its count.
@@ -110,13 +120,19 @@ impl Mined {
         last - usize::from(!self.complete && last > 0)
     }
 
-    /// The episodes that are not a contiguous part of a longer frequent one.
+    /// The episodes that are not a contiguous part of a longer one listed.
     pub fn maximal(&self) -> Vec<&Episode> {
         let mut parts: HashSet<Pattern> = HashSet::new();
         for Episode { pattern, .. } in &self.episodes {
-            if pattern.size() > 1 {
-                parts.extend(pattern.without_last());
-                parts.extend(pattern.without_first());
+            // Parts that are there have had their own parts taken.
+            let mut rest = vec![pattern.clone()];
+            while let Some(whole) = rest.pop() {
+                for part in [whole.without_last(), whole.without_first()] {
+                    if let Some(part) = part.filter(|part| !parts.contains(part)) {
+                        parts.insert(part.clone());
+                        rest.push(part);
+                    }
+                }
             }
         }
         self.episodes
@@ -140,9 +156,11 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
         complete: true,
         ..Mined::default()
     };
-    let mut frequent: Vec<Episode> = Vec::new();
+    // Where the episodes of the last size begin.
+    let mut last = 0;
     for size in 1..=options.max_size.unwrap_or(usize::MAX) {
         let started = Instant::now();
+        let shorter = &mined.episodes[last..];
         let mut level = Search {
             events,
             options,
@@ -155,8 +173,8 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
         };
         match size {
             1 => level.count_symbols(events.symbols() as u32)?,
-            2 => level.count_pairs(&frequent)?,
-            _ => level.count_joined(&frequent)?,
+            2 => level.count_pairs(shorter)?,
+            _ => level.count_joined(shorter)?,
         }
         mined.levels.push(Level {
             size,
@@ -165,13 +183,12 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             frequent: level.found.len() as u64,
             seconds: started.elapsed().as_secs_f64(),
         });
-        let found = level.found;
         mined.complete = !level.interrupted;
-        mined.episodes.extend(found.iter().cloned());
-        if found.is_empty() || !mined.complete {
+        last = mined.episodes.len();
+        mined.episodes.extend(level.found);
+        if last == mined.episodes.len() || !mined.complete {
             break;
         }
-        frequent = found;
     }
     Ok(mined)
 }
@@ -447,6 +464,30 @@ mod tests {
     }
 
     #[test]
+    fn a_given_list_need_not_hold_the_parts_between() {
+        let edge = Interval::new(0, 3).unwrap();
+        let other = Interval::new(0, 4).unwrap();
+        let pattern = |symbols: &[u32]| Pattern::uniform(symbols.to_vec(), edge).unwrap();
+        let whole = pattern(&[1, 2, 3, 4]);
+        let lists = [
+            pattern(&[1, 2]),
+            pattern(&[2, 3]),
+            pattern(&[4]),
+            whole.clone(),
+            pattern(&[1, 3]),
+            Pattern::uniform(vec![1, 2], other).unwrap(),
+            pattern(&[0]),
+        ];
+        let mined = Mined {
+            episodes: lists.map(|pattern| Episode { pattern, count: 1 }).to_vec(),
+            ..Mined::default()
+        };
+        let maximal: Vec<&Pattern> = mined.maximal().iter().map(|e| &e.pattern).collect();
+        let kept: Vec<&Pattern> = mined.episodes[3..].iter().map(|e| &e.pattern).collect();
+        assert_eq!(maximal, kept);
+    }
+
+    #[test]
     fn senseless_options_are_refused() {
         let case = random_case(1, 10, 0);
         let edge = Interval::new(0, 3).unwrap();
@@ -456,6 +497,7 @@ mod tests {
         };
         refuse(&MineOptions::new(vec![edge], 0));
         refuse(&MineOptions::new(vec![edge, edge], 1));
+        refuse(&MineOptions::new(vec![Interval { low: -1, high: 3 }], 1));
         let mut options = MineOptions::new(vec![edge], 1);
         options.max_size = Some(0);
         refuse(&options);

@@ -24,6 +24,7 @@ pub mod count;
 mod csv;
 mod events;
 pub mod graph;
+mod label;
 mod mine;
 mod occurrences;
 pub mod online;
@@ -40,7 +41,7 @@ pub use events::Events;
 pub use mine::{Episode, Level, MineOptions, Mined, mine};
 pub use occurrences::occurrences;
 pub use pattern::{Interval, Pattern, read_patterns};
-pub use table::{write_csv, write_tested_csv};
+pub use table::{write_chains_csv, write_csv, write_tested_csv};
 
 #[cfg(test)]
 pub(crate) mod cases;

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::alphabet::Alphabet;
 use super::clock::{Clock, MAX_TICK};
 use super::events::Events;
+use super::label::read_label;
 use crate::error::{Error, Result};
 
 /// Delays Δ with `low < Δ <= high`, in ticks.
@@ -23,12 +24,20 @@ impl Interval {
     /// # Errors
     /// `InvalidArgument` unless 0 ≤ low < high < 2⁶¹.
     pub fn new(low: i64, high: i64) -> Result<Self> {
+        let interval = Self { low, high };
+        interval.check()?;
+        Ok(interval)
+    }
+
+    /// Checks the bounds, which anybody can set.
+    pub(super) fn check(&self) -> Result<()> {
+        let Self { low, high } = *self;
         if low < 0 || high <= low || high >= MAX_TICK {
             return Err(Error::argument(format!(
                 "interval ({low}, {high}] ticks: expected 0 <= low < high"
             )));
         }
-        Ok(Self { low, high })
+        Ok(())
     }
 
     /// The interval (low, high] in seconds, on `clock`.
@@ -71,7 +80,7 @@ impl Pattern {
     /// A pattern of `symbols` with `intervals` on its edges.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no symbol; `Mismatch` when the number of intervals is not
+    /// `InvalidArgument` when there is no symbol, or as [`Interval::new`]; `Mismatch` when the number of intervals is not
     /// the number of symbols less one, or their sum is 2⁶¹ ticks or more.
     pub fn new(symbols: Vec<u32>, intervals: Vec<Interval>) -> Result<Self> {
         if symbols.is_empty() {
@@ -84,6 +93,9 @@ impl Pattern {
                 symbols.len() - 1,
                 intervals.len()
             )));
+        }
+        for interval in &intervals {
+            interval.check()?;
         }
         let span = intervals
             .iter()
@@ -167,6 +179,10 @@ impl Pattern {
     /// Reads a pattern: labels separated by blanks, each edge either written out as
     /// `a3 -(0.004,0.006]-> a5` (seconds), or left out (or `->`), which takes `default`.
     ///
+    /// A label may stand in quotes, and must where it would be misread: `"left 3"` (a blank), `"a->b"`
+    /// or `"a-(b"` (an edge), `"#3"` (a comment, in a file), `""`, and one that begins with a quote.
+    /// Inside quotes `\"`, `\\`, `\n` and `\r` are a quote, a backslash, and ends of lines.
+    ///
     /// # Errors
     /// `InvalidArgument`, naming the part that is not understood, the label that is not in
     /// `alphabet`, or the edge that has no interval.
@@ -192,12 +208,12 @@ impl Pattern {
                 edge = Some(None);
                 rest = after.trim_start();
             } else {
-                let end = label_end(rest);
-                let label = &rest[..end];
-                let symbol = alphabet.symbol(label).ok_or_else(|| {
+                let (label, after) =
+                    read_label(rest).map_err(|e| e.at(format!("episode {text:?}")))?;
+                let symbol = alphabet.symbol(&label).ok_or_else(|| {
                     Error::argument(format!(
                         "episode {text:?}: no label {label:?}: {}",
-                        alphabet.instead_of(label)
+                        alphabet.instead_of(&label)
                     ))
                 })?;
                 if !symbols.is_empty() {
@@ -209,7 +225,7 @@ impl Pattern {
                     intervals.push(interval);
                 }
                 symbols.push(symbol);
-                rest = rest[end..].trim_start();
+                rest = after.trim_start();
             }
         }
         if edge.is_some() {
@@ -244,14 +260,20 @@ impl Pattern {
                 events.symbols()
             )));
         }
-        if let Some(gap) = events.segment_gap()
-            && let Some(i) = self.intervals.iter().find(|i| i.high >= gap)
-        {
+        match events.segment_gap() {
+            Some(gap) => self.check_gap(gap, events.clock()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no interval reaches across the `gap` between segments.
+    pub(crate) fn check_gap(&self, gap: i64, clock: Clock) -> Result<()> {
+        if let Some(i) = self.intervals.iter().find(|i| i.high >= gap) {
             return Err(Error::mismatch(format!(
                 "interval ({}, {}] s is too long for a recording of several segments: expected less than {} s",
-                events.clock().seconds(i.low),
-                events.clock().seconds(i.high),
-                events.clock().seconds(gap)
+                clock.seconds(i.low),
+                clock.seconds(i.high),
+                clock.seconds(gap)
             )));
         }
         Ok(())
@@ -266,17 +288,6 @@ fn refuse_edge(text: &str, symbols: &[u32], edge: Option<Option<Interval>>) -> R
         )));
     }
     Ok(())
-}
-
-/// A label ends at a blank, or where an edge begins.
-fn label_end(text: &str) -> usize {
-    let blank = text.find(char::is_whitespace).unwrap_or(text.len());
-    let word = &text[..blank];
-    let edge = [word.find("-("), word.find("->")]
-        .into_iter()
-        .flatten()
-        .min();
-    edge.unwrap_or(blank)
 }
 
 fn parse_interval(bounds: &str, clock: Clock) -> Result<Interval> {
@@ -304,7 +315,7 @@ impl fmt::Display for Text<'_> {
                 let (low, high) = (clock.seconds(interval.low), clock.seconds(interval.high));
                 write!(f, " -({low},{high}]-> ")?;
             }
-            f.write_str(self.alphabet.label(symbol))?;
+            f.write_str(&self.alphabet.written(symbol))?;
         }
         Ok(())
     }
@@ -376,6 +387,82 @@ mod tests {
             }
         );
         assert_eq!(pattern.display(&alphabet).to_string(), text);
+    }
+
+    #[test]
+    fn any_label_goes_round() {
+        let labels = [
+            "left 3",
+            "->",
+            "a->b",
+            "a-(b",
+            "#3",
+            "",
+            "\"",
+            "\"q\"",
+            "\\",
+            "\\n",
+            "two\nlines\r",
+            " ",
+            "a\u{a0}b",
+            "x#",
+            "b,\"c",
+            "-",
+            ">",
+            "(0,1]",
+            "a-",
+            "\\\"",
+        ];
+        let clock = Clock::from_tick_seconds(1e-3).unwrap();
+        let alphabet = Alphabet::new(labels.map(String::from).to_vec(), clock).unwrap();
+        let edge = Interval::new(4, 6).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list");
+        let mut list = Vec::new();
+        for a in 0..labels.len() as u32 {
+            for b in 0..labels.len() as u32 {
+                let pattern = Pattern::uniform(vec![a, b, a], edge).unwrap();
+                let text = pattern.display(&alphabet).to_string();
+                assert_eq!(
+                    Pattern::parse(&text, &alphabet, None).unwrap(),
+                    pattern,
+                    "{text}"
+                );
+                let close = text.replace("] ", "]").replace("-> ", "->");
+                if !labels[a as usize].contains("-> ") {
+                    assert_eq!(
+                        Pattern::parse(&close, &alphabet, None).unwrap(),
+                        pattern,
+                        "{close}"
+                    );
+                }
+                list.push((text, pattern));
+            }
+        }
+        let text: Vec<&str> = list.iter().map(|(t, _)| t.as_str()).collect();
+        std::fs::write(&path, text.join("\n")).unwrap();
+        let read = read_patterns(&path, &alphabet, None).unwrap();
+        assert!(read.iter().eq(list.iter().map(|(_, p)| p)));
+        for (text, part) in [
+            ("\"left 3", "a quote that closes it"),
+            ("\"left 3\"x", "a blank or an edge after"),
+            ("\"a\\x\"", "after a backslash"),
+            ("left 3", "no label \"left\""),
+        ] {
+            let error = Pattern::parse(text, &alphabet, None).unwrap_err();
+            assert!(error.message().contains(part), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_checked_whoever_has_set_them() {
+        for (low, high) in [(-1, 5), (5, 5), (0, MAX_TICK)] {
+            let refused = Pattern::new(vec![0, 1], vec![Interval { low, high }]);
+            assert_eq!(
+                refused.unwrap_err().kind(),
+                crate::ErrorKind::InvalidArgument
+            );
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::check_number;
 use crate::device::cuda::{Buffer, Context, PinnedBuffer};
-use crate::episode::Events;
+use crate::episode::{Clock, Events, Pattern};
 use crate::error::Result;
 
 /// Ticks from the first event below this, and bounds of delays up to it, are kept in 32 bits.
@@ -32,6 +32,9 @@ pub struct DeviceEvents {
     context: Arc<Context>,
     wide: bool,
     duration: i64,
+    /// The silence between the events' segments, if there are several, and their clock.
+    gap: Option<i64>,
+    clock: Clock,
     /// Symbols copied.
     held: Vec<bool>,
     /// Ticks from the first event, symbol by symbol.
@@ -124,6 +127,8 @@ impl DeviceEvents {
             context: Arc::clone(context),
             wide,
             duration,
+            gap: events.segment_gap(),
+            clock: events.clock(),
             held: held.to_vec(),
             ticks,
             host_cuts,
@@ -139,6 +144,12 @@ impl DeviceEvents {
     /// True when `symbol` is on the device.
     pub(super) fn holds(&self, symbol: u32) -> bool {
         self.held.get(symbol as usize).copied().unwrap_or(false)
+    }
+
+    /// Checks that `pattern` does not reach from one segment into the next.
+    pub(super) fn check_gap(&self, pattern: &Pattern) -> Result<()> {
+        self.gap
+            .map_or(Ok(()), |gap| pattern.check_gap(gap, self.clock))
     }
 
     /// True where ticks have 64 bits.

@@ -51,7 +51,8 @@ impl DeviceEvents {
     /// `progress` between launches.
     ///
     /// # Errors
-    /// `Mismatch` for a symbol that is not here or was not copied; `InvalidArgument` for an episode
+    /// `Mismatch` for a symbol that is not here or was not copied, or an interval that would reach
+    /// across the gap between segments; `InvalidArgument` for an episode
     /// of more than [`MAX_SIZE`](Self::MAX_SIZE) symbols; `DeviceMemory`, `DeviceFailure`;
     /// `Interrupted` when the progress says so.
     pub fn count(&self, patterns: &[Pattern], progress: &dyn Progress) -> Result<Vec<u64>> {
@@ -98,6 +99,7 @@ impl DeviceEvents {
                     "episode {i} has symbol {s}, which is not on the device"
                 )));
             }
+            (self.check_gap(pattern)).map_err(|e| e.at(format!("episode {i}")))?;
         }
         Ok(())
     }
