@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::OnlineMiner;
+use crate::episode::mine::check_intervals;
 use crate::episode::{Alphabet, Clock, Events, Interval, MineOptions, Mined, Pattern, mine};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
@@ -40,6 +41,7 @@ impl Remining {
         if self.intervals.is_empty() {
             return refuse("expected at least one interval".to_owned());
         }
+        check_intervals(&self.intervals).map_err(|e| e.at("re-mining"))?;
         if self.min_size == 0 || self.max_size < self.min_size {
             return refuse(format!(
                 "expected 1 <= min_size <= max_size, got {} and {}",

@@ -213,3 +213,29 @@ fn the_top_is_ordered_and_lists_nothing_twice() {
     assert_eq!(top[0].count, miner.counts().max().unwrap());
     assert!(miner.top(1000).len() <= 20);
 }
+
+#[test]
+fn a_search_that_cannot_be_is_refused_before_it_begins() {
+    let edge = Interval::new(0, 5).unwrap();
+    let remining = Remining {
+        window_ticks: 400,
+        window_events: 100,
+        every_ticks: 100,
+        intervals: vec![edge],
+        threshold: 8,
+        min_size: 2,
+        max_size: 3,
+        max_episodes: 10,
+    };
+    assert!(remining.check().is_ok());
+    let upside_down = Interval { low: 5, high: 0 };
+    for intervals in [vec![], vec![edge, edge], vec![upside_down]] {
+        let refused = Remining {
+            intervals,
+            ..remining.clone()
+        };
+        let error = refused.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().starts_with("re-mining: "), "{error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -126,19 +126,7 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
             (miner, Some(remining))
         }
     };
-    let shared = Arc::new(Shared {
-        miner: Mutex::new(State {
-            miner,
-            remined: 0,
-            remining_failures: 0,
-            remining_error: None,
-        }),
-        readers: AtomicUsize::new(0),
-        pushed: AtomicU64::new(0),
-        taken: AtomicU64::new(0),
-        dropped: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
+    let shared = Arc::new(Shared::new(miner));
     let background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
@@ -307,14 +295,16 @@ impl MinerHandle {
         Ok(())
     }
 
-    /// Ends the thread when it has counted all that was pushed, and gives the miner. Background
-    /// mining is broken off. A feed that is still there drops what it is given once the ring is full.
+    /// Ends the thread when it has counted all that was pushed before this call, and gives the miner.
+    /// Background mining is broken off. A feed that is still there drops what it is given once the
+    /// ring is full.
     ///
     /// # Errors
     /// `Internal` when the miner's thread had died.
     pub fn close(mut self) -> Result<OnlineMiner> {
         self.end()?;
-        Ok(self.shared.lock().miner.clone())
+        let nothing = OnlineMiner::new(1, &[])?;
+        Ok(std::mem::replace(&mut self.shared.lock().miner, nothing))
     }
 
     fn end(&mut self) -> Result<()> {
@@ -338,6 +328,22 @@ fn dead() -> Error {
 }
 
 impl Shared {
+    fn new(miner: OnlineMiner) -> Self {
+        Self {
+            miner: Mutex::new(State {
+                miner,
+                remined: 0,
+                remining_failures: 0,
+                remining_error: None,
+            }),
+            readers: AtomicUsize::new(0),
+            pushed: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.miner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -366,16 +372,18 @@ fn run(
     idle: Duration,
 ) {
     let mut batch = vec![(0, 0); BATCH];
-    loop {
-        // Before looking into the ring: what was pushed before the stop is then seen.
-        let stop = shared.stop.load(Ordering::Acquire);
-        let events = ring.pop_slice(&mut batch);
-        if events == 0 && stop {
-            break;
+    let mut taken = 0_u64;
+    // Once it is to stop, how many events were pushed by then: a feeder may go on and on.
+    let mut until = None;
+    while until.is_none_or(|until| taken < until) {
+        if until.is_none() && shared.stop.load(Ordering::Acquire) {
+            until = Some(shared.pushed.load(Ordering::Acquire));
         }
+        let events = ring.pop_slice(&mut batch);
         if events > 0 {
             shared.lock().miner.extend(batch[..events].iter().copied());
-            shared.taken.fetch_add(events as u64, Ordering::Release);
+            taken += events as u64;
+            shared.taken.store(taken, Ordering::Release);
         }
         if let Some(background) = &mut background {
             background.attend(shared);
@@ -445,17 +453,23 @@ impl Background {
 
     /// Takes a list that is ready, and has the window mined when it is time.
     fn attend(&mut self, shared: &Shared) {
+        let Some(windows) = &self.windows else {
+            return;
+        };
         if self.busy {
             let list = match self.lists.try_recv() {
                 Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => Err(Error::new(
-                    ErrorKind::Internal,
-                    "the mining thread has died",
-                )),
+                Err(TryRecvError::Disconnected) => {
+                    // Told of once: nothing is asked of it any more.
+                    self.windows = None;
+                    Err(Error::new(
+                        ErrorKind::Internal,
+                        "the mining thread has died",
+                    ))
+                }
                 Ok(list) => list,
             };
-            // A dead thread is told of once: it stays busy.
-            self.busy = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+            self.busy = false;
             let mut state = shared.lock();
             let watched = match list {
                 Ok(Some(patterns)) => state.miner.watch(&patterns).map(|()| true),
@@ -480,9 +494,8 @@ impl Background {
         }
         let window = state.miner.window_events();
         drop(state);
-        if let Some(windows) = &self.windows
-            && windows.try_send(window).is_ok()
-        {
+        // A dead thread is noticed by the list that does not come.
+        if !matches!(windows.try_send(window), Err(TrySendError::Full(_))) {
             self.busy = true;
             self.since = Some(now);
         }
@@ -509,5 +522,50 @@ impl fmt::Debug for MinerFeed {
 impl fmt::Debug for MinerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MinerHandle").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::episode::Interval;
+
+    /// A mining thread that dies, with or without a window at hand, is one failure.
+    #[test]
+    fn a_dead_mining_thread_is_told_of_once() {
+        let remining = Remining {
+            window_ticks: 400,
+            window_events: 100,
+            every_ticks: 1,
+            intervals: vec![Interval::new(0, 5).unwrap()],
+            threshold: 8,
+            min_size: 2,
+            max_size: 3,
+            max_episodes: 10,
+        };
+        for (busy, receives) in [(true, false), (false, true), (false, false)] {
+            let miner = OnlineMiner::with_window(2, &[], 400, 100).unwrap();
+            let shared = Shared::new(miner);
+            let (send_window, windows) = sync_channel(1);
+            let (send_list, lists) = sync_channel(1);
+            drop(send_list);
+            let windows = receives.then_some(windows);
+            let mut background = Background {
+                remining: remining.clone(),
+                windows: Some(send_window),
+                lists,
+                thread: None,
+                busy,
+                since: None,
+            };
+            for tick in 0..20 {
+                shared.lock().miner.push(tick, 0);
+                background.attend(&shared);
+            }
+            let state = shared.lock();
+            let told = (state.remining_failures, state.remined);
+            assert_eq!(told, (1, 0), "busy {busy}, receives {receives}");
+            drop(windows);
+        }
     }
 }
