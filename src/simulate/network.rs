@@ -207,6 +207,13 @@ impl Clock {
         positive("length (s)", config.seconds)?;
         positive("tick (s)", config.tick_seconds)?;
         positive("basal rate (Hz)", config.basal_hz)?;
+        let a_tick = config.basal_hz * config.tick_seconds;
+        if a_tick > 1.0 {
+            return Err(Error::argument(format!(
+                "network: a basal rate of {} Hz is {a_tick} spikes in a tick of {} s: expected at most 1",
+                config.basal_hz, config.tick_seconds
+            )));
+        }
         if config.neurons == 0 || config.neurons > 1 << 24 {
             return Err(Error::argument(format!(
                 "network: expected 1 to {} neurons, got {}",

@@ -168,6 +168,13 @@ fn impossible_networks_are_refused() {
         ),
         (
             NetworkConfig {
+                basal_hz: 1e9,
+                ..d()
+            },
+            "spikes in a tick",
+        ),
+        (
+            NetworkConfig {
                 connection: 1.1,
                 ..d()
             },
