@@ -337,7 +337,8 @@ pub(crate) struct Mine {
     #[arg(long, value_name = "K")]
     pub(crate) max_size: Option<usize>,
     /// Count just the episodes of this file, one a line: labels separated by spaces, or the full
-    /// text form `a3 -(0.004,0.006]-> a5`
+    /// text form `a3 -(0.004,0.006]-> a5`. A label with a space or an edge in it, or one that begins
+    /// with # or a quote, stands in quotes: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
     /// How to count: latest-start, or one of the published strategies (all give the same counts)
@@ -349,7 +350,7 @@ pub(crate) struct Mine {
     /// Print at most this many episodes in the table (longest, then most frequent, first)
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) top: usize,
-    /// List only episodes that are no part of a longer frequent one
+    /// List only episodes that are no part of a longer one of the list
     #[arg(long)]
     pub(crate) maximal: bool,
     /// Also write all episodes found here, as CSV
@@ -370,7 +371,7 @@ pub(crate) struct Mine {
     )]
     pub(crate) replay: Option<f64>,
     /// With --replay: mine this much of the latest events again, four times a window, and watch
-    /// what is frequent in it
+    /// what is frequent in it. Trials follow each other in it without the silence between
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) window: f64,
     #[command(flatten)]
@@ -400,7 +401,7 @@ pub(crate) struct Chance {
     pub(crate) fdr: Option<f64>,
     /// List only chains: episodes of which every part matters as well. They are tested size by size;
     /// each part in turn is moved against the rest by 20 to 200 times the longest delay, N times
-    /// (pairs: 4 N)
+    /// (pairs: 4 N); trials have to last 60 times the longest delay
     #[arg(long, requires = "fdr")]
     pub(crate) parts: bool,
 }

@@ -32,6 +32,36 @@ pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
     Ok(recording)
 }
 
+/// Refuses, before any work, a file that could not be written when it is done: one whose ending is
+/// not among `endings` (where there are any), or whose folder is not there.
+pub(crate) fn check_output(option: &str, path: &Path, endings: &[&str]) -> Result<()> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if !endings.is_empty() && !endings.contains(&ending) {
+        return Err(Error::argument(format!(
+            "{option}: expected a file ending in .{}, got {}",
+            endings.join(" or ."),
+            path.display()
+        )));
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Error::argument(format!(
+            "{option} {}: expected a folder that is there, got {}",
+            path.display(),
+            folder.display()
+        )));
+    }
+    if path.is_dir() {
+        return Err(Error::argument(format!(
+            "{option} {}: expected a file, got a folder",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 /// The step a recording is trained at: its bin, or 5 ms for spike times.
 pub(crate) fn default_step(recording: &Recording) -> f64 {
     match recording.form {

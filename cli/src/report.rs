@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 /// Set by Ctrl-C; long operations look at it and stop cleanly.
-pub(crate) static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// From here on the first Ctrl-C asks long work to stop and keep what it has; the next one kills.
 pub(crate) fn stop_on_interrupt() {
@@ -23,6 +23,15 @@ pub(crate) fn stop_on_interrupt() {
     });
     if let Err(e) = set {
         eprintln!("Ctrl-C will quit at once: {e}");
+    }
+}
+
+/// Progress of work that shows itself, and stops on Ctrl-C.
+pub(crate) struct UntilInterrupted;
+
+impl betz::Progress for UntilInterrupted {
+    fn cancelled(&self) -> bool {
+        INTERRUPTED.load(Ordering::Relaxed)
     }
 }
 

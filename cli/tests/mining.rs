@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::process::{Child, Stdio};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -257,45 +259,57 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     );
 }
 
+/// Starts a command whose output is read later.
+#[cfg(target_os = "linux")]
+fn spawned(folder: &Path, arguments: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_betz"))
+        .current_dir(folder)
+        .args(arguments.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[cfg(target_os = "linux")]
+fn interrupt(child: &Child) {
+    let id = child.id().to_string();
+    let mut kill = Command::new("kill");
+    assert!(kill.args(["-INT", &id]).status().unwrap().success());
+}
+
 /// An interrupt ends the search and lists what is known by then, saying which sizes are whole.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_search_says_what_is_complete() {
-    use std::process::Stdio;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(folder, "simulate --network --seconds 20 --out spikes.csv");
     // Endless: every sequence of symbols occurs at least once.
-    let mining = Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .args(
-            "mine spikes.csv --interval 0,0.2 --interval 0.2,0.4 --threshold 1 --top 1 --csv o.csv"
-                .split(' '),
-        )
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut mining = spawned(
+        folder,
+        "mine spikes.csv --interval 0,0.2 --interval 0.2,0.4 --threshold 1 --top 1 --csv o.csv",
+    );
     // As soon as it listens to interrupts (bit 1 of the caught signals), whatever it has found by then.
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", mining.id())).unwrap();
+    let caught = |id: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let mask = status
             .lines()
             .find_map(|l| l.strip_prefix("SigCgt:"))
             .unwrap();
         u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
     };
-    while !caught() {
+    while !caught(mining.id()) {
+        if mining.try_wait().unwrap().is_some() {
+            let output = mining.wait_with_output().unwrap();
+            panic!(
+                "ended by itself: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
         std::thread::yield_now();
     }
-    let pid = mining.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    interrupt(&mining);
     let output = mining.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -312,4 +326,222 @@ fn an_interrupted_search_says_what_is_complete() {
         "{printed}"
     );
     assert!(folder.join("o.csv").exists());
+}
+
+/// What would fail in the end fails before anything is read, or counted.
+#[test]
+fn results_are_not_lost_to_late_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("there")).unwrap();
+    let mine = "--interval 0,0.1 --threshold 1";
+    for (arguments, words) in [
+        (
+            "--graph out.png",
+            "--graph: expected a file ending in .dot or .gv or .graphml",
+        ),
+        ("--graph out", "--graph"),
+        (
+            "--picture out.png",
+            "--picture: expected a file ending in .svg",
+        ),
+        (
+            "--csv no/such/x.csv",
+            "--csv no/such/x.csv: expected a folder",
+        ),
+        ("--picture no/x.svg", "--picture no/x.svg"),
+        ("--csv there", "--csv there: expected a file"),
+    ] {
+        refused(folder, &format!("mine none.csv {mine} {arguments}"), words);
+    }
+    refused(folder, "demo --picture out.png", "--picture");
+    std::fs::write(folder.join("s.csv"), "a,0.1\nb,0.2\na,0.4\nb,0.5\n").unwrap();
+    for (arguments, words) in [
+        ("--surrogates 9 --dither 1e-13", "--dither, in ticks of"),
+        (
+            "--surrogates 9 --fdr 0.1 --parts",
+            "--parts: parts are shifted by at least 2 s",
+        ),
+    ] {
+        refused(folder, &format!("mine s.csv {mine} {arguments}"), words);
+    }
+
+    // A file that cannot be written after all does not take the list with it.
+    let made = betz(
+        folder,
+        &format!("mine s.csv {mine} --csv {}", "x".repeat(300)),
+    );
+    assert_eq!(made.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&made.stdout);
+    assert!(printed.contains("episodes in 4 events"), "{printed}");
+}
+
+#[test]
+fn maximal_lists_drop_every_part_of_a_longer_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let times = |i: usize| format!("{},{}\n", ["B", "F", "H", "G"][i % 4], i as f64 / 100.0);
+    std::fs::write(folder.join("s.csv"), (0..40).map(times).collect::<String>()).unwrap();
+    std::fs::write(folder.join("list"), "B F\nB F H G\nH\nB H\n").unwrap();
+    let labels = |episodes: &[&str]| -> BTreeSet<Vec<String>> {
+        let split = |e: &&str| e.split(' ').map(str::to_owned).collect();
+        episodes.iter().map(split).collect()
+    };
+    let given = "mine s.csv --interval 0,0.015 --count-only list";
+    let all = json(folder, given);
+    assert_eq!(
+        symbols(&all["episodes"]),
+        labels(&["B F", "B F H G", "H", "B H"])
+    );
+    let some = json(folder, &format!("{given} --maximal"));
+    assert_eq!(symbols(&some["episodes"]), labels(&["B F H G", "B H"]));
+    // Mined: the chain goes round and round.
+    let mined = json(
+        folder,
+        "mine s.csv --interval 0,0.015 --threshold 5 --max-size 4 --maximal",
+    );
+    let turns = ["B F H G", "F H G B", "G B F H", "H G B F"];
+    assert_eq!(symbols(&mined["episodes"]), labels(&turns));
+}
+
+/// The table's text, one interval or several, is a list to count again.
+#[test]
+fn labels_that_need_quotes_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let names = ["left 3", "#1", "a->b", "\"x\""];
+    let times = |i: usize| format!("{},{}\n", names[i % 4], i as f64 / 100.0);
+    std::fs::write(folder.join("s.csv"), (0..40).map(times).collect::<String>()).unwrap();
+    for intervals in [
+        "--interval 0,0.015",
+        "--interval 0,0.015 --interval 0.015,0.025",
+    ] {
+        let mine = format!("mine s.csv {intervals} --threshold 8 --max-size 3 --top 1000");
+        let found = json(folder, &mine)["episodes"].take();
+        let table = done(folder, &mine);
+        let rows = table.lines().skip_while(|l| !l.starts_with('─')).skip(1);
+        // Text, two blanks or more, count.
+        let texts = rows.take_while(|l| !l.contains("episodes in")).map(|l| {
+            let (text, _) = l.trim_end().rsplit_once("  ").unwrap();
+            text.trim_end().to_owned() + "\n"
+        });
+        std::fs::write(folder.join("list"), texts.collect::<String>()).unwrap();
+        let one = if intervals.contains("0.025") {
+            ""
+        } else {
+            intervals
+        };
+        let counted = json(folder, &format!("mine s.csv --count-only list {one}"));
+        let sorted = |list: &Value| {
+            let mut all: Vec<String> = (list.as_array().unwrap().iter())
+                .map(ToString::to_string)
+                .collect();
+            all.sort();
+            all
+        };
+        assert!(found.as_array().unwrap().len() >= 12);
+        assert_eq!(sorted(&counted["episodes"]), sorted(&found));
+    }
+}
+
+#[test]
+fn parts_reach_the_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate --sym26 --seconds 20 --out spikes.csv");
+    let mine = "mine spikes.csv --interval 0.004,0.006 --threshold 80 --max-size 2 --surrogates 19";
+    let found = json(folder, &format!("{mine} --fdr 0.2 --parts --csv o.csv"));
+    assert_eq!(found["chance"]["device"], "cpu");
+    let csv = std::fs::read_to_string(folder.join("o.csv")).unwrap();
+    let mut lines = csv.lines();
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .ends_with(",q,weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q")
+    );
+    let episodes = found["episodes"].as_array().unwrap();
+    assert!(!episodes.is_empty());
+    for (line, e) in lines.zip(episodes) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let part = &e["weakest_part"];
+        for (field, key) in fields[9..]
+            .iter()
+            .zip(["first", "last", "expected", "p", "q"])
+        {
+            // JSON may be read to the last digit but one.
+            let (csv, json) = (field.parse::<f64>().unwrap(), part[key].as_f64().unwrap());
+            assert!((csv - json).abs() < 1e-12 * csv.abs().max(1.0), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_ends_with_the_offline_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --network --neurons 12 --chains 4 --seconds 30 --out s.npz --truth list",
+    );
+    let sorted = |found: &Value| {
+        let mut all: Vec<String> = (found["episodes"].as_array().unwrap().iter())
+            .map(|e| format!("{} {}", e["symbols"], e["count"]))
+            .collect();
+        all.sort();
+        all
+    };
+    let counted = json(folder, "mine s.npz --count-only list");
+    for speed in ["inf", "1000"] {
+        let replayed = json(
+            folder,
+            &format!("mine s.npz --count-only list --replay {speed}"),
+        );
+        assert_eq!(sorted(&replayed), sorted(&counted));
+        assert_eq!(replayed["events"], counted["events"]);
+    }
+    // The list is mined from the last 5 s, and the chain is in it.
+    let mine = "mine s.npz --interval 0.004,0.006 --threshold 40 --window 5 --replay inf";
+    let table = done(folder, &format!("{mine} --top 1000"));
+    let chain = std::fs::read_to_string(folder.join("list")).unwrap();
+    let chain = chain.lines().find(|l| !l.starts_with('#')).unwrap();
+    assert!(table.contains(chain), "{chain}\n{table}");
+    // Ticks longer than a frame, played slowly.
+    let coarse = "--neurons 4 --chains 2 --rate 5 --tick 0.1 --delay 0.1,0.3";
+    done(
+        folder,
+        &format!("simulate --network {coarse} --seconds 0.3 --out c.npz --truth coarse"),
+    );
+    let played = json(folder, "mine c.npz --count-only coarse --replay 0.25");
+    assert_eq!(
+        sorted(&played),
+        sorted(&json(folder, "mine c.npz --count-only coarse"))
+    );
+}
+
+/// An interrupt is heard while the window is mined, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_replay_ends_and_lists_what_it_watches() {
+    use std::io::{BufRead, BufReader, Read};
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(folder, "simulate --network --seconds 20 --out spikes.csv");
+    // Every sequence of eight symbols occurs: the first window takes for ever.
+    let endless = "mine spikes.csv --interval 0,0.2 --interval 0.2,0.4 --threshold 1 --max-size 8";
+    let mut replay = spawned(folder, &format!("{endless} --window 10 --replay inf"));
+    let mut said = BufReader::new(replay.stderr.take().unwrap());
+    // The first window is mined soon after the first frame is shown.
+    let mut line = String::new();
+    while !line.contains(" events") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "ended by itself");
+    }
+    interrupt(&replay);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("stopping; once more"), "{rest}");
+    let output = replay.wait_with_output().unwrap();
+    assert!(output.status.success(), "{rest}");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("episode"));
 }

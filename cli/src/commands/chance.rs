@@ -1,7 +1,7 @@
 //! `betz mine --surrogates`: which counts are more than chance.
 
 use betz::episode::significance::{
-    ChainOptions, ChainTest, SignificanceOptions, Surrogate, chains, significance,
+    ChainOptions, ChainTest, PartOptions, SignificanceOptions, Surrogate, chains, significance,
 };
 use betz::episode::{Episode, Events, Pattern};
 use betz::{Error, ErrorKind, Result};
@@ -37,6 +37,8 @@ pub(super) struct How {
     fdr: Option<f64>,
     /// Whether every part was tested too.
     pub(super) parts: bool,
+    /// Where surrogates were counted, wherever the episodes were.
+    device: &'static str,
 }
 
 /// Refuses what cannot be, before anything is read or counted.
@@ -61,11 +63,48 @@ pub(super) fn check(args: &Chance) -> Result<()> {
     Ok(())
 }
 
-/// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted.
+/// Refuses what cannot be in these events, of whose episodes the longest delay has `longest` ticks,
+/// before anything is counted.
+pub(super) fn check_on(args: &Chance, events: &Events, longest: i64) -> Result<()> {
+    let Some(surrogates) = args.surrogates else {
+        return Ok(());
+    };
+    let tick = events.clock().tick_seconds();
+    let how = surrogate(args, events, longest)?;
+    how.check()
+        .map_err(|e| e.at(format!("--dither, in ticks of {tick} s")))?;
+    if args.parts {
+        let shifts = PartOptions {
+            shifts: surrogates,
+            least: longest.saturating_mul(SHIFTS.0),
+            most: longest.saturating_mul(SHIFTS.1),
+            seed: args.seed,
+        };
+        shifts.check(events).map_err(|e| e.at("--parts"))?;
+    }
+    Ok(())
+}
+
+fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> {
+    if args.shuffle {
+        return Ok(Surrogate::ShuffleIntervals);
+    }
+    let asked = args
+        .dither
+        .map(|seconds| events.clock().ticks_floor(seconds));
+    let asked = asked.transpose().map_err(|e| e.at("--dither"))?;
+    Ok(Surrogate::Dither {
+        delta: asked.unwrap_or(longest.saturating_mul(DITHER)),
+    })
+}
+
+/// Tests `episodes`, whose longest delay may have `longest` ticks, when surrogates are asked for; `None`
+/// otherwise, and when it was interrupted.
 pub(super) fn test(
     args: &Chance,
     events: &Events,
     episodes: &[Episode],
+    longest: i64,
     bar: &Bar,
 ) -> Result<Option<Tested>> {
     let Some(surrogates) = args.surrogates else {
@@ -75,19 +114,7 @@ pub(super) fn test(
         .filter(|e| e.pattern.size() > 1)
         .map(|e| e.pattern.clone())
         .collect();
-    let delays = patterns.iter().flat_map(Pattern::intervals);
-    let longest = delays.map(|i| i.high).max().unwrap_or(1);
-    let surrogate = if args.shuffle {
-        Surrogate::ShuffleIntervals
-    } else {
-        let asked = args.dither.map(|seconds| {
-            let ticks = events.clock().ticks_floor(seconds);
-            ticks.map_err(|e| e.at("--dither"))
-        });
-        Surrogate::Dither {
-            delta: asked.unwrap_or(Ok(longest.saturating_mul(DITHER)))?,
-        }
-    };
+    let surrogate = surrogate(args, events, longest)?;
     let results = if args.parts {
         let options = ChainOptions {
             surrogate,
@@ -141,6 +168,7 @@ pub(super) fn test(
             tested,
             fdr: args.fdr,
             parts: args.parts,
+            device: "cpu",
         },
     }))
 }

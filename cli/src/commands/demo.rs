@@ -65,6 +65,7 @@ struct Shown {
 }
 
 pub(crate) fn run(args: &Demo) -> Result<()> {
+    data::check_output("--picture", &args.picture, &["svg"])?;
     let device = device::cpu_for("demo", &args.common.device)?;
     let bar = Bar::new();
     let config = PopulationConfig {

@@ -119,7 +119,7 @@ pub(super) fn print_table(
     };
     let text = |pattern: &Pattern| match common {
         Some(_) => {
-            let labels = pattern.symbols().iter().map(|&s| alphabet.label(s));
+            let labels = pattern.symbols().iter().map(|&s| alphabet.written(s));
             labels.collect::<Vec<_>>().join(" ")
         }
         None => pattern.display(alphabet).to_string(),

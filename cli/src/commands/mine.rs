@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Instant;
 
 use betz::device::Device;
@@ -10,12 +9,12 @@ use betz::episode::count::{CountJob, LatestStart, Strategy, strategy_on};
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
-    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, write_csv,
-    write_tested_csv,
+    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, write_chains_csv,
+    write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
 use betz::recording::Recording;
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, Result};
 use serde::Serialize;
 
 use super::chance::{self, How, Tested};
@@ -54,8 +53,39 @@ struct Found {
     complete: bool,
 }
 
+/// What is to be counted.
+enum Wanted {
+    /// These episodes.
+    Given(Vec<Pattern>),
+    /// The frequent ones over these intervals.
+    Frequent(Vec<Interval>),
+}
+
+impl Wanted {
+    /// In ticks; 1 where there is no edge.
+    fn longest_delay(&self) -> i64 {
+        let longest = match self {
+            Self::Given(patterns) => {
+                let edges = patterns.iter().flat_map(Pattern::intervals);
+                edges.map(|i| i.high).max()
+            }
+            Self::Frequent(intervals) => intervals.iter().map(|i| i.high).max(),
+        };
+        longest.unwrap_or(1)
+    }
+}
+
 pub(crate) fn run(args: &Mine) -> Result<()> {
     chance::check(&args.chance)?;
+    for (option, path, endings) in [
+        ("--csv", &args.csv, &[][..]),
+        ("--graph", &args.graph, &["dot", "gv", "graphml"]),
+        ("--picture", &args.picture, &["svg"]),
+    ] {
+        if let Some(path) = path {
+            data::check_output(option, path, endings)?;
+        }
+    }
     let events = read(args)?;
     let device = device_for(args, &events)?;
     let intervals: Vec<Interval> = args
@@ -69,17 +99,34 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     if let Some(speed) = args.replay {
         return replay::run(args, &events, intervals, speed, device.name());
     }
+    let wanted = match &args.count_only {
+        Some(path) => Wanted::Given(given(&events, &intervals, path)?),
+        None if intervals.is_empty() => {
+            return Err(Error::argument(
+                "--interval: expected at least one, got none",
+            ));
+        }
+        None => Wanted::Frequent(intervals),
+    };
+    let longest = wanted.longest_delay();
+    chance::check_on(&args.chance, &events, longest)?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
     let strategy = strategy_on(&args.strategy, &device)?;
-    let (mut mined, ran_on) = match &args.count_only {
-        Some(path) => count(strategy, &events, &intervals, path, &bar)?,
-        None => search(args, strategy, &events, intervals, &bar)?,
+    if args.chance.surrogates.is_some() && !device.is_cpu() {
+        eprintln!(
+            "surrogates are counted on the CPU; {} counts the episodes only",
+            device.name()
+        );
+    }
+    let (mut mined, ran_on) = match wanted {
+        Wanted::Given(patterns) => count(strategy, &events, patterns, &bar)?,
+        Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
     let tested = if mined.complete {
-        let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
+        let mut tested = chance::test(&args.chance, &events, &mined.episodes, longest, &bar)?;
         if let Some(tested) = &mut tested {
             tested.filter(&mut mined.episodes);
         }
@@ -90,7 +137,6 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     drop(bar);
     say_what_is_missing(args, &mined, tested.is_some());
     let list = List::new(args, &mined, tested.as_ref());
-    write_files(args, &events, &mined.episodes, &list)?;
     let found = Found {
         episodes: (list.rows.iter())
             .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), &events))
@@ -115,11 +161,14 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
         complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
-    if args.common.json {
+    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
+    // take the other with it.
+    let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, &events, list, &found, tested.as_ref())
-    }
+        print(args, &events, &list, &found, tested.as_ref())
+    };
+    printed.and(write_files(args, &events, &mined.episodes, &list))
 }
 
 /// After an interrupt: which part of the list is whole.
@@ -192,11 +241,9 @@ fn read(args: &Mine) -> Result<Events> {
 fn count(
     strategy: Box<dyn Strategy>,
     events: &Events,
-    intervals: &[Interval],
-    path: &Path,
+    patterns: Vec<Pattern>,
     bar: &Bar,
 ) -> Result<(Mined, String)> {
-    let patterns = given(events, intervals, path)?;
     let job = CountJob {
         progress: bar,
         ..CountJob::new(events, &patterns)
@@ -221,11 +268,6 @@ fn search(
     intervals: Vec<Interval>,
     bar: &Bar,
 ) -> Result<(Mined, String)> {
-    if intervals.is_empty() {
-        return Err(Error::argument(
-            "--interval: expected at least one, got none",
-        ));
-    }
     let options = MineOptions {
         max_size: args.max_size,
         strategy,
@@ -239,6 +281,8 @@ fn search(
 struct List<'a> {
     rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
     tested: bool,
+    /// Whether parts were tested, too.
+    parts: bool,
 }
 
 impl<'a> List<'a> {
@@ -258,6 +302,7 @@ impl<'a> List<'a> {
         Self {
             rows: episodes.into_iter().map(row).collect(),
             tested: tested.is_some(),
+            parts: tested.is_some_and(|t| t.how.parts),
         }
     }
 }
@@ -272,7 +317,9 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
     if let Some(path) = &args.csv {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {
-            if list.tested {
+            if list.parts {
+                write_chains_csv(file, rows(), alphabet)
+            } else if list.tested {
                 let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
                 write_tested_csv(file, tested, alphabet)
             } else {
@@ -283,21 +330,13 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
     }
     if let Some(path) = &args.graph {
         let graph = Graph::new(episodes, 2);
-        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-        match ending {
-            "dot" | "gv" => {
-                write_atomically(path, |file| graph.write_dot(file, alphabet))?;
+        write_atomically(path, |file| {
+            if path.extension().is_some_and(|ending| ending == "graphml") {
+                graph.write_graphml(file, alphabet)
+            } else {
+                graph.write_dot(file, alphabet)
             }
-            "graphml" => {
-                write_atomically(path, |file| graph.write_graphml(file, alphabet))?;
-            }
-            other => {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    format!("--graph: expected a file ending in .dot or .graphml, got '.{other}'"),
-                ));
-            }
-        }
+        })?;
     }
     if let Some(path) = &args.picture {
         raster::draw(events, episodes, path)?;
@@ -308,7 +347,7 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
 fn print(
     args: &Mine,
     events: &Events,
-    list: List<'_>,
+    list: &List<'_>,
     found: &Found,
     tested: Option<&Tested>,
 ) -> Result<()> {
@@ -323,7 +362,7 @@ fn print(
             level.size, level.candidates, level.frequent, level.seconds
         ))?;
     }
-    let mut rows = list.rows;
+    let mut rows = list.rows.clone();
     if args.count_only.is_none() {
         rows.sort_by_key(|(e, _)| (Reverse(e.pattern.size()), Reverse(e.count)));
         rows.truncate(args.top);

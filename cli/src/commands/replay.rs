@@ -2,18 +2,17 @@
 
 use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
 use betz::episode::online::{
     Frame, OnlineMiner, Remining, ReplayOptions, WallClock, Watched, replay,
 };
 use betz::episode::{Events, Interval};
-use betz::{Error, Result};
+use betz::{Error, Progress, Result};
 use serde::Serialize;
 
 use super::listed::{Listed, given, list};
 use crate::args::Mine;
-use crate::report::{self, INTERRUPTED, Table};
+use crate::report::{self, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.
 const SHOWN: usize = 12;
@@ -59,10 +58,10 @@ pub(super) fn run(
         &mut miner,
         &options,
         &mut WallClock::start(),
-        &(),
+        &UntilInterrupted,
         &mut |frame, miner| {
             screen.show(frame, &miner.top(SHOWN), events);
-            if INTERRUPTED.load(Ordering::Relaxed) {
+            if UntilInterrupted.cancelled() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
