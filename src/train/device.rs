@@ -1,5 +1,6 @@
 //! Training on a chosen device.
 
+#[cfg(feature = "cuda")]
 use super::choice::choose;
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations};
@@ -202,5 +203,35 @@ pub(super) mod cuda {
         let steps = sums.steps;
         debug_assert_ne!(path, GramPath::Auto);
         Ok(fit::decoder(data, options, steps, ridge, path, solution))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, ErrorKind};
+    use crate::train::cases;
+
+    /// Whatever has been begun on it, a device that fell short trains as the CPU does.
+    #[test]
+    fn a_device_that_auto_gave_up_trains_on_the_cpu() {
+        let auto = Device::auto();
+        let short = Error::new(ErrorKind::DeviceMemory, "expected room for 9 bytes, got 7");
+        assert!(auto.or_cpu(Err::<(), _>(short)).unwrap().is_none());
+        for case in &cases::all()[..4] {
+            let options = TrainOptions {
+                delay_steps: case.delay_steps,
+                mask: crate::train::MaskPolicy::Mask,
+                ..TrainOptions::new(case.bank.clone())
+            };
+            let by = |device: &Device| train_on(device, &case.data, &options, &());
+            assert_eq!(by(&auto), by(&Device::cpu()), "{}", case.name);
+            let sums = |device| {
+                let (bank, path) = (&case.bank, GramPath::Auto);
+                normal_equations(device, &case.data, &options, bank, path, &())
+            };
+            assert_eq!(sums(&auto), sums(&Device::cpu()), "{}", case.name);
+        }
+        assert_eq!(auto.fallback(), Some("expected room for 9 bytes, got 7"));
     }
 }
