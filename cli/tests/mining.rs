@@ -225,6 +225,14 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
         ("--network --seconds nan --out a.csv", "length"),
         ("--network --seconds 1e9 --out a.csv", "longer tick"),
         ("--network --truth a.csv --out a.csv", "another file"),
+        (
+            "--network --out no/a.csv",
+            "--out no/a.csv: expected a folder",
+        ),
+        ("--network --truth no/t --out a.csv", "--truth no/t"),
+        ("--network --rate 1e9 --out a.csv", "spikes in a tick"),
+        ("--out no/a.npz", "--out no/a.npz"),
+        ("--test-out no/b.npz --out a.npz", "--test-out no/b.npz"),
     ] {
         refused(folder, &format!("simulate {arguments}"), words);
     }

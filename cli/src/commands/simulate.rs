@@ -33,10 +33,8 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         return network::run(args);
     }
     let (asked, neurons) = (&args.population, args.neurons.unwrap_or(NEURONS));
-    for path in [Some(&args.out), asked.test_out.as_ref()]
-        .into_iter()
-        .flatten()
-    {
+    let out = [("--out", &args.out)].into_iter();
+    for (option, path) in out.chain(asked.test_out.as_ref().map(|path| ("--test-out", path))) {
         if path
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("csv"))
@@ -46,6 +44,7 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
                 path.display()
             )));
         }
+        data::check_output(option, path, &[])?;
     }
     if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));

@@ -12,7 +12,8 @@ use crate::progress::Progress;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remining {
     /// Length of the window in ticks. At least as long as the longest episode of `max_size` may
-    /// last, and one tick.
+    /// last, and one tick. The silence that a [`Session`](crate::stream::Session) puts between trials
+    /// is time, too; [`replay`](super::replay) puts hardly any.
     pub window_ticks: i64,
     /// The window holds at most this many events, the newest.
     pub window_events: usize,
