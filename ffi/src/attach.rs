@@ -14,8 +14,9 @@ use crate::status::betz_status;
 /// refused meanwhile.
 ///
 /// The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
-/// instead. `betz_session_reset` puts 60 s of silence in between, so that no episode reaches from one
-/// trial into the next.
+/// instead. After `betz_session_reset` the next step comes 60 s of silence after the last one, so that
+/// no episode reaches from one trial into the next; the acquisition may count from 0 in every trial
+/// (`betz_queue_set_tick`).
 ///
 /// `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
 /// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, or the miner is being fed

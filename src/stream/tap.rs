@@ -25,13 +25,15 @@ pub trait Tap: Send {
 /// A tap and the clock it hears.
 pub(super) struct Attached {
     tap: Box<dyn Tap>,
-    /// The next step's tick, before `offset`.
+    /// The next step's tick on the session's or the queue's clock.
     tick: i64,
-    /// Ticks of silence put in so far.
+    /// What makes of that clock's ticks those that are handed on.
     offset: i64,
     rest_ticks: i64,
-    /// False from a reset to the next step.
-    stepped: bool,
+    /// The last tick handed on.
+    last: Option<i64>,
+    /// True from a reset to the next step.
+    resting: bool,
 }
 
 impl Attached {
@@ -52,20 +54,31 @@ impl Attached {
         self.tick = tick;
     }
 
-    /// A new trial begins.
+    /// A new trial begins with the next step.
     pub(super) fn rest(&mut self) {
-        if self.stepped {
-            self.offset = self.offset.saturating_add(self.rest_ticks);
-            self.stepped = false;
-        }
+        self.resting = true;
     }
 
     #[inline]
     fn advance(&mut self) -> i64 {
+        if self.resting {
+            self.begin_trial();
+        }
         let tick = self.tick.saturating_add(self.offset);
         self.tick = self.tick.saturating_add(1);
-        self.stepped = true;
+        self.last = Some(tick);
         tick
+    }
+
+    /// Puts the silence between the last step and this one, wherever the clock stands now: it may have
+    /// begun anew with the trial, and what is handed on must not go back.
+    #[cold]
+    fn begin_trial(&mut self) {
+        self.resting = false;
+        if let Some(last) = self.last {
+            let begin = last.saturating_add(1).saturating_add(self.rest_ticks);
+            self.offset = begin.saturating_sub(self.tick);
+        }
     }
 }
 
@@ -75,9 +88,10 @@ impl Session {
     /// on nothing.
     ///
     /// The next step is `first_tick`, each later one a tick more; steps through a
-    /// [`SpikeConsumer`](super::SpikeConsumer) have the queue's ticks instead. A
-    /// [`reset`](Self::reset) puts 60 s of silence in between. Allocates the tap's place; the steps
-    /// allocate nothing. A clone of the session has no tap; checkpoints know nothing of it.
+    /// [`SpikeConsumer`](super::SpikeConsumer) have the queue's ticks instead. After a
+    /// [`reset`](Self::reset) the next step comes 60 s of silence after the last one, whatever its tick
+    /// on either clock: an acquisition may count from 0 in every trial. Allocates the tap's place; the
+    /// steps allocate nothing. A clone of the session has no tap; checkpoints know nothing of it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when there is a tap already.
@@ -93,7 +107,8 @@ impl Session {
             tick: first_tick,
             offset: 0,
             rest_ticks: rest_ticks.max(1),
-            stepped: false,
+            last: None,
+            resting: false,
         });
         Ok(())
     }
