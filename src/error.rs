@@ -168,6 +168,14 @@ impl Error {
         )
     }
 
+    /// `bytes` of memory for `what`, which the operating system does not give.
+    pub(crate) fn no_memory(what: impl fmt::Display, bytes: usize) -> Self {
+        Self::new(
+            ErrorKind::Io,
+            format!("{what}: the system has no {bytes} bytes of memory for it"),
+        )
+    }
+
     /// What kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind

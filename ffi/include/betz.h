@@ -256,14 +256,14 @@ typedef uint32_t (*betz_progress)(void *user, const char *stage, uint64_t done, 
 typedef struct betz_train_config {
     // Size of this struct in bytes, as the caller was compiled: set by the default.
     uint32_t struct_size;
-    // Number of channels. No default.
+    // Number of channels, 1 to 1,048,576. No default.
     uint32_t channels;
     // Length of one step (tick) in seconds. No default.
     double step_seconds;
     // The bank: filters applied to every channel. NULL (default): cross-validation chooses among
     // the library's presets; needs `folds`.
     const struct betz_filter *filters;
-    // Number of filters, 0 for NULL.
+    // Number of filters, at most 256; 0 for NULL.
     size_t n_filters;
     // Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
     // everything.
@@ -682,9 +682,9 @@ betz_status betz_train_config_default(struct betz_train_config *config);
 //
 // `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to
 // `steps` - 1, on channels 0 to `config->channels` - 1. `behavior` is (steps, outputs) row-major:
-// what the outputs were at the end of each step, in the units the model will give; finite inside
-// the segments. On failure `*out` is untouched and the message says what was expected, what came
-// and where.
+// what the outputs were at the end of each step, in the units the model will give; 1 to 4,096
+// outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
+// and the message says what was expected, what came and where.
 //
 // Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 //
@@ -701,8 +701,11 @@ betz_status betz_train(const struct betz_train_config *config,
 
 // Trains a model from binned counts. The caller frees it with `betz_model_free`.
 //
-// `counts` is (steps, config->channels) row-major: spikes of each channel in each step. All else
-// is as in `betz_train`; the same spikes give the same model.
+// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
+// together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
+// `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
+// `BETZ_ERROR_IO` when the system has no memory for it. All else is as in `betz_train`; the same
+// spikes give the same model.
 //
 // Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 //

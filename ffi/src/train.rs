@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use betz::Error;
 use betz::device::{Device, DeviceSpec};
-use betz::model::LowPass;
+use betz::model::{LowPass, MAX_CHANNELS, MAX_OUTPUTS};
 use betz::progress::Progress;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
@@ -77,14 +78,14 @@ pub type betz_progress =
 pub struct betz_train_config {
     /// Size of this struct in bytes, as the caller was compiled: set by the default.
     pub struct_size: u32,
-    /// Number of channels. No default.
+    /// Number of channels, 1 to 1,048,576. No default.
     pub channels: u32,
     /// Length of one step (tick) in seconds. No default.
     pub step_seconds: f64,
     /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among
     /// the library's presets; needs `folds`.
     pub filters: *const betz_filter,
-    /// Number of filters, 0 for NULL.
+    /// Number of filters, at most 256; 0 for NULL.
     pub n_filters: usize,
     /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
     /// everything.
@@ -169,9 +170,9 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
 ///
 /// `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to
 /// `steps` - 1, on channels 0 to `config->channels` - 1. `behavior` is (steps, outputs) row-major:
-/// what the outputs were at the end of each step, in the units the model will give; finite inside
-/// the segments. On failure `*out` is untouched and the message says what was expected, what came
-/// and where.
+/// what the outputs were at the end of each step, in the units the model will give; 1 to 4,096
+/// outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
+/// and the message says what was expected, what came and where.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
@@ -192,8 +193,10 @@ pub unsafe extern "C" fn betz_train(
         // SAFETY: the caller's promise.
         let (config, spikes, behavior, out) = unsafe {
             cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
+            let config = cast::shared(config, "config")?;
+            check_sizes(config, outputs)?;
             (
-                cast::shared(config, "config")?,
+                config,
                 cast::slice(spikes, n_spikes, "spikes")?,
                 cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?,
                 cast::out(out, "out")?,
@@ -212,8 +215,11 @@ pub unsafe extern "C" fn betz_train(
 
 /// Trains a model from binned counts. The caller frees it with `betz_model_free`.
 ///
-/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step. All else
-/// is as in `betz_train`; the same spikes give the same model.
+/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
+/// together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
+/// `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
+/// `BETZ_ERROR_IO` when the system has no memory for it. All else is as in `betz_train`; the same
+/// spikes give the same model.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
@@ -235,6 +241,7 @@ pub unsafe extern "C" fn betz_train_counts(
         let (config, counts, behavior, out) = unsafe {
             cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
             let config = cast::shared(config, "config")?;
+            check_sizes(config, outputs)?;
             let cells = product(steps, config.channels as usize, "counts")?;
             (
                 config,
@@ -243,23 +250,29 @@ pub unsafe extern "C" fn betz_train_counts(
                 cast::out(out, "out")?,
             )
         };
-        let mut spikes = Spikes::default();
-        for (tick, row) in counts
-            .chunks_exact(config.channels.max(1) as usize)
-            .enumerate()
-        {
-            for (channel, &count) in row.iter().enumerate() {
-                for _ in 0..count {
-                    spikes.ticks.push(tick as i64);
-                    spikes.channels.push(channel as u32);
-                }
-            }
-        }
+        let spikes =
+            Spikes::from_counts(counts, config.channels as usize).map_err(|e| e.at("counts"))?;
         // SAFETY: the caller's promise.
         let model = unsafe { fit(config, spikes, behavior, steps, outputs)? };
         out.write(cast::into_handle(model));
         Ok(())
     })
+}
+
+/// Refuses sizes that no model has before anything is made in proportion to them. What training
+/// itself refuses is left to it.
+fn check_sizes(config: &betz_train_config, outputs: usize) -> Result<()> {
+    let sizes = [
+        ("config->channels", config.channels as usize, MAX_CHANNELS),
+        ("outputs", outputs, MAX_OUTPUTS),
+    ];
+    for (name, got, most) in sizes {
+        if got > most {
+            let text = format!("{name}: expected 1 to {most}, got {got}");
+            return Err(Error::argument(text).into());
+        }
+    }
+    Ok(())
 }
 
 fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {

@@ -34,16 +34,12 @@ impl Decoder {
     }
 
     fn check_shape(&self) -> Result<()> {
-        let sizes = [
-            ("channels", self.channels(), MAX_CHANNELS),
-            ("filters", self.bank.len(), MAX_FILTERS),
-            ("outputs", self.outputs.len(), MAX_OUTPUTS),
-        ];
-        for (what, got, most) in sizes {
-            if got == 0 || got > most {
-                return refuse(format!("expected 1 to {most} {what}, got {got}"));
-            }
-        }
+        check_sizes(
+            ErrorKind::InvalidModel,
+            self.channels(),
+            self.bank.len(),
+            self.outputs.len(),
+        )?;
         let lengths = [
             ("channel_mask", self.channel_mask.len(), self.channels()),
             ("intercept", self.intercept.len(), self.outputs.len()),
@@ -139,6 +135,27 @@ impl Decoder {
         }
         Ok(())
     }
+}
+
+/// Refuses with `kind` the sizes that no decoder has.
+pub(crate) fn check_sizes(
+    kind: ErrorKind,
+    channels: usize,
+    filters: usize,
+    outputs: usize,
+) -> Result<()> {
+    let sizes = [
+        ("channels", channels, MAX_CHANNELS),
+        ("filters", filters, MAX_FILTERS),
+        ("outputs", outputs, MAX_OUTPUTS),
+    ];
+    for (what, got, most) in sizes {
+        if got == 0 || got > most {
+            let text = format!("expected 1 to {most} {what}, got {got}");
+            return Err(Error::new(kind, text));
+        }
+    }
+    Ok(())
 }
 
 fn refuse(reason: String) -> Result<()> {

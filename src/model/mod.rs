@@ -7,6 +7,7 @@ mod file;
 mod format;
 
 pub use crate::psc::LowPass;
+pub(crate) use check::check_sizes;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT};
 pub use decode::{channel_order, choose as choose_device, decode, decode_on};
 pub use decoder::{Decoder, OutputScore, TrainingRecord};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Behavior, Recording, Spikes, check_segments};
+use super::{Behavior, Dataset, Recording, Spikes, check_segments};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
@@ -46,10 +46,7 @@ impl Recording {
                 self.ticks
             )));
         }
-        check_unique(
-            "channel_names",
-            self.channel_names.iter().map(String::as_str),
-        )?;
+        check_unique("array `channel_names`", self.channel_names.iter())?;
         self.spikes.check(self.ticks, self.channels())?;
         if let Some(b) = &self.behavior {
             b.check(self.ticks)?;
@@ -139,8 +136,8 @@ impl Behavior {
             )));
         }
         check_unique(
-            "behavior_names",
-            self.outputs.iter().map(|o| o.name.as_str()),
+            "array `behavior_names`",
+            self.outputs.iter().map(|o| &o.name),
         )?;
         if let Some(i) = self.values.iter().position(|v| !v.is_finite()) {
             return Err(Error::recording(format!(
@@ -186,12 +183,27 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
     Ok(())
 }
 
-fn check_unique<'a>(array: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+impl Dataset {
+    /// Checks that no two channels and no two outputs have one name: a model is told by its names.
+    pub(crate) fn check_names(&self) -> Result<()> {
+        check_unique("names of the channels", self.channel_names.iter())?;
+        check_unique("names of the outputs", self.outputs.iter().map(|o| &o.name))
+    }
+}
+
+/// What is wrong with counts of which no more than those before `[bin, channel]` can be held.
+pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
+    Error::recording(format!(
+        "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
+    ))
+}
+
+fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
     let mut seen = HashMap::new();
     for (i, name) in names.enumerate() {
         if let Some(first) = seen.insert(name, i) {
             return Err(Error::recording(format!(
-                "array `{array}`: [{i}] = `{name}` is there already at [{first}]: expected each name once"
+                "{list}: [{i}] = `{name}` is there already at [{first}]: expected each name once"
             )));
         }
     }

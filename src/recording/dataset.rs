@@ -10,14 +10,14 @@ pub struct Dataset {
     pub step_seconds: f64,
     /// Number of steps.
     pub steps: usize,
-    /// One name a channel.
+    /// One name a channel, all different.
     pub channel_names: Vec<String>,
     /// Spikes in steps, ascending; all inside `0..steps`. Spikes outside every segment may be
     /// present and are ignored.
     pub spikes: Spikes,
     /// Trials in steps, half-open, ascending, disjoint, never empty.
     pub segments: Vec<Segment>,
-    /// One entry an output; empty when no behaviour was recorded.
+    /// One entry an output, names all different; empty when no behaviour was recorded.
     pub outputs: Vec<OutputInfo>,
     /// Behaviour, row-major (steps, outputs); finite inside segments. Empty without behaviour.
     pub behavior: Vec<f32>,
@@ -159,6 +159,7 @@ impl Dataset {
         if self.channel_names.is_empty() {
             return Err(Error::recording("expected at least one channel, got none"));
         }
+        self.check_names()?;
         let steps = i64::try_from(self.steps)
             .map_err(|_| Error::recording(format!("{} steps are too many", self.steps)))?;
         self.spikes.check(steps, self.channels())?;
@@ -239,6 +240,21 @@ mod tests {
             let error = data.between(from, until).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
         }
+    }
+
+    #[test]
+    fn a_name_is_there_once() {
+        let mut data = two_trials();
+        data.outputs[1].name = "x".into();
+        let error = data.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecording);
+        let says = "names of the outputs: [1] = `x` is there already at [0]";
+        assert!(error.message().contains(says), "{error}");
+        let mut data = two_trials();
+        data.channel_names = vec!["a".into(), "b".into(), "a".into()];
+        let error = data.check().unwrap_err();
+        let says = "names of the channels: [2] = `a` is there already at [0]";
+        assert!(error.message().contains(says), "{error}");
     }
 
     #[test]

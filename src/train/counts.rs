@@ -1,6 +1,7 @@
 //! Training from binned counts on CUDA devices, without turning them into spikes.
 
 use super::device::cuda::decoder;
+use super::fit;
 use super::gram::GramPath;
 use super::gram::cuda::{CountRecording, device_sums_of_counts};
 use super::options::{RidgeChoice, TrainOptions};
@@ -45,6 +46,17 @@ pub fn train_counts_on(
             "training from counts: expected a CUDA device, got the CPU",
         ));
     };
+    // What the decoder's record says of the data; the counts themselves stay where they are.
+    let data = Dataset {
+        step_seconds: recording.step_seconds,
+        steps: recording.steps,
+        channel_names: channel_names.to_vec(),
+        spikes: Spikes::default(),
+        segments: recording.segments.to_vec(),
+        outputs: outputs.to_vec(),
+        behavior: Vec::new(),
+    };
+    fit::check_form(&data, std::slice::from_ref(&options.bank))?;
     let sums = device_sums_of_counts(
         device.contexts(),
         recording,
@@ -58,16 +70,6 @@ pub fn train_counts_on(
             ErrorKind::InsufficientData,
             "training from counts: expected channels and paired steps, got none",
         ));
-    };
-    // What the decoder's record says of the data; the counts themselves stay where they are.
-    let data = Dataset {
-        step_seconds: recording.step_seconds,
-        steps: recording.steps,
-        channel_names: channel_names.to_vec(),
-        spikes: Spikes::default(),
-        segments: recording.segments.to_vec(),
-        outputs: outputs.to_vec(),
-        behavior: Vec::new(),
     };
     decoder(context, &data, options, &sums, GramPath::Dense, progress)
 }

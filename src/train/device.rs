@@ -122,7 +122,7 @@ pub(super) mod cuda {
         let Some(context) = contexts.first() else {
             return Ok(None);
         };
-        fit::check(data)?;
+        fit::check(data, std::slice::from_ref(bank))?;
         let request = Request {
             bank,
             low_pass: options.low_pass,
@@ -202,7 +202,7 @@ pub(super) mod cuda {
         progress.update("solve", 1, 1);
         let steps = sums.steps;
         debug_assert_ne!(path, GramPath::Auto);
-        Ok(fit::decoder(data, options, steps, ridge, path, solution))
+        fit::decoder(data, options, steps, ridge, path, solution)
     }
 }
 

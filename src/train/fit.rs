@@ -5,8 +5,9 @@ use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, TrainingRecord};
+use crate::model::{Decoder, MAX_BYTES, TrainingRecord, check_sizes};
 use crate::progress::Progress;
+use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
 /// Trains a decoder on every segment of `data`.
@@ -15,11 +16,13 @@ use crate::recording::Dataset;
 /// [`ErrorKind::InsufficientData`] without channels, behaviour, segments, spikes or paired steps,
 /// or with no ridge and no more steps than features;
 /// [`ErrorKind::NotPositiveDefinite`], naming channel and filter, for a dead or duplicated channel
-/// without ridge or mask; [`ErrorKind::InvalidArgument`] for an option out of range;
-/// [`ErrorKind::Interrupted`] when `progress` says so.
+/// without ridge or mask; [`ErrorKind::InvalidArgument`] for an option out of range, and more channels,
+/// filters or outputs than a model may have; [`ErrorKind::InvalidRecording`] for two channels or outputs
+/// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
+/// `progress` says so.
 pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
-    check(data)?;
     let bank = &options.bank;
+    check(data, std::slice::from_ref(bank))?;
     let (sums, path) = normal_equations(
         data,
         bank,
@@ -52,7 +55,7 @@ pub(super) fn decoder_from_sums(
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());
     }
-    Ok(decoder(data, options, sums.steps, ridge, path, solution))
+    decoder(data, options, sums.steps, ridge, path, solution)
 }
 
 /// The ridge λ that `options` ask for over `steps` paired steps.
@@ -78,7 +81,10 @@ pub(super) fn ridge(data: &Dataset, options: &TrainOptions, steps: u64) -> Resul
     })
 }
 
-/// The decoder that a solution makes, with its record.
+/// The decoder that a solution makes, with its record. It can be saved and opened.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
 pub(super) fn decoder(
     data: &Dataset,
     options: &TrainOptions,
@@ -86,12 +92,12 @@ pub(super) fn decoder(
     ridge: f64,
     path: GramPath,
     solution: Solution,
-) -> Decoder {
+) -> Result<Decoder> {
     let spikes = data
         .segments
         .iter()
         .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
-    Decoder {
+    let decoder = Decoder {
         step_seconds: data.step_seconds,
         bank: options.bank.clone(),
         low_pass: options.low_pass,
@@ -112,7 +118,12 @@ pub(super) fn decoder(
             folds: 0,
             scores: Vec::new(),
         },
-    }
+    };
+    // All but the numbers was checked before the work.
+    decoder
+        .check()
+        .map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))?;
+    Ok(decoder)
 }
 
 /// A channel none of whose responses is ever other than zero.
@@ -120,8 +131,8 @@ fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 
-/// Refuses data that nothing can be trained on.
-pub(super) fn check(data: &Dataset) -> Result<()> {
+/// Refuses data that nothing can be trained on, with any of `banks`.
+pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
     let lacking = if data.channels() == 0 {
         "at least one channel, got none"
     } else if data.outputs.is_empty() {
@@ -131,10 +142,33 @@ pub(super) fn check(data: &Dataset) -> Result<()> {
     } else if (data.segments.iter()).all(|s| data.spikes.range(s.start, s.stop).is_empty()) {
         "spikes inside the segments, got none"
     } else {
-        return Ok(());
+        return check_form(data, banks);
     };
     Err(Error::new(
         ErrorKind::InsufficientData,
         format!("training: expected {lacking}"),
     ))
+}
+
+/// Refuses, before the work, names and sizes of which no decoder can be saved or opened. Lists that are
+/// empty are the caller's to refuse.
+pub(super) fn check_form(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+    data.check_names().map_err(|e| e.at("training"))?;
+    let (channels, outputs) = (data.channels(), data.outputs.len());
+    if channels == 0 || outputs == 0 {
+        return Ok(());
+    }
+    for bank in banks {
+        check_sizes(ErrorKind::InvalidArgument, channels, bank.len(), outputs)
+            .map_err(|e| e.at("training"))?;
+        let weights = channels * bank.len() * outputs;
+        if weights > MAX_BYTES / size_of::<f64>() {
+            return Err(Error::argument(format!(
+                "training: expected weights of at most {MAX_BYTES} bytes, got {weights} of 8 bytes \
+                 ({channels} channels, {} filters, {outputs} outputs)",
+                bank.len()
+            )));
+        }
+    }
+    Ok(())
 }

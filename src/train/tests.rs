@@ -245,6 +245,79 @@ fn emptiness_is_refused() {
     refused(&broken, &with, ErrorKind::NonFinite, "NaN");
 }
 
+/// Fails the test when training goes as far as its first stage.
+struct NoWork;
+
+impl crate::progress::Progress for NoWork {
+    fn update(&self, stage: &str, _: u64, _: u64) {
+        panic!("training began: {stage}");
+    }
+}
+
+#[test]
+fn what_could_not_be_saved_is_refused_before_the_work() {
+    let wide: Vec<(f64, u32)> = (1..=260).map(|i| (f64::from(i), 0)).collect();
+    let (narrow, wide) = (bank(&[(10.0, 1)]), bank(&wide));
+    let mut twins = random(3, 50, 20);
+    twins.channel_names[2] = "c0".into();
+    let mut same = random(3, 50, 20);
+    same.outputs[1].name = "x0".into();
+    let many = dataset(3, &[(0, 50)], random_spikes(1, 3, 50, 20), 4097);
+    let plain = random(3, 50, 20);
+    let (argument, recording) = (ErrorKind::InvalidArgument, ErrorKind::InvalidRecording);
+    for (data, bank, kind, says) in [
+        (
+            &twins,
+            &narrow,
+            recording,
+            "[2] = `c0` is there already at [0]",
+        ),
+        (
+            &same,
+            &narrow,
+            recording,
+            "[1] = `x0` is there already at [0]",
+        ),
+        (&many, &narrow, argument, "1 to 4096 outputs, got 4097"),
+        (&plain, &wide, argument, "1 to 256 filters, got 260"),
+    ] {
+        let with = options(bank.clone(), 1.0);
+        let scores = Search::scores_only(2);
+        // The bank of the options is not looked at where the search brings its own.
+        let search = Search {
+            banks: vec![narrow.clone(), bank.clone()],
+            ..scores.clone()
+        };
+        let other = options(narrow.clone(), 1.0);
+        for error in [
+            train(data, &with, &NoWork).unwrap_err(),
+            train_validated(data, &with, &scores, &NoWork).unwrap_err(),
+            train_validated(data, &other, &search, &NoWork).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.message().contains(says), "{error}");
+        }
+    }
+    // Weights of more than a gigabyte, checked before any of them is there.
+    let mut heavy = dataset(1 << 17, &[(0, 2)], vec![(0, 3)], 1025);
+    heavy.behavior.clear();
+    refused(
+        &heavy,
+        &options(narrow, 1.0),
+        argument,
+        "weights of at most",
+    );
+}
+
+#[test]
+fn weights_beyond_f32_are_an_error_and_no_model() {
+    // A filter of hours answers a spike by 1e-7: for behaviour at the end of f32, that is too little.
+    let mut data = random(3, 400, 200);
+    (data.behavior.iter_mut().enumerate()).for_each(|(i, b)| *b = [-3e38, 3e38][i / 80 % 2]);
+    let with = options(bank(&[(1e7, 0)]), 0.0);
+    refused(&data, &with, ErrorKind::NonFinite, "weights of channel");
+}
+
 #[test]
 fn stops_on_request() {
     struct Stop;

@@ -184,14 +184,14 @@ fn run(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<(Validation, BankSums)> {
-    check(data)?;
-    let device = choose(device, data, options, &search.banks, Some(search.folds)).device;
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
     } else {
         &search.banks
     };
+    check(data, banks)?;
+    let device = choose(device, data, options, &search.banks, Some(search.folds)).device;
     let lifetime = lifetime(banks, data.step_seconds);
     let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
     let guard = GUARD_LIFETIMES

@@ -156,18 +156,91 @@ static uint32_t stop_at_once(void *user, const char *stage, uint64_t done, uint6
 static void training_can_be_stopped(void) {
     betz_train_config config = small_config(CHANNELS);
     int calls = 0;
+    // Every fold asks whether to go on.
+    config.folds = 2;
     config.progress = stop_at_once;
     config.progress_user = &calls;
     uint16_t *counts = random_counts(STEPS, CHANNELS, 3);
     float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
     betz_model *model = NULL;
-    const betz_status status =
-        betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model);
-    // A run this short may be over before it asks.
-    CHECK(calls > 0);
-    CHECK(status == BETZ_ERROR_INTERRUPTED || status == BETZ_OK);
-    CHECK((status == BETZ_OK) == (model != NULL));
-    betz_model_free(model);
+    CHECK_STATUS(BETZ_ERROR_INTERRUPTED,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    CHECK(calls > 0 && model == NULL);
+    free(counts);
+    free(behavior);
+}
+
+// What training returns can be saved and opened: names and sizes of which that is not so are refused
+// before the work, and before anything is made in proportion to them.
+static void a_model_that_nobody_could_open_is_not_trained(void) {
+    enum { MANY_FILTERS = 257, MANY_OUTPUTS = 4097, SHORT = 4 };
+    betz_train_config config = small_config(CHANNELS);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 3);
+    float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
+    betz_model *model = NULL;
+    char text[1100];
+
+    const char *channels[CHANNELS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "b"};
+    const char *outputs[OUTPUTS] = {"x", "y", "x"};
+    config.channel_names = channels;
+    CHECK_STATUS(BETZ_ERROR_INVALID_RECORDING,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    betz_last_error(text, sizeof text);
+    CHECK(strstr(text, "[11] = `b` is there already at [1]") != NULL);
+    config.channel_names = NULL;
+    config.output_names = outputs;
+    CHECK_STATUS(BETZ_ERROR_INVALID_RECORDING,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+    config.output_names = NULL;
+
+    betz_filter bank[MANY_FILTERS];
+    for (int f = 0; f < MANY_FILTERS; f++) bank[f] = (betz_filter){0.01 * (f + 1), 0};
+    config.filters = bank;
+    config.n_filters = MANY_FILTERS;
+    for (config.folds = 0; config.folds <= 2; config.folds += 2) {
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                     betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+        betz_last_error(text, sizeof text);
+        CHECK(strstr(text, "256 filters, got 257") != NULL);
+    }
+    config.folds = 0;
+    config.n_filters = 1;
+
+    float *wide = calloc((size_t)SHORT * MANY_OUTPUTS, sizeof *wide);
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, wide, SHORT, MANY_OUTPUTS, &model));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train(&config, NULL, 0, NULL, 0, SIZE_MAX, &model));
+    free(wide);
+    const betz_spike spike = {0, 0};
+    config.channels = UINT32_MAX;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train(&config, &spike, 1, behavior, STEPS, OUTPUTS, &model));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, NULL, NULL, 0, OUTPUTS, &model));
+    config.channels = CHANNELS;
+
+    // Weights that no session takes: behaviour at the end of f32, from next to no response (a filter of
+    // days gives a spike 2e-8).
+    config.ridge_choice = BETZ_RIDGE_FIXED;
+    config.ridge = 0.0;
+    bank[0] = (betz_filter){1e6, 0};
+    for (int i = 0; i < STEPS * OUTPUTS; i++) behavior[i] = i / OUTPUTS / 4 % 2 ? 3e38f : -3e38f;
+    CHECK_STATUS(BETZ_ERROR_NON_FINITE,
+                 betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
+
+    // More spikes than training takes: said before they are made of the counts.
+    const size_t full = 2000;
+    uint16_t *many = malloc(full * CHANNELS * sizeof *many);
+    float *still = calloc(full * OUTPUTS, sizeof *still);
+    memset(many, 0xFF, full * CHANNELS * sizeof *many);
+    CHECK_STATUS(BETZ_ERROR_INVALID_RECORDING,
+                 betz_train_counts(&config, many, still, full, OUTPUTS, &model));
+    betz_last_error(text, sizeof text);
+    CHECK(strstr(text, "at most 1073741824 spikes") != NULL);
+    free(many);
+    free(still);
+    CHECK(model == NULL);
     free(counts);
     free(behavior);
 }
@@ -474,6 +547,8 @@ static void a_queue_feeds_a_session(const betz_model *model) {
     float out[OUTPUTS], reference[OUTPUTS];
     size_t pushed = 99;
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_queue_open(0, BETZ_LATE_SPIKES_TAKE, &queue));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_queue_open(((size_t)1 << 24) + 1, BETZ_LATE_SPIKES_TAKE, &queue));
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_queue_open(8, (betz_late_spikes)5, &queue));
     CHECK(queue == NULL);
     OK(betz_queue_open(8, BETZ_LATE_SPIKES_TAKE, &queue));
@@ -535,6 +610,7 @@ int main(void) {
     model_is_saved_and_loaded(model);
     counts_and_spikes_train_the_same_model();
     training_can_be_stopped();
+    a_model_that_nobody_could_open_is_not_trained();
     a_device_can_be_chosen();
     defaults_are_cross_validated();
     betz_score score;

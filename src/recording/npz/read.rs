@@ -6,7 +6,7 @@ use std::path::Path;
 use super::archive::{Archive, expect_dims};
 use super::npy::{self, Element, Header};
 use crate::error::{Error, Result};
-use crate::recording::check::{MAX_SPIKES, MAX_TICKS};
+use crate::recording::check::{MAX_SPIKES, MAX_TICKS, too_many_spikes};
 use crate::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 
 impl Recording {
@@ -170,9 +170,7 @@ fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
     let mut spikes = Spikes::default();
     let mut push = |bin: usize, channel: usize, count: u32| {
         if spikes.len() + count as usize > MAX_SPIKES {
-            return Err(Error::recording(format!(
-                "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
-            )));
+            return Err(too_many_spikes(bin, channel));
         }
         for _ in 0..count {
             spikes.ticks.push(bin as i64);
