@@ -438,7 +438,7 @@ typedef struct betz_miner_config {
     const struct betz_interval *intervals;
     // Number of intervals, 0 for NULL.
     size_t n_intervals;
-    // Events in line for the miner's thread (16 bytes each), 1 to 2^32: what may come while it is
+    // Events in line for the miner's thread (16 bytes each), 1 to 2^24: what may come while it is
     // held up. Those that find no room are dropped and counted. Default: 65,536.
     size_t capacity;
     // Length of the window of recent events that is mined again and again, to watch what is frequent
@@ -909,8 +909,9 @@ betz_status betz_session_checkpoint(const struct betz_session *session,
 // `len` bytes.
 betz_status betz_session_restore(struct betz_session *session, const uint8_t *data, size_t len);
 
-// Opens a queue that holds at most `capacity` spikes (1 to 2^32), with `tick` 0 to be decoded
-// first. All allocation is here. The caller frees it with `betz_queue_close`.
+// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
+// be decoded first. All allocation is here; `BETZ_ERROR_IO` when the system has no memory for it.
+// The caller frees it with `betz_queue_close`.
 //
 // Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 //
@@ -997,7 +998,8 @@ betz_status betz_miner_config_default(struct betz_miner_config *config);
 
 // Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
 // the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
-// The caller frees it with `betz_miner_close`.
+// `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
+// it with `betz_miner_close`.
 //
 // Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 //

@@ -170,7 +170,7 @@ pub struct betz_miner_config {
     pub intervals: *const betz_interval,
     /// Number of intervals, 0 for NULL.
     pub n_intervals: usize,
-    /// Events in line for the miner's thread (16 bytes each), 1 to 2^32: what may come while it is
+    /// Events in line for the miner's thread (16 bytes each), 1 to 2^24: what may come while it is
     /// held up. Those that find no room are dropped and counted. Default: 65,536.
     pub capacity: usize,
     /// Length of the window of recent events that is mined again and again, to watch what is frequent
@@ -352,7 +352,8 @@ pub unsafe extern "C" fn betz_miner_config_default(config: *mut betz_miner_confi
 
 /// Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
 /// the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
-/// The caller frees it with `betz_miner_close`.
+/// `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
+/// it with `betz_miner_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

@@ -95,8 +95,9 @@ pub struct betz_queue_state {
     pub waiting: u64,
 }
 
-/// Opens a queue that holds at most `capacity` spikes (1 to 2^32), with `tick` 0 to be decoded
-/// first. All allocation is here. The caller frees it with `betz_queue_close`.
+/// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
+/// be decoded first. All allocation is here; `BETZ_ERROR_IO` when the system has no memory for it.
+/// The caller frees it with `betz_queue_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

@@ -20,6 +20,7 @@ mod engine;
 mod ledger;
 mod prepared;
 mod queue;
+mod ring;
 mod session;
 mod swap;
 mod tap;
@@ -31,6 +32,7 @@ mod atomic {
 }
 
 pub(crate) use engine::non_zero;
+pub(crate) use ring::ring;
 
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
 pub use prepared::PreparedModel;

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringbuf::traits::{Consumer, Observer, Producer, Split};
-use ringbuf::{HeapCons, HeapProd, HeapRb};
+use ringbuf::traits::{Consumer, Observer, Producer};
+use ringbuf::{HeapCons, HeapProd};
 
 use super::Session;
 use super::ledger::Ledger;
+use super::ring::ring;
 use crate::error::{Error, Result};
 
 /// One spike: when, in ticks of the model's step, and where. Laid out as C's `betz_spike`.
@@ -59,17 +60,16 @@ pub struct SpikeConsumer {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a capacity of 0 or more
-/// than 2³².
+/// than 2²⁴; [`ErrorKind::Io`](crate::ErrorKind::Io) when the system has no memory for it.
 pub fn spike_queue(
     capacity: usize,
     late_spikes: LateSpikes,
 ) -> Result<(SpikeProducer, SpikeConsumer)> {
-    if capacity == 0 || capacity as u64 > 1 << 32 {
-        return Err(Error::argument(format!(
-            "spike queue: expected a capacity of 1 to 2^32 spikes, got {capacity}"
-        )));
-    }
-    let (send, take) = HeapRb::new(capacity).split();
+    let (send, take) = ring("spike queue", capacity)?;
+    let mut channels: Vec<u32> = Vec::new();
+    channels
+        .try_reserve_exact(capacity)
+        .map_err(|_| Error::no_memory("spike queue", capacity * size_of::<u32>()))?;
     let ledger = Arc::new(Ledger::new());
     let origin = Instant::now();
     let producer = SpikeProducer {
@@ -81,7 +81,7 @@ pub fn spike_queue(
     let consumer = SpikeConsumer {
         ring: take,
         ledger,
-        channels: Vec::with_capacity(capacity),
+        channels,
         tick: 0,
         late_spikes,
         drops_reported: 0,

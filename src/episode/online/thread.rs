@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ringbuf::traits::{Consumer, Producer, Split};
-use ringbuf::{HeapCons, HeapProd, HeapRb};
+use ringbuf::traits::{Consumer, Producer};
+use ringbuf::{HeapCons, HeapProd};
 
 use super::{OnlineMiner, OnlineStats, Remining, Watched};
 use crate::episode::Pattern;
@@ -26,7 +26,7 @@ pub struct MinerConfig {
     pub symbols: usize,
     /// What to watch, at first.
     pub patterns: Vec<Pattern>,
-    /// Events that the ring holds (16 bytes each): what may come while the miner is held up.
+    /// Events that the ring holds (16 bytes each), 1 to 2²⁴: what may come while the miner is held up.
     pub capacity: usize,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
     pub remining: Option<Remining>,
@@ -104,15 +104,11 @@ struct State {
 /// Opens a miner on its own thread, and a second thread when it is to mine in the background.
 ///
 /// # Errors
-/// `InvalidArgument` for a ring without room or of more than 2³² events; as [`OnlineMiner::new`],
-/// [`OnlineMiner::with_window`] and [`Remining::check`]; `Io` when no thread can be started.
+/// `InvalidArgument` for a ring without room or of more than 2²⁴ events; as [`OnlineMiner::new`],
+/// [`OnlineMiner::with_window`] and [`Remining::check`]; `Io` when the system has no memory for the ring,
+/// or no thread can be started.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
-    if config.capacity == 0 || config.capacity as u64 > 1 << 32 {
-        return Err(Error::argument(format!(
-            "miner: expected a ring of 1 to 2^32 events, got {}",
-            config.capacity
-        )));
-    }
+    let (mut send, mut take) = stream::ring("miner's ring", config.capacity)?;
     let (miner, background) = match config.remining {
         None => (OnlineMiner::new(config.symbols, &config.patterns)?, None),
         Some(remining) => {
@@ -130,7 +126,6 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
-    let (mut send, mut take) = HeapRb::new(config.capacity).split();
     // Every page of the ring is touched now, so that no push has to wait for the system to map it.
     send.push_iter(std::iter::repeat_n((0, 0), config.capacity));
     take.clear();
