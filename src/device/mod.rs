@@ -236,6 +236,15 @@ impl Device {
         }
     }
 
+    /// True when using this device starts nothing: it is open, or [`Device::auto`] comes to a process
+    /// that has opened CUDA already.
+    pub(crate) fn is_started(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.is_open() || cuda::Context::any_open();
+        #[cfg(not(feature = "cuda"))]
+        self.is_open()
+    }
+
     /// True when there is nothing but the CPU. Opens what `auto` left closed.
     pub fn is_cpu(&self) -> bool {
         match &self.0 {

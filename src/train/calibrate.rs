@@ -104,7 +104,7 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
     let mut names = vec![format!("{threads} threads")];
     let mut runs = Runs::default();
     let start = Instant::now();
-    let already_open = device.is_explicit() || device.is_open();
+    let already_open = device.is_explicit() || device.is_started();
     let on_device = !device.is_cpu();
     if on_device && !already_open {
         let seconds = start.elapsed().as_secs_f64();

@@ -166,7 +166,7 @@ impl Problem {
 /// Where and how to train on `data` with each of `banks` (none: [`TrainOptions::bank`]), once or over
 /// the `folds` of cross-validation: on `device` itself where the user named it, else wherever this
 /// host's calibration (`betz info --calibrate`) expects less time, counting the start of a device that
-/// is not open yet.
+/// this process has not opened yet.
 pub fn choose(
     device: &Device,
     data: &Dataset,
@@ -181,7 +181,7 @@ pub fn choose(
         works: banks.iter().map(|bank| Work::new(data, bank)).collect(),
         paths: paths(options.gram, options.low_pass.is_some()),
         folds,
-        start: if device.is_open() {
+        start: if device.is_started() {
             0.0
         } else {
             calibration.seconds(&START_CUDA, &[1.0])

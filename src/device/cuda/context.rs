@@ -48,14 +48,22 @@ impl std::fmt::Debug for Context {
     }
 }
 
+/// The contexts of this process.
+static OPEN: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
+
 impl Context {
+    /// True when [`Context::open`] has opened a device in this process.
+    pub(crate) fn any_open() -> bool {
+        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        !open.is_empty()
+    }
+
     /// The context of device `number`, opened on the first call in this process.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceUnavailable`] when the driver or NVRTC is absent or too old, or there is
     /// no such device; [`ErrorKind::DeviceMemory`] when the device has no memory left for a context.
     pub fn open(number: usize) -> Result<Arc<Self>> {
-        static OPEN: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = open.iter().find(|c| c.info.number == number) {
             return Ok(Arc::clone(context));

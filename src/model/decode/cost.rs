@@ -49,14 +49,15 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Where `decoder` decodes `data`: on `device` itself where the user named it, else wherever this
-/// host's calibration expects less time, counting the start of a device that is not open yet.
+/// host's calibration expects less time, counting the start of a device that this process has not
+/// opened yet.
 pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
     if device.is_explicit() {
         return device.clone();
     }
     let calibration = Calibration::current();
     let (cpu, cuda) = terms(decoder, data);
-    let start = if device.is_open() {
+    let start = if device.is_started() {
         0.0
     } else {
         calibration.seconds(&START_CUDA, &[1.0])
