@@ -441,18 +441,20 @@ public:
     // In the order of the list. With a window, watch_list() gives list and counts together.
     std::vector<std::uint64_t> counts() const {
         std::vector<std::uint64_t> counts;
-        std::size_t len = 0;
-        check(betz_miner_counts(get(), nullptr, 0, &len));
         for (;;) {
+            // With a window the list may grow between asking for its length and taking the counts.
+            std::size_t len = 0;
+            check(betz_miner_counts(get(), nullptr, 0, &len));
             counts.resize(len);
+            if (len == 0) {
+                return counts;
+            }
             const betz_status status = betz_miner_counts(get(), counts.data(), counts.size(), &len);
             if (status != BETZ_ERROR_MISMATCH) {
                 check(status);
                 counts.resize(len);
                 return counts;
             }
-            // The list has grown meanwhile.
-            check(betz_miner_counts(get(), nullptr, 0, &len));
         }
     }
 

@@ -106,7 +106,7 @@ conformance() {
         "$work/$test"
     done
     g++ -std=c++17 -O1 "${warnings[@]}" ffi/tests/c/wrapper.cpp -o "$work/wrapper" \
-        "-I$package/include" "-L$package/lib" -lbetz "-Wl,-rpath,$package/lib"
+        "-I$package/include" "-L$package/lib" -lbetz -ldl "-Wl,-rpath,$package/lib"
     "$work/wrapper"
 }
 
