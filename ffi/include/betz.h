@@ -520,9 +520,10 @@ const char *betz_status_string(betz_status status);
 // Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by
 // NUL (nothing is written when `buf` is NULL or `cap` is 0).
 //
-// Returns the length of the whole message in bytes without the NUL, so that a call with NULL and
-// 0 says how much room it needs; 0 when no call has failed in this thread. UTF-8. A successful
-// call leaves the message as it is, as errno does.
+// Returns the length of the message that is kept, in bytes without the NUL, so that a call with
+// NULL and 0 says how much room it needs: at most 1,024, at which a longer message was cut; 0 when
+// no call has failed in this thread. UTF-8. A successful call leaves the message as it is, as
+// errno does.
 //
 // Thread-safe: yes. Realtime-safe: yes, after the thread's first call. Allocates: no (the C
 // library may, once a thread, for thread-local storage of a library loaded with dlopen).
@@ -1066,7 +1067,7 @@ betz_status betz_miner_counts(const struct betz_miner *miner,
 // What the miner has taken and found, to `*out`.
 //
 // Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
-// thread). Allocates: yes.
+// thread). Allocates: no.
 //
 // The caller's part:
 // `miner` is NULL or a live miner; `out` is NULL or writable.

@@ -73,34 +73,30 @@ pub(crate) unsafe fn slice_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
 }
 
-/// Copies `bytes` to `buf` and their number to `len`; with `buf` NULL and `cap` 0, their number
-/// alone. A `cap` too small fails.
+/// Has `fill` write `needed` values to `buf`, which the caller calls `name`, and their number to `len`;
+/// with `buf` NULL and `cap` 0, their number alone. A `cap` too small fails.
 ///
 /// # Safety
-/// `buf` is NULL or writable for `cap` bytes.
-pub(crate) unsafe fn copy_out(
-    bytes: &[u8],
-    buf: *mut u8,
+/// As [`slice_mut`], of `buf` and `cap`.
+pub(crate) unsafe fn copy_out<T>(
+    name: &'static str,
+    buf: *mut T,
     cap: usize,
+    needed: usize,
     len: Out<usize>,
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
 ) -> Result<()> {
     if !(buf.is_null() && cap == 0) {
         // SAFETY: the caller's promise.
-        let room = unsafe { slice_mut(buf, cap, "buf")? };
-        room_for(room, bytes.len())?.copy_from_slice(bytes);
+        let room = unsafe { slice_mut(buf, cap, name)? };
+        fill(room.get_mut(..needed).ok_or(Failure::Length {
+            name: "cap",
+            expected: needed,
+            got: cap,
+        })?)?;
     }
-    len.write(bytes.len());
+    len.write(needed);
     Ok(())
-}
-
-/// The first `len` bytes of `room`, which the caller called `buf` and `cap`.
-pub(crate) fn room_for(room: &mut [u8], len: usize) -> Result<&mut [u8]> {
-    let got = room.len();
-    room.get_mut(..len).ok_or(Failure::Length {
-        name: "cap",
-        expected: len,
-        got,
-    })
 }
 
 /// Checks a configuration's first field, before anything else of it is looked at.

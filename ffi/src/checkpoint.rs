@@ -32,15 +32,10 @@ pub unsafe extern "C" fn betz_session_checkpoint(
             let len = cast::out(len, "len")?;
             let session = handle.session();
             let needed = session.checkpoint_len();
-            if buf.is_null() && cap > 0 {
-                return Err(Failure::Null("buf"));
-            }
-            if !buf.is_null() {
-                let room = cast::slice_mut(buf, cap, "buf")?;
-                session.checkpoint_into(cast::room_for(room, needed)?)?;
-            }
-            len.write(needed);
-            Ok(())
+            cast::copy_out("buf", buf, cap, needed, len, |room| {
+                session.checkpoint_into(room)?;
+                Ok(())
+            })
         })
     }
 }

@@ -46,9 +46,10 @@ pub(crate) fn set(message: &dyn fmt::Display) {
 /// Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by
 /// NUL (nothing is written when `buf` is NULL or `cap` is 0).
 ///
-/// Returns the length of the whole message in bytes without the NUL, so that a call with NULL and
-/// 0 says how much room it needs; 0 when no call has failed in this thread. UTF-8. A successful
-/// call leaves the message as it is, as errno does.
+/// Returns the length of the message that is kept, in bytes without the NUL, so that a call with
+/// NULL and 0 says how much room it needs: at most 1,024, at which a longer message was cut; 0 when
+/// no call has failed in this thread. UTF-8. A successful call leaves the message as it is, as
+/// errno does.
 ///
 /// Thread-safe: yes. Realtime-safe: yes, after the thread's first call. Allocates: no (the C
 /// library may, once a thread, for thread-local storage of a library loaded with dlopen).
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_at_characters_and_says_the_whole_length() {
+    fn cuts_at_characters_and_says_the_length_that_is_kept() {
         set(&"τ is 5 µs");
         let whole = "τ is 5 µs".len();
         assert_eq!(read(64), (whole, "τ is 5 µs".as_bytes().to_vec()));

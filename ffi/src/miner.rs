@@ -489,29 +489,14 @@ pub unsafe extern "C" fn betz_miner_counts(
     unsafe {
         barrier::run_on(miner, |miner| {
             let len = cast::out(len, "len")?;
-            let room = match (counts.is_null(), cap) {
-                (true, 0) => None,
-                _ => Some(cast::slice_mut(counts, cap, "counts")?),
-            };
             miner.alive()?;
-            let watched = miner.handle.read(|miner| -> Result<usize> {
-                let counts = miner.counts();
-                let watched = counts.len();
-                if let Some(room) = room {
-                    let got = room.len();
-                    let room = room.get_mut(..watched).ok_or(Failure::Length {
-                        name: "cap",
-                        expected: watched,
-                        got,
-                    })?;
-                    for (slot, count) in room.iter_mut().zip(counts) {
-                        *slot = count;
-                    }
-                }
-                Ok(watched)
-            })?;
-            len.write(watched);
-            Ok(())
+            miner.handle.read(|miner| {
+                let watched = miner.counts();
+                cast::copy_out("counts", counts, cap, watched.len(), len, |room| {
+                    (room.iter_mut().zip(watched)).for_each(|(slot, count)| *slot = count);
+                    Ok(())
+                })
+            })
         })
     }
 }
@@ -519,7 +504,7 @@ pub unsafe extern "C" fn betz_miner_counts(
 /// What the miner has taken and found, to `*out`.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
-/// thread). Allocates: yes.
+/// thread). Allocates: no.
 ///
 /// # Safety
 /// `miner` is NULL or a live miner; `out` is NULL or writable.
@@ -533,14 +518,14 @@ pub unsafe extern "C" fn betz_miner_get_stats(
         barrier::run_on(miner, |miner| {
             let out = cast::out(out, "out")?;
             miner.alive()?;
-            let now = miner.handle.snapshot();
+            let now = miner.handle.summary();
             out.write(betz_miner_stats {
                 events: now.stats.events,
                 dropped: now.dropped,
                 late: now.stats.late,
                 invalid: now.stats.invalid,
                 newest_tick: now.now.unwrap_or(i64::MIN),
-                episodes: now.watched.len() as u64,
+                episodes: now.watched as u64,
                 renewed: now.remined,
                 failures: now.remining_failures,
             });

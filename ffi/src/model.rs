@@ -142,10 +142,11 @@ pub unsafe extern "C" fn betz_model_save_bytes(
     unsafe {
         barrier::run_on(model, |model| {
             let len = cast::out(len, "len")?;
-            if buf.is_null() && cap > 0 {
-                return Err(Failure::Null("buf"));
-            }
-            cast::copy_out(&model.decoder.to_bytes()?, buf, cap, len)
+            let bytes = model.decoder.to_bytes()?;
+            cast::copy_out("buf", buf, cap, bytes.len(), len, |room| {
+                room.copy_from_slice(&bytes);
+                Ok(())
+            })
         })
     }
 }

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 pub use remine::Remining;
 pub use replay::{Frame, ReplayClock, ReplayOptions, WallClock, replay};
-pub use thread::{MinerConfig, MinerFeed, MinerHandle, MinerSnapshot, open};
+pub use thread::{MinerConfig, MinerFeed, MinerHandle, MinerSnapshot, MinerSummary, open};
 
 use watch::WatchList;
 use window::Window;

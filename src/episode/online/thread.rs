@@ -82,6 +82,23 @@ pub struct MinerSnapshot {
     pub watched: Vec<Watched>,
 }
 
+/// A [`MinerSnapshot`] without the list: nothing is copied but numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinerSummary {
+    /// Tick of the last event taken.
+    pub now: Option<i64>,
+    /// What became of the events that reached the miner.
+    pub stats: OnlineStats,
+    /// Events that found no room in the ring: the miner never saw them.
+    pub dropped: u64,
+    /// How often background mining has changed the list.
+    pub remined: u64,
+    /// How often it failed, and the list stayed.
+    pub remining_failures: u64,
+    /// Number of episodes watched.
+    pub watched: usize,
+}
+
 /// What the two ends and the threads share.
 struct Shared {
     miner: Mutex<State>,
@@ -246,6 +263,21 @@ impl MinerHandle {
             remining_failures: state.remining_failures,
             remining_error: state.remining_error.clone(),
             watched: state.miner.watched(),
+        }
+    }
+
+    /// The numbers of [`snapshot`](Self::snapshot), which the miner's thread need not wait long for.
+    /// Allocates nothing.
+    pub fn summary(&self) -> MinerSummary {
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let state = self.shared.read();
+        MinerSummary {
+            now: state.miner.now(),
+            stats: state.miner.stats(),
+            dropped,
+            remined: state.remined,
+            remining_failures: state.remining_failures,
+            watched: state.miner.patterns().len(),
         }
     }
 
