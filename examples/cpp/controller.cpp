@@ -101,8 +101,10 @@ void become_real_time(int cpu) {
     }
 }
 
-// Stands for the amplifier: pushes each tick's spikes when the tick is over, then says so.
-void acquire(betz::queue &queue, const betz::model &model, metronome clock) {
+// Stands for the amplifier: pushes each tick's spikes when the tick is over, then says so. What it
+// throws ends both threads, and is thrown again where they are joined.
+void acquire(betz::queue &queue, const betz::model &model, metronome clock,
+             std::exception_ptr &failure) try {
     std::mt19937 random(1);
     std::bernoulli_distribution fires(std::fmin(1.0, 20.0 * model.step_seconds()));
     std::vector<betz_spike> spikes;
@@ -116,6 +118,9 @@ void acquire(betz::queue &queue, const betz::model &model, metronome clock) {
         queue.push(spikes);
         queue.mark(tick);
     }
+} catch (...) {
+    failure = std::current_exception();
+    running = false;
 }
 
 struct report {
@@ -166,14 +171,17 @@ int run(const std::string &path, double seconds, int cpu) {
         seconds > 0 ? static_cast<std::int64_t>(seconds / model.step_seconds()) : -1;
 
     report report;
+    std::exception_ptr acquisition_failure;
     std::thread decoding(decode, std::ref(queue), std::ref(session), model.outputs(), clock, ticks,
                          cpu, std::ref(report));
-    std::thread acquisition([&] { acquire(queue, model, clock); });
+    std::thread acquisition([&] { acquire(queue, model, clock, acquisition_failure); });
     decoding.join();
     running = false;
     acquisition.join();
-    if (report.failure) {
-        std::rethrow_exception(report.failure);
+    for (const std::exception_ptr &failure : {report.failure, acquisition_failure}) {
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
     }
 
     const betz_stats stats = session.stats();
