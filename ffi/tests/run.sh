@@ -4,6 +4,8 @@
 #   ffi/tests/run.sh            all but the sanitizers' rebuilds; what CI runs
 #   ffi/tests/run.sh --full     also ThreadSanitizer and AddressSanitizer inside the library
 #                               (rebuilds it twice), and the fuzz targets for ten minutes each
+#   BETZ_KEEP=DIR ffi/tests/run.sh      keeps the programs behind benches/record/ffi.md, `latency` and
+#                               `soak`, and the library they were built against, in DIR
 #
 # Needs gcc, g++, cmake, pkg-config; valgrind is used where there is one. What cargo builds is shared
 # with the rest of the tree: the release profile for the package, the dev profile for the panics.
@@ -30,7 +32,7 @@ compile() { # TEST [FLAGS...]: a C test against the installed package
     # shellcheck disable=SC2046
     gcc -std=gnu11 -O1 -g "${warnings[@]}" "$@" "ffi/tests/c/$test.c" -o "$work/$test" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz) \
-        -lm -pthread "-Wl,-rpath,$package/lib"
+        -lm -pthread "-Wl,-rpath,$package/lib" '-Wl,-rpath,$ORIGIN'
 }
 
 install_package() {
@@ -105,6 +107,13 @@ conformance() {
         compile "$test"
         "$work/$test"
     done
+    compile latency -O2
+    "$work/latency" 1e5
+    # The record's figures are those of longer runs of these two.
+    if [ -n "${BETZ_KEEP:-}" ]; then
+        mkdir -p "$BETZ_KEEP"
+        cp -P "$work/latency" "$work/soak" "$package"/lib/libbetz.so* "$BETZ_KEEP/"
+    fi
     g++ -std=c++17 -O1 "${warnings[@]}" ffi/tests/c/wrapper.cpp -o "$work/wrapper" \
         "-I$package/include" "-L$package/lib" -lbetz -ldl "-Wl,-rpath,$package/lib"
     "$work/wrapper"

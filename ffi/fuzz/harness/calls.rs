@@ -2,6 +2,7 @@
 //! NULL, arrays as long as is said; everything else (lengths, enums, configurations, bytes, order)
 //! comes from the input.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -64,9 +65,9 @@ impl World {
         // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
         unsafe {
             let (model, session) = (self.models[m], self.sessions[s]);
-            match input.below(22) {
+            match input.below(27) {
                 0 => self.load(m),
-                1 => self.train(m, input),
+                1 => self.train(m, false, input),
                 2 => self.open_session(m, s, input),
                 3 | 4 => {
                     let counts: [u16; ROOM] = std::array::from_fn(|_| input.byte().into());
@@ -138,13 +139,27 @@ impl World {
                 }
                 19 => betz_queue_mark(self.queue, i64::from(input.byte()) - 8),
                 20 => betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs),
-                _ => {
+                21 => {
                     let mut state = MaybeUninit::uninit();
                     let status = betz_queue_get_state(self.queue, state.as_mut_ptr());
                     if status == betz_status::BETZ_OK && input.byte().is_multiple_of(2) {
                         return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
                     }
                     status
+                }
+                22 => self.train(m, true, input),
+                23 => self.save(m, input),
+                24 => {
+                    let mut score = MaybeUninit::uninit();
+                    betz_model_score(model, input.byte().into(), score.as_mut_ptr())
+                }
+                25 => self.names(m, input),
+                _ => {
+                    let mut text = [0; ROOM];
+                    let cap = input.below(ROOM);
+                    let kept = betz_last_error(text.as_mut_ptr().cast(), cap);
+                    assert!(kept <= 1024 && text[cap..].iter().all(|&b| b == 0_u8));
+                    betz_status::BETZ_OK
                 }
             }
         }
@@ -162,9 +177,66 @@ impl World {
         }
     }
 
+    /// A trained or loaded model can always be saved, and what is saved be loaded.
+    ///
     /// # Safety
     /// The handles are live or NULL.
-    unsafe fn train(&mut self, m: usize, input: &mut Input<'_>) -> betz_status {
+    unsafe fn save(&mut self, m: usize, input: &mut Input<'_>) -> betz_status {
+        let model = self.models[m];
+        let mut len = 0;
+        // SAFETY: the caller's promise; the room is as long as is said.
+        unsafe {
+            let status = betz_model_save_bytes(model, ptr::null_mut(), 0, &mut len);
+            if model.is_null() {
+                assert_eq!(status, betz_status::BETZ_ERROR_NULL);
+                return status;
+            }
+            assert_eq!(status, betz_status::BETZ_OK);
+            let mut bytes = vec![0; len];
+            let cap = len.saturating_sub(input.below(4));
+            let status = betz_model_save_bytes(model, bytes.as_mut_ptr(), cap, &mut len);
+            assert_eq!(status == betz_status::BETZ_OK, cap == len);
+            if cap < len {
+                return status;
+            }
+            let mut again = ptr::null_mut();
+            let status = betz_model_load_bytes(bytes.as_ptr(), len, &mut again);
+            assert_eq!(status, betz_status::BETZ_OK);
+            betz_model_free(model);
+            self.models[m] = again;
+            status
+        }
+    }
+
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn names(&self, m: usize, input: &mut Input<'_>) -> betz_status {
+        let (model, i) = (self.models[m], u32::from(input.byte()));
+        // SAFETY: the caller's promise; a name lives as long as its model.
+        unsafe {
+            let (channels, outputs) = (betz_model_channels(model), betz_model_outputs(model));
+            for (name, there) in [
+                (betz_model_channel_name(model, i), i < channels),
+                (betz_model_output_name(model, i), i < outputs),
+                (betz_model_output_unit(model, i), i < outputs),
+            ] {
+                assert_eq!(name.is_null(), !there);
+                if there {
+                    assert!(CStr::from_ptr(name).to_str().is_ok());
+                }
+            }
+            assert!(betz_model_channel_used(model, i) <= u32::from(i < channels));
+            assert!(betz_model_step_seconds(model) >= 0.0);
+            betz_model_delay_steps(model);
+        }
+        betz_status::BETZ_OK
+    }
+
+    /// From counts, or from spikes in any order and anywhere.
+    ///
+    /// # Safety
+    /// The handles are live or NULL.
+    unsafe fn train(&mut self, m: usize, spikes: bool, input: &mut Input<'_>) -> betz_status {
         const STEPS: usize = 24;
         let mut config = MaybeUninit::uninit();
         // SAFETY: the caller's promise; arrays are as long as is said.
@@ -196,15 +268,44 @@ impl World {
                 .map(|_| u16::from(input.byte() % 4))
                 .collect();
             let behavior: Vec<f32> = (0..STEPS * 3).map(|_| input.float() as f32).collect();
+            let outputs = input.below(4);
             let mut model = ptr::null_mut();
-            let status = betz_train_counts(
-                &config,
-                counts.as_ptr(),
-                behavior.as_ptr(),
-                STEPS,
-                input.below(4),
-                &mut model,
-            );
+            let status = if spikes {
+                let names = [c"a".as_ptr(), c"b".as_ptr(), c"a".as_ptr(), c"".as_ptr()];
+                let first = input.below(4);
+                if first < 3 {
+                    config.output_names = names[first..].as_ptr();
+                }
+                let outputs = outputs.min(names.len() - first);
+                let mut list: Vec<betz_spike> = (counts.iter().zip(0..))
+                    .map(|(&count, i)| betz_spike {
+                        tick: i / 4 - i64::from(input.byte() / 128),
+                        channel: count.into(),
+                    })
+                    .collect();
+                if input.byte().is_multiple_of(2) {
+                    list.sort_by_key(|spike| spike.tick);
+                    list.retain(|spike| (0..STEPS as i64).contains(&spike.tick));
+                }
+                betz_train(
+                    &config,
+                    list.as_ptr(),
+                    list.len(),
+                    behavior.as_ptr(),
+                    STEPS,
+                    outputs,
+                    &mut model,
+                )
+            } else {
+                betz_train_counts(
+                    &config,
+                    counts.as_ptr(),
+                    behavior.as_ptr(),
+                    STEPS,
+                    outputs,
+                    &mut model,
+                )
+            };
             assert_eq!(status == betz_status::BETZ_OK, !model.is_null());
             if !model.is_null() {
                 betz_model_free(self.models[m]);

@@ -96,6 +96,8 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
     betz_stats stats;
     betz_queue_state line;
     betz_spike spikes[32];
+    double seconds[8];
+    char text[64];
     size_t len;
     for (int64_t t = 0; t < MILLION; t++) {
         const uint16_t *now = counts + t % PATTERNS * CHANNELS;
@@ -107,6 +109,8 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
         failures += betz_queue_mark(queue, t) != BETZ_OK;
         failures += betz_queue_step(queue, session, out, OUTPUTS) != BETZ_OK;
         failures += betz_miner_push(miner, spikes, 32, &pushed) != BETZ_OK;
+        for (int i = 0; i < 8; i++) seconds[i] = (double)t * 0.02;
+        failures += betz_miner_push_seconds(miner, seconds, list, 8, &pushed) != BETZ_OK;
         if (t % 1000 == 0) {
             failures += betz_queue_get_state(queue, &line) != BETZ_OK;
             failures += betz_session_stats(session, &stats) != BETZ_OK;
@@ -117,10 +121,13 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
                         BETZ_ERROR_MISMATCH;
             failures += betz_session_step_counts(session, NULL, CHANNELS, out, OUTPUTS) !=
                         BETZ_ERROR_NULL;
+            failures += betz_last_error(text, sizeof text) == 0;
+            failures += betz_queue_set_tick(queue, t + 1) != BETZ_OK;
         }
         if (t % 10000 == 0) {
             failures += betz_session_restore(plain, state, len) != BETZ_OK;
             failures += betz_session_reset(session) != BETZ_OK;
+            failures += betz_session_clear_stats(session) != BETZ_OK;
         }
     }
     return failures;
