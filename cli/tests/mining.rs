@@ -548,7 +548,6 @@ fn an_interrupted_replay_ends_and_lists_what_it_watches() {
     interrupt(&replay);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert!(rest.contains("stopping; once more"), "{rest}");
     let output = replay.wait_with_output().unwrap();
     assert!(output.status.success(), "{rest}");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("episode"));
