@@ -131,6 +131,24 @@ fn comes_back_the_same() {
     assert_eq!(decoder.to_bytes().unwrap(), std::fs::read(&path).unwrap());
 }
 
+/// Whatever the number of channels: the reader's limits follow the payload's length.
+#[test]
+fn models_of_every_size_come_back_the_same() {
+    for channels in (1..=16).map(|i| i * 300).chain([30_000, 38_000, 600_000]) {
+        let mut decoder = decoder();
+        decoder.channel_names = (0..channels).map(|c| c.to_string()).collect();
+        decoder.channel_mask = vec![true; channels];
+        decoder.bank = FilterBank::new(decoder.bank.filters()[..1].to_vec()).unwrap();
+        decoder.weights = (0..channels * 2).map(|i| i as f64).collect();
+        let back = Decoder::from_bytes(&decoder.to_bytes().unwrap());
+        assert!(
+            back.as_ref() == Ok(&decoder),
+            "{channels} channels: {:?}",
+            back.err()
+        );
+    }
+}
+
 #[test]
 fn every_change_of_a_byte_is_refused() {
     let bytes = decoder().to_bytes().unwrap();

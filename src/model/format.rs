@@ -52,24 +52,26 @@ pub(super) fn decode(version: u32, payload: &[u8]) -> Result<Decoder> {
 /// Decodes all of `payload` as a `T`.
 ///
 /// A length inside the payload that promises more than is there must not become an allocation. The
-/// limit on what bincode may take is a constant of its type, so the next larger of a few is chosen:
-/// a string asks for at most 16 times the payload (64 KiB for small ones), and serde grows a list
-/// with what was really read, from at most 1 MiB.
+/// limit on what bincode may take is a constant of its type, so the next larger of a few is chosen.
+/// It counts a number at the width of its type, which may be eight times what the number takes in
+/// the file: a string can ask for at most 128 times the payload (64 KiB for small ones), and serde
+/// grows a list with what was really read, from at most 1 MiB.
 fn decode_as<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
     const fn config<const LIMIT: usize>() -> impl bincode::config::Config {
         bincode::config::standard().with_limit::<LIMIT>()
     }
-    let length = payload.len();
-    let decoded = if length <= 0x1_0000 {
+    const WIDEST: usize = MAX_BYTES.saturating_mul(8);
+    let most = payload.len().saturating_mul(8);
+    let decoded = if most <= 0x1_0000 {
         bincode::serde::decode_from_slice(payload, config::<0x1_0000>())
-    } else if length <= 0x10_0000 {
+    } else if most <= 0x10_0000 {
         bincode::serde::decode_from_slice(payload, config::<0x10_0000>())
-    } else if length <= 0x100_0000 {
+    } else if most <= 0x100_0000 {
         bincode::serde::decode_from_slice(payload, config::<0x100_0000>())
-    } else if length <= 0x1000_0000 {
+    } else if most <= 0x1000_0000 {
         bincode::serde::decode_from_slice(payload, config::<0x1000_0000>())
     } else {
-        bincode::serde::decode_from_slice(payload, config::<MAX_BYTES>())
+        bincode::serde::decode_from_slice(payload, config::<WIDEST>())
     };
     let (value, used) = decoded.map_err(|error| {
         Error::new(
