@@ -6,6 +6,14 @@ use zip::CompressionMethod;
 
 use crate::archives::*;
 
+/// An array without elements, in Fortran's order.
+fn by_columns(name: &'static str, descr: &'static str, shape: &'static str) -> Array {
+    Array {
+        fortran: true,
+        ..array(name, descr, shape, vec![])
+    }
+}
+
 /// Every refusal: what is wrong, the file, and the words that its message must hold.
 fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
     use ErrorKind::{InsufficientData as Empty, InvalidRecording as Bad};
@@ -337,6 +345,21 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
             with(c(), array("behavior", "<f4", "(0, 1099511627776)", vec![])),
             Bad,
             &["behavior"],
+        ),
+        (
+            with(c(), by_columns("counts", "|u1", "(4611686018427387904, 0)")),
+            Bad,
+            &["channel_names", "0 names"],
+        ),
+        (
+            with(c(), by_columns("behavior", "<f4", "(5, 0)")),
+            Bad,
+            &["behavior_names", "0 strings"],
+        ),
+        (
+            with(c(), by_columns("segments", "<i8", "(4, 0)")),
+            Bad,
+            &["segments"],
         ),
         (
             with(

@@ -137,7 +137,7 @@ pub(super) fn expect_dims(header: &Header, dims: usize) -> Result<()> {
 
 /// `values` as the file has them, transposed if need be.
 fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
-    if !header.fortran_order || header.shape.len() != 2 {
+    if !header.fortran_order || header.shape.len() != 2 || values.is_empty() {
         return values;
     }
     let rows = header.shape[0] as usize;

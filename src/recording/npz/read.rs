@@ -178,7 +178,9 @@ fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
         }
         Ok(())
     };
-    if header.fortran_order {
+    if elements == 0 {
+        // A matrix (huge, 0) holds no byte, so its height is a mere claim.
+    } else if header.fortran_order {
         let all: Vec<T> = npy::read_all(data, elements, likely)?;
         for bin in 0..bins {
             for channel in 0..channels {
@@ -308,7 +310,7 @@ fn last_tick(
                     )));
                 }
                 // Saturates; a time that is not finite is refused by the check.
-                last.floor() as i64 + 1
+                (last.floor() as i64).saturating_add(1)
             }
             None => b.samples() as i64,
         },
