@@ -12,7 +12,7 @@ mod product;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::psc::{FilterBank, LowPass};
 use crate::recording::{Dataset, Segment};
@@ -83,7 +83,7 @@ impl NormalEquations {
     /// Adds the sums of other segments of the same recording.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when features or outputs differ.
+    /// `Mismatch` when features or outputs differ.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         self.same_shape(other)?;
         self.steps += other.steps;
@@ -94,7 +94,7 @@ impl NormalEquations {
     /// Takes away the sums of segments that were added before (or are part of the whole).
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when features or outputs differ, or
+    /// `Mismatch` when features or outputs differ, or
     /// more steps are to be taken away than there are.
     pub fn subtract(&mut self, other: &Self) -> Result<()> {
         self.same_shape(other)?;
@@ -224,9 +224,8 @@ impl NormalEquations {
 /// does not depend on the number of threads.
 ///
 /// # Errors
-/// [`ErrorKind::Mismatch`] when the dataset's arrays do not fit together;
-/// [`ErrorKind::InvalidArgument`] for a bad low-pass; [`ErrorKind::Interrupted`] when `progress`
-/// says so.
+/// `Mismatch` or `InvalidRecording` when the dataset's arrays do not fit together; `InvalidArgument`
+/// for a bad low-pass; `Interrupted` when `progress` says so.
 pub fn normal_equations(
     data: &Dataset,
     bank: &FilterBank,
@@ -255,16 +254,7 @@ pub fn normal_equations(
 /// What every path relies on.
 fn check(data: &Dataset) -> Result<()> {
     check_shape(data)?;
-    let channels = data.channels();
-    for (i, &channel) in data.spikes.channels.iter().enumerate() {
-        if channel as usize >= channels {
-            return Err(Error::new(
-                ErrorKind::Mismatch,
-                format!("spike {i}: expected a channel below {channels}, got {channel}"),
-            ));
-        }
-    }
-    Ok(())
+    data.spikes.check(data.steps as i64, data.channels())
 }
 
 /// [`check`] without a look at every spike.

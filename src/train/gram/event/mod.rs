@@ -58,8 +58,8 @@
 //! threads.
 //!
 //! # Digits
-//! States and tiles are f32; weights are computed in f64 and rounded; a tile is added to f64 before
-//! a row has taken more than about 128 terms. The tests hold the error of Γ_ij below
+//! States and tiles are f32; weights are computed in f64 and rounded; a row of a tile is added to f64
+//! with every 128th spike of its channel, however busy the others are. The tests hold the error of Γ_ij below
 //! 2·10⁻⁵·√(Γ_ii·Γ_jj) against the oracle, with short segments, ties and bursts (3,000 random cases
 //! with BETZ_EXHAUSTIVE=1); Υ and the sums are f64 throughout.
 
@@ -72,7 +72,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 
 use self::overlap::{Overlap, Shape};
-use self::tile::Tile;
+use self::tile::{Tile, settlements};
 use super::{NormalEquations, add_output_sums};
 use crate::error::Result;
 use crate::progress::{self, Progress};
@@ -164,25 +164,25 @@ fn accumulate(
 ) -> Result<Vec<f64>> {
     let mut tiles = vec![0.0; tiling.count() * tiling.len()];
     let done = AtomicU64::new(0);
+    let settlements = settlements(data, delay_steps);
     tiles
-        .par_chunks_mut(tiling.len())
+        .par_chunks_mut(tiling.tiles * tiling.len())
         .enumerate()
-        .try_for_each(|(index, sum)| {
-            let (pair, tile) = (index / tiling.tiles, index % tiling.tiles);
+        .try_for_each(|(pair, tiles)| {
+            // As long as the slowest of two filters lasts: made once a pair, not once a tile.
             let (a, b) = (pair / tiling.filters, pair % tiling.filters);
             let overlap = Overlap::new(shapes[a], shapes[b], longest);
-            Tile::new(
-                data,
-                &overlap,
-                tile * tiling.width,
-                tiling.width,
-                delay_steps,
-                sum,
-            )
-            .run(progress)?;
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress.update("gram", done, tiling.count() as u64);
-            progress::check(progress, "gram")
+            tiles
+                .par_chunks_mut(tiling.len())
+                .enumerate()
+                .try_for_each(|(tile, sum)| {
+                    let (first, width) = (tile * tiling.width, tiling.width);
+                    Tile::new(data, &overlap, first, width, delay_steps, &settlements, sum)
+                        .run(progress)?;
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    progress.update("gram", done, tiling.count() as u64);
+                    progress::check(progress, "gram")
+                })
         })?;
     Ok(tiles)
 }

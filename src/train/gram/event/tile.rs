@@ -8,14 +8,39 @@ use crate::progress::{self, Progress};
 use crate::recording::{Dataset, Segment};
 use crate::train::gram::paired_steps;
 
-/// Mean number of f32 additions that a row may see before the tile moves to f64.
-pub(super) const ADDITIONS: usize = 128;
+/// Spikes of a channel after which its row of M moves from f32 to f64.
+const ADDITIONS: u8 = 128;
+
+/// About how many spikes are walked between two looks at whether to stop.
+const STRETCH: usize = 1 << 16;
 
 /// A state below this is as good as zero, and zeros are faster than denormal numbers.
 const SILENCE: f32 = 1e-30;
 
 /// Silence of up to this many steps beyond the span is looked up rather than computed.
 const COMMON_GAP: usize = 64;
+
+/// Where rows of M move from f32 to f64: (spike, its channel) for every 128th spike of a channel
+/// inside the paired steps, ascending. The same for every tile, so it is made once.
+pub(super) fn settlements(data: &Dataset, delay_steps: i64) -> Vec<(usize, u32)> {
+    let mut seen = vec![0; data.channels()];
+    let mut settlements = Vec::with_capacity(data.spikes.len() / usize::from(ADDITIONS));
+    for segment in &data.segments {
+        let Some((start, stop)) = paired_steps(segment, delay_steps) else {
+            continue;
+        };
+        for spike in data.spikes.range(start, stop) {
+            let channel = data.spikes.channels[spike];
+            let seen: &mut u8 = &mut seen[channel as usize];
+            *seen += 1;
+            if *seen == ADDITIONS {
+                *seen = 0;
+                settlements.push((spike, channel));
+            }
+        }
+    }
+    settlements
+}
 
 /// The work on one tile; owns its states and the f32 accumulator.
 pub(super) struct Tile<'a> {
@@ -31,7 +56,7 @@ pub(super) struct Tile<'a> {
     carry: Vec<[[f64; STATES]; STATES]>,
     /// S, (state, column).
     states: Vec<f32>,
-    /// M in f32, (channel, column), since the last move to `sum`.
+    /// M in f32, (channel, column), of each row since it last moved to `sum`.
     rows: Vec<f32>,
     /// M in f64, (channel, column).
     sum: &'a mut [f64],
@@ -39,8 +64,8 @@ pub(super) struct Tile<'a> {
     base: i64,
     /// Columns that fired in the current step.
     fired: Vec<usize>,
-    /// Row additions since the last move to `sum`.
-    additions: usize,
+    /// The [`settlements`] to come.
+    settlements: &'a [(usize, u32)],
 }
 
 impl<'a> Tile<'a> {
@@ -50,6 +75,7 @@ impl<'a> Tile<'a> {
         first: usize,
         width: usize,
         delay_steps: i64,
+        settlements: &'a [(usize, u32)],
         sum: &'a mut [f64],
     ) -> Self {
         let shape = overlap.earlier;
@@ -69,7 +95,7 @@ impl<'a> Tile<'a> {
             sum,
             base: 0,
             fired: Vec::new(),
-            additions: 0,
+            settlements,
         }
     }
 
@@ -102,23 +128,23 @@ impl<'a> Tile<'a> {
                     spikes: spikes.clone(),
                 });
                 spikes.start = taken;
-                if self.additions >= ADDITIONS * data.channels() {
-                    self.settle();
-                    progress::check(progress, "gram")?;
-                }
+                progress::check(progress, "gram")?;
             }
         }
-        self.settle();
+        for channel in 0..data.channels() {
+            self.settle(channel);
+        }
         Ok(())
     }
 
-    /// Moves the f32 sums to f64.
-    fn settle(&mut self) {
-        for (sum, row) in self.sum.iter_mut().zip(&mut self.rows) {
+    /// Moves the f32 sums of a channel's row to f64.
+    #[inline(always)]
+    fn settle(&mut self, channel: usize) {
+        let row = channel * self.width..(channel + 1) * self.width;
+        for (sum, row) in self.sum[row.clone()].iter_mut().zip(&mut self.rows[row]) {
             *sum += f64::from(*row);
             *row = 0.0;
         }
-        self.additions = 0;
     }
 
     /// Moves the base to `step`; the states go with it.
@@ -282,11 +308,13 @@ impl WithSimd for Before<'_, '_> {
                 *weight = (0.5 * sum) as f32;
             }
             tile.add_to_rows(simd, &weights[..=earlier.order], &[channel as u32]);
+            // No spike counts these terms, and there may be one from each of many segments.
+            tile.settle(channel);
         }
     }
 }
 
-/// The spikes of a segment from where the sum begins; stops for a move to f64 and says where.
+/// The spikes of a segment from where the sum begins; stops after a stretch of them and says where.
 struct During<'t, 'a> {
     tile: &'t mut Tile<'a>,
     stop: i64,
@@ -305,9 +333,9 @@ impl WithSimd for During<'_, '_> {
             &data.spikes.channels[..spikes.end],
         );
         let order = tile.overlap.earlier.order;
-        let most = ADDITIONS * data.channels();
+        let stop_at = spikes.end.min(spikes.start + STRETCH);
         let mut next = spikes.start;
-        while next < spikes.end && tile.additions < most {
+        while next < stop_at {
             let tick = ticks[next];
             let mut after = next + 1;
             while after < spikes.end && ticks[after] == tick {
@@ -329,9 +357,14 @@ impl WithSimd for During<'_, '_> {
             }
             let weights = tile.weights(m, (stop - tick) as usize);
             tile.add_to_rows(simd, &weights[..=order], now);
-            tile.additions += now.len();
             for i in 0..tile.fired.len() {
                 tile.half_spike(tile.fired[i], m);
+            }
+            while let [(spike, channel), rest @ ..] = tile.settlements
+                && *spike < next
+            {
+                tile.settle(*channel as usize);
+                tile.settlements = rest;
             }
         }
         next
