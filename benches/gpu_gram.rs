@@ -54,7 +54,7 @@ fn recording<'a>(data: &'a Dataset, counts: Counts<'a>) -> CountRecording<'a> {
 
 fn options(filters: usize, path: GramPath, precision: Precision) -> TrainOptions {
     TrainOptions {
-        ridge: RidgeChoice::Noise(Some(1e-3)),
+        ridge: RidgeChoice::Noise(1e-3),
         gram: path,
         precision,
         ..TrainOptions::new(bank(filters))

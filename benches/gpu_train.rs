@@ -22,7 +22,7 @@ use support::{STEP_SECONDS, bank, cuda, dataset, measure, time, wants};
 
 fn options(filters: usize, path: GramPath) -> TrainOptions {
     TrainOptions {
-        ridge: RidgeChoice::Noise(Some(1e-3)),
+        ridge: RidgeChoice::Noise(1e-3),
         gram: path,
         ..TrainOptions::new(bank(filters))
     }

@@ -393,11 +393,12 @@ unsafe fn read_options(
     let mut options = TrainOptions::new(bank);
     options.delay_steps = config.delay_steps;
     options.ridge = match (enum_bits(&config.ridge_choice), &mut search) {
-        (0, _) => RidgeChoice::Noise((config.ridge != 0.0).then_some(config.ridge)),
+        (0, _) if config.ridge != 0.0 => RidgeChoice::Noise(config.ridge),
+        (0, _) => options.ridge,
         (1, _) => RidgeChoice::Fixed(config.ridge),
         (2, Some(search)) => {
             search.ridge = true;
-            RidgeChoice::Noise(None)
+            options.ridge
         }
         (2, None) => {
             return Err(Failure::Argument {

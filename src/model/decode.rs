@@ -25,8 +25,9 @@ use crate::recording::Dataset;
 /// differ in length or the weights do not fit the channels; those of the low-pass.
 pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     let (outputs, filters) = (decoder.outputs.len(), decoder.bank.len());
-    check(decoder, data)?;
+    check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
+    data.spikes.check(data.steps as i64, data.channels())?;
     let mut low_pass = decoder
         .low_pass
         .map(|l| LowPassFilter::new(l, decoder.step_seconds, outputs))
@@ -125,19 +126,7 @@ pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
         .collect()
 }
 
-fn check(decoder: &Decoder, data: &Dataset) -> Result<()> {
-    check_shape(decoder, data)?;
-    let channels = data.channels();
-    if let Some(i) = (data.spikes.channels.iter()).position(|&c| c as usize >= channels) {
-        return Err(Error::mismatch(format!(
-            "spike {i}: expected a channel below {channels}, got {}",
-            data.spikes.channels[i]
-        )));
-    }
-    Ok(())
-}
-
-/// [`check`] without a look at every spike.
+/// What `decoder` asks of a dataset's shape, without a look at the spikes.
 fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds;
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
@@ -263,6 +252,22 @@ pub(super) mod tests {
             decode(&decoder, &data).unwrap_err().kind(),
             ErrorKind::Mismatch
         );
+    }
+
+    #[test]
+    fn spikes_out_of_order_or_of_no_channel_are_refused() {
+        let decoder = decoder(None);
+        let spoil: [fn(&mut Dataset); 3] = [
+            |data| data.spikes.ticks.reverse(),
+            |data| data.spikes.channels[3] = 99,
+            |data| *data.spikes.ticks.last_mut().unwrap() = data.steps as i64,
+        ];
+        for spoil in spoil {
+            let mut data = data();
+            spoil(&mut data);
+            let error = decode(&decoder, &data).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidRecording, "{error}");
+        }
     }
 
     #[test]

@@ -16,8 +16,7 @@ use crate::recording::{Dataset, OutputInfo, Spikes};
 ///
 /// # Errors
 /// As [`train_on`](super::train_on); [`ErrorKind::DeviceUnavailable`] for the CPU;
-/// [`ErrorKind::InvalidArgument`] for a low-pass, and for noise without a standard deviation, which
-/// would need the largest response.
+/// [`ErrorKind::InvalidArgument`] for a low-pass, and for noise in parts of the largest response.
 pub fn train_counts_on(
     device: &Device,
     recording: &CountRecording<'_>,
@@ -26,7 +25,7 @@ pub fn train_counts_on(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    if options.low_pass.is_some() || options.ridge == RidgeChoice::Noise(None) {
+    if options.low_pass.is_some() || matches!(options.ridge, RidgeChoice::RelativeNoise(_)) {
         return Err(Error::argument(
             "training from counts: expected no low-pass and a ridge or noise of given size",
         ));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::progress::{self, Progress};
 use crate::psc::{Block, FilterBank, LowPass, Responses};
-use crate::recording::Dataset;
+use crate::recording::{Dataset, check_segments};
 
 /// Steps of one chunk for each step of lag, at least: longer chunks waste less on overlap.
 const CHUNK_LAGS: usize = 4;
@@ -49,6 +49,8 @@ pub fn estimate_delay(
     most: usize,
     progress: &dyn Progress,
 ) -> Result<DelayEstimate> {
+    data.spikes.check(data.steps as i64, data.channels())?;
+    check_segments(&data.segments, data.steps as i64)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
     let steps = data.steps_in_segments();
     if features == 0 || outputs == 0 || steps == 0 || data.behavior.len() != data.steps * outputs {

@@ -162,7 +162,7 @@ pub(super) mod cuda {
     ) -> Result<Decoder> {
         let bank = &options.bank;
         report(sums, progress);
-        let ridge = fit::ridge(data, options, sums.steps)?;
+        let ridge = fit::ridge(data, bank, options, sums.steps)?;
         progress.update("solve", 0, 1);
         let solvable = ridge.is_finite() && (ridge > 0.0 || sums.steps > sums.features as u64);
         let solved = if solvable {

@@ -43,7 +43,7 @@ pub(super) fn decoder_from_sums(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let bank = &options.bank;
-    let ridge = ridge(data, options, sums.steps)?;
+    let ridge = ridge(data, bank, options, sums.steps)?;
     progress.update("solve", 0, 1);
     let names = FeatureNames {
         channels: &data.channel_names,
@@ -58,11 +58,17 @@ pub(super) fn decoder_from_sums(
     decoder(data, options, sums.steps, ridge, path, solution)
 }
 
-/// The ridge λ that `options` ask for over `steps` paired steps.
+/// The ridge λ that `options` ask for over `steps` paired steps, with the filters of `bank`.
 ///
 /// # Errors
-/// [`ErrorKind::InsufficientData`] when there is no such step.
-pub(super) fn ridge(data: &Dataset, options: &TrainOptions, steps: u64) -> Result<f64> {
+/// [`ErrorKind::InsufficientData`] when there is no such step; [`ErrorKind::InvalidArgument`] for a
+/// ridge or a noise that is negative or not finite.
+pub(super) fn ridge(
+    data: &Dataset,
+    bank: &FilterBank,
+    options: &TrainOptions,
+    steps: u64,
+) -> Result<f64> {
     if steps == 0 {
         return Err(Error::new(
             ErrorKind::InsufficientData,
@@ -72,12 +78,21 @@ pub(super) fn ridge(data: &Dataset, options: &TrainOptions, steps: u64) -> Resul
             ),
         ));
     }
+    let (what, given) = match options.ridge {
+        RidgeChoice::Fixed(ridge) => ("ridge", ridge),
+        RidgeChoice::Noise(sigma) => ("noise's standard deviation", sigma),
+        RidgeChoice::RelativeNoise(fraction) => ("noise over the largest response", fraction),
+    };
+    if !(given.is_finite() && given >= 0.0) {
+        return Err(Error::argument(format!(
+            "{what}: expected a finite number of at least 0, got {given}"
+        )));
+    }
+    let of_noise = |sigma: f64| sigma * sigma * steps as f64;
     Ok(match options.ridge {
         RidgeChoice::Fixed(ridge) => ridge,
-        RidgeChoice::Noise(sigma) => {
-            let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, &options.bank));
-            sigma * sigma * steps as f64
-        }
+        RidgeChoice::Noise(sigma) => of_noise(sigma),
+        RidgeChoice::RelativeNoise(fraction) => of_noise(fraction * largest_response(data, bank)),
     })
 }
 

@@ -12,9 +12,11 @@ use crate::recording::Dataset;
 
 const STATES: usize = MAX_ORDER as usize + 1;
 
-/// max a over every feature and every step inside segments; 0 without spikes.
+/// max a over every feature of `bank` and every step inside segments, before any low-pass; 0 without
+/// spikes.
 ///
-/// One pass over the spikes a filter; allocates a few numbers a channel.
+/// One pass over the spikes a filter, which for order n ≥ 2 looks at up to n·τ steps after those that
+/// may lead to a larger response than there was; allocates a few numbers a channel.
 pub fn largest_response(data: &Dataset, bank: &FilterBank) -> f64 {
     let per_filter = bank.filters().par_iter().map(|&f| Peaks::of(data, f));
     per_filter.reduce(|| 0.0, f64::max)
@@ -67,16 +69,29 @@ impl Peaks {
                     self.note(&state, peak.floor());
                     self.note(&state, peak.ceil());
                 }
-                n => {
+                n if self.bound(&state) > self.largest => {
                     let last = furthest.min((n as f64 * self.tau_steps).ceil());
                     (0..=last as i64).for_each(|l| self.note(&state, l as f64));
                 }
+                _ => {}
             }
             for j in 0..=self.order {
                 self.state[channel][j] = shifted(&state, j, gap) * self.decay.powf(gap);
             }
         }
         self.state[channel][0] += 1.0;
+    }
+
+    /// No response from here on, before another spike, is larger than this: each term at its peak,
+    /// max over l of l^k·r^l = (k·τ/e)^k.
+    fn bound(&self, state: &[f64; STATES]) -> f64 {
+        let peak = |k: usize| (k as f64 * self.tau_steps / std::f64::consts::E).powi(k as i32);
+        let (mut sum, mut binomial) = (0.0, 1.0);
+        for (i, s) in state[..=self.order].iter().enumerate() {
+            sum += binomial * s * peak(self.order - i);
+            binomial = binomial * (self.order - i) as f64 / (i + 1) as f64;
+        }
+        sum
     }
 
     fn note(&mut self, state: &[f64; STATES], later: f64) {

@@ -6,14 +6,19 @@ use crate::device::Precision;
 use crate::psc::{FilterBank, LowPass};
 
 /// The ridge λ that is added to the diagonal of the centred Γ.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RidgeChoice {
     /// This λ.
     Fixed(f64),
-    /// λ = σ²T for neural noise of standard deviation σ on every feature; `None`: a tenth of the
-    /// largest response, σ = 0.1·max a (Eliasmith & Anderson 2003).
-    Noise(Option<f64>),
+    /// λ = σ²T for neural noise of standard deviation σ on every feature.
+    Noise(f64),
+    /// The same with σ as this part of the largest response of the bank (before any low-pass),
+    /// customarily a tenth: σ = 0.1·max a (Eliasmith & Anderson 2003).
+    RelativeNoise(f64),
 }
+
+/// σ over the largest response where nothing is said.
+const CUSTOMARY_NOISE: f64 = 0.1;
 
 /// All that decides how a decoder is trained.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +48,7 @@ impl TrainOptions {
             bank,
             low_pass: None,
             delay_steps: 0,
-            ridge: RidgeChoice::Noise(None),
+            ridge: RidgeChoice::RelativeNoise(CUSTOMARY_NOISE),
             gram: GramPath::Auto,
             precision: Precision::F32,
             solver: Solver::Cholesky,

@@ -77,7 +77,7 @@ fn noise_is_a_ridge_of_its_variance_times_the_steps() {
     let data = random(5, 500, 400);
     let bank = bank(&[(10.0, 1)]);
     let noisy = TrainOptions {
-        ridge: RidgeChoice::Noise(Some(0.02)),
+        ridge: RidgeChoice::Noise(0.02),
         ..TrainOptions::new(bank.clone())
     };
     assert_eq!(

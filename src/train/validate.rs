@@ -1,16 +1,18 @@
 //! Cross-validation: the ridge and the bank that decode best what was not trained on.
 //!
-//! Sums are additive, so every spike is filtered once a bank: the sums of a training set are the
-//! total minus those of the fold that is held out. Ridges are compared from these sums alone; the
+//! Sums are additive, so each fold's are computed once a bank: the sums of a training set are the
+//! total minus those of the fold that is held out. (The pieces of a segment that had to be cut are
+//! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
 use super::choice::choose;
 use super::device::{normal_equations, train_on};
-use super::fit::{check, decoder_from_sums};
+use super::fit::{check, decoder_from_sums, ridge};
 use super::folds::{Folds, Part, folds};
+use super::gram::paired_steps;
 use super::score::score_estimates;
 use super::solve::{CentredEquations, FeatureNames, Solution};
-use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions, largest_response};
+use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
@@ -226,10 +228,7 @@ fn run(
         best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
     let validation = Validation {
         bank: best.bank.clone(),
-        ridge: best
-            .choice
-            .ridge
-            .lambda(&CentredEquations::new(&best.total)?, best.total.steps),
+        ridge: best.ridge_of_all(data, options.delay_steps)?,
         folds: split.folds.len(),
         scores: best.decode_folds(data, &mut held, options, &split)?,
         bank_r2,
@@ -244,6 +243,12 @@ fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
         .map(|f| f.tau_seconds * f64::from(f.order + 1))
         .fold(0.0, f64::max);
     (longest / step_seconds).ceil()
+}
+
+/// Paired steps of every segment of `data`.
+fn all_steps(data: &Dataset, delay_steps: i64) -> u64 {
+    let paired = (data.segments.iter()).filter_map(|s| paired_steps(s, delay_steps));
+    paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
 
 /// Sums over `parts`, each with its history: those from where its filters start, less those before
@@ -352,16 +357,10 @@ impl BankSums {
         };
         let none = || Error::argument("cross-validation: expected a ridge, got none");
         if !search_ridge {
-            let steps = self.total.steps.max(1) as f64;
-            let per_step = match options.ridge {
-                RidgeChoice::Fixed(ridge) => ridge / steps,
-                RidgeChoice::Noise(sigma) => {
-                    let sigma = sigma.unwrap_or_else(|| 0.1 * largest_response(data, &self.bank));
-                    sigma * sigma
-                }
-            };
-            let as_given =
-                self.held_out_r2(data, options, &[Ridge::PerStep(per_step)], progress)?;
+            let steps = all_steps(data, options.delay_steps);
+            let lambda = ridge(data, &self.bank, options, steps)?;
+            let as_given = [Ridge::PerStep(lambda / steps as f64)];
+            let as_given = self.held_out_r2(data, options, &as_given, progress)?;
             return best(as_given).ok_or_else(none)?;
         }
         let power = |p: f64| Ridge::Relative(10f64.powf(p));
@@ -374,6 +373,13 @@ impl BankSums {
         let mut choices = self.held_out_r2(data, options, &around, progress)?;
         choices.push(Ok(coarse));
         best(choices).ok_or_else(none)?
+    }
+
+    /// The λ of the choice for all of `data`: steps between folds, which no fold has, count too.
+    fn ridge_of_all(&self, data: &Dataset, delay_steps: i64) -> Result<f64> {
+        let (seen, all) = (self.total.steps, all_steps(data, delay_steps));
+        let lambda = (self.choice.ridge).lambda(&CentredEquations::new(&self.total)?, seen);
+        Ok(lambda * (all as f64 / seen as f64))
     }
 
     /// Mean R² over outputs that change, of everything held out, at each of `ridges`; an error for

@@ -42,7 +42,7 @@ fn close(a: f64, b: f64) -> bool {
 fn scores_are_those_of_training_on_the_rest_and_decoding_what_was_held_out() {
     let data = data(&trials());
     let options = TrainOptions {
-        ridge: RidgeChoice::Noise(Some(0.01)),
+        ridge: RidgeChoice::Noise(0.01),
         delay_steps: 2,
         ..TrainOptions::new(bank())
     };
@@ -167,4 +167,77 @@ fn too_little_data_is_refused() {
     };
     let error = cross_validate(&far, &options, &Search::ridge(), &()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
+}
+
+#[test]
+fn the_ridge_that_is_reported_is_the_one_of_all_the_data_though_folds_leave_steps_out() {
+    // One segment is cut, and the guards between its pieces belong to no fold.
+    let data = data(&[(0, 1300)]);
+    let all = data.steps_in_segments() as f64;
+    let ridge_of = |ridge| {
+        let options = TrainOptions {
+            ridge,
+            ..TrainOptions::new(bank())
+        };
+        let decoder = train_validated(&data, &options, &Search::scores_only(5), &()).unwrap();
+        assert_eq!(decoder.training.steps as f64, all);
+        decoder.training.ridge
+    };
+    assert!(close(ridge_of(RidgeChoice::Fixed(7.0)), 7.0));
+    assert!(close(ridge_of(RidgeChoice::Noise(0.2)), 0.2 * 0.2 * all));
+}
+
+#[test]
+fn noise_in_parts_of_the_largest_response_follows_the_bank() {
+    let data = data(&trials());
+    let banks = [bank(), cases::bank(&[(400.0, 0)])];
+    let options = TrainOptions {
+        ridge: RidgeChoice::RelativeNoise(0.3),
+        ..TrainOptions::new(cases::bank(&[(1.0, 0)]))
+    };
+    let scores = |banks: &[FilterBank]| {
+        let search = Search {
+            banks: banks.to_vec(),
+            ..Search::scores_only(4)
+        };
+        cross_validate(&data, &options, &search, &())
+            .unwrap()
+            .bank_r2
+    };
+    let together = scores(&banks);
+    for (bank, r2) in banks.iter().zip(together) {
+        assert_eq!(scores(std::slice::from_ref(bank)), [r2]);
+        let sigma = 0.3 * crate::train::largest_response(&data, bank);
+        let given = TrainOptions {
+            ridge: RidgeChoice::Noise(sigma),
+            bank: bank.clone(),
+            ..options.clone()
+        };
+        let found = cross_validate(&data, &given, &Search::scores_only(4), &()).unwrap();
+        assert!(close(found.bank_r2[0], r2));
+    }
+}
+
+#[test]
+fn a_ridge_below_zero_or_not_finite_is_refused() {
+    let data = data(&trials());
+    for wrong in [-0.1, f64::NAN, f64::INFINITY] {
+        for ridge in [
+            RidgeChoice::Fixed(wrong),
+            RidgeChoice::Noise(wrong),
+            RidgeChoice::RelativeNoise(wrong),
+        ] {
+            let options = TrainOptions {
+                ridge,
+                ..TrainOptions::new(bank())
+            };
+            let search = Search::scores_only(4);
+            let validated = train_validated(&data, &options, &search, &()).unwrap_err();
+            let plain = train(&data, &options, &()).unwrap_err();
+            for error in [validated, plain] {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                assert!(error.message().contains("at least 0"), "{error}");
+            }
+        }
+    }
 }
