@@ -28,10 +28,10 @@ collect() {
     done
 }
 
-cargo test -p betz --lib --no-run --message-format=json 2>/dev/null | executables | collect test-
+cargo test -p betz --lib --no-run --message-format=json-render-diagnostics | executables | collect test-
 if [ "${1:-}" != tests ]; then
-    cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench episode --no-run --message-format=json 2>/dev/null | executables | collect ""
-    cargo build --release -p betz-cli --message-format=json 2>/dev/null | executables | collect ""
+    cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
+    cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
     cp scripts/compare_mine.py benches/peers/*.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'

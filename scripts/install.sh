@@ -11,6 +11,7 @@
 # DESTDIR is put in front of DIR, as packagers expect. The package may be moved: nothing in it names
 # its own place.
 set -euo pipefail
+from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
@@ -30,6 +31,8 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ -n "$prefix" ] || usage 2 >&2
+# A relative folder is the caller's.
+case $prefix in /*) ;; *) prefix=$from/$prefix ;; esac
 
 cargo build --release --package betz-library "${features[@]}"
 built=${CARGO_TARGET_DIR:-target}/release

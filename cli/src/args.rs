@@ -49,7 +49,7 @@ pub(crate) struct Common {
 /// Which part of a recording to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Part {
-    /// Use only these segments (trials), counted from 0: single numbers and half-open ranges, such
+    /// Use only these segments (trials) of the file, counted from 0: single numbers and half-open ranges, such
     /// as 0..800,805
     #[arg(long, value_name = "LIST")]
     pub(crate) segments: Option<String>,
@@ -59,6 +59,10 @@ pub(crate) struct Part {
     /// Use only what lies before this time
     #[arg(long, value_name = "SECONDS")]
     pub(crate) until: Option<f64>,
+    /// Leave out what lies between two samples of the behaviour further apart than this; by default
+    /// it is interpolated however far apart they are
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) max_gap: Option<f64>,
 }
 
 #[derive(Args)]
@@ -219,7 +223,8 @@ pub(crate) struct Train {
     /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
-    /// Ridge added to the diagonal of the centred Γ; default: chosen by cross-validation
+    /// Ridge added to the diagonal of the centred Γ; default: chosen by cross-validation, or with
+    /// --folds 0 as by --noise 0.1
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
     /// Neural noise: standard deviation on each feature as a fraction of the largest response
@@ -255,7 +260,7 @@ pub(crate) struct Train {
     /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
-    /// Seed of the folds and of random multi-unit groups
+    /// Seed of random multi-unit groups
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

@@ -1,11 +1,11 @@
 //! Files in and out: recordings and the parts of them to use, models, decoded outputs.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
-use betz::model::{Decoder, OutputScore};
+use betz::model::Decoder;
 use betz::recording::{AlignOptions, Dataset, Recording};
-use betz::train::score;
 use betz::{Error, Result};
 
 use crate::args::Part;
@@ -70,11 +70,41 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
     }
 }
 
-/// `recording` on a clock of `step` seconds; what had to be left out is said on standard error.
-pub(crate) fn align(recording: &Recording, step: f64) -> Result<Dataset> {
+/// What `part` names of `recording`, on a clock of `step` seconds; what had to be left out is said on
+/// standard error.
+pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
+    if let Some(list) = &part.segments {
+        let wanted = parse_ranges(list, recording.segments.len())?;
+        recording.segments = wanted.iter().map(|&i| recording.segments[i]).collect();
+    }
+    if let Some(gap) = part.max_gap
+        && !(gap.is_finite() && gap > 0.0)
+    {
+        return Err(Error::argument(format!(
+            "--max-gap: expected a finite number of seconds above 0, got {gap}"
+        )));
+    }
+    let mut dataset = align(&recording, step, part.max_gap)?;
+    drop(recording);
+    if part.segments.is_some() {
+        // Without the spikes of the segments that were not chosen.
+        let all: Vec<usize> = (0..dataset.segments.len()).collect();
+        dataset = dataset.select(&all);
+    }
+    if part.from.is_some() || part.until.is_some() {
+        let (from, until) = (
+            part.from.unwrap_or(0.0),
+            part.until.unwrap_or(f64::INFINITY),
+        );
+        dataset = dataset.between(from, until)?;
+    }
+    Ok(dataset)
+}
+
+fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Dataset> {
     let options = AlignOptions {
         step_seconds: step,
-        max_gap_seconds: None,
+        max_gap_seconds: max_gap,
     };
     let (dataset, left_out) = recording.align_with(&options)?;
     for (count, what) in [
@@ -91,24 +121,6 @@ pub(crate) fn align(recording: &Recording, step: f64) -> Result<Dataset> {
         if count > 0 {
             eprintln!("left out: {count} {what}");
         }
-    }
-    Ok(dataset)
-}
-
-/// Keeps the part of `dataset` that `--segments`, `--from` and `--until` name.
-pub(crate) fn part(dataset: Dataset, part: &Part) -> Result<Dataset> {
-    let mut dataset = match &part.segments {
-        None => dataset,
-        Some(list) => {
-            let wanted = parse_ranges(list, dataset.segments.len())?;
-            dataset.select(&wanted)
-        }
-    };
-    if part.from.is_some() || part.until.is_some() {
-        dataset = dataset.between(
-            part.from.unwrap_or(0.0),
-            part.until.unwrap_or(f64::INFINITY),
-        )?;
     }
     Ok(dataset)
 }
@@ -170,34 +182,33 @@ pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result
     let recording = read_recording(path)?
         .with_channels(&model.channel_names)
         .map_err(|e| e.at(path.display()))?;
-    let dataset = align(&recording, model.step_seconds).map_err(|e| e.at(path.display()))?;
-    part(dataset, chosen).map_err(|e| e.at(path.display()))
+    dataset(recording, model.step_seconds, chosen).map_err(|e| e.at(path.display()))
 }
 
-/// Scores of `decoded` on the dataset's behaviour, outputs matched by name.
-pub(crate) fn score(
-    model: &Decoder,
-    dataset: &Dataset,
-    decoded: &[f32],
-) -> Result<Vec<OutputScore>> {
-    let truth = dataset.with_outputs(&model.outputs)?;
-    Ok(score::score_estimates(&truth, decoded, model.delay_steps)?.outputs)
+/// `text` in quotes where it would not be one field otherwise.
+fn csv_field(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
-/// Writes decoded outputs as CSV: step, seconds, then each output and, where known, its truth.
+/// Writes decoded outputs as CSV: step, seconds, then each output and, where `dataset` has behaviour
+/// (the model's outputs, in its order), its truth.
 pub(crate) fn write_outputs(
     path: &Path,
     model: &Decoder,
     dataset: &Dataset,
     decoded: &[f32],
 ) -> Result<()> {
-    let truth = dataset.with_outputs(&model.outputs).ok();
+    let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
         write!(file, "step,seconds")?;
         for output in &model.outputs {
-            write!(file, ",{}", output.name)?;
+            write!(file, ",{}", csv_field(&output.name))?;
             if truth.is_some() {
-                write!(file, ",{}_true", output.name)?;
+                write!(file, ",{}", csv_field(&format!("{}_true", output.name)))?;
             }
         }
         writeln!(file)?;
@@ -209,7 +220,7 @@ pub(crate) fn write_outputs(
                 for (o, estimate) in decoded[row..row + width].iter().enumerate() {
                     write!(file, ",{estimate}")?;
                     if let Some(truth) = &truth {
-                        write!(file, ",{}", truth.behavior[row + o])?;
+                        write!(file, ",{}", truth[row + o])?;
                     }
                 }
                 writeln!(file)?;
@@ -222,6 +233,12 @@ pub(crate) fn write_outputs(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_stays_one_field() {
+        assert_eq!(csv_field("x"), "x");
+        assert_eq!(csv_field("x, \"left\""), "\"x, \"\"left\"\"\"");
+    }
 
     #[test]
     fn ranges_are_half_open_and_checked() {

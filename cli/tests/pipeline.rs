@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use betz::recording::{Recording, Segment};
 use serde_json::Value;
 
 fn betz(folder: &Path, arguments: &[&str]) -> Output {
@@ -170,6 +171,62 @@ fn parts_of_a_recording_are_trained_and_scored() {
 }
 
 #[test]
+fn segments_are_numbered_as_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    json(folder, &TRAIN);
+    // Ten trials of 500 ms; the first four are before there is any behaviour.
+    let mut recording = Recording::read_npz(&folder.join("test.npz")).unwrap();
+    let trial = recording.ticks / 10;
+    recording.segments = (0..10)
+        .map(|i| Segment {
+            start: i * trial,
+            stop: (i + 1) * trial,
+        })
+        .collect();
+    let behavior = recording.behavior.as_mut().unwrap();
+    let first = behavior.samples() * 4 / 10;
+    let tick = recording.tick_seconds;
+    behavior.times = Some(
+        (first..behavior.samples())
+            .map(|i| (i + 1) as f64 * tick)
+            .collect(),
+    );
+    behavior.values.drain(..first * 2);
+    recording.write_npz(&folder.join("trials.npz")).unwrap();
+
+    let evaluate = |segments| {
+        let fixed = [
+            "evaluate",
+            "model.betz",
+            "trials.npz",
+            "--json",
+            "--out",
+            "out.csv",
+        ];
+        json(folder, &[&fixed[..], &["--segments", segments]].concat())
+    };
+    assert_eq!(evaluate("7")["segments"], 1);
+    let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
+    let seconds: f64 = csv
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((seconds - 3.5).abs() < 0.01, "{seconds}");
+    assert_eq!(evaluate("2..6")["segments"], 2);
+    let none = ["evaluate", "model.betz", "trials.npz", "--segments", "0..3"];
+    refused(folder, &none, 1, "trials.npz");
+    let beyond = ["evaluate", "model.betz", "trials.npz", "--segments", "10"];
+    refused(folder, &beyond, 2, "below 10");
+}
+
+#[test]
 fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -189,11 +246,23 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
     refused(folder, &train(["--step", "0"]), 2, "step");
     refused(folder, &train(["--segments", "0..9"]), 2, "--segments");
     refused(folder, &train(["--device", "gpu"]), 2, "expected auto, cpu");
+    refused(folder, &train(["--noise", "nan"]), 2, "at least 0");
+    refused(folder, &train(["--max-gap", "0"]), 2, "--max-gap");
+    let nowhere = ["train", "train.npz", "--out", "nowhere/m"];
+    refused(folder, &nowhere, 2, "a folder that is there");
     assert!(!folder.join("m").exists());
 
     json(folder, &TRAIN);
     let bytes = std::fs::read(folder.join("model.betz")).unwrap();
     std::fs::write(folder.join("half.betz"), &bytes[..bytes.len() / 2]).unwrap();
+    let slow = ["stream", "model.betz", "test.npz", "--speed", "1e-30"];
+    refused(folder, &slow, 2, "--speed");
+    let simulate = ["simulate", "--out", "a.npz", "--seconds", "1"];
+    let over = [&simulate[..], &["--test-out", "a.npz"]].concat();
+    refused(folder, &over, 2, "another file than --out");
+    let device = [&simulate[..], &["--device", "gpu"]].concat();
+    refused(folder, &device, 2, "expected auto, cpu");
+    assert!(!folder.join("a.npz").exists());
     refused(
         folder,
         &["evaluate", "half.betz", "test.npz"],

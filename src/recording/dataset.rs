@@ -46,26 +46,7 @@ impl Dataset {
         let mut chosen: Vec<usize> = segments.to_vec();
         chosen.sort_unstable();
         chosen.dedup();
-        let segments: Vec<Segment> = chosen.iter().map(|&i| self.segments[i]).collect();
-        let mut spikes = Spikes::default();
-        for s in &segments {
-            let inside = self.spikes.range(s.start, s.stop);
-            spikes
-                .ticks
-                .extend_from_slice(&self.spikes.ticks[inside.clone()]);
-            spikes
-                .channels
-                .extend_from_slice(&self.spikes.channels[inside]);
-        }
-        Self {
-            step_seconds: self.step_seconds,
-            steps: self.steps,
-            channel_names: self.channel_names.clone(),
-            spikes,
-            segments,
-            outputs: self.outputs.clone(),
-            behavior: self.behavior.clone(),
-        }
+        self.within(chosen.iter().map(|&i| self.segments[i]).collect())
     }
 
     /// The dataset cut to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive):
@@ -106,19 +87,38 @@ impl Dataset {
                 ),
             ));
         }
-        let all: Vec<usize> = (0..clipped.len()).collect();
-        let mut cut = self.clone();
-        cut.segments = clipped;
-        Ok(cut.select(&all))
+        Ok(self.within(clipped))
     }
 
-    /// The dataset with the outputs `wanted`, matched by name, in that order; copies the behaviour
-    /// unless it agrees as it is.
+    /// The same behaviour with `segments`, ascending, and the spikes inside them.
+    fn within(&self, segments: Vec<Segment>) -> Self {
+        let mut spikes = Spikes::default();
+        for s in &segments {
+            let inside = self.spikes.range(s.start, s.stop);
+            spikes
+                .ticks
+                .extend_from_slice(&self.spikes.ticks[inside.clone()]);
+            spikes
+                .channels
+                .extend_from_slice(&self.spikes.channels[inside]);
+        }
+        Self {
+            step_seconds: self.step_seconds,
+            steps: self.steps,
+            channel_names: self.channel_names.clone(),
+            spikes,
+            segments,
+            outputs: self.outputs.clone(),
+            behavior: self.behavior.clone(),
+        }
+    }
+
+    /// The dataset with the outputs `wanted`, matched by name, in that order.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](crate::error::ErrorKind::Mismatch) naming the first output that is
     /// missing.
-    pub fn with_outputs(&self, wanted: &[OutputInfo]) -> Result<Self> {
+    pub fn with_outputs(mut self, wanted: &[OutputInfo]) -> Result<Self> {
         let mut columns = Vec::with_capacity(wanted.len());
         for output in wanted {
             let column = self.outputs.iter().position(|o| o.name == output.name);
@@ -131,16 +131,14 @@ impl Dataset {
                 ))
             })?);
         }
-        let mut seen = self.clone();
         if !columns.iter().copied().eq(0..self.outputs.len()) {
-            seen.outputs = columns.iter().map(|&c| self.outputs[c].clone()).collect();
-            seen.behavior = self
-                .behavior
-                .chunks_exact(self.outputs.len())
+            let rows = self.behavior.chunks_exact(self.outputs.len());
+            self.behavior = rows
                 .flat_map(|row| columns.iter().map(|&c| row[c]))
                 .collect();
+            self.outputs = columns.iter().map(|&c| self.outputs[c].clone()).collect();
         }
-        Ok(seen)
+        Ok(self)
     }
 
     /// Checks the type's invariants, for datasets that were put together by hand;
@@ -261,10 +259,10 @@ mod tests {
     fn outputs_are_matched_by_name() {
         let data = two_trials();
         let swapped = [data.outputs[1].clone(), data.outputs[0].clone()];
-        let seen = data.with_outputs(&swapped).unwrap();
+        let seen = data.clone().with_outputs(&swapped).unwrap();
         assert_eq!(seen.behavior[..4], [1.0, 0.0, 3.0, 2.0]);
-        assert_eq!(data.with_outputs(&data.outputs).unwrap(), data);
-        let only_y = data.with_outputs(&data.outputs[1..]).unwrap();
+        assert_eq!(data.clone().with_outputs(&data.outputs).unwrap(), data);
+        let only_y = data.clone().with_outputs(&data.outputs[1..]).unwrap();
         assert_eq!(only_y.behavior.len(), 10);
         let error = data.with_outputs(&["vz".into()]).unwrap_err();
         assert!(error.message().contains("`vz`, got [x, y]"), "{error}");

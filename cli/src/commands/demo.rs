@@ -15,6 +15,7 @@ use betz::recording::Recording;
 use betz::recording::multiunit::random_groups;
 use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig, Stats};
+use betz::train::score::score_estimates;
 use betz::train::{Search, TrainOptions, estimate_delay, train_validated};
 use serde::Serialize;
 
@@ -164,7 +165,7 @@ fn decode(
         speed: None,
     };
     let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, &feed, bar))?;
-    let outputs = data::score(&model, &dataset, &decoded)?;
+    let outputs = score_estimates(&dataset, &decoded, model.delay_steps)?.outputs;
     let stats: Stats = session.stats();
     let outcome = Outcome {
         name,

@@ -11,6 +11,9 @@ use crate::device;
 use crate::report::{self, Scores};
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
+    if let Some(path) = &args.out {
+        data::check_output("--out", path, &[])?;
+    }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;

@@ -13,6 +13,7 @@ use super::network;
 use super::written::Written;
 use crate::args::Simulate;
 use crate::data;
+use crate::device;
 use crate::report::{self, Bar};
 
 /// Length of a recording and number of neurons unless told otherwise.
@@ -29,6 +30,8 @@ struct Simulated {
 }
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
+    device::cpu_for("a simulation", &args.common.device)?;
+    data::check_output("--out", &args.out, &[])?;
     if args.network.is_asked_for() {
         return network::run(args);
     }
@@ -45,6 +48,15 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
             )));
         }
         data::check_output(option, path, &[])?;
+    }
+    if let Some(test) = &asked.test_out {
+        data::check_output("--test-out", test, &[])?;
+        if *test == args.out {
+            return Err(Error::argument(format!(
+                "--test-out {}: expected another file than --out",
+                test.display()
+            )));
+        }
     }
     if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use betz::model::Decoder;
 use betz::recording::Dataset;
 use betz::stream::{Session, SessionConfig, Stats};
+use betz::train::score::score_estimates;
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
@@ -78,10 +79,24 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
             "--speed: expected a multiple > 0, got {speed}"
         )));
     }
+    if let Some(path) = &args.out {
+        data::check_output("--out", path, &[])?;
+    }
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
-    let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    let mut dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    if !dataset.outputs.is_empty() {
+        dataset = dataset.with_outputs(&model.outputs)?;
+    }
+    let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
+    if let Some(speed) = args.speed
+        && Duration::try_from_secs_f64(seconds / speed).is_err()
+    {
+        return Err(Error::argument(format!(
+            "--speed: expected a multiple at which {seconds} s come to an end, got {speed}"
+        )));
+    }
     let config = SessionConfig {
         deadline,
         ..SessionConfig::default()
@@ -100,7 +115,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         outputs: if dataset.outputs.is_empty() {
             Vec::new()
         } else {
-            data::score(&model, &dataset, &decoded)?
+            score_estimates(&dataset, &decoded, model.delay_steps)?.outputs
         },
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),

@@ -61,13 +61,13 @@ struct GramError {
 }
 
 pub(crate) fn run(args: &Train) -> Result<()> {
+    data::check_output("--out", &args.out, &[])?;
     let device = device::open(&args.common.device)?;
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(args.recording.display());
-    let dataset = data::part(data::align(&recording, step).map_err(at)?, &args.part).map_err(at)?;
-    drop(recording);
+    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
@@ -78,6 +78,9 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     let device = choice.device;
     if args.device_memory.is_some() {
+        if device.is_cpu() {
+            eprintln!("--device-memory made no difference: no GPU is used");
+        }
         device.set_memory_cap(args.device_memory);
     }
     let model = if args.folds == 0 {
@@ -185,10 +188,7 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
     };
     match (args.ridge, args.noise) {
         (Some(ridge), _) => options.ridge = RidgeChoice::Fixed(ridge),
-        (None, Some(fraction)) => {
-            let largest = train::largest_response(dataset, &options.bank);
-            options.ridge = RidgeChoice::Noise(Some(fraction * largest));
-        }
+        (None, Some(fraction)) => options.ridge = RidgeChoice::RelativeNoise(fraction),
         (None, None) => {}
     }
     search.ridge = args.ridge.is_none() && args.noise.is_none();
