@@ -55,9 +55,9 @@ def numpy_side(path, channels, steps, step, threads):
         rows[:] = scipy.fft.irfft(spectra, length, axis=1, workers=threads)[:, :steps]
     filtered = time.perf_counter()
     gram = responses @ responses.T
-    multiplied = time.perf_counter()
     upsilon = responses @ x
     mean = responses.mean(axis=1, dtype=np.float64)
+    multiplied = time.perf_counter()
     centred = gram - steps * np.outer(mean, mean)
     centred[np.diag_indices(channels)] += 1e-3 * gram[0, 0]
     right = upsilon - steps * np.outer(mean, x.mean(axis=0, dtype=np.float64))
