@@ -149,6 +149,20 @@ fn models_of_every_size_come_back_the_same() {
     }
 }
 
+/// However large the file: a name that promises what is not there is not an allocation.
+#[test]
+fn a_large_file_with_a_name_that_is_not_there_is_refused() {
+    let mut decoder = decoder();
+    decoder.channel_names = vec!["marked".into(), "b".into(), "x".repeat(33 << 20)];
+    let bytes = decoder.to_bytes().unwrap();
+    let mut payload = payload(&bytes).to_vec();
+    drop(bytes);
+    let at = payload.windows(6).position(|w| w == b"marked").unwrap() - 1;
+    // bincode's form of a length of 32 bits, in place of one byte for 6.
+    payload.splice(at..=at, [252, 0xF0, 0xFF, 0xFF, 0xFF]);
+    refused(&framed(1, &payload), "a name of 4 GiB");
+}
+
 #[test]
 fn every_change_of_a_byte_is_refused() {
     let bytes = decoder().to_bytes().unwrap();

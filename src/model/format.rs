@@ -5,8 +5,7 @@
 //! or reordered is a new version. To add one: copy the newest module, change it, convert, raise
 //! [`NEWEST`], keep a fixture of the old one in `tests/fixtures`.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::Decoder;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,7 +31,7 @@ pub(super) fn encode(decoder: &Decoder, head: usize) -> Result<Vec<u8>> {
 /// The decoder in a payload of `version`. It is well-formed, not yet checked for sense.
 pub(super) fn decode(version: u32, payload: &[u8]) -> Result<Decoder> {
     match version {
-        1 => decode_as::<v1::Payload>(payload)?.try_into(),
+        1 => decode_as::<v1::Payload<'_>>(payload)?.try_into(),
         newer if newer > NEWEST => Err(Error::new(
             ErrorKind::UnsupportedVersion,
             format!(
@@ -51,28 +50,11 @@ pub(super) fn decode(version: u32, payload: &[u8]) -> Result<Decoder> {
 
 /// Decodes all of `payload` as a `T`.
 ///
-/// A length inside the payload that promises more than is there must not become an allocation. The
-/// limit on what bincode may take is a constant of its type, so the next larger of a few is chosen.
-/// It counts a number at the width of its type, which may be eight times what the number takes in
-/// the file: a string can ask for at most 128 times the payload (64 KiB for small ones), and serde
-/// grows a list with what was really read, from at most 1 MiB.
-fn decode_as<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
-    const fn config<const LIMIT: usize>() -> impl bincode::config::Config {
-        bincode::config::standard().with_limit::<LIMIT>()
-    }
-    const WIDEST: usize = MAX_BYTES.saturating_mul(8);
-    let most = payload.len().saturating_mul(8);
-    let decoded = if most <= 0x1_0000 {
-        bincode::serde::decode_from_slice(payload, config::<0x1_0000>())
-    } else if most <= 0x10_0000 {
-        bincode::serde::decode_from_slice(payload, config::<0x10_0000>())
-    } else if most <= 0x100_0000 {
-        bincode::serde::decode_from_slice(payload, config::<0x100_0000>())
-    } else if most <= 0x1000_0000 {
-        bincode::serde::decode_from_slice(payload, config::<0x1000_0000>())
-    } else {
-        bincode::serde::decode_from_slice(payload, config::<WIDEST>())
-    };
+/// A length inside the payload that promises more than is there must not become an allocation: text
+/// is borrowed from the payload, and serde grows a list with what was really read, from at most 1 MiB.
+fn decode_as<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T> {
+    let config = bincode::config::standard();
+    let decoded = bincode::serde::borrow_decode_from_slice(payload, config);
     let (value, used) = decoded.map_err(|error| {
         Error::new(
             ErrorKind::InvalidModel,
@@ -93,54 +75,57 @@ fn decode_as<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
 
 /// Writes and reads format 1.
 mod v1 {
-    use serde::Deserialize;
-
-    use super::{Error, ErrorKind, Result, Serialize};
+    use super::{Deserialize, Error, ErrorKind, Result, Serialize};
     use crate::model::{Decoder, LowPass, OutputScore, TrainingRecord};
     use crate::psc::{Filter, FilterBank};
     use crate::recording::OutputInfo;
 
     #[derive(Serialize, Deserialize)]
-    pub(super) struct Payload {
+    pub(super) struct Payload<'a> {
         step_seconds: f64,
         /// (τ in seconds, order)
         filters: Vec<(f64, u32)>,
         /// (order, cut-off in Hz)
         low_pass: Option<(u32, f64)>,
         delay_steps: i64,
-        channel_names: Vec<String>,
+        #[serde(borrow)]
+        channel_names: Vec<&'a str>,
         channel_mask: Vec<bool>,
         weights: Vec<f64>,
         intercept: Vec<f64>,
         /// (name, unit)
-        outputs: Vec<(String, String)>,
-        training: Training,
+        #[serde(borrow)]
+        outputs: Vec<(&'a str, &'a str)>,
+        #[serde(borrow)]
+        training: Training<'a>,
     }
 
     #[derive(Serialize, Deserialize)]
-    struct Training {
-        betz_version: String,
+    struct Training<'a> {
+        betz_version: &'a str,
         steps: u64,
         segments: u64,
         spikes: u64,
         ridge: f64,
-        gram_path: String,
-        solver: String,
+        gram_path: &'a str,
+        solver: &'a str,
         folds: u32,
-        scores: Vec<Score>,
+        #[serde(borrow)]
+        scores: Vec<Score<'a>>,
     }
 
     #[derive(Serialize, Deserialize)]
-    struct Score {
-        name: String,
-        unit: String,
+    struct Score<'a> {
+        name: &'a str,
+        unit: &'a str,
         r2: f64,
         rmse: f64,
         nrmse_range: f64,
         nrmse_std: f64,
     }
-    impl From<&Decoder> for Payload {
-        fn from(decoder: &Decoder) -> Self {
+
+    impl<'a> From<&'a Decoder> for Payload<'a> {
+        fn from(decoder: &'a Decoder) -> Self {
             let training = &decoder.training;
             Self {
                 step_seconds: decoder.step_seconds,
@@ -149,26 +134,26 @@ mod v1 {
                     .collect(),
                 low_pass: decoder.low_pass.map(|l| (l.order, l.cutoff_hz)),
                 delay_steps: decoder.delay_steps,
-                channel_names: decoder.channel_names.clone(),
+                channel_names: decoder.channel_names.iter().map(String::as_str).collect(),
                 channel_mask: decoder.channel_mask.clone(),
                 weights: decoder.weights.clone(),
                 intercept: decoder.intercept.clone(),
                 outputs: (decoder.outputs.iter())
-                    .map(|o| (o.name.clone(), o.unit.clone()))
+                    .map(|o| (o.name.as_str(), o.unit.as_str()))
                     .collect(),
                 training: Training {
-                    betz_version: training.betz_version.clone(),
+                    betz_version: &training.betz_version,
                     steps: training.steps,
                     segments: training.segments,
                     spikes: training.spikes,
                     ridge: training.ridge,
-                    gram_path: training.gram_path.clone(),
-                    solver: training.solver.clone(),
+                    gram_path: &training.gram_path,
+                    solver: &training.solver,
                     folds: training.folds,
                     scores: (training.scores.iter())
                         .map(|s| Score {
-                            name: s.name.clone(),
-                            unit: s.unit.clone(),
+                            name: &s.name,
+                            unit: &s.unit,
                             r2: s.r2,
                             rmse: s.rmse,
                             nrmse_range: s.nrmse_range,
@@ -180,10 +165,10 @@ mod v1 {
         }
     }
 
-    impl TryFrom<Payload> for Decoder {
+    impl TryFrom<Payload<'_>> for Decoder {
         type Error = Error;
 
-        fn try_from(payload: Payload) -> Result<Self> {
+        fn try_from(payload: Payload<'_>) -> Result<Self> {
             let filters = (payload.filters.into_iter())
                 .map(|(tau_seconds, order)| Filter { tau_seconds, order })
                 .collect();
@@ -194,26 +179,31 @@ mod v1 {
                     .map_err(|e| Error::new(ErrorKind::InvalidModel, e.message()))?,
                 low_pass: (payload.low_pass).map(|(order, cutoff_hz)| LowPass { order, cutoff_hz }),
                 delay_steps: payload.delay_steps,
-                channel_names: payload.channel_names,
+                channel_names: (payload.channel_names.into_iter())
+                    .map(str::to_owned)
+                    .collect(),
                 channel_mask: payload.channel_mask,
                 weights: payload.weights,
                 intercept: payload.intercept,
                 outputs: (payload.outputs.into_iter())
-                    .map(|(name, unit)| OutputInfo { name, unit })
+                    .map(|(name, unit)| OutputInfo {
+                        name: name.to_owned(),
+                        unit: unit.to_owned(),
+                    })
                     .collect(),
                 training: TrainingRecord {
-                    betz_version: training.betz_version,
+                    betz_version: training.betz_version.to_owned(),
                     steps: training.steps,
                     segments: training.segments,
                     spikes: training.spikes,
                     ridge: training.ridge,
-                    gram_path: training.gram_path,
-                    solver: training.solver,
+                    gram_path: training.gram_path.to_owned(),
+                    solver: training.solver.to_owned(),
                     folds: training.folds,
                     scores: (training.scores.into_iter())
                         .map(|s| OutputScore {
-                            name: s.name,
-                            unit: s.unit,
+                            name: s.name.to_owned(),
+                            unit: s.unit.to_owned(),
                             r2: s.r2,
                             rmse: s.rmse,
                             nrmse_range: s.nrmse_range,
