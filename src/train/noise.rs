@@ -5,6 +5,8 @@
 //! around l = τ − s₁/s₀ for order 1, and by walking on from the spike, no further than n·τ, for
 //! higher orders.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::psc::{Filter, FilterBank, MAX_ORDER};
@@ -15,17 +17,32 @@ const STATES: usize = MAX_ORDER as usize + 1;
 /// max a over every feature of `bank` and every step inside segments, before any low-pass; 0 without
 /// spikes.
 ///
-/// One pass over the spikes a filter, which for order n ≥ 2 looks at up to n·τ steps after those that
-/// may lead to a larger response than there was; allocates a few numbers a channel.
+/// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
+/// at up to n·τ steps after spikes that may lead to a larger response than there was. Allocates a few
+/// numbers a channel, and 32 KiB a pass.
 pub fn largest_response(data: &Dataset, bank: &FilterBank) -> f64 {
-    let per_filter = bank.filters().par_iter().map(|&f| Peaks::of(data, f));
-    per_filter.reduce(|| 0.0, f64::max)
+    let channels = data.channels();
+    // Where there are fewer filters than threads, channels are shared out. Every part looks at all
+    // spikes, which costs little beside what it does with its own.
+    let parts = rayon::current_num_threads().div_ceil(bank.len());
+    let parts = parts.clamp(1, channels.max(1));
+    let part = |i: usize| i * channels / parts..(i + 1) * channels / parts;
+    let filters = bank.filters().par_iter();
+    filters
+        .flat_map(|&f| (0..parts).into_par_iter().map(move |i| (f, i)))
+        .map(|(f, i)| Peaks::of(data, part(i), f))
+        .reduce(|| 0.0, f64::max)
 }
 
-/// States of every channel of one filter, each as of its last spike.
+/// Up to this many steps, what is left of a response is looked up.
+const SHORT_GAP: usize = 4096;
+
+/// States of some channels of one filter, each as of its last spike.
 struct Peaks {
     order: usize,
     decay: f64,
+    /// decayˡ for l up to [`SHORT_GAP`].
+    powers: Vec<f64>,
     tau_steps: f64,
     state: Vec<[f64; STATES]>,
     last: Vec<i64>,
@@ -33,21 +50,25 @@ struct Peaks {
 }
 
 impl Peaks {
-    fn of(data: &Dataset, filter: Filter) -> f64 {
+    fn of(data: &Dataset, channels: Range<usize>, filter: Filter) -> f64 {
         let decay = filter.decay(data.step_seconds);
         let mut peaks = Self {
             order: filter.order as usize,
             decay,
             tau_steps: -1.0 / decay.ln(),
-            state: vec![[0.0; STATES]; data.channels()],
-            last: vec![0; data.channels()],
+            powers: (0..SHORT_GAP).map(|l| decay.powf(l as f64)).collect(),
+            state: vec![[0.0; STATES]; channels.len()],
+            last: vec![0; channels.len()],
             largest: 0.0,
         };
         for segment in &data.segments {
             for i in data.spikes.range(segment.start, segment.stop) {
-                peaks.leap(data.spikes.channels[i] as usize, data.spikes.ticks[i]);
+                let channel = (data.spikes.channels[i] as usize).wrapping_sub(channels.start);
+                if channel < channels.len() {
+                    peaks.leap(channel, data.spikes.ticks[i]);
+                }
             }
-            for channel in 0..data.channels() {
+            for channel in 0..channels.len() {
                 peaks.leap(channel, segment.stop);
                 peaks.state[channel] = [0.0; STATES];
             }
@@ -75,8 +96,9 @@ impl Peaks {
                 }
                 _ => {}
             }
+            let left = self.left_after(gap);
             for j in 0..=self.order {
-                self.state[channel][j] = shifted(&state, j, gap) * self.decay.powf(gap);
+                self.state[channel][j] = shifted(&state, j, gap) * left;
             }
         }
         self.state[channel][0] += 1.0;
@@ -94,8 +116,14 @@ impl Peaks {
         sum
     }
 
+    /// decayˡ for a whole number l of steps.
+    fn left_after(&self, steps: f64) -> f64 {
+        let known = self.powers.get(steps as usize).copied();
+        known.unwrap_or_else(|| self.decay.powf(steps))
+    }
+
     fn note(&mut self, state: &[f64; STATES], later: f64) {
-        let value = shifted(state, self.order, later) * self.decay.powf(later);
+        let value = shifted(state, self.order, later) * self.left_after(later);
         self.largest = self.largest.max(value);
     }
 }
