@@ -125,7 +125,7 @@ __device__ __forceinline__ void copy_4_bytes(void *shared, const void *global) {
 }
 
 // Adds to each of this thread block's rows the y of its spikes in this chunk. Eight threads a row,
-// four columns each.
+// four columns each. A chunk's spikes are summed by themselves first: f32 keeps more of them so.
 template <class Ticks>
 __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks, const u32 *start,
                                          u32 base, int rows) {
@@ -133,11 +133,11 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
     for (int r = threadIdx.x / 8; r < rows; r += blockDim.x / 8) {
         u32 e = start[r] - base, end = start[r + 1] - base;
         if (e == end) continue;
-        float4 sum = m[r * 8 + part];
+        float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f), sum = zero;
         for (; e < end; e += 4) {
             // Four loads in flight; those past the end are not made.
             u32 left = end - e;
-            float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f), b = zero, c = zero, d = zero;
+            float4 b = zero, c = zero, d = zero;
             float4 a = y[ticks[e] * 8 + part];
             if (left > 1) b = y[ticks[e + 1] * 8 + part];
             if (left > 2) c = y[ticks[e + 2] * 8 + part];
@@ -147,7 +147,9 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
             sum.z += (a.z + b.z) + (c.z + d.z);
             sum.w += (a.w + b.w) + (c.w + d.w);
         }
-        m[r * 8 + part] = sum;
+        float4 before = m[r * 8 + part];
+        m[r * 8 + part] = make_float4(before.x + sum.x, before.y + sum.y, before.z + sum.z,
+                                      before.w + sum.w);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Γ from responses: every step of every feature, multiplied block by block.
 //!
 //! A block of steps is filtered (f32, from f64 states), multiplied with its own transpose on the
-//! lower triangle (f32, a stretch of 128 steps a sum, see [`LowerProduct`]), and added to Γ in f64, so that rounding
+//! lower triangle (f32, a stretch of 128 steps a sum, see `product`), and added to Γ in f64, so that rounding
 //! does not grow with the length of the recording. No more than one block is in memory.
 
 use rayon::prelude::*;

@@ -67,16 +67,25 @@ impl Plan {
     }
 }
 
-/// Into how many slices of time to cut `chunks`, so that tiles × slices fill the multiprocessors.
-fn slice_count(tiles: usize, chunks: usize, multiprocessors: usize) -> usize {
+/// Chunks of a slice, at most: a row of Γ takes one f32 sum from each, and slices are added in f64.
+/// Where that would take more than [`SHORT_SLICE_BYTES`], slices are longer.
+const LONGEST_SLICE: usize = 512;
+
+/// A constant, so that what other programs leave free does not decide over the last digits.
+const SHORT_SLICE_BYTES: usize = 2 << 30;
+
+/// Into how many slices of time to cut `chunks`, so that tiles × slices fill the multiprocessors and
+/// no f32 sum of one of `features`² elements gets long.
+fn slice_count(tiles: usize, chunks: usize, features: usize, multiprocessors: usize) -> usize {
     let cost = |slices: usize| {
         let waves = (tiles * slices).div_ceil(multiprocessors) as f64;
         // A slice costs a pass over its tile and a share of the final sum.
         waves / slices as f64 * (1.0 + 0.01 * slices as f64)
     };
-    (1..=chunks.clamp(1, 64))
-        .min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
-        .unwrap_or(1)
+    let filling = (1..=chunks.clamp(1, 64)).min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
+    let affordable = SHORT_SLICE_BYTES / (4 * features * features).max(1);
+    let short = chunks.div_ceil(LONGEST_SLICE).min(affordable);
+    filling.unwrap_or(1).max(short)
 }
 
 /// Bytes that tables and what buffers are rounded up to take.
@@ -260,7 +269,10 @@ fn share(
     );
     let tiles = columns.div_ceil(TILE_COLUMNS) * tall * bank.len();
     let multiprocessors = context.info().multiprocessors as usize;
-    let cut = demand.cut(memory, slice_count(tiles, chunks.len(), multiprocessors))?;
+    let cut = demand.cut(
+        memory,
+        slice_count(tiles, chunks.len(), columns, multiprocessors),
+    )?;
     let mut staging = context.take_slot::<Staging>();
     let spikes = DeviceSpikes::new(
         context,
@@ -434,15 +446,19 @@ mod tests {
 
     #[test]
     fn slices_fill_the_device() {
-        assert_eq!(slice_count(32, 626, 132), 4);
-        assert_eq!(slice_count(1, 1, 132), 1);
-        assert!(slice_count(2000, 626, 132) <= 4);
-        assert!(slice_count(1, 626, 132) > 10);
+        assert_eq!(slice_count(32, 626, 1000, 132), 4);
+        assert_eq!(slice_count(1, 1, 1000, 132), 1);
+        assert!(slice_count(2000, 626, 1000, 132) <= 4);
+        // An hour of steps of 0.25 ms.
+        assert_eq!(slice_count(2000, 22_500, 1000, 132), 44);
+        // Γ of so many features takes more than a gigabyte a slice.
+        assert!(slice_count(2000, 22_500, 18_000, 132) <= 4);
+        assert!(slice_count(1, 626, 1000, 132) > 10);
     }
 
     /// All spikes are there at once, so their number has a limit; the dense path takes a round's.
     #[test]
-    fn a_recording_too_long_for_its_cap_goes_by_the_dense_path() {
+    fn what_is_too_long_for_a_cap_by_events_has_a_dense_plan() {
         let (channels, steps, memory) = (1000u64, 120_000_000u64, 2u64 << 30);
         let (spikes, blocks) = (channels * 20 * 30_000, steps / 32);
         let demand = Demand {

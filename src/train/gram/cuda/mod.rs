@@ -122,8 +122,9 @@ impl DeviceSums {
 
 /// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
 ///
-/// Sums are in f32 over slices of time and in f64 beyond, always in the same order: two runs give
-/// the same bits on the same device with the same memory cap.
+/// Sums are in f32 over slices of time (by events, of at most a few hundred thousand steps where memory
+/// allows) and in f64 beyond, always in the same order: two runs give the same bits on the same device
+/// with the same memory cap.
 ///
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.

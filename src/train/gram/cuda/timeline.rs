@@ -208,7 +208,7 @@ impl Timeline {
     /// exist. On rayon's pool.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] for a spike of an unknown channel or out of time order.
+    /// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
     pub(super) fn pack(
         &self,
         spikes: &Spikes,
@@ -258,7 +258,7 @@ impl Timeline {
                 let mut latest = start;
                 for (i, ((&tick, &channel), (c, t))) in source.zip(target).enumerate() {
                     if channel as usize >= known {
-                        return Err(Error::mismatch(format!(
+                        return Err(Error::recording(format!(
                             "spike at step {tick}: expected a channel below {known}, got {channel}"
                         )));
                     }
@@ -291,7 +291,7 @@ fn skip(starts: &mut &mut [u32], count: usize, value: u32) -> usize {
 }
 
 fn unordered() -> Error {
-    Error::mismatch("spikes: expected ticks in ascending order")
+    Error::recording("spikes: expected ticks in ascending order")
 }
 
 #[cfg(test)]
@@ -415,7 +415,7 @@ mod tests {
         let mut data = cases::all().remove(0).data;
         data.spikes.channels[3] = 99;
         let error = refusal(&data);
-        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert_eq!(error.kind(), ErrorKind::InvalidRecording);
         assert!(error.message().contains("99"), "{error}");
     }
 
@@ -425,7 +425,7 @@ mod tests {
             let mut data = cases::dataset(2, &[(0, 10_000)], vec![(1, 0), (2, 1)], 1);
             data.spikes.ticks = ticks.to_vec();
             let error = refusal(&data);
-            assert_eq!(error.kind(), ErrorKind::Mismatch);
+            assert_eq!(error.kind(), ErrorKind::InvalidRecording);
             assert!(error.message().contains("ascending"), "{error}");
         }
     }
