@@ -9,6 +9,7 @@
 // Ends after S seconds (default: until SIGINT) with a table of latencies.
 #include <betz.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -159,7 +160,7 @@ int run(const std::string &path, double seconds, int cpu) {
     config.deadline_us = 100.0;
     betz::session session(model, config);
     // Room for a tenth of a second in which every channel fires at 1 kHz.
-    betz::queue queue(std::size_t{100} * model.channels());
+    betz::queue queue(std::min(std::size_t{100} * model.channels(), std::size_t{1} << 24));
 
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
         std::fprintf(stderr, "mlockall: %s; going on without\n", std::strerror(errno));

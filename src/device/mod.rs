@@ -201,17 +201,6 @@ impl Device {
         }
     }
 
-    /// What [`Device::auto`] found, as if the user had named it; any other device as it is.
-    #[must_use]
-    pub fn settled(&self) -> Self {
-        match &self.0 {
-            #[cfg(feature = "cuda")]
-            Kind::Auto(_) if !self.is_cpu() => Self(Kind::Cuda(self.contexts().to_vec())),
-            Kind::Auto(_) => Self::cpu(),
-            _ => self.clone(),
-        }
-    }
-
     /// The first of its CUDA devices alone, as if the user had named it; the CPU where there is none.
     #[must_use]
     pub fn first(&self) -> Self {
@@ -408,7 +397,6 @@ mod tests {
                 assert_eq!(device.fallback(), Some("too little of it"));
                 assert!(device.is_cpu() && !device.is_explicit());
                 assert_eq!(device.name(), "cpu");
-                assert_eq!(device.settled().name(), "cpu");
             }
         }
     }

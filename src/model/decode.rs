@@ -22,7 +22,9 @@ use crate::recording::Dataset;
 ///
 /// # Errors
 /// Those of [`channel_order`]; [`ErrorKind::Mismatch`](crate::ErrorKind::Mismatch) when the steps
-/// differ in length or the weights do not fit the channels; those of the low-pass.
+/// differ in length or the weights do not fit the channels;
+/// [`ErrorKind::InvalidRecording`](crate::ErrorKind::InvalidRecording) for a spike of an unknown channel
+/// or out of time order; those of the low-pass.
 pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     let (outputs, filters) = (decoder.outputs.len(), decoder.bank.len());
     check_shape(decoder, data)?;

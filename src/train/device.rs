@@ -26,6 +26,7 @@ pub fn train_on(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
+    fit::check(data, std::slice::from_ref(&options.bank))?;
     #[cfg(feature = "cuda")]
     {
         let chosen = choose(device, data, options, &[], None).device;
@@ -122,7 +123,6 @@ pub(super) mod cuda {
         let Some(context) = contexts.first() else {
             return Ok(None);
         };
-        fit::check(data, std::slice::from_ref(bank))?;
         let request = Request {
             bank,
             low_pass: options.low_pass,

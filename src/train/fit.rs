@@ -96,7 +96,8 @@ pub(super) fn ridge(
     })
 }
 
-/// The decoder that a solution makes, with its record. It can be saved and opened.
+/// The decoder that a solution makes, with its record; a masked channel's weights are 0. It can be saved
+/// and opened.
 ///
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
@@ -106,8 +107,17 @@ pub(super) fn decoder(
     steps: u64,
     ridge: f64,
     path: GramPath,
-    solution: Solution,
+    mut solution: Solution,
 ) -> Result<Decoder> {
+    let of_a_channel = options.bank.len() * data.outputs.len();
+    if of_a_channel > 0 {
+        let weights = solution.weights.chunks_exact_mut(of_a_channel);
+        for (weights, taking_part) in weights.zip(&solution.channel_mask) {
+            if !taking_part {
+                weights.fill(0.0);
+            }
+        }
+    }
     let spikes = data
         .segments
         .iter()

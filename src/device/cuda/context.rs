@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attribute};
 use cudarc::driver::{CudaContext, CudaModule, CudaStream, result};
@@ -52,10 +52,14 @@ impl std::fmt::Debug for Context {
 static OPEN: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// True when [`Context::open`] has opened a device in this process.
+    /// True when [`Context::open`] has opened a device in this process, or is about to: does not wait
+    /// for that.
     pub(crate) fn any_open() -> bool {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        !open.is_empty()
+        match OPEN.try_lock() {
+            Ok(open) => !open.is_empty(),
+            Err(TryLockError::Poisoned(open)) => !open.into_inner().is_empty(),
+            Err(TryLockError::WouldBlock) => true,
+        }
     }
 
     /// The context of device `number`, opened on the first call in this process.

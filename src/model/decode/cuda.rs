@@ -328,7 +328,7 @@ impl<'a> Decoding<'a> {
 /// where each block's begin (one entry more than blocks). On rayon's pool.
 ///
 /// # Errors
-/// [`ErrorKind::Mismatch`] for a spike of an unknown channel or out of time order.
+/// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
 fn pack(
     data: &Dataset,
     steps: &Range<usize>,
@@ -369,13 +369,13 @@ fn pack(
                 .zip(&data.spikes.channels[own.clone()]);
             for (i, ((&tick, &channel), spike)) in source.zip(spikes).enumerate() {
                 if channel as usize >= known {
-                    return Err(Error::mismatch(format!(
+                    return Err(Error::recording(format!(
                         "spike {}: expected a channel below {known}, got {channel}",
                         own.start + i
                     )));
                 }
                 if tick < latest || tick >= to {
-                    return Err(Error::mismatch(format!(
+                    return Err(Error::recording(format!(
                         "spike {}: expected ticks in ascending order",
                         own.start + i
                     )));
