@@ -39,7 +39,9 @@ fn decoder(channels: usize, filters: usize) -> betz::Result<Decoder> {
 
 fn step(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("step");
-    for (channels, filters) in [(1024, 1), (1024, 8), (16384, 1), (16384, 8)] {
+    // Presets have 1, 5, 9 and 12 filters.
+    let sizes = [1, 5, 8, 9, 12].map(|filters| (1024, filters));
+    for (channels, filters) in sizes.into_iter().chain([(16384, 1), (16384, 8)]) {
         let decoder = decoder(channels, filters).unwrap_or_else(|e| panic!("{e}"));
         let config = SessionConfig::default();
         let mut session = Session::open(&decoder, config).unwrap_or_else(|e| panic!("{e}"));
