@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
 use betz::episode::online::{
-    Frame, OnlineMiner, Remining, ReplayOptions, WallClock, Watched, replay,
+    Frame, OnlineMiner, Remining, ReplayOptions, WallClock, Watched, played_seconds, replay,
 };
 use betz::episode::{Events, Interval};
 use betz::{Error, Progress, Result};
@@ -45,8 +45,7 @@ pub(super) fn run(
         frame_seconds: if speed.is_finite() {
             speed / FRAMES_A_SECOND
         } else {
-            (events.seconds(events.last_tick()) - events.seconds(events.first_tick())).max(1.0)
-                / 20.0
+            played_seconds(events).max(1.0) / 20.0
         },
         remining,
     };

@@ -17,7 +17,7 @@ mod window;
 use std::collections::HashMap;
 
 pub use remine::Remining;
-pub use replay::{Frame, ReplayClock, ReplayOptions, WallClock, replay};
+pub use replay::{Frame, ReplayClock, ReplayOptions, WallClock, played_seconds, replay};
 pub use thread::{MinerConfig, MinerFeed, MinerHandle, MinerSnapshot, MinerSummary, open};
 
 use watch::WatchList;

@@ -15,7 +15,8 @@ pub struct ReplayOptions {
     /// below is slow-play, infinity does not wait.
     pub speed: f64,
     /// Seconds of the recording in a frame: what is fed between two looks at the counts. To look
-    /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one.
+    /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one, and
+    /// with re-mining at most [`Remining::every_ticks`]: the window is mined between frames only.
     pub frame_seconds: f64,
     /// Mine the window between frames whenever this says so.
     pub remining: Option<Remining>,
@@ -121,6 +122,13 @@ pub fn replay(
     Ok(())
 }
 
+/// How long [`replay`] plays `events` at a speed of 1, in seconds: from the first event to the last,
+/// without the silences between segments.
+pub fn played_seconds(events: &Events) -> f64 {
+    let last = Tape::new(events).play(events.last_tick(), 0).tick;
+    events.clock().seconds(last - events.first_tick())
+}
+
 /// The longest delay that an episode of the miner's may have, now or when its list has changed.
 fn reach(miner: &OnlineMiner, options: &ReplayOptions) -> i64 {
     let watched = miner.patterns().iter().flat_map(Pattern::intervals);
@@ -204,7 +212,7 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
             options.frame_seconds
         )));
     }
-    let ticks = events.clock().ticks_floor(options.frame_seconds)?.max(1);
+    let mut ticks = events.clock().ticks_floor(options.frame_seconds)?.max(1);
     if events.symbols() > miner.symbols() {
         return Err(Error::mismatch(format!(
             "replay: events of {} symbols into a miner of {}",
@@ -214,6 +222,8 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
     }
     if let Some(remining) = &options.remining {
         remining.check()?;
+        // The window is mined between frames: longer ones would leave out minings.
+        ticks = ticks.min(remining.every_ticks);
     }
     Ok(ticks)
 }
@@ -417,6 +427,42 @@ mod tests {
         let pair = Pattern::uniform(vec![0, 1], edge).unwrap();
         assert_eq!(miner.patterns(), [pair]);
         assert!(miner.counts().all(|n| n >= 10));
+    }
+
+    #[test]
+    fn a_window_is_mined_in_time_however_long_a_frame_is_asked_for() {
+        // 1 s each, a minute apart: the silence between is an hour, and what is played a minute.
+        let starts = (0..60).map(|i| i * 60_000);
+        let segments: Vec<(i64, i64)> = starts.clone().map(|s| (s, s + 1000)).collect();
+        let pairs = starts.flat_map(|s| (0..10).map(move |i| s + i * 100));
+        let ticks: Vec<i64> = pairs.flat_map(|t| [t, t + 5]).collect();
+        let channels = (0..ticks.len() as u32).map(|i| i % 2).collect();
+        let events = trials(2, 3_600_000, &segments, ticks, channels);
+        assert_eq!(played_seconds(&events), 59.905);
+        let edge = Interval::new(4, 6).unwrap();
+        let remining = Remining {
+            window_ticks: 5000,
+            window_events: 10_000,
+            every_ticks: 1250,
+            intervals: vec![edge],
+            threshold: 20,
+            min_size: 2,
+            max_size: 3,
+            max_episodes: 9,
+        };
+        for frame_seconds in [3.0, 180.0, 1e6] {
+            let options = ReplayOptions {
+                speed: f64::INFINITY,
+                frame_seconds,
+                remining: Some(remining.clone()),
+            };
+            let mut miner = OnlineMiner::with_window(2, &[], 5000, 10_000).unwrap();
+            let seen = frames(&events, &mut miner, &options);
+            assert_eq!(seen.len(), 48);
+            let pair = Pattern::uniform(vec![0, 1], edge).unwrap();
+            assert_eq!(miner.patterns(), [pair]);
+            assert!(miner.counts().all(|n| n > 500));
+        }
     }
 
     #[test]
