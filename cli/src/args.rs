@@ -392,7 +392,8 @@ pub(crate) struct Chance {
     /// as a test it is strict only for episodes chosen elsewhere (--count-only)
     #[arg(long, value_name = "N")]
     pub(crate) surrogates: Option<u32>,
-    /// Surrogates: every event moved at random by up to this [default: four times the longest delay]
+    /// Surrogates: every event moved at random by up to this [default: four times the longest
+    /// delay of the episodes tested]
     #[arg(long, value_name = "SECONDS", requires = "surrogates")]
     pub(crate) dither: Option<f64>,
     /// Surrogates: every symbol's intervals between spikes in random order
@@ -405,8 +406,9 @@ pub(crate) struct Chance {
     #[arg(long, value_name = "Q", requires = "surrogates")]
     pub(crate) fdr: Option<f64>,
     /// List only chains: episodes of which every part matters as well. They are tested size by size;
-    /// each part in turn is moved against the rest by 20 to 200 times the longest delay, N times
-    /// (pairs: 4 N); trials have to last 60 times the longest delay
+    /// each part in turn is moved against the rest by 20 to 200 times the longest delay of the
+    /// episodes tested, N times (pairs: 4 N), and trials that last less than 60 times that delay are
+    /// left out of this
     #[arg(long, requires = "fdr")]
     pub(crate) parts: bool,
 }

@@ -350,6 +350,25 @@ impl Events {
         self.shifts.iter().map(|s| (s.here, s.last)).collect()
     }
 
+    /// The events of those segments of several that `keep` says yes to, by first and last tick; each
+    /// where it was.
+    ///
+    /// # Errors
+    /// `InsufficientData` when none is left.
+    pub(crate) fn in_segments(&self, keep: impl Fn(i64, i64) -> bool) -> Result<Self> {
+        let mut shifts = self.shifts.clone();
+        shifts.retain(|s| keep(s.here, s.last));
+        let inside = |s: &Shift| self.position(s.here)..self.position(s.last + 1);
+        let stream: Vec<u64> = (shifts.iter())
+            .flat_map(|s| &self.stream[inside(s)])
+            .copied()
+            .collect();
+        let pairs = stream.iter().map(|&event| self.unpack(event));
+        let mut events = Self::from_pairs(self.alphabet.clone(), pairs, self.origin_seconds)?;
+        events.shifts = shifts;
+        Ok(events)
+    }
+
     /// The silence between segments, when segments were moved apart: longer intervals than this
     /// would cross trials.
     pub(crate) fn segment_gap(&self) -> Option<i64> {

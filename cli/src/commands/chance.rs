@@ -63,7 +63,7 @@ pub(super) fn check(args: &Chance) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be in these events, of whose episodes the longest delay has `longest` ticks,
+/// Refuses what cannot be in these events, of whose episodes the longest delay may have `longest` ticks,
 /// before anything is counted.
 pub(super) fn check_on(args: &Chance, events: &Events, longest: i64) -> Result<()> {
     let Some(surrogates) = args.surrogates else {
@@ -74,15 +74,19 @@ pub(super) fn check_on(args: &Chance, events: &Events, longest: i64) -> Result<(
     how.check()
         .map_err(|e| e.at(format!("--dither, in ticks of {tick} s")))?;
     if args.parts {
-        let shifts = PartOptions {
-            shifts: surrogates,
-            least: longest.saturating_mul(SHIFTS.0),
-            most: longest.saturating_mul(SHIFTS.1),
-            seed: args.seed,
-        };
+        let shifts = shifts(args, surrogates, longest);
         shifts.check(events).map_err(|e| e.at("--parts"))?;
     }
     Ok(())
+}
+
+fn shifts(args: &Chance, shifts: u32, longest: i64) -> PartOptions {
+    PartOptions {
+        shifts,
+        least: longest.saturating_mul(SHIFTS.0),
+        most: longest.saturating_mul(SHIFTS.1),
+        seed: args.seed,
+    }
 }
 
 fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> {
@@ -98,13 +102,12 @@ fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> 
     })
 }
 
-/// Tests `episodes`, whose longest delay may have `longest` ticks, when surrogates are asked for; `None`
-/// otherwise, and when it was interrupted.
+/// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted. Events
+/// and parts are moved by what the longest delay of the episodes says, not by one that none of them has.
 pub(super) fn test(
     args: &Chance,
     events: &Events,
     episodes: &[Episode],
-    longest: i64,
     bar: &Bar,
 ) -> Result<Option<Tested>> {
     let Some(surrogates) = args.surrogates else {
@@ -114,15 +117,22 @@ pub(super) fn test(
         .filter(|e| e.pattern.size() > 1)
         .map(|e| e.pattern.clone())
         .collect();
+    let delays = patterns.iter().flat_map(Pattern::intervals);
+    let longest = delays.map(|i| i.high).max().unwrap_or(1);
     let surrogate = surrogate(args, events, longest)?;
     let results = if args.parts {
+        let shifts = shifts(args, surrogates, longest);
+        let left_out = shifts.left_out(events);
+        if left_out > 0 && !patterns.is_empty() {
+            eprintln!(
+                "left out where parts are shifted: {left_out} segments too short for at least {} s",
+                events.clock().seconds(shifts.least)
+            );
+        }
         let options = ChainOptions {
             surrogate,
             draws: surrogates,
-            shifts: (
-                longest.saturating_mul(SHIFTS.0),
-                longest.saturating_mul(SHIFTS.1),
-            ),
+            shifts: (shifts.least, shifts.most),
             rate: args.fdr.unwrap_or(1.0),
             seed: args.seed,
         };

@@ -62,7 +62,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// In ticks; 1 where there is no edge.
+    /// The longest that an episode may have, in ticks; 1 where there is no edge.
     fn longest_delay(&self) -> i64 {
         let longest = match self {
             Self::Given(patterns) => {
@@ -108,8 +108,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         }
         None => Wanted::Frequent(intervals),
     };
-    let longest = wanted.longest_delay();
-    chance::check_on(&args.chance, &events, longest)?;
+    chance::check_on(&args.chance, &events, wanted.longest_delay())?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
@@ -126,7 +125,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     };
     let seconds = started.elapsed().as_secs_f64();
     let tested = if mined.complete {
-        let mut tested = chance::test(&args.chance, &events, &mined.episodes, longest, &bar)?;
+        let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
         if let Some(tested) = &mut tested {
             tested.filter(&mut mined.episodes);
         }

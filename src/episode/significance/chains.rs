@@ -74,13 +74,16 @@ pub fn chains(
             options.rate
         )));
     }
-    if patterns.is_empty() {
-        return Ok(Vec::new());
+    options.surrogate.check()?;
+    options.parts(options.draws).check_numbers()?;
+    let largest = patterns.iter().map(Pattern::size).max().unwrap_or(0);
+    if largest < 2 {
+        return Ok(vec![None; patterns.len()]);
     }
+    // Before anything is counted.
     options.parts(options.draws).check(events)?;
     let index: HashMap<&Pattern, usize> = patterns.iter().zip(0..).collect();
     let mut tests: Vec<Option<ChainTest>> = vec![None; patterns.len()];
-    let largest = patterns.iter().map(Pattern::size).max().unwrap_or(0);
     for size in 2..=largest {
         let may_be = |part: Option<Pattern>| {
             let known = part.filter(|p| p.size() > 1).and_then(|p| index.get(&p));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::shift::{Shifted, check_segments};
+use super::shift::{Shifted, check_segments, too_short, with_room};
 use super::{benjamini_hochberg, count_surrogates};
 use crate::episode::count::{CountJob, LatestStart, Strategy};
 use crate::episode::{Events, Pattern};
@@ -22,8 +22,9 @@ pub struct PartOptions {
     /// How many random shifts at most, at least 1: p is at least 1 / (this + 1).
     pub shifts: u32,
     /// The smallest shift in ticks, forwards or backwards: beyond the reach of real delays and of
-    /// short-lived common rates. At most a third of the shortest segment: a shift goes around a
-    /// segment's ends, and must not come back to where it began.
+    /// short-lived common rates. At most a third of the longest segment: a shift goes around a
+    /// segment's ends, and must not come back to where it began. Shorter segments are left out
+    /// ([`PartOptions::left_out`]).
     pub least: i64,
     /// The largest shift: within the time over which rates hold. In a segment that is shorter, shifts
     /// are as large as leaves `least` to a full turn.
@@ -36,16 +37,28 @@ impl PartOptions {
     /// Checks that the numbers make sense together, and that `events` have room for the shifts.
     ///
     /// # Errors
-    /// `InvalidArgument` unless shifts ≥ 1 and 1 ≤ least ≤ most, or for a segment with events that is
+    /// `InvalidArgument` unless shifts ≥ 1 and 1 ≤ least ≤ most, or when every segment with events is
     /// shorter than three times `least`.
     pub fn check(&self, events: &Events) -> Result<()> {
+        self.check_numbers()?;
+        check_segments(events, self.least)
+    }
+
+    /// How many segments with events are shorter than three times `least`: their events are left out
+    /// of the test, in what is observed as in what is shifted.
+    pub fn left_out(&self, events: &Events) -> usize {
+        too_short(events, self.least)
+    }
+
+    /// What can be said without events.
+    pub(super) fn check_numbers(&self) -> Result<()> {
         if self.shifts == 0 || self.least < 1 || !(self.least..1 << 60).contains(&self.most) {
             return Err(Error::argument(format!(
                 "{} shifts of {} to {} ticks: expected at least one, and 1 <= least <= most",
                 self.shifts, self.least, self.most
             )));
         }
-        check_segments(events, self.least)
+        Ok(())
     }
 }
 
@@ -55,7 +68,7 @@ pub struct PartSignificance {
     /// The contiguous part (positions among the episode's symbols) with the largest p: the one that is
     /// most likely there by chance. Empty for an episode of one symbol.
     pub weakest: Range<usize>,
-    /// The mean count when that part is left to chance.
+    /// The mean count when that part is left to chance, in the segments that were tested.
     pub expected: f64,
     /// Shifts tried: fewer than asked for when it was plain that the part is chance.
     pub shifts: u32,
@@ -75,6 +88,9 @@ pub struct PartSignificance {
 /// Null hypothesis of a part: it is independent of the rest, given rates that hardly vary over
 /// [`PartOptions::most`] ticks. A part that begins or ends the episode tests one edge; a part in the
 /// middle, whether it belongs between two neighbours that may be related without it.
+///
+/// Segments too short for the shifts are left out ([`PartOptions::left_out`]), so that all that is
+/// compared comes from the same events: which they are does not depend on what happens in them.
 ///
 /// Parts that are not contiguous are not tested: symbols 1 and 3 may be related to each other, and 2
 /// and 4, when two real chains run side by side by chance. Testing an episode only when both of its
@@ -97,6 +113,7 @@ pub fn part_significance(
     if patterns.is_empty() {
         return Ok(Vec::new());
     }
+    let events = &*with_room(events, options.least)?;
     let shifted = Shifted::new(events, *options)?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let tests = patterns.iter().zip(observed).map(Test::new);

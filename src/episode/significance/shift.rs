@@ -1,5 +1,7 @@
 //! The events beside a copy of themselves that is shifted in time.
 
+use std::borrow::Cow;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -9,28 +11,57 @@ use crate::episode::{Alphabet, Events};
 use crate::error::{Error, Result};
 
 /// Segments have to be so many times as long as the smallest shift: shorter ones leave no, or too few,
-/// different shifts.
+/// different shifts. Events in them are left out, and make neither counts nor surrogates.
 const SEGMENT: i64 = 3;
 
-/// Refuses events with a segment too short for shifts of `least`.
+/// Whether a segment has room for shifts of `least`.
+fn has_room(first: i64, last: i64, least: i64) -> bool {
+    (last - first + 1) / SEGMENT >= least
+}
+
+/// The segments with events: number, first and last tick.
+fn with_events(events: &Events) -> impl Iterator<Item = (usize, i64, i64)> {
+    let segments = events.segment_bounds().into_iter().enumerate();
+    segments
+        .map(|(i, (first, last))| (i, first, last))
+        .filter(|&(_, first, last)| events.position(first) < events.position(last + 1))
+}
+
+/// How many segments with events have no room for shifts of `least`.
+pub(super) fn too_short(events: &Events, least: i64) -> usize {
+    with_events(events)
+        .filter(|&(_, first, last)| !has_room(first, last, least))
+        .count()
+}
+
+/// Refuses events of which no segment has room for shifts of `least`.
 pub(super) fn check_segments(events: &Events, least: i64) -> Result<()> {
-    let segments = events.segment_bounds();
-    for (i, &(first, last)) in segments.iter().enumerate() {
-        let silent = events.position(first) == events.position(last + 1);
-        if !silent && (last - first + 1) / SEGMENT < least {
-            let what = match segments.len() {
+    // The first of those that are as long.
+    let longest = with_events(events).min_by_key(|&(_, first, last)| first - last);
+    match longest {
+        Some((i, first, last)) if !has_room(first, last, least) => {
+            let what = match events.segment_bounds().len() {
                 1 => "the events last".to_owned(),
-                _ => format!("segment {i} lasts"),
+                _ => format!("even segment {i} lasts"),
             };
             let seconds = |ticks| events.clock().seconds(ticks);
-            return Err(Error::argument(format!(
+            Err(Error::argument(format!(
                 "parts are shifted by at least {} s, around the ends of segments: expected {SEGMENT} times as much, but {what} {} s",
                 seconds(least),
                 seconds(last - first + 1)
-            )));
+            )))
         }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// The events of the segments that have room for shifts of `least`, where they were.
+pub(super) fn with_room(events: &Events, least: i64) -> Result<Cow<'_, Events>> {
+    if too_short(events, least) == 0 {
+        return Ok(Cow::Borrowed(events));
+    }
+    let kept = events.in_segments(|first, last| has_room(first, last, least))?;
+    Ok(Cow::Owned(kept))
 }
 
 /// Makes the events twice: as symbols 0 … S − 1 where they were, and as symbols S … 2S − 1 shifted
@@ -177,11 +208,22 @@ mod tests {
     }
 
     #[test]
-    fn segments_too_short_for_the_shifts_are_named() {
+    fn segments_too_short_for_the_shifts_are_left_out_unless_all_are() {
         let events = events();
-        let error = options(234, 5000).check(&events).unwrap_err();
-        let words = "segment 3 lasts 0.7 s";
+        // With the silent segment, which is too short as well, nothing would be lost.
+        for (least, left_out, kept) in [(233, 0, 3), (234, 1, 2), (333, 1, 2)] {
+            assert!(options(least, 5000).check(&events).is_ok());
+            assert_eq!(options(least, 5000).left_out(&events), left_out);
+            let rest = with_room(&events, least).unwrap();
+            assert_eq!(with_events(&rest).count(), kept);
+            let until = if kept == 3 { i64::MAX } else { 2000 };
+            let bounds = events.segment_bounds();
+            let of_two = events.position(bounds[1].1 + 1);
+            let expected = if until == 2000 { of_two } else { events.len() };
+            assert_eq!(rest.stream(), &events.stream()[..expected]);
+        }
+        let error = options(334, 5000).check(&events).unwrap_err();
+        let words = "even segment 0 lasts 1 s";
         assert!(error.message().contains(words), "{error}");
-        assert!(options(233, 5000).check(&events).is_ok());
     }
 }

@@ -346,4 +346,27 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
         };
         assert!(significance(&data, &[], &options, &Untouched).is_err());
     }
+    // Chains: without any of several symbols segments may be as short as they like.
+    let short = ChainOptions {
+        surrogate: Surrogate::Dither { delta: 9 },
+        draws: 7,
+        shifts: (1 << 40, 1 << 41),
+        rate: 0.1,
+        seed: 1,
+    };
+    let single = [Pattern::new(vec![0], Vec::new()).unwrap()];
+    for list in [&single[..], &[]] {
+        let tests = chains(&data, list, &short, &Untouched).unwrap();
+        assert_eq!(tests, vec![None; list.len()]);
+        let no_draws = ChainOptions { draws: 0, ..short };
+        let unmoved = ChainOptions {
+            surrogate: Surrogate::Dither { delta: 0 },
+            ..short
+        };
+        for options in [no_draws, unmoved] {
+            let refused = chains(&data, list, &options, &Untouched).unwrap_err();
+            assert_eq!(refused.kind(), crate::ErrorKind::InvalidArgument);
+        }
+    }
+    assert!(chains(&data, &patterns(2), &short, &Untouched).is_err());
 }
