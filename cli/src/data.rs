@@ -36,7 +36,7 @@ pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
 /// not among `endings` (where there are any), or whose folder is not there.
 pub(crate) fn check_output(option: &str, path: &Path, endings: &[&str]) -> Result<()> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if !endings.is_empty() && !endings.contains(&ending) {
+    if !endings.is_empty() && !endings.iter().any(|e| e.eq_ignore_ascii_case(ending)) {
         return Err(Error::argument(format!(
             "{option}: expected a file ending in .{}, got {}",
             endings.join(" or ."),

@@ -470,7 +470,9 @@ fn parts_reach_the_csv() {
     );
     let episodes = found["episodes"].as_array().unwrap();
     assert!(!episodes.is_empty());
-    for (line, e) in lines.zip(episodes) {
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), episodes.len());
+    for (line, e) in lines.into_iter().zip(episodes) {
         let fields: Vec<&str> = line.split(',').collect();
         let part = &e["weakest_part"];
         for (field, key) in fields[9..]

@@ -167,7 +167,11 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     } else {
         print(args, &events, &list, &found, tested.as_ref())
     };
-    printed.and(write_files(args, &events, &mined.episodes, &list))
+    let written = write_files(args, &events, &mined.episodes, &list);
+    match (printed, written) {
+        (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
+        (printed, written) => printed.and(written),
+    }
 }
 
 /// After an interrupt: which part of the list is whole.
@@ -330,7 +334,10 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
     if let Some(path) = &args.graph {
         let graph = Graph::new(episodes, 2);
         write_atomically(path, |file| {
-            if path.extension().is_some_and(|ending| ending == "graphml") {
+            if path
+                .extension()
+                .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
+            {
                 graph.write_graphml(file, alphabet)
             } else {
                 graph.write_dot(file, alphabet)

@@ -52,7 +52,6 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
             truth.display()
         )));
     }
-    data::check_output("--out", &args.out, &[])?;
     data::check_output("--truth", &truth, &[])?;
     let bar = Bar::new();
     let made = simulate(&config, args.seed)?;

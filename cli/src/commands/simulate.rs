@@ -36,8 +36,7 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         return network::run(args);
     }
     let (asked, neurons) = (&args.population, args.neurons.unwrap_or(NEURONS));
-    let out = [("--out", &args.out)].into_iter();
-    for (option, path) in out.chain(asked.test_out.as_ref().map(|path| ("--test-out", path))) {
+    for path in [&args.out].into_iter().chain(&asked.test_out) {
         if path
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("csv"))
@@ -47,7 +46,6 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
                 path.display()
             )));
         }
-        data::check_output(option, path, &[])?;
     }
     if let Some(test) = &asked.test_out {
         data::check_output("--test-out", test, &[])?;
