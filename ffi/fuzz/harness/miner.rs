@@ -25,16 +25,8 @@ pub fn run(data: &[u8]) {
         miner: ptr::null_mut(),
         session: ptr::null_mut(),
     };
-    for _ in 0..32 {
-        if input.0.is_empty() {
-            break;
-        }
-        // SAFETY: the world's handles are live or NULL, and it is this thread's alone.
-        let status = unsafe { world.call(&mut input) };
-        assert_ne!(status, betz_status::BETZ_ERROR_PANIC);
-        assert_ne!(status, betz_status::BETZ_ERROR_POISONED);
-        assert_ne!(status, betz_status::BETZ_ERROR_INTERNAL);
-    }
+    // SAFETY: the world's handles are live or NULL, and it is this thread's alone.
+    input.calls(32, |input| unsafe { world.call(input) });
     // SAFETY: live or NULL, and not used again.
     unsafe {
         // Either may go first.

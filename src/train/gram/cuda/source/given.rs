@@ -84,10 +84,6 @@ impl ResponseSource for GivenResponses<'_> {
         Ok(())
     }
 
-    fn chunk_states(&self, _: &Round<'_>, _: usize, _: &Buffer<f32>) -> Result<()> {
-        Ok(())
-    }
-
     fn fill(
         &self,
         round: &Round<'_>,

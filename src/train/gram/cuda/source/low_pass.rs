@@ -230,10 +230,6 @@ impl ResponseSource for LowPassSource<'_> {
         })
     }
 
-    fn chunk_states(&self, _: &Round<'_>, _: usize, _: &Buffer<f32>) -> Result<()> {
-        Ok(())
-    }
-
     fn fill(
         &self,
         round: &Round<'_>,

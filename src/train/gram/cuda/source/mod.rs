@@ -93,8 +93,15 @@ pub(crate) trait ResponseSource {
     fn load(&mut self, round: &Round<'_>) -> Result<()>;
 
     /// The states that each chunk leaves by itself, `states[chunk][i][feature]`, of operand
-    /// `operand`.
-    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()>;
+    /// `operand`. Left as they are where no filter's states go from chunk to chunk.
+    fn chunk_states(
+        &self,
+        _round: &Round<'_>,
+        _operand: usize,
+        _states: &Buffer<f32>,
+    ) -> Result<()> {
+        Ok(())
+    }
 
     /// The responses of operand `operand`, from the states at the chunks' starts.
     fn fill(
