@@ -153,18 +153,23 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
     }
 }
 
+// Where the table of K for a pair of filters begins, and after how many steps K no longer changes.
+struct Pair {
+    unsigned long long first, reach;
+};
+
 // One tile of M: rows (`tile_rows` channels, one filter a) × 32 columns, over one slice. Of a chunk's
 // spikes, up to `kept` (even) are kept on chip.
 // grid: x = column tile, y = row tile · filters + a, z = slice. 32 · BLOCKS threads. Columns are the
 // `column_count` from `first_column` on; rows the features of `row_channels` channels from
 // `first_channel` on.
-// `table[a][w][b][i]` is K with w steps left, 0 <= w <= `reach`, at its limit at `reach`; in f64, for
-// where a delay keeps the first steps out, its differences count.
+// `table`, from `pair[a][b].first` on, has [w][i]: K_ab with w steps left, 0 <= w <= the pair's reach,
+// at its limit there; in f64: where a delay keeps the first steps out, its differences count.
 // `partial[slice][row][column]`, both counted from the first, gets the sums.
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     gram_event(const u16 *ticks, const u32 *offsets, const Block *block, int chunks,
                const Filter *filter, int filters, int channels, const int *slice_chunk,
-               const float *states, const double *table, int reach, int tile_rows, int kept,
+               const float *states, const double *table, const Pair *pair, int tile_rows, int kept,
                int first_channel, int row_channels, int first_column, int column_count,
                float *partial) {
     extern __shared__ float4 memory[];
@@ -186,11 +191,15 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     int slice = blockIdx.z;
     float rate = filter[b].rate, loss = filter[b].loss;
     // Coefficients of column b's states for the row's filter a.
-    size_t pairs = (size_t)filters * (ORDER + 1);
-    const double *coefficients = table + (size_t)a * (reach + 1) * pairs + b * (ORDER + 1);
+    Pair ab = pair[a * filters + b];
+    const double *coefficients = table + ab.first;
+    int reach = (int)ab.reach;
+    // Of all columns of the tile: one way for a warp.
+    int furthest = __reduce_max_sync(~0u, reach);
+    auto with_left = [=](int w) { return coefficients + (size_t)(ORDER + 1) * max(0, min(w, reach)); };
     float limit[ORDER + 1];
 #pragma unroll
-    for (int i = 0; i <= ORDER; ++i) limit[i] = (float)coefficients[reach * pairs + i];
+    for (int i = 0; i <= ORDER; ++i) limit[i] = (float)with_left(reach)[i];
 
     for (int i = threadIdx.x; i < tile_rows * 32; i += blockDim.x) m[i] = 0.0f;
     int chunk = slice_chunk[slice], last_chunk = slice_chunk[slice + 1];
@@ -254,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
                 for (int i = 0; i <= ORDER; ++i) after[i * 32 + lane] = s.s[i];
             }
         }
-        if (here.left >= reach + 32 && here.before <= 0) {
+        if (here.left >= furthest + 32 && here.before <= 0) {
 #pragma unroll 4
             for (int i = 0; i < 32; ++i) {
                 float count = cell[i * 32];
@@ -267,8 +276,7 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
             }
         } else {
             for (int i = 0; i < 32; ++i) {
-                const double *now = coefficients + max(0, min(here.left - i, reach)) * pairs;
-                const double *not_yet = coefficients + max(0, min(here.before - i, reach)) * pairs;
+                const double *now = with_left(here.left - i), *not_yet = with_left(here.before - i);
                 float count = cell[i * 32];
                 float value = (float)(now[0] - not_yet[0]) * fmaf(0.5f, count, s.s[0]);
 #pragma unroll

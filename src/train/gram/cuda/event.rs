@@ -148,7 +148,7 @@ impl Demand {
                 + 4 * (chunks * (channels + 1)) as u64
                 + 4 * BLOCK_FIELDS as u64 * (blocks + 1),
             unsorted: 3 * events + 4 * (blocks + 1),
-            table: 8 * coefficients.table.len() as u64,
+            table: coefficients.bytes(),
             slice: 4 * (states * features) as u64,
             row,
             behavior: behavior + 4 * data.behavior.len() as u64,
@@ -303,7 +303,7 @@ struct EventGram<'a> {
     slice_chunk: Buffer<i32>,
     states: Buffer<f32>,
     table: Buffer<f64>,
-    reach: i32,
+    pairs: Buffer<u64>,
 }
 
 impl<'a> EventGram<'a> {
@@ -326,7 +326,7 @@ impl<'a> EventGram<'a> {
             states: spikes.states_at(&slice_chunk, slices)?,
             slice_chunk,
             table: context.upload(&coefficients.table)?,
-            reach: coefficients.reach as i32,
+            pairs: context.upload(coefficients.pairs.as_flattened())?,
         })
     }
 
@@ -394,8 +394,9 @@ impl<'a> EventGram<'a> {
                 a.arg(&spikes.filters.table)
                     .arg(&filter_count)
                     .arg(&channel_count);
-                a.arg(&self.slice_chunk).arg(&self.states).arg(&self.table);
-                a.arg(&self.reach).arg(&tile_rows).arg(&kept);
+                a.arg(&self.slice_chunk).arg(&self.states);
+                a.arg(&self.table).arg(&self.pairs);
+                a.arg(&tile_rows).arg(&kept);
                 a.arg(&first_channel).arg(&row_channels);
                 a.arg(&first_column).arg(&width).arg(&partial);
             },
