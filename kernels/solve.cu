@@ -1,6 +1,6 @@
 // Around cuSOLVER: centring, precision changes and refinement of the decoder's normal equations.
 
-// a = gram − Σa Σaᵀ / steps + ridge on the diagonal, in f64 and, rounded, in f32.
+// a = gram − Σa Σaᵀ / steps + ridge on the diagonal, in f64 and, if `rounded` is given, in f32.
 // `sums[feature][outputs + 1]` has Υ's row and then Σa. n × n, symmetric.
 extern "C" __global__ void centre_gram(const double *gram, const double *sums, int n, int outputs,
                                        double steps, double ridge, double *a, float *rounded) {
@@ -11,10 +11,10 @@ extern "C" __global__ void centre_gram(const double *gram, const double *sums, i
                    sums[(size_t)i * stride + outputs] * sums[(size_t)j * stride + outputs] / steps;
     if (i == j) value += ridge;
     a[(size_t)i * n + j] = value;
-    rounded[(size_t)i * n + j] = (float)value;
+    if (rounded) rounded[(size_t)i * n + j] = (float)value;
 }
 
-// b = Υ − Σa · x̄, column-major n × outputs, in f64 and f32. `mean` has outputs values.
+// b = Υ − Σa · x̄, column-major n × outputs, likewise. `mean` has outputs values.
 extern "C" __global__ void centre_upsilon(const double *sums, const double *mean, int n,
                                           int outputs, double *b, float *rounded) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, o = blockIdx.y;
@@ -22,7 +22,7 @@ extern "C" __global__ void centre_upsilon(const double *sums, const double *mean
     const double *row = sums + (size_t)i * (outputs + 1);
     double value = row[o] - row[outputs] * mean[o];
     b[(size_t)o * n + i] = value;
-    rounded[(size_t)o * n + i] = (float)value;
+    if (rounded) rounded[(size_t)o * n + i] = (float)value;
 }
 
 // x += correction (x = correction the first time).

@@ -3,9 +3,9 @@
 use super::gram::GramPath;
 use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use super::options::TrainOptions;
+use super::search::Search;
 use crate::device::Device;
 use crate::device::cost::{Calibration, Model, START_CUDA};
-use crate::psc::FilterBank;
 use crate::recording::Dataset;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
@@ -29,8 +29,8 @@ pub struct Alternative {
     pub place: Place,
     /// How Γ is computed.
     pub gram: GramPath,
-    /// Seconds for Γ, Υ and, unless it is cross-validated, one solution, of every bank, once the device
-    /// is open.
+    /// Seconds for Γ, Υ and the solution (when cross-validated: those of every fold) of every bank, once
+    /// the device is open.
     pub seconds: f64,
 }
 
@@ -56,24 +56,37 @@ pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static Model, Vec<f64
     }
 }
 
-/// Seconds to train on `work` by `gram` at `place`; with `folds`, of what cross-validation computes
-/// there: Γ and Υ of every fold, which a device hands to the host. The folds' systems are solved on the
-/// CPU wherever their sums come from, and do not count.
+/// What cross-validation does with every bank.
+#[derive(Debug, Clone, Copy)]
+struct Folding {
+    folds: usize,
+    /// Systems that are solved for a fold.
+    solutions: usize,
+}
+
+/// Times that Γ of a fold crosses between host and device: its sums come down, and what is solved and
+/// what that is compared with go up for the coarse ridges, the refined ones and the scores.
+const GRAM_TRANSFERS: f64 = 7.0;
+
+/// Seconds to train on `work` by `gram` at `place`: Γ, Υ and a solution, or those of every fold, whose
+/// sums are kept in host memory.
 fn seconds(
     work: &Work,
     calibration: &Calibration,
     (place, gram): (Place, GramPath),
-    folds: Option<usize>,
+    folding: Option<Folding>,
 ) -> f64 {
-    let Some(folds) = folds else {
-        let (solve, terms) = solve_terms(work, place);
-        return work.gram_seconds(calibration, place, gram) + calibration.seconds(solve, &terms);
+    let (solve, terms) = solve_terms(work, place);
+    let solution = calibration.seconds(solve, &terms);
+    let Some(Folding { folds, solutions }) = folding else {
+        return work.gram_seconds(calibration, place, gram) + solution;
     };
-    let download = match place {
+    let transfers = match place {
         Place::Cpu => 0.0,
-        Place::Cuda => calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work)),
+        Place::Cuda => GRAM_TRANSFERS * calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work)),
     };
-    folds as f64 * (work.fold(folds).gram_seconds(calibration, place, gram) + download)
+    let sums = work.fold(folds).gram_seconds(calibration, place, gram);
+    folds as f64 * (sums + transfers + solutions as f64 * solution)
 }
 
 /// Terms of [`DOWNLOAD_CUDA`].
@@ -103,7 +116,7 @@ pub fn alternatives(
     let problem = Problem {
         works: vec![*work],
         paths: paths(gram, low_pass),
-        folds: None,
+        folding: None,
         start: 0.0,
     };
     problem.ways(calibration, places)
@@ -114,8 +127,7 @@ struct Problem {
     /// One a bank.
     works: Vec<Work>,
     paths: &'static [GramPath],
-    /// Of cross-validation.
-    folds: Option<usize>,
+    folding: Option<Folding>,
     /// Seconds until a device is open.
     start: f64,
 }
@@ -139,7 +151,7 @@ impl Problem {
                 place,
                 gram,
                 seconds: (self.works.iter())
-                    .map(|work| seconds(work, calibration, (place, gram), self.folds))
+                    .map(|work| seconds(work, calibration, (place, gram), self.folding))
                     .sum(),
             })
             .collect();
@@ -153,7 +165,8 @@ impl Problem {
         let in_all = |place: Place| {
             let of_bank = |work: &Work| {
                 let paths = self.paths.iter();
-                let ways = paths.map(|&gram| seconds(work, calibration, (place, gram), self.folds));
+                let ways =
+                    paths.map(|&gram| seconds(work, calibration, (place, gram), self.folding));
                 ways.fold(f64::INFINITY, f64::min)
             };
             self.start(place) + self.works.iter().map(of_bank).sum::<f64>()
@@ -163,24 +176,27 @@ impl Problem {
     }
 }
 
-/// Where and how to train on `data` with each of `banks` (none: [`TrainOptions::bank`]), once or over
-/// the `folds` of cross-validation: on `device` itself where the user named it, else wherever this
-/// host's calibration (`betz info --calibrate`) expects less time, counting the start of a device that
-/// this process has not opened yet.
+/// Where and how to train on `data`, once or with cross-validation's `search`: on `device` itself where
+/// the user named it, else wherever this host's calibration (`betz info --calibrate`) expects less time,
+/// counting the start of a device that this process has not opened yet.
 pub fn choose(
     device: &Device,
     data: &Dataset,
     options: &TrainOptions,
-    banks: &[FilterBank],
-    folds: Option<usize>,
+    search: Option<&Search>,
 ) -> Choice {
     let calibration = Calibration::current();
-    let own = std::slice::from_ref(&options.bank);
-    let banks = if banks.is_empty() { own } else { banks };
+    let banks = match search {
+        Some(search) if !search.banks.is_empty() => &search.banks,
+        _ => std::slice::from_ref(&options.bank),
+    };
     let problem = Problem {
         works: banks.iter().map(|bank| Work::new(data, bank)).collect(),
         paths: paths(options.gram, options.low_pass.is_some()),
-        folds,
+        folding: search.map(|search| Folding {
+            folds: search.folds,
+            solutions: search.solutions(),
+        }),
         start: if device.is_started() {
             0.0
         } else {
@@ -304,12 +320,12 @@ mod tests {
     fn what_the_user_named_stands() {
         let case = &cases::all()[0];
         let mut options = TrainOptions::new(case.bank.clone());
-        let choice = choose(&Device::cpu(), &case.data, &options, &[], None);
+        let choice = choose(&Device::cpu(), &case.data, &options, None);
         assert!(choice.device.is_cpu() && choice.fallback.is_none());
         assert!(choice.alternatives.iter().all(|w| w.place == Place::Cpu));
         options.gram = GramPath::Dense;
         let auto = Device::auto();
-        let choice = choose(&auto, &case.data, &options, &[], None);
+        let choice = choose(&auto, &case.data, &options, None);
         assert_eq!(choice.gram, GramPath::Dense);
         // Far too small to start a device for.
         assert!(choice.device.is_cpu() && !auto.is_open());
@@ -326,7 +342,10 @@ mod tests {
             let problem = Problem {
                 works,
                 paths: paths(GramPath::Event, false),
-                folds: Some(5),
+                folding: Some(Folding {
+                    folds: 5,
+                    solutions: Search::ridge().solutions(),
+                }),
                 start: 0.0,
             };
             problem.ways(&none, &[Place::Cuda])[0].seconds
@@ -338,31 +357,34 @@ mod tests {
     }
 
     #[test]
-    fn cross_validation_counts_downloads_and_no_solution_on_the_device() {
+    fn cross_validation_counts_every_solution_and_what_crosses_to_the_device() {
         let none = Calibration::default();
         let work = work(300.0, 100.0);
-        let way = |place| (place, GramPath::Event);
         let n = work.features();
-        // One fold is the whole, with a download in place of the solution.
         for place in [Place::Cpu, Place::Cuda] {
+            let way = (place, GramPath::Event);
             let gram = work.gram_seconds(&none, place, GramPath::Event);
             let (solve, terms) = solve_terms(&work, place);
-            let once = seconds(&work, &none, way(place), None);
-            assert!((once - gram - none.seconds(solve, &terms)).abs() < 1e-12);
-            let download = match place {
+            let solution = none.seconds(solve, &terms);
+            let once = seconds(&work, &none, way, None);
+            assert!((once - gram - solution).abs() < 1e-12);
+            let transfer = match place {
                 Place::Cpu => 0.0,
                 Place::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
             };
-            let folded = seconds(&work, &none, way(place), Some(1));
-            assert!((folded - gram - download).abs() < 1e-12);
+            let folded = |folds, solutions| {
+                let folding = Folding { folds, solutions };
+                seconds(&work, &none, way, Some(folding))
+            };
+            // One fold is the whole.
+            let expected = gram + GRAM_TRANSFERS * transfer + 3.0 * solution;
+            assert!((folded(1, 3) - expected).abs() < 1e-12);
+            // Each fold has its share of the spikes, but all of Γ and its own solutions.
+            assert!(folded(5, 12) > 5.0 * (GRAM_TRANSFERS * transfer + 12.0 * solution));
+            assert!(folded(5, 12) < 5.0 * folded(1, 12));
         }
-        // Each fold has its share of the spikes, but all of Γ.
-        let elements = |folds| {
-            let sums = seconds(&work, &none, way(Place::Cuda), Some(folds));
-            sums - work.spikes * n * 0.6e-12
-        };
-        assert!(elements(5) > 4.0 * 6e-9 * n * n);
-        assert!(elements(5) < 5.5 * elements(1));
+        assert_eq!(Search::ridge().solutions(), 12);
+        assert_eq!(Search::scores_only(5).solutions(), 2);
     }
 
     #[test]
@@ -381,7 +403,7 @@ mod tests {
         let problem = |works: Vec<Work>| Problem {
             works,
             paths: paths(GramPath::Auto, false),
-            folds: None,
+            folding: None,
             start: 0.0,
         };
         let best = |work: Work| problem(vec![work]).ways(&none, &[Place::Cpu])[0];

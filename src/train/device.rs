@@ -5,6 +5,8 @@ use super::choice::choose;
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations};
 use super::options::TrainOptions;
+#[cfg(feature = "cuda")]
+use super::solve;
 use crate::device::Device;
 #[cfg(feature = "cuda")]
 use crate::device::Precision;
@@ -29,7 +31,7 @@ pub fn train_on(
     fit::check(data, std::slice::from_ref(&options.bank))?;
     #[cfg(feature = "cuda")]
     {
-        let chosen = choose(device, data, options, &[], None).device;
+        let chosen = choose(device, data, options, None).device;
         let trained = cuda::train(chosen.contexts(), data, options, progress);
         if let Some(Some(decoder)) = chosen.or_cpu(trained)? {
             return Ok(decoder);
@@ -77,6 +79,32 @@ pub(super) fn normal_equations(
     gram::normal_equations(data, bank, low_pass, delay, path, progress)
 }
 
+/// The decoder that `sums`, computed by `path` over every segment of `data`, lead to; solved on `device`
+/// where they fit it.
+pub(super) fn decoder_from_sums(
+    device: &Device,
+    data: &Dataset,
+    options: &TrainOptions,
+    sums: &NormalEquations,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    #[cfg(feature = "cuda")]
+    if let [context, ..] = device.contexts() {
+        let (n, m) = (sums.features, sums.outputs);
+        if solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
+            let decoder = gram::cuda::DeviceSums::upload(context, sums)
+                .and_then(|sums| cuda::decoder(context, data, options, &sums, path, progress));
+            if let Some(decoder) = device.or_cpu(decoder)? {
+                return Ok(decoder);
+            }
+        }
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = device;
+    fit::decoder_from_sums(data, options, sums, path, progress)
+}
+
 /// Γ and Υ computed on `device` and left there: what training takes before it solves.
 pub(super) fn sums_for_timing(
     device: &Device,
@@ -110,7 +138,7 @@ pub(super) mod cuda {
     use super::*;
     use crate::device::cuda::Context;
     use crate::train::gram::cuda::{DeviceSums, Request, device_sums};
-    use crate::train::solve::{self, FeatureNames, Solution};
+    use crate::train::solve::{self, FeatureNames};
 
     /// The whole of training on devices; `None` for what only the CPU does, or without a device.
     pub(super) fn train(
@@ -164,23 +192,9 @@ pub(super) mod cuda {
         report(sums, progress);
         let ridge = fit::ridge(data, bank, options, sums.steps)?;
         progress.update("solve", 0, 1);
-        let solvable = ridge.is_finite() && (ridge > 0.0 || sums.steps > sums.features as u64);
-        let solved = if solvable {
-            solve::cuda::solve(context, sums, ridge, options.solver)?
-        } else {
-            None
-        };
+        let solved = solve::cuda::solve(context, sums, ridge, options.solver)?;
         let solution = match solved {
-            Some(found) => Solution {
-                channel_mask: found
-                    .feature_sums
-                    .chunks_exact(bank.len())
-                    // Responses are never negative: no sum, no response.
-                    .map(|sums| sums.iter().any(|&s| s != 0.0))
-                    .collect(),
-                weights: found.weights,
-                intercept: found.intercept,
-            },
+            Some(found) => found.into_solution(bank.len()),
             // The CPU's solver says what is wrong, in the same words, or masks it.
             None => {
                 let sums = sums.download(context)?;

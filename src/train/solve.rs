@@ -136,12 +136,6 @@ impl CentredEquations {
         })
     }
 
-    /// Mean of Γ_c's diagonal: the scale that relative ridges are given in.
-    pub fn mean_variance_sum(&self) -> f64 {
-        let n = self.gram.nrows();
-        (0..n).map(|i| self.gram[(i, i)]).sum::<f64>() / n as f64
-    }
-
     /// Solves with ridge λ = `ridge`.
     ///
     /// # Errors

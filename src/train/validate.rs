@@ -6,41 +6,27 @@
 //! scores that are reported come from decoding what was held out.
 
 use super::choice::choose;
-use super::device::{normal_equations, train_on};
-use super::fit::{check, decoder_from_sums, ridge};
+use super::device::{decoder_from_sums, normal_equations, train_on};
+use super::fit::{check, ridge};
 use super::folds::{Folds, Part, folds};
 use super::gram::paired_steps;
+use super::held_out::{HeldOut, Ridge, Solving};
 use super::score::score_estimates;
-use super::solve::{CentredEquations, FeatureNames, Solution};
-use super::{GramPath, NormalEquations, Preset, RidgeChoice, TrainOptions};
+use super::search::{COARSE, REFINED, Search};
+use super::solve::FeatureNames;
+use super::{GramPath, NormalEquations, RidgeChoice, TrainOptions};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
+use crate::model::{Decoder, OutputScore, TrainingRecord, decode_on};
 use crate::progress::{self, Progress, Quiet};
 use crate::psc::FilterBank;
 use crate::recording::{Dataset, Segment};
-
-/// The coarse grid of relative ridges, in powers of ten; its best is refined by half a power.
-const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
 
 /// Mean lifetimes of the slowest filter between two pieces of one segment.
 const GUARD_LIFETIMES: usize = 3;
 
 /// Mean lifetimes of the slowest filter that a piece's filters run before it begins.
 const HISTORY_LIFETIMES: usize = 5;
-
-/// What cross-validation chooses from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Search {
-    /// Number of folds, 2 or more.
-    pub folds: usize,
-    /// Banks to choose from; none: [`TrainOptions::bank`] alone.
-    pub banks: Vec<FilterBank>,
-    /// Choose the ridge, λ = ρ × mean of the diagonal of the centred Γ, ρ from 1e-7 to 10;
-    /// otherwise [`TrainOptions::ridge`] holds (a fixed λ for the whole, and in proportion for the
-    /// steps of a fold's training set).
-    pub ridge: bool,
-}
 
 /// What cross-validation found.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,39 +41,6 @@ pub struct Validation {
     pub scores: Vec<OutputScore>,
     /// Mean R² over outputs of each bank, at its best ridge, in the order of the search.
     pub bank_r2: Vec<f64>,
-}
-
-impl Search {
-    /// Five folds; the ridge, and the bank among the presets that suit `data`
-    /// ([`Preset::candidates`]).
-    ///
-    /// # Errors
-    /// As [`Preset::bank`].
-    pub fn presets(data: &Dataset) -> Result<Self> {
-        let banks = Preset::candidates(data).into_iter().map(Preset::bank);
-        Ok(Self {
-            banks: banks.collect::<Result<_>>()?,
-            ..Self::ridge()
-        })
-    }
-
-    /// Five folds; the ridge alone.
-    pub const fn ridge() -> Self {
-        Self {
-            folds: 5,
-            banks: Vec::new(),
-            ridge: true,
-        }
-    }
-
-    /// `folds` folds to score what the options say, with nothing to choose.
-    pub const fn scores_only(folds: usize) -> Self {
-        Self {
-            folds,
-            banks: Vec::new(),
-            ridge: false,
-        }
-    }
 }
 
 /// [`train_validated_on`] the CPU.
@@ -105,8 +58,8 @@ pub fn train_validated(
 
 /// Trains with the ridge and the bank that cross-validate best, and records their scores.
 ///
-/// Γ and Υ of every fold are computed on `device` ([`Device::auto`] is settled by [`choose`]); the
-/// folds' systems, whose ridges are compared, are solved on the CPU.
+/// Γ and Υ of every fold, the systems whose ridges are compared and what was held out are computed on
+/// `device` ([`Device::auto`] is settled by [`choose`]); the folds' sums are kept in host memory.
 ///
 /// Memory: (folds + 4) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
 /// far.
@@ -120,16 +73,21 @@ pub fn train_validated_on(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    let (validation, bank) = run(device, data, options, search, progress)?;
+    let Found {
+        device,
+        validation,
+        bank,
+    } = run(device, data, options, search, progress)?;
     let options = TrainOptions {
         bank: validation.bank,
         ridge: RidgeChoice::Fixed(validation.ridge),
         ..options.clone()
     };
     let decoder = if bank.whole {
-        decoder_from_sums(data, &options, &bank.total, bank.path, progress)?
+        let (total, path) = (&bank.total, bank.path);
+        decoder_from_sums(&device, data, &options, total, path, progress)?
     } else {
-        train_on(device, data, &options, progress)?
+        train_on(&device, data, &options, progress)?
     };
     Ok(Decoder {
         training: TrainingRecord {
@@ -151,7 +109,14 @@ pub fn cross_validate(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Validation> {
-    Ok(run(&Device::cpu(), data, options, search, progress)?.0)
+    Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
+}
+
+/// What cross-validation found, on the device that was chosen for it.
+struct Found {
+    device: Device,
+    validation: Validation,
+    bank: BankSums,
 }
 
 /// The sums of one bank, fold by fold, and the ridge that suits it best.
@@ -162,15 +127,6 @@ struct BankSums {
     path: GramPath,
     whole: bool,
     choice: Choice,
-}
-
-/// How λ follows from the sums trained on.
-#[derive(Debug, Clone, Copy)]
-enum Ridge {
-    /// ρ, a part of the mean of Γ_c's diagonal.
-    Relative(f64),
-    /// λ a step.
-    PerStep(f64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +141,7 @@ fn run(
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
-) -> Result<(Validation, BankSums)> {
+) -> Result<Found> {
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
@@ -193,7 +149,7 @@ fn run(
         &search.banks
     };
     check(data, banks)?;
-    let device = choose(device, data, options, &search.banks, Some(search.folds)).device;
+    let device = choose(device, data, options, Some(search)).device;
     let lifetime = lifetime(banks, data.step_seconds);
     let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
     let guard = GUARD_LIFETIMES
@@ -217,7 +173,7 @@ fn run(
             );
         };
         let mut sums = BankSums::new(&device, &mut held, options, bank, &split, progress, &told)?;
-        sums.choice = sums.choose(data, options, search.ridge, progress)?;
+        sums.choice = sums.choose(&device, data, options, search.ridge, progress)?;
         bank_r2.push(sums.choice.r2);
         // NaN (no output changes) never beats what is there.
         if best.as_ref().is_none_or(|b| sums.choice.r2 > b.choice.r2) {
@@ -228,12 +184,16 @@ fn run(
         best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
     let validation = Validation {
         bank: best.bank.clone(),
-        ridge: best.ridge_of_all(data, options.delay_steps)?,
+        ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(data, &mut held, options, &split)?,
+        scores: best.decode_folds(&device, data, &mut held, options, &split)?,
         bank_r2,
     };
-    Ok((validation, best))
+    Ok(Found {
+        device,
+        validation,
+        bank: best,
+    })
 }
 
 /// Mean lifetime (n + 1)·τ of the slowest filter, in steps, rounded up.
@@ -281,15 +241,6 @@ fn sums_of(
         sums.subtract(&over(stretch(start), path)?.0)?;
     }
     Ok((sums, path))
-}
-
-impl Ridge {
-    fn lambda(self, equations: &CentredEquations, steps: u64) -> f64 {
-        match self {
-            Self::Relative(rho) => rho * equations.mean_variance_sum(),
-            Self::PerStep(lambda) => lambda * steps as f64,
-        }
-    }
 }
 
 impl BankSums {
@@ -342,11 +293,13 @@ impl BankSums {
     /// The best ridge by what the folds leave unexplained.
     fn choose(
         &self,
+        device: &Device,
         data: &Dataset,
         options: &TrainOptions,
         search_ridge: bool,
         progress: &dyn Progress,
     ) -> Result<Choice> {
+        let solving = self.solving(device, data, options);
         // Where no output changes, any ridge will do: the largest.
         let best = |choices: Vec<Result<Choice>>| {
             choices.into_iter().reduce(|a, b| match (a, b) {
@@ -360,52 +313,48 @@ impl BankSums {
             let steps = all_steps(data, options.delay_steps);
             let lambda = ridge(data, &self.bank, options, steps)?;
             let as_given = [Ridge::PerStep(lambda / steps as f64)];
-            let as_given = self.held_out_r2(data, options, &as_given, progress)?;
+            let as_given = self.held_out_r2(solving, &as_given, progress)?;
             return best(as_given).ok_or_else(none)?;
         }
         let power = |p: f64| Ridge::Relative(10f64.powf(p));
         let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
-        let coarse = best(self.held_out_r2(data, options, &grid, progress)?).ok_or_else(none)??;
+        let coarse = best(self.held_out_r2(solving, &grid, progress)?).ok_or_else(none)??;
         let Ridge::Relative(rho) = coarse.ridge else {
             return Ok(coarse);
         };
-        let around = [power(rho.log10() - 0.5), power(rho.log10() + 0.5)];
-        let mut choices = self.held_out_r2(data, options, &around, progress)?;
+        let around = REFINED.map(|step| power(rho.log10() + step));
+        let mut choices = self.held_out_r2(solving, &around, progress)?;
         choices.push(Ok(coarse));
         best(choices).ok_or_else(none)?
     }
 
     /// The λ of the choice for all of `data`: steps between folds, which no fold has, count too.
-    fn ridge_of_all(&self, data: &Dataset, delay_steps: i64) -> Result<f64> {
+    fn ridge_of_all(&self, data: &Dataset, delay_steps: i64) -> f64 {
         let (seen, all) = (self.total.steps, all_steps(data, delay_steps));
-        let lambda = (self.choice.ridge).lambda(&CentredEquations::new(&self.total)?, seen);
-        Ok(lambda * (all as f64 / seen as f64))
+        self.choice.ridge.lambda(&self.total) * (all as f64 / seen as f64)
     }
 
     /// Mean R² over outputs that change, of everything held out, at each of `ridges`; an error for
     /// one that is too small to solve with (a bank whose filters nearly say the same).
     fn held_out_r2(
         &self,
-        data: &Dataset,
-        options: &TrainOptions,
+        solving: Solving<'_>,
         ridges: &[Ridge],
         progress: &dyn Progress,
     ) -> Result<Vec<Result<Choice>>> {
         let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
         for fold in &self.folds {
             progress::check(progress, "cross-validate")?;
-            let (equations, steps) = self.without(fold)?;
-            for (residual, ridge) in residual.iter_mut().zip(ridges) {
-                let Ok(so_far) = residual else {
-                    continue;
-                };
-                match self.solve(data, options, &equations, ridge.lambda(&equations, steps)) {
-                    Ok(solution) => {
-                        let left = fold.residual_squares(&solution.weights, &solution.intercept);
-                        so_far.iter_mut().zip(left).for_each(|(r, l)| *r += l);
-                    }
-                    Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => *residual = Err(e),
-                    Err(e) => return Err(e),
+            // A ridge that was too small for one fold is not tried with the next.
+            let (mut so_far, tried): (Vec<_>, Vec<Ridge>) = (residual.iter_mut().zip(ridges))
+                .filter(|(left, _)| left.is_ok())
+                .map(|(left, &ridge)| (left, ridge))
+                .unzip();
+            let held = HeldOut::new(solving, &self.total, fold)?;
+            for (so_far, left) in so_far.iter_mut().zip(held.residuals(&tried)?) {
+                match (&mut **so_far, left) {
+                    (Ok(sum), Ok(left)) => sum.iter_mut().zip(left).for_each(|(r, l)| *r += l),
+                    (so_far, left) => *so_far = left,
                 }
             }
         }
@@ -429,30 +378,26 @@ impl BankSums {
             .collect())
     }
 
-    /// The equations of everything but `fold`, and their steps.
-    fn without(&self, fold: &NormalEquations) -> Result<(CentredEquations, u64)> {
-        let mut rest = self.total.clone();
-        rest.subtract(fold)?;
-        Ok((CentredEquations::new(&rest)?, rest.steps))
-    }
-
-    fn solve(
-        &self,
-        data: &Dataset,
-        options: &TrainOptions,
-        equations: &CentredEquations,
-        ridge: f64,
-    ) -> Result<Solution> {
-        let names = FeatureNames {
-            channels: &data.channel_names,
-            bank: &self.bank,
-        };
-        equations.solve(ridge, options.solver, options.mask, names)
+    fn solving<'a>(
+        &'a self,
+        device: &'a Device,
+        data: &'a Dataset,
+        options: &'a TrainOptions,
+    ) -> Solving<'a> {
+        Solving {
+            device,
+            options,
+            names: FeatureNames {
+                channels: &data.channel_names,
+                bank: &self.bank,
+            },
+        }
     }
 
     /// Decodes each fold by what was trained on the others, and scores them together.
     fn decode_folds(
         &self,
+        device: &Device,
         data: &Dataset,
         held: &mut Dataset,
         options: &TrainOptions,
@@ -460,9 +405,8 @@ impl BankSums {
     ) -> Result<Vec<OutputScore>> {
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
-            let (equations, steps) = self.without(fold)?;
-            let ridge = self.choice.ridge.lambda(&equations, steps);
-            let solution = self.solve(data, options, &equations, ridge)?;
+            let solving = self.solving(device, data, options);
+            let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.choice.ridge)?;
             let decoder = Decoder {
                 step_seconds: data.step_seconds,
                 bank: self.bank.clone(),
@@ -478,7 +422,7 @@ impl BankSums {
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 held.segments = segments;
-                let decoded = decode(&decoder, held)?;
+                let decoded = decode_on(device, &decoder, held)?;
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);

@@ -71,8 +71,8 @@ pub(crate) fn run(args: &Train) -> Result<()> {
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
-    let folds = (args.folds > 0).then_some(search.folds);
-    let choice = train::choose(&device, &dataset, &options, &search.banks, folds);
+    let validated = (args.folds > 0).then_some(&search);
+    let choice = train::choose(&device, &dataset, &options, validated);
     if let Some(reason) = &choice.fallback {
         eprintln!("trains on the CPU: {reason}");
     }

@@ -12,6 +12,8 @@ mod product;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::psc::{FilterBank, LowPass};
@@ -132,6 +134,13 @@ impl NormalEquations {
         gram
     }
 
+    /// Mean of Γ_c's diagonal: the scale that relative ridges are given in.
+    pub fn mean_variance_sum(&self) -> f64 {
+        let (n, mean) = (self.features, self.feature_mean());
+        let own = |i: usize| self.gram[i * n + i] - self.feature_sum[i] * mean[i];
+        (0..n).map(own).sum::<f64>() / n as f64
+    }
+
     /// Υ_c = Σ (a − μ)(x − x̄)ᵀ = Υ − T·μx̄ᵀ, features × outputs, row-major. Allocates it.
     pub fn centred_upsilon(&self) -> Vec<f64> {
         let mean = self.output_mean();
@@ -163,21 +172,36 @@ impl NormalEquations {
     /// Small residuals of large sums lose digits (about 10⁻⁶ of Σx² where Γ came from f32
     /// products): use it to compare ridges, not to report a score.
     pub fn residual_squares(&self, weights: &[f64], intercept: &[f64]) -> Vec<f64> {
-        let (n, m, t) = (self.features, self.outputs, self.steps as f64);
-        // Γφ, features × outputs.
-        let mut gram_weights = vec![0.0; n * m];
-        if n > 0 && m > 0 {
-            for (out, row) in gram_weights
-                .chunks_exact_mut(m)
-                .zip(self.gram.chunks_exact(n))
-            {
-                for (g, w) in row.iter().zip(weights.chunks_exact(m)) {
-                    for (o, w) in out.iter_mut().zip(w) {
-                        *o += g * w;
+        let m = self.outputs;
+        let product = self.gram_times(weights, m);
+        self.residuals_of(weights, intercept, |f, o| product[f * m + o])
+    }
+
+    /// Γ times `weights`, features × `columns`, row-major.
+    pub(super) fn gram_times(&self, weights: &[f64], columns: usize) -> Vec<f64> {
+        let mut product = vec![0.0; self.features * columns];
+        if !product.is_empty() {
+            let rows = self.gram.par_chunks_exact(self.features);
+            let out = product.par_chunks_exact_mut(columns).zip(rows);
+            out.with_min_len(16).for_each(|(out, row)| {
+                for (g, weights) in row.iter().zip(weights.chunks_exact(columns)) {
+                    for (sum, w) in out.iter_mut().zip(weights) {
+                        *sum += g * w;
                     }
                 }
-            }
+            });
         }
+        product
+    }
+
+    /// [`residual_squares`](Self::residual_squares) where (Γφ) of a feature and output is known.
+    pub(super) fn residuals_of(
+        &self,
+        weights: &[f64],
+        intercept: &[f64],
+        gram_weight: impl Fn(usize, usize) -> f64,
+    ) -> Vec<f64> {
+        let (n, m, t) = (self.features, self.outputs, self.steps as f64);
         (0..m)
             .map(|o| {
                 let c = intercept[o];
@@ -185,7 +209,7 @@ impl NormalEquations {
                 for f in 0..n {
                     let w = weights[f * m + o];
                     s += w
-                        * (gram_weights[f * m + o] - 2.0 * self.upsilon[f * m + o]
+                        * (gram_weight(f, o) - 2.0 * self.upsilon[f * m + o]
                             + 2.0 * c * self.feature_sum[f]);
                 }
                 s.max(0.0)
@@ -203,9 +227,10 @@ impl NormalEquations {
         )))
     }
 
-    fn combine(&mut self, other: &Self, op: impl Fn(&mut f64, f64) + Copy) {
+    fn combine(&mut self, other: &Self, op: impl Fn(&mut f64, f64) + Copy + Sync) {
+        let gram = self.gram.par_iter_mut().zip(&other.gram);
+        gram.with_min_len(1 << 16).for_each(|(a, b)| op(a, *b));
         let pairs = [
-            (&mut self.gram, &other.gram),
             (&mut self.upsilon, &other.upsilon),
             (&mut self.feature_sum, &other.feature_sum),
             (&mut self.output_sum, &other.output_sum),

@@ -1,6 +1,6 @@
 //! The same system on a CUDA device: factored in f32, refined to f64; in f64 where that fails.
 
-use super::{PIVOT_TOLERANCE, Solver};
+use super::{PIVOT_TOLERANCE, Solution, Solver};
 use crate::device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::train::gram::cuda::{DeviceSums, Gram};
@@ -28,6 +28,21 @@ pub(crate) struct DeviceSolution {
     pub(crate) feature_sums: Vec<f64>,
 }
 
+impl DeviceSolution {
+    /// The same with channels of `filters` filters that never respond masked.
+    pub(crate) fn into_solution(self, filters: usize) -> Solution {
+        let channels = self.feature_sums.chunks_exact(filters);
+        Solution {
+            // Responses are never negative: no sum, no response.
+            channel_mask: channels
+                .map(|sums| sums.iter().any(|&sum| sum != 0.0))
+                .collect(),
+            weights: self.weights,
+            intercept: self.intercept,
+        }
+    }
+}
+
 /// Starts the library and the kernels that [`solve`] needs, which a process's first solution would
 /// wait for. A failure is left for [`solve`] to report.
 pub(crate) fn prepare(context: &Context) {
@@ -36,8 +51,8 @@ pub(crate) fn prepare(context: &Context) {
 }
 
 /// Solves (Γ_c + λI) φ = Υ_c on the device. `None` when a pivot is not positive by the measure of
-/// [`PIVOT_TOLERANCE`], or a value is not finite: the CPU's solver then says which feature it is,
-/// or masks it.
+/// [`PIVOT_TOLERANCE`], a value is not finite or the ridge is none to solve with: the CPU's solver then
+/// says what it is, or masks the channel.
 ///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without features, outputs or steps; those of the device.
@@ -71,15 +86,15 @@ pub(crate) fn solve_by(
             ),
         ));
     }
+    let enough = ridge > 0.0 || (ridge == 0.0 && sums.steps > n as u64);
     let Gram::Device(gram) = &sums.gram else {
         return Ok(None);
     };
-    if !fits(context, n, m)? {
+    if !(ridge.is_finite() && enough && fits(context, n, m, 0)?) {
         return Ok(None);
     }
-    let system = System::new(context, sums, gram, ridge)?;
+    let system = System::new(context, sums, gram, ridge, refine)?;
     let solved = match solver {
-        Solver::Cholesky if !refine => system.in_f64(false)?,
         Solver::Cholesky => match system.refined()? {
             Some(weights) => Some(weights),
             None => system.in_f64(false)?,
@@ -107,23 +122,24 @@ pub(crate) fn solve_by(
     }))
 }
 
-/// True when the system and its factor fit beside Γ, and its rows a launch.
-fn fits(context: &Context, n: usize, m: usize) -> Result<bool> {
+/// True when a system of `n` features and `m` outputs and its factor fit beside Γ and `others` bytes, and
+/// its rows a launch.
+pub(crate) fn fits(context: &Context, n: usize, m: usize, others: u64) -> Result<bool> {
     // Γ_c in f64 and f32 and a factor; right sides and weights; what cuSOLVER works in.
-    let (n, m) = (n as u64, m as u64);
-    let needed = 20 * n * n + 64 * n * (m + 64) + (1 << 20);
-    Ok(n <= u64::from(MOST_BLOCKS) && needed <= context.available_memory()?)
+    let (rows, m) = (n as u64, m as u64);
+    let needed = 20 * rows * rows + 64 * rows * (m + 64) + (1 << 20) + others;
+    Ok(rows <= u64::from(MOST_BLOCKS) && needed <= context.available_memory()?)
 }
 
-/// A = Γ_c + λI and B = Υ_c in both precisions.
+/// A = Γ_c + λI and B = Υ_c.
 struct System<'a> {
     context: &'a Context,
     n: usize,
     m: usize,
     matrix: Buffer<f64>,
-    matrix_f32: Buffer<f32>,
     right: Buffer<f64>,
-    right_f32: Buffer<f32>,
+    /// Both in f32, where that is tried first.
+    rounded: Option<(Buffer<f32>, Buffer<f32>)>,
 }
 
 impl<'a> System<'a> {
@@ -132,6 +148,7 @@ impl<'a> System<'a> {
         sums: &DeviceSums,
         gram: &Buffer<f64>,
         ridge: f64,
+        refine: bool,
     ) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
         let system = Self {
@@ -139,9 +156,15 @@ impl<'a> System<'a> {
             n,
             m,
             matrix: context.alloc(n * n)?,
-            matrix_f32: context.alloc(n * n)?,
             right: context.alloc(n * m)?,
-            right_f32: context.alloc(n * m)?,
+            rounded: match refine {
+                true => Some((context.alloc(n * n)?, context.alloc(n * m)?)),
+                false => None,
+            },
+        };
+        let (matrix_f32, right_f32) = match &system.rounded {
+            Some((matrix, right)) => (context.address(matrix), context.address(right)),
+            None => (0, 0),
         };
         let (order, outputs, steps) = (n as i32, m as i32, sums.steps as f64);
         system.kernel("centre_gram")?.launch(
@@ -151,7 +174,7 @@ impl<'a> System<'a> {
             |a| {
                 a.arg(gram).arg(&sums.upsilon).arg(&order);
                 a.arg(&outputs).arg(&steps).arg(&ridge);
-                a.arg(&system.matrix).arg(&system.matrix_f32);
+                a.arg(&system.matrix).arg(&matrix_f32);
             },
         )?;
         system.kernel("centre_upsilon")?.launch(
@@ -160,7 +183,7 @@ impl<'a> System<'a> {
             0,
             |a| {
                 a.arg(&sums.upsilon).arg(&sums.output_mean).arg(&order);
-                a.arg(&outputs).arg(&system.right).arg(&system.right_f32);
+                a.arg(&outputs).arg(&system.right).arg(&right_f32);
             },
         )?;
         Ok(system)
@@ -170,16 +193,20 @@ impl<'a> System<'a> {
         self.context.kernel(SOURCE, &[], name, 0)
     }
 
-    /// Factors in f32 and corrects in f64 until corrections vanish; `None` when they do not.
-    fn refined(self: &System<'a>) -> Result<Option<Vec<f64>>> {
+    /// Factors in f32 and corrects in f64 until corrections vanish; `None` when they do not, or it is
+    /// not to be tried.
+    fn refined(&self) -> Result<Option<Vec<f64>>> {
         let (context, n, m) = (self.context, self.n, self.m);
+        let Some((matrix, right)) = &self.rounded else {
+            return Ok(None);
+        };
         let mut factor: Buffer<f32> = context.alloc(n * n)?;
-        context.copy(&self.matrix_f32, &mut factor)?;
+        context.copy(matrix, &mut factor)?;
         let mut status: Buffer<i32> = context.zeros(1)?;
         let mut solve_status: Buffer<i32> = context.zeros(1)?;
         f32::cholesky(context, n, &mut factor, &mut status)?;
         let mut correction: Buffer<f32> = context.alloc(n * m)?;
-        context.copy(&self.right_f32, &mut correction)?;
+        context.copy(right, &mut correction)?;
         let weights: Buffer<f64> = context.alloc(n * m)?;
         let mut product: Buffer<f64> = context.alloc(n * m)?;
         let norms: Buffer<f64> = context.alloc(3)?;

@@ -1,6 +1,7 @@
 //! Cross-validation against training on the rest and decoding what was held out.
 
 use super::*;
+use crate::model::decode;
 use crate::psc::oracle;
 use crate::train::score::scores;
 use crate::train::train;
@@ -238,6 +239,44 @@ fn a_ridge_below_zero_or_not_finite_is_refused() {
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
                 assert!(error.message().contains("at least 0"), "{error}");
             }
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+fn a_cuda_device_finds_what_the_cpu_finds() {
+    let Ok(device) = Device::cuda(0) else {
+        eprintln!("no CUDA device: nothing is cross-validated on one");
+        return;
+    };
+    for (segments, ridge) in [(trials(), true), (vec![(0, 1300)], true), (trials(), false)] {
+        let data = data(&segments);
+        let search = Search {
+            banks: vec![cases::bank(&[(3.0, 0)]), bank(), cases::bank(&[(400.0, 0)])],
+            ridge,
+            ..Search::ridge()
+        };
+        let options = TrainOptions {
+            ridge: RidgeChoice::Noise(0.01),
+            ..TrainOptions::new(bank())
+        };
+        let by = |device| train_validated_on(device, &data, &options, &search, &()).unwrap();
+        let (there, here) = (by(&device), by(&Device::cpu()));
+        assert_eq!(there.bank, here.bank);
+        assert_eq!(there.channel_mask, here.channel_mask);
+        assert_eq!(there.training.folds, here.training.folds);
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-5 * b.abs();
+        assert!(near(there.training.ridge, here.training.ridge));
+        let size = here.weights.iter().fold(0.0, |s: f64, w| s.max(w.abs()));
+        for (a, b) in there.weights.iter().zip(&here.weights) {
+            assert!((a - b).abs() <= 1e-4 * size, "{a} {b}");
+        }
+        for (a, b) in there.training.scores.iter().zip(&here.training.scores) {
+            assert!(
+                (a.r2 - b.r2).abs() <= 1e-5 && near(a.rmse, b.rmse),
+                "{a:?} {b:?}"
+            );
         }
     }
 }
