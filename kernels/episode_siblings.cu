@@ -33,11 +33,11 @@ struct Stream {
 
     // Index of the first event after `bound`.
     __device__ u32 after(Tick bound) const {
-        const u64 key = (u64)((long long)bound + origin + 1) << symbol_bits;
         u32 from = 0, to = count;
         while (from < to) {
             const u32 middle = from + (to - from) / 2;
-            if (events[middle] < key) {
+            // Not by the event that `bound` would begin: its tick may be beyond what a key can hold.
+            if (tick(events[middle]) <= bound) {
                 from = middle + 1;
             } else {
                 to = middle;

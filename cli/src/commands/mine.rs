@@ -124,6 +124,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    device::note_fallback(&device, "counting");
     let tested = if mined.complete {
         let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
         if let Some(tested) = &mut tested {

@@ -7,7 +7,8 @@ use super::{CountJob, LatestStart, Strategy, strategy};
 
 /// The strategy that has `name`, on `device`. With a device that the user did not name
 /// ([`Device::auto`]) latest-start leaves work too small to gain to the CPU, and the others, which
-/// are there to be compared, leave all of it. [`Strategy::ran_on`] says where counts were made.
+/// are there to be compared, leave all of it; where it falls short, the CPU counts
+/// ([`Device::or_cpu`]). [`Strategy::ran_on`] says where counts were made.
 ///
 /// Keeps the events it counted in last in the devices' memory, so use one for many counts in the
 /// same events.
@@ -31,14 +32,17 @@ pub fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
 /// Counts with the default strategy on `device`, from events in host memory. With a device that the
 /// user did not name ([`Device::auto`]), work too small to gain stays on the CPU.
 ///
-/// Copies only the events of symbols that occur in the patterns.
+/// Copies only the events of symbols that occur in the patterns. Where such a device falls short, the CPU
+/// counts ([`Device::or_cpu`]).
 ///
 /// # Errors
 /// As [`Strategy::count`], and those of the device.
 pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
     #[cfg(feature = "cuda")]
-    if cuda::takes(device, job) {
-        return cuda::count(device, job);
+    if cuda::takes(device, job)
+        && let Some(counts) = device.or_cpu(cuda::count(device, job))?
+    {
+        return Ok(counts);
     }
     #[cfg(not(feature = "cuda"))]
     let _ = device;
@@ -48,7 +52,7 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
 #[cfg(feature = "cuda")]
 mod cuda {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
     use rayon::prelude::*;
 
@@ -156,7 +160,8 @@ mod cuda {
         /// The same strategy for what stays on the CPU.
         on_cpu: Box<dyn Strategy>,
         last: Mutex<Option<(u64, Arc<Vec<Resident>>)>>,
-        counted_there: AtomicBool,
+        /// The device's name, once it has counted.
+        counted_there: OnceLock<String>,
         counted_on_cpu: AtomicBool,
     }
 
@@ -167,7 +172,7 @@ mod cuda {
                 method,
                 on_cpu,
                 last: Mutex::new(None),
-                counted_there: AtomicBool::new(false),
+                counted_there: OnceLock::new(),
                 counted_on_cpu: AtomicBool::new(false),
             }
         }
@@ -196,23 +201,28 @@ mod cuda {
 
         fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
             let gains = self.method == Method::LatestStart || self.device.is_explicit();
-            if !(gains && takes(&self.device, job)) {
-                self.counted_on_cpu.store(true, Ordering::Relaxed);
-                return self.on_cpu.count(job);
+            if gains && takes(&self.device, job) {
+                job.check()?;
+                let counts = share(self.events(job.events).as_slice(), job, |there, job| {
+                    there.count(self.method, job)
+                });
+                if let Some(counts) = self.device.or_cpu(counts)? {
+                    self.counted_there.get_or_init(|| self.device.name());
+                    return Ok(counts);
+                }
+                // Nothing is asked of the device again.
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
             }
-            job.check()?;
-            self.counted_there.store(true, Ordering::Relaxed);
-            share(self.events(job.events).as_slice(), job, |there, job| {
-                there.count(self.method, job)
-            })
+            self.counted_on_cpu.store(true, Ordering::Relaxed);
+            self.on_cpu.count(job)
         }
 
         fn ran_on(&self) -> String {
             let on_cpu = self.counted_on_cpu.load(Ordering::Relaxed);
-            match (self.counted_there.load(Ordering::Relaxed), on_cpu) {
-                (true, true) => format!("cpu and {}", self.device.name()),
-                (true, false) => self.device.name(),
-                (false, _) => self.on_cpu.ran_on(),
+            match self.counted_there.get() {
+                Some(device) if on_cpu => format!("cpu and {device}"),
+                Some(device) => device.clone(),
+                None => self.on_cpu.ran_on(),
             }
         }
     }

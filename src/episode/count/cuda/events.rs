@@ -10,7 +10,7 @@ use crate::episode::{Clock, Events, Pattern};
 use crate::error::Result;
 
 /// Ticks from the first event below this, and bounds of delays up to it, are kept in 32 bits.
-pub(super) const NARROW: i64 = 1 << 30;
+const NARROW: i64 = 1 << 30;
 
 /// Events of a symbol that a cell of time holds on average.
 const CELL_EVENTS: usize = 64;
@@ -174,9 +174,8 @@ impl DeviceEvents {
 
     /// A tick, or a bound of a delay, as the kernels read it.
     pub(super) fn tick_words(&self, tick: i64) -> impl Iterator<Item = u32> + use<> {
-        // No delay is longer.
-        let tick = if self.wide { tick } else { tick.min(NARROW) };
-        split(tick, self.wide)
+        // No delay is as long as the duration; to add a longer bound to a tick could overflow.
+        split(tick.min(self.duration), self.wide)
     }
 
     /// Where in `ticks` the events of `symbol` are, from and to.
@@ -207,7 +206,7 @@ impl DeviceEvents {
 }
 
 /// The words of `tick`: one, or two.
-fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> + use<> {
+pub(super) fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> + use<> {
     [tick as u32, (tick >> 32) as u32]
         .into_iter()
         .take(1 + usize::from(wide))

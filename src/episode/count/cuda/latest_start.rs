@@ -75,7 +75,12 @@ impl DeviceEvents {
         while !rest.is_empty() {
             progress::check(progress, "counting")?;
             let (batch, after) = rest.split_at(launcher.fitting(rest, slots)?);
-            let found = launcher.count(&plan, batch, &mut slots)?;
+            let (found, longest) = launcher.count(&plan, batch, slots)?;
+            if longest > slots {
+                // Larger tables: fewer runs may fit a launch.
+                slots = longest.next_power_of_two();
+                continue;
+            }
             let mut first = 0;
             for run in batch {
                 for (&pattern, &leaf) in run.patterns.iter().zip(&run.leaf_of) {
@@ -170,46 +175,42 @@ impl<'a> Launcher<'a> {
         Ok(fitting.max(1))
     }
 
-    /// The counts of the distinct patterns of `runs`. Raises `slots` to what it found needed.
-    fn count(&self, plan: &Plan, runs: &[Run], slots: &mut usize) -> Result<Vec<u32>> {
+    /// The counts of the distinct patterns of `runs`, which hold if no table was to be longer than
+    /// `slots`; the longest table.
+    fn count(&self, plan: &Plan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
         let context = self.context;
         let leaves: usize = runs.iter().map(|run| run.leaves).sum();
-        let (nodes, first_nodes, spans) = plan.words(runs, self.events.is_wide());
+        let (nodes, first_nodes, spans) =
+            plan.words(runs, self.events.is_wide(), self.events.duration());
         let nodes = context.upload(&nodes)?;
         let first_nodes = context.upload(&first_nodes)?;
         let spans = context.upload(&spans)?;
         let (cells, parts) = (self.events.cells() as u32, self.parts as u32);
         let run_count = runs.len() as u32;
         let leaf_count = leaves as u32;
-        loop {
-            let slot_count = *slots as u32;
-            let table_words = leaves * self.parts * *slots * self.entry_words();
-            let tables: Buffer<u32> = context.alloc(table_words)?;
-            let lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
-            // One for each pattern, and the longest table that did not fit.
-            let counts: Buffer<u32> = context.zeros(leaves + 1)?;
-            let longest = counts.slice(leaves..);
-            self.walk
-                .launch((self.blocks, 1, 1), THREADS, self.shared_bytes, |a| {
-                    a.arg(&self.events.ticks).arg(&self.events.cuts);
-                    a.arg(&self.events.index).arg(&cells).arg(&parts);
-                    a.arg(&nodes).arg(&first_nodes).arg(&spans);
-                    a.arg(&run_count).arg(&self.levels).arg(&self.capacity);
-                    a.arg(&self.lists).arg(&slot_count).arg(&tables);
-                    a.arg(&lengths).arg(&longest);
-                })?;
-            let blocks = (leaves.div_ceil(WARPS) as u32, 1, 1);
-            self.greedy.launch(blocks, THREADS, 0, |a| {
-                a.arg(&tables).arg(&lengths).arg(&slot_count).arg(&parts);
-                a.arg(&leaf_count).arg(&counts);
+        let slot_count = slots as u32;
+        let table_words = leaves * self.parts * slots * self.entry_words();
+        let tables: Buffer<u32> = context.alloc(table_words)?;
+        let lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
+        // One for each pattern, and the longest table that did not fit.
+        let counts: Buffer<u32> = context.zeros(leaves + 1)?;
+        let longest = counts.slice(leaves..);
+        self.walk
+            .launch((self.blocks, 1, 1), THREADS, self.shared_bytes, |a| {
+                a.arg(&self.events.ticks).arg(&self.events.cuts);
+                a.arg(&self.events.index).arg(&cells).arg(&parts);
+                a.arg(&nodes).arg(&first_nodes).arg(&spans);
+                a.arg(&run_count).arg(&self.levels).arg(&self.capacity);
+                a.arg(&self.lists).arg(&slot_count).arg(&tables);
+                a.arg(&lengths).arg(&longest);
             })?;
-            let mut found = context.download(&counts, leaves + 1)?;
-            match found.pop() {
-                Some(longest) if longest as usize > *slots => {
-                    *slots = (longest as usize).next_power_of_two();
-                }
-                _ => return Ok(found),
-            }
-        }
+        let blocks = (leaves.div_ceil(WARPS) as u32, 1, 1);
+        self.greedy.launch(blocks, THREADS, 0, |a| {
+            a.arg(&tables).arg(&lengths).arg(&slot_count).arg(&parts);
+            a.arg(&leaf_count).arg(&counts);
+        })?;
+        let mut found = context.download(&counts, leaves + 1)?;
+        let longest = found.pop().unwrap_or(0) as usize;
+        Ok((found, longest))
     }
 }

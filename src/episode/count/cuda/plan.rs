@@ -1,5 +1,6 @@
 //! How patterns and time are shared among warps.
 
+use super::events::split;
 use crate::episode::Pattern;
 use crate::episode::count::trie::{Trie, common_prefix};
 
@@ -69,8 +70,14 @@ impl Plan {
     }
 
     /// `struct Node` of every node as words, the first node of every run and one more, and the
-    /// runs' spans. Leaves are numbered through all `runs`.
-    pub(super) fn words(&self, runs: &[Run], wide: bool) -> (Vec<u32>, Vec<u32>, Vec<i64>) {
+    /// runs' spans. Leaves are numbered through all `runs`. Ticks take two words where they are `wide`; no
+    /// delay is as long as `duration`, so that longer bounds and spans are cut to it.
+    pub(super) fn words(
+        &self,
+        runs: &[Run],
+        wide: bool,
+        duration: i64,
+    ) -> (Vec<u32>, Vec<u32>, Vec<i64>) {
         let mut nodes = Vec::new();
         let mut first_nodes = vec![0];
         let (mut first, mut first_leaf) = (0, 0);
@@ -81,12 +88,7 @@ impl Plan {
                     open.pop();
                 }
                 for bound in [node.interval.low, node.interval.high] {
-                    if wide {
-                        nodes.extend([bound as u32, (bound >> 32) as u32]);
-                    } else {
-                        // No delay is longer.
-                        nodes.push(bound.min(super::events::NARROW) as u32);
-                    }
+                    nodes.extend(split(bound.min(duration), wide));
                 }
                 let leaf = node
                     .leaf
@@ -99,12 +101,7 @@ impl Plan {
             first_leaf += run.leaves;
             first_nodes.push(first as u32);
         }
-        let limit = if wide {
-            i64::MAX
-        } else {
-            super::events::NARROW
-        };
-        let spans = runs.iter().map(|run| run.span.min(limit)).collect();
+        let spans = runs.iter().map(|run| run.span.min(duration)).collect();
         (nodes, first_nodes, spans)
     }
 }

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::events::NARROW;
 use super::latest_start::CHAINS;
 use super::{DeviceEvents, DeviceStream, list_memory};
 use crate::device::cuda::{Buffer, PushKernelArg, Source};
@@ -154,8 +153,7 @@ impl Split {
                 .sum::<i64>()
         };
         let longest_span = prefixes.iter().map(span_of).max().unwrap_or(0);
-        let limit = if events.is_wide() { i64::MAX } else { NARROW };
-        let span = longest_span.min(limit);
+        let span = longest_span.min(events.duration());
         let mut links = Vec::new();
         for prefix in &prefixes {
             for (interval, symbol) in prefix.prefix_key().take(size) {
