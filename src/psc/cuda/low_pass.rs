@@ -48,6 +48,16 @@ impl<'a> LowPassScan<'a> {
         })
     }
 
+    /// Bytes that a run needs for each tile and row.
+    pub(crate) fn tile_bytes(low_pass: LowPass) -> usize {
+        Self::carry_bytes(low_pass) * (1 + THREADS)
+    }
+
+    /// Bytes of a row's states.
+    pub(crate) fn carry_bytes(low_pass: LowPass) -> usize {
+        8 * 2 * low_pass.order.div_ceil(2) as usize
+    }
+
     /// Back to rest.
     pub(crate) fn reset(&mut self) -> Result<()> {
         self.carry = self.context.zeros(2 * self.sections * self.rows)?;

@@ -97,8 +97,18 @@ impl<'a> Recursion<'a> {
 
     /// Bytes that a run needs for each tile and row.
     pub(crate) fn tile_bytes(bank: &FilterBank) -> usize {
+        4 * Self::states(bank) * (1 + THREADS)
+    }
+
+    /// Bytes of a row's states.
+    pub(crate) fn carry_bytes(bank: &FilterBank) -> usize {
+        8 * Self::states(bank)
+    }
+
+    /// Values of a row's states.
+    fn states(bank: &FilterBank) -> usize {
         let order = bank.filters().iter().map(|f| f.order).max().unwrap_or(0);
-        4 * (order as usize + 1) * bank.len() * (1 + THREADS)
+        (order as usize + 1) * bank.len()
     }
 
     /// Back to rest.

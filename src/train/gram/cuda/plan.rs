@@ -44,6 +44,8 @@ const FIXED_BYTES: u64 = 256 << 10;
 pub(crate) struct SourceCosts {
     /// Whatever the round.
     pub(crate) fixed: u64,
+    /// A feature, whatever the round.
+    pub(crate) row: u64,
     /// A chunk of time.
     pub(crate) chunk: u64,
     /// A chunk of one feature.
@@ -158,7 +160,7 @@ impl Demand {
             // Γ in f64, products in f32.
             output: 8 + 4 * (parts + cross_parts) as u64,
             // States carried from round to round, in f64.
-            row: 8 * self.states as u64,
+            row: 8 * self.states as u64 + self.source.row,
             // Descriptions of blocks, behaviour.
             length: pieces * (16 * CHUNK_BLOCKS as u64 + 4 * outputs * steps) + self.source.chunk,
             // Responses, states at the chunks' starts, Υ and Σa of each chunk.
@@ -207,6 +209,7 @@ mod tests {
             crossed: true,
             source: SourceCosts {
                 fixed: 1000,
+                row: 300,
                 chunk: 5000,
                 row_chunk: 512,
                 host_chunk: 256 * features as u64,

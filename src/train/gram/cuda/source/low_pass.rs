@@ -11,7 +11,7 @@ use super::sent::{SentSpikes, most_events};
 use super::{ResponseSource, Round, Target};
 use crate::device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows};
+use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows, TILE};
 use crate::psc::{FilterBank, LowPass};
 use crate::recording::Spikes;
 use crate::train::gram::cuda::filters::Filters;
@@ -139,18 +139,25 @@ impl ResponseSource for LowPassSource<'_> {
 
     fn costs(&self, timeline: &Timeline) -> SourceCosts {
         let events = most_events(timeline, self.spikes, 1) as u64;
-        let (row, filters) = (4 * CHUNK_STEPS as u64, self.bank.len() as u64);
-        // States behind each tile: those of the filters, and of the low-pass in f64.
-        let states = (Recursion::tile_bytes(self.bank) as u64).div_ceil(filters) + 64;
+        let filters = self.bank.len() as u64;
+        // Of a channel: its train, its responses and the states behind each tile, of which a round has one
+        // more than it has whole ones; what goes on from round to round is there twice while it is reset.
+        let tile = Recursion::tile_bytes(self.bank) + LowPassScan::tile_bytes(self.low_pass);
+        let carry = Recursion::carry_bytes(self.bank) + LowPassScan::carry_bytes(self.low_pass);
+        let whole = (tile + 2 * carry) as u64;
+        let chunk = 4 * (CHUNK_STEPS as u64) * (1 + filters)
+            + (tile as u64).div_ceil((TILE / CHUNK_STEPS) as u64);
+        // A range of features may begin and end inside a channel, and there are up to two ranges.
+        let cut = 4;
         SourceCosts {
-            // Masks and tables.
-            fixed: 64 << 10,
-            // Spikes, the blocks; a range of features may begin and end inside a
-            // channel, of which there are two a range.
+            // Tables.
+            fixed: (64 << 10) + cut * whole,
+            row: whole.div_ceil(filters),
+            // Spikes, blocks and masks.
             chunk: SentSpikes::chunk_bytes(events)
-                + (FEED_PIECES * 16 * CHUNK_BLOCKS) as u64
-                + 4 * (1 + filters) * (row + states),
-            row_chunk: row + row.div_ceil(filters) + states,
+                + (FEED_PIECES * 16 * CHUNK_BLOCKS + 128) as u64
+                + cut * chunk,
+            row_chunk: chunk.div_ceil(filters),
             ..SourceCosts::default()
         }
     }

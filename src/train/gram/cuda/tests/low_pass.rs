@@ -67,15 +67,63 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     .unwrap();
     let mut got = sums(&context, &case, low_pass);
     close(&case, &expected, &mut got, DENSE_TOLERANCE);
-    // The smallest that works.
+    // From the smallest that works up, no run takes more than its cap.
     let capped = Capped::at(&context, 1);
     let contexts = std::slice::from_ref(&context);
     let request = request_behind(&case, low_pass);
     let refused = device_sums(contexts, &case.data, &request, &());
     drop(capped);
     let least = named_bytes(refused.err().unwrap().message());
-    let capped = Capped::at(&context, least);
-    let mut got = sums(&context, &case, low_pass);
-    drop(capped);
-    close(&case, &expected, &mut got, DENSE_TOLERANCE);
+    for cap in [least, 2 * least, 5 * least, 40 * least] {
+        let _cap = Capped::at(&context, cap);
+        let (mut got, peak) = with_peak(&context, || sums(&context, &case, low_pass));
+        close(&case, &expected, &mut got, DENSE_TOLERANCE);
+        assert!(peak <= cap, "{peak} bytes used of {cap}");
+    }
+}
+
+fn with_peak<T>(context: &Context, work: impl FnOnce() -> T) -> (T, u64) {
+    context.synchronize().unwrap();
+    context.take_peak_memory().unwrap();
+    let done = work();
+    (done, context.take_peak_memory().unwrap())
+}
+
+/// A low-pass of the highest order before the least of banks: its own states are most of what a run
+/// takes, and rounds under a cap are far shorter than a tile.
+#[test]
+fn caps_hold_where_the_low_pass_takes_most() {
+    let Some(context) = device("caps behind a low-pass") else {
+        return;
+    };
+    let contexts = std::slice::from_ref(&context);
+    for (channels, filters) in [(400, &[(10.0, 0)][..]), (61, &[(10.0, 1), (3.0, 4)])] {
+        let bounds = [(0, 4000), (4100, 9000)];
+        let spikes = cases::random_spikes(5, channels as u32, 9000, 20_000);
+        let case = Case {
+            name: format!("{channels} channels"),
+            data: cases::dataset(channels, &bounds, spikes, 2),
+            bank: cases::bank(filters),
+            delay_steps: 0,
+        };
+        let low_pass = LowPass {
+            order: 8,
+            cutoff_hz: 30.0,
+        };
+        let (expected, peak) = with_peak(&context, || sums(&context, &case, low_pass));
+        let request = request_behind(&case, low_pass);
+        let least = {
+            let _cap = Capped::at(&context, 1);
+            let refused = device_sums(contexts, &case.data, &request, &()).err();
+            named_bytes(refused.unwrap().message())
+        };
+        assert!(least < peak);
+        for parts in 0..8 {
+            let cap = (least + (peak - least) * parts / 8).max(peak / 20);
+            let _cap = Capped::at(&context, cap);
+            let (mut got, used) = with_peak(&context, || sums(&context, &case, low_pass));
+            close(&case, &expected, &mut got, 2.0 * DENSE_TOLERANCE);
+            assert!(used <= cap, "{}: {used} bytes used of {cap}", case.name);
+        }
+    }
 }
