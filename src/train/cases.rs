@@ -208,3 +208,25 @@ pub(crate) fn all() -> Vec<Case> {
     );
     cases
 }
+
+/// One channel that fires all the time and in step, among many that hardly do: its row of Γ takes far
+/// more terms than the mean of them, all of one sign.
+pub(crate) fn busy_regular() -> Vec<Case> {
+    let (channels, steps) = (60, 30_000);
+    let mut spikes: Vec<(i64, u32)> = (0..steps / 2).map(|i| (2 * i, 0)).collect();
+    spikes.extend((1..40).map(|i| (i * 700, 1 + i as u32 % (channels - 1))));
+    spikes.sort_unstable();
+    let trials: Vec<(i64, i64)> = (0..10).map(|i| (i * 3000, i * 3000 + 2990)).collect();
+    let cut = [vec![(0, steps)], trials];
+    let of = |delay_steps, segments: &Vec<(i64, i64)>| Case {
+        name: format!("{} segments, delay {delay_steps}", segments.len()),
+        data: dataset(channels as usize, segments, spikes.clone(), 1),
+        bank: bank(&[(10.0, 1)]),
+        delay_steps,
+    };
+    [0, 5]
+        .into_iter()
+        .flat_map(|delay| cut.iter().map(move |segments| (delay, segments)))
+        .map(|(delay, segments)| of(delay, segments))
+        .collect()
+}

@@ -97,26 +97,11 @@ fn event_equals_the_oracle() {
     }
 }
 
-/// One channel that fires all the time and in step, among many that hardly do: its row takes far more
-/// terms than the mean of them, all of one sign.
 #[test]
 fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
-    let (channels, steps) = (60, 30_000);
-    let mut spikes: Vec<(i64, u32)> = (0..steps / 2).map(|i| (2 * i, 0)).collect();
-    spikes.extend((1..40).map(|i| (i * 700, 1 + i as u32 % (channels - 1))));
-    spikes.sort_unstable();
-    for delay_steps in [0, 5] {
-        let trials: Vec<(i64, i64)> = (0..10).map(|i| (i * 3000, i * 3000 + 2990)).collect();
-        for segments in [vec![(0, steps)], trials] {
-            let case = Case {
-                name: format!("{} segments, delay {delay_steps}", segments.len()),
-                data: cases::dataset(channels as usize, &segments, spikes.clone(), 1),
-                bank: cases::bank(&[(10.0, 1)]),
-                delay_steps,
-            };
-            compare(&case, GramPath::Event, None, 2e-6);
-            compare(&case, GramPath::Dense, None, 2e-6);
-        }
+    for case in cases::busy_regular() {
+        compare(&case, GramPath::Event, None, 2e-6);
+        compare(&case, GramPath::Dense, None, 2e-6);
     }
 }
 

@@ -113,6 +113,53 @@ fn every_case(wanted: GramPath, tolerance: f64) {
     }
 }
 
+#[test]
+fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
+    let Some(context) = device("a busy channel") else {
+        return;
+    };
+    for case in cases::busy_regular() {
+        let (data, bank, delay) = (&case.data, &case.bank, case.delay_steps);
+        let expected = oracle::normal_equations(data, bank, None, delay).unwrap();
+        for (path, tolerance) in [
+            (GramPath::Event, TOLERANCE),
+            (GramPath::Dense, DENSE_TOLERANCE),
+        ] {
+            let got = normal_equations(&context, data, bank, None, delay, path, &());
+            close(&case, &expected, &mut got.unwrap().0, tolerance);
+        }
+    }
+}
+
+/// Fourteen million steps (an hour at 0.25 ms), one channel of which fires every other step: sums in f32 are over parts of it, and
+/// what they are off by does not grow with the recording.
+#[test]
+fn an_hour_keeps_its_digits() {
+    let Some(context) = device("an hour") else {
+        return;
+    };
+    let steps = 14_400_000i64;
+    let mut spikes = cases::random_spikes(8, 24, steps, 1_500_000);
+    spikes.extend((0..steps / 2).map(|i| (2 * i, 24)));
+    spikes.sort_unstable();
+    let case = Case {
+        name: "an hour".into(),
+        data: cases::dataset(25, &[(0, steps)], spikes, 1),
+        bank: cases::bank(&[(10.0, 1), (300.0, 0)]),
+        delay_steps: 0,
+    };
+    let (data, bank) = (&case.data, &case.bank);
+    // The oracle takes a minute.
+    let expected = crate::train::gram::event::normal_equations(data, bank, 0, &()).unwrap();
+    for (path, tolerance) in [
+        (GramPath::Event, TOLERANCE),
+        (GramPath::Dense, DENSE_TOLERANCE),
+    ] {
+        let got = normal_equations(&context, data, bank, None, 0, path, &());
+        close(&case, &expected, &mut got.unwrap().0, 2.0 * tolerance);
+    }
+}
+
 /// Many random shapes: channels, lengths, segments, rates, banks, delays.
 #[test]
 fn event_path_equals_the_oracle_on_random_shapes() {
