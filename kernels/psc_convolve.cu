@@ -21,6 +21,11 @@ struct Chunk {
 
 #define LOAD_SAMPLES 1024
 
+// Four samples that are read at once.
+struct alignas(4 * sizeof(INPUT)) Four {
+    INPUT x, y, z, w;
+};
+
 // grid: item of the batch · parts + part; 256 threads, 4 samples each. Rows are `pitch` floats, zero
 // behind their samples up to `length`.
 extern "C" __global__ void convolve_load(const INPUT *input, size_t stride, const Chunk *chunk,
@@ -32,11 +37,16 @@ extern "C" __global__ void convolve_load(const INPUT *input, size_t stride, cons
     float4 four = make_float4(0, 0, 0, 0);
     if (item < items) {
         Chunk here = chunk[item % chunks];
-        const INPUT *from = input + (item / chunks) * stride + here.first;
-        if (i < here.count) four.x = from[i];
-        if (i + 1 < here.count) four.y = from[i + 1];
-        if (i + 2 < here.count) four.z = from[i + 2];
-        if (i + 3 < here.count) four.w = from[i + 3];
+        const INPUT *from = input + (item / chunks) * stride + here.first + i;
+        if (i + 3 < here.count && (size_t)from % sizeof(Four) == 0) {
+            Four at_once = *(const Four *)from;
+            four = make_float4(at_once.x, at_once.y, at_once.z, at_once.w);
+        } else {
+            if (i < here.count) four.x = from[0];
+            if (i + 1 < here.count) four.y = from[1];
+            if (i + 2 < here.count) four.z = from[2];
+            if (i + 3 < here.count) four.w = from[3];
+        }
     }
     *(float4 *)(rows + (size_t)at * pitch + i) = four;  // pitch is a multiple of 32
 }

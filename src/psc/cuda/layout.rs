@@ -87,14 +87,6 @@ impl Layout {
         }
     }
 
-    /// True when every step lies in a segment.
-    pub(crate) fn is_full(&self) -> bool {
-        let inside: u32 = (self.words.chunks_exact(2))
-            .map(|w| w[0].count_ones())
-            .sum();
-        inside as usize == self.steps
-    }
-
     /// Copies it to the device.
     ///
     /// # Errors
@@ -168,7 +160,5 @@ mod tests {
         let words = Layout::of_words([true, false, false, true].into_iter());
         let equal = [segment(0, 96), segment(96, 128)];
         assert_eq!(words, Layout::new(&equal, 0, 128));
-        assert!(Layout::new(&segments, 10, 70).is_full());
-        assert!(!Layout::new(&segments, 10, 72).is_full());
     }
 }
