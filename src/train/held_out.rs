@@ -7,8 +7,7 @@ mod cuda;
 use std::cell::OnceCell;
 
 use super::NormalEquations;
-use super::options::TrainOptions;
-use super::solve::{CentredEquations, FeatureNames, Solution};
+use super::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use crate::device::Device;
 use crate::error::{ErrorKind, Result};
 
@@ -35,7 +34,8 @@ impl Ridge {
 #[derive(Clone, Copy)]
 pub(super) struct Solving<'a> {
     pub(super) device: &'a Device,
-    pub(super) options: &'a TrainOptions,
+    pub(super) solver: Solver,
+    pub(super) mask: MaskPolicy,
     pub(super) names: FeatureNames<'a>,
 }
 
@@ -77,17 +77,21 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// As [`CentredEquations::new`] and [`CentredEquations::solve`]; those of the device.
     pub(super) fn solve(&self, ridge: Ridge) -> Result<Solution> {
-        let Solving { options, names, .. } = self.solving;
+        let Solving {
+            solver,
+            mask,
+            names,
+            ..
+        } = self.solving;
         let lambda = ridge.lambda(&self.rest);
         #[cfg(feature = "cuda")]
         if let Some(there) = &self.there {
-            let solved = there.solve(lambda, options.solver);
+            let solved = there.solve(lambda, solver);
             if let Some(Some(found)) = self.solving.device.or_cpu(solved)? {
                 return Ok(found.into_solution(names.bank.len()));
             }
         }
-        self.centred()?
-            .solve(lambda, options.solver, options.mask, names)
+        self.centred()?.solve(lambda, solver, mask, names)
     }
 
     fn centred(&self) -> Result<&CentredEquations> {
@@ -165,7 +169,7 @@ mod tests {
         ];
         let mut compared = 0;
         for case in cases::all() {
-            let (data, options) = (&case.data, TrainOptions::new(case.bank.clone()));
+            let data = &case.data;
             let names = FeatureNames {
                 channels: &data.channel_names,
                 bank: &case.bank,
@@ -183,9 +187,11 @@ mod tests {
                 continue;
             }
             total.add(&fold).unwrap();
+            let (solver, mask) = (Solver::Cholesky, MaskPolicy::Refuse);
             let solving = Solving {
                 device,
-                options: &options,
+                solver,
+                mask,
                 names,
             };
             let held = HeldOut::new(solving, &total, &fold).unwrap();
@@ -202,7 +208,7 @@ mod tests {
                 }
                 let plain = CentredEquations::new(&held.rest).unwrap();
                 let lambda = ridge.lambda(&held.rest);
-                let plain = plain.solve(lambda, options.solver, options.mask, names);
+                let plain = plain.solve(lambda, solver, mask, names);
                 let plain = plain.unwrap();
                 let size = plain.weights.iter().fold(0.0, |s: f64, w| s.max(w.abs()));
                 for (got, expected) in weights.iter().zip(&plain.weights) {
@@ -234,14 +240,15 @@ mod tests {
             output_sq_sum: vec![scale],
         };
         let (total, fold) = (sums(30, 3.0), sums(10, 1.0));
-        let options = TrainOptions::new(cases::bank(&[(3.0, 0)]));
+        let bank = cases::bank(&[(3.0, 0)]);
         let (channels, device) = (["a".to_owned(), "b".to_owned()], Device::cpu());
         let solving = Solving {
             device: &device,
-            options: &options,
+            solver: Solver::Cholesky,
+            mask: MaskPolicy::Refuse,
             names: FeatureNames {
                 channels: &channels,
-                bank: &options.bank,
+                bank: &bank,
             },
         };
         let held = HeldOut::new(solving, &total, &fold).unwrap();

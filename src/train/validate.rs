@@ -13,7 +13,7 @@ use super::gram::paired_steps;
 use super::held_out::{HeldOut, Ridge, Solving};
 use super::score::score_estimates;
 use super::search::{COARSE, REFINED, Search};
-use super::solve::FeatureNames;
+use super::solve::{FeatureNames, MaskPolicy};
 use super::{GramPath, NormalEquations, RidgeChoice, TrainOptions};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
@@ -186,7 +186,7 @@ fn run(
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(&device, data, &mut held, options, &split)?,
+        scores: best.decode_folds(&device, data, &mut held, (options, search.ridge), &split)?,
         bank_r2,
     };
     Ok(Found {
@@ -299,7 +299,7 @@ impl BankSums {
         search_ridge: bool,
         progress: &dyn Progress,
     ) -> Result<Choice> {
-        let solving = self.solving(device, data, options);
+        let solving = self.solving(device, data, options, search_ridge);
         // Where no output changes, any ridge will do: the largest.
         let best = |choices: Vec<Result<Choice>>| {
             choices.into_iter().reduce(|a, b| match (a, b) {
@@ -383,10 +383,18 @@ impl BankSums {
         device: &'a Device,
         data: &'a Dataset,
         options: &'a TrainOptions,
+        search_ridge: bool,
     ) -> Solving<'a> {
         Solving {
             device,
-            options,
+            solver: options.solver,
+            // A ridge that is too small is passed over: masking would take one channel after another,
+            // with a factorisation each.
+            mask: if search_ridge {
+                MaskPolicy::Refuse
+            } else {
+                options.mask
+            },
             names: FeatureNames {
                 channels: &data.channel_names,
                 bank: &self.bank,
@@ -400,12 +408,12 @@ impl BankSums {
         device: &Device,
         data: &Dataset,
         held: &mut Dataset,
-        options: &TrainOptions,
+        (options, search_ridge): (&TrainOptions, bool),
         split: &Folds,
     ) -> Result<Vec<OutputScore>> {
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
-            let solving = self.solving(device, data, options);
+            let solving = self.solving(device, data, options, search_ridge);
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.choice.ridge)?;
             let decoder = Decoder {
                 step_seconds: data.step_seconds,
