@@ -158,6 +158,10 @@ struct Pair {
     unsigned long long first, reach;
 };
 
+// Chunks after which a tile's sums go on in f64. A channel that fires in step adds alike terms, whose
+// rounding does not average out.
+#define SETTLED 64
+
 // One tile of M: rows (`tile_rows` channels, one filter a) × 32 columns, over one slice. Of a chunk's
 // spikes, up to `kept` (even) are kept on chip.
 // grid: x = column tile, y = row tile · filters + a, z = slice. 32 · BLOCKS threads. Columns are the
@@ -165,13 +169,14 @@ struct Pair {
 // `first_channel` on.
 // `table`, from `pair[a][b].first` on, has [w][i]: K_ab with w steps left, 0 <= w <= the pair's reach,
 // at its limit there; in f64: where a delay keeps the first steps out, its differences count.
-// `partial[slice][row][column]`, both counted from the first, gets the sums.
+// `partial[slice][row][column]`, both counted from the first, gets the sums: f32 over SETTLED chunks,
+// f64 beyond.
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     gram_event(const u16 *ticks, const u32 *offsets, const Block *block, int chunks,
                const Filter *filter, int filters, int channels, const int *slice_chunk,
                const float *states, const double *table, const Pair *pair, int tile_rows, int kept,
                int first_channel, int row_channels, int first_column, int column_count,
-               float *partial) {
+               double *partial) {
     extern __shared__ float4 memory[];
     float *y = (float *)memory;                      // STEPS × 32
     float *carry = y + STEPS * 32;             // 2 × (ORDER + 1) × 32
@@ -210,8 +215,21 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
                 valid ? states[((size_t)slice * (ORDER + 1) + i) * columns + column] : 0.0f;
         }
     }
+    const int first_chunk = chunk;
+    auto settle = [&](bool first) {
+        if (!valid) return;
+        for (int r = warp; r < rows; r += BLOCKS) {
+            size_t height = (size_t)row_channels * filters;
+            size_t at = (size_t)(local_row + r) * filters + a;
+            double *sum = &partial[(slice * height + at) * column_count + local];
+            *sum = (first ? 0.0 : *sum) + m[r * 32 + lane];
+            m[r * 32 + lane] = 0.0f;
+        }
+    };
     for (; chunk < last_chunk; ++chunk) {
         __syncthreads();
+        int done = chunk - first_chunk;
+        if (done > 0 && done % SETTLED == 0) settle(done == SETTLED);
         // Where the rows' spikes are, and the spikes if they fit.
         const u32 *row = offsets + (size_t)chunk * (channels + 1);
         for (int r = threadIdx.x; r <= rows; r += blockDim.x) {
@@ -297,18 +315,12 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
         }
     }
     __syncthreads();
-    if (valid) {
-        for (int r = warp; r < rows; r += BLOCKS) {
-            size_t at = (size_t)(local_row + r) * filters + a;
-            size_t height = (size_t)row_channels * filters;
-            partial[(slice * height + at) * column_count + local] = m[r * 32 + lane];
-        }
-    }
+    settle(last_chunk - first_chunk <= SETTLED);
 }
 
 // gram = Σ over slices of (partial + the transpose of `mirrored`), in f64: partial is rows × columns,
 // mirrored columns × rows; on the diagonal they are one. 32 × 8 threads a tile of 32 × 32.
-extern "C" __global__ void combine_slices(const float *partial, const float *mirrored, int slices,
+extern "C" __global__ void combine_slices(const double *partial, const double *mirrored, int slices,
                                           int rows, int columns, double *gram) {
     __shared__ double tile[32][33];
     int x = threadIdx.x % 32, y0 = threadIdx.x / 32;

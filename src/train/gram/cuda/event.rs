@@ -67,25 +67,15 @@ impl Plan {
     }
 }
 
-/// Chunks of a slice, at most: a row of Γ takes one f32 sum from each, and slices are added in f64.
-/// Where that would take more than [`SHORT_SLICE_BYTES`], slices are longer.
-const LONGEST_SLICE: usize = 512;
-
-/// A constant, so that what other programs leave free does not decide over the last digits.
-const SHORT_SLICE_BYTES: usize = 2 << 30;
-
-/// Into how many slices of time to cut `chunks`, so that tiles × slices fill the multiprocessors and
-/// no f32 sum of one of `features`² elements gets long.
-fn slice_count(tiles: usize, chunks: usize, features: usize, multiprocessors: usize) -> usize {
+/// Into how many slices of time to cut `chunks`, so that tiles × slices fill the multiprocessors.
+fn slice_count(tiles: usize, chunks: usize, multiprocessors: usize) -> usize {
     let cost = |slices: usize| {
         let waves = (tiles * slices).div_ceil(multiprocessors) as f64;
         // A slice costs a pass over its tile and a share of the final sum.
         waves / slices as f64 * (1.0 + 0.01 * slices as f64)
     };
     let filling = (1..=chunks.clamp(1, 64)).min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
-    let affordable = SHORT_SLICE_BYTES / (4 * features * features).max(1);
-    let short = chunks.div_ceil(LONGEST_SLICE).min(affordable);
-    filling.unwrap_or(1).max(short)
+    filling.unwrap_or(1)
 }
 
 /// Bytes that tables and what buffers are rounded up to take.
@@ -160,7 +150,7 @@ impl Demand {
         // Off the diagonal both halves of a pair of blocks are computed.
         let halves = if channels == self.channels { 1 } else { 2 };
         let (edge, slices) = ((channels * self.filters) as u64, slices as u64);
-        self.base + self.table + slices * self.slice + (8 + 4 * halves * slices) * edge * edge
+        self.base + self.table + slices * self.slice + 8 * (1 + halves * slices) * edge * edge
     }
 
     /// Bytes of Υ, `rows` at a time, beside Γ if it is on the device.
@@ -269,10 +259,7 @@ fn share(
     );
     let tiles = columns.div_ceil(TILE_COLUMNS) * tall * bank.len();
     let multiprocessors = context.info().multiprocessors as usize;
-    let cut = demand.cut(
-        memory,
-        slice_count(tiles, chunks.len(), columns, multiprocessors),
-    )?;
+    let cut = demand.cut(memory, slice_count(tiles, chunks.len(), multiprocessors))?;
     let mut staging = context.take_slot::<Staging>();
     let spikes = DeviceSpikes::new(
         context,
@@ -368,11 +355,11 @@ impl<'a> EventGram<'a> {
 
     /// slices × rows × columns of M, with Γ = M + Mᵀ: later spikes of the channels `rows` with
     /// earlier ones of `columns`.
-    fn half(&self, rows: &Range<usize>, columns: &Range<usize>) -> Result<Buffer<f32>> {
+    fn half(&self, rows: &Range<usize>, columns: &Range<usize>) -> Result<Buffer<f64>> {
         let (spikes, plan) = (self.spikes, &self.plan);
         let filters = spikes.filters.shapes.len();
         let column_count = columns.len() * filters;
-        let partial: Buffer<f32> = spikes
+        let partial: Buffer<f64> = spikes
             .context
             .alloc(self.slices * rows.len() * filters * column_count)?;
         let (filter_count, channel_count) = (filters as i32, spikes.channels as i32);
@@ -407,8 +394,8 @@ impl<'a> EventGram<'a> {
     /// Σ over slices of `below` + the transpose of `above`.
     fn combine(
         &self,
-        below: &Buffer<f32>,
-        above: &Buffer<f32>,
+        below: &Buffer<f64>,
+        above: &Buffer<f64>,
         (rows, columns): (usize, usize),
     ) -> Result<Buffer<f64>> {
         let gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
@@ -447,14 +434,10 @@ mod tests {
 
     #[test]
     fn slices_fill_the_device() {
-        assert_eq!(slice_count(32, 626, 1000, 132), 4);
-        assert_eq!(slice_count(1, 1, 1000, 132), 1);
-        assert!(slice_count(2000, 626, 1000, 132) <= 4);
-        // An hour of steps of 0.25 ms.
-        assert_eq!(slice_count(2000, 22_500, 1000, 132), 44);
-        // Γ of so many features takes more than a gigabyte a slice.
-        assert!(slice_count(2000, 22_500, 18_000, 132) <= 4);
-        assert!(slice_count(1, 626, 1000, 132) > 10);
+        assert_eq!(slice_count(32, 626, 132), 4);
+        assert_eq!(slice_count(1, 1, 132), 1);
+        assert!(slice_count(2000, 626, 132) <= 4);
+        assert!(slice_count(1, 626, 132) > 10);
     }
 
     /// All spikes are there at once, so their number has a limit; the dense path takes a round's.
