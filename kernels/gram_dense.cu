@@ -111,8 +111,36 @@ extern "C" __global__ void add_upsilon(const double *partial, int chunks, int co
     upsilon[(size_t)(first_column + at) * (outputs + 1) + o] += sum;
 }
 
-// a += b.
-extern "C" __global__ void add_into(const double *b, size_t count, double *a) {
+// centre[first_column + column] = Σ over chunks of Σa / steps, from partial[chunk][outputs][column].
+extern "C" __global__ void mean_responses(const double *partial, int chunks, int columns,
+                                          int first_column, int outputs, double steps,
+                                          float *centre) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= columns) return;
+    double sum = 0.0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+        sum += partial[((size_t)chunk * (outputs + 1) + outputs) * columns + at];
+    }
+    centre[first_column + at] = (float)(sum / steps);
+}
+
+// From Σ (a_i − c_i)(a_j − c_j) to Σ a_i a_j: gram(i, j) += c_i Σa_j + c_j Σa_i − steps c_i c_j, with i
+// counted from `first_row` and j from `first_column`. `sums[feature][outputs + 1]` ends with Σa. grid.y = i.
+extern "C" __global__ void put_centre_back(const float *centre, const double *sums, int outputs,
+                                           double steps, int first_row, int first_column,
+                                           int columns, double *gram) {
+    int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+    if (j >= columns) return;
+    int row = first_row + i, column = first_column + j, stride = outputs + 1;
+    double ci = centre[row], cj = centre[column];
+    double si = sums[(size_t)row * stride + outputs], sj = sums[(size_t)column * stride + outputs];
+    // Each operation by itself: a fused one would not give (j, i) the same.
+    double both = __dadd_rn(__dmul_rn(ci, sj), __dmul_rn(cj, si));
+    gram[(size_t)i * columns + j] += __dsub_rn(both, __dmul_rn(steps, __dmul_rn(ci, cj)));
+}
+
+// a += b, from element `first` of a on.
+extern "C" __global__ void add_into(const double *b, size_t count, size_t first, double *a) {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < count) a[at] += b[at];
+    if (at < count) a[first + at] += b[at];
 }

@@ -1,6 +1,10 @@
 // A tile of responses, 32 columns × STEPS steps, on its way to the products.
 //
-// Two forms of an operand. Split: a ≈ high + low with high = bf16(a), low = bf16(a − high), 16 bits
+// Operands are responses less a constant of each column, near its mean: products then nearly cancel off
+// the diagonal, and sums that round toward zero lose little (src/train/gram/cuda/centre.rs puts back what
+// was taken). Steps that are not summed stay zero.
+//
+// Two forms of such a difference a. Split: a ≈ high + low with high = bf16(a), low = bf16(a − high), 16 bits
 // of a. Whole: a rounded to TF32. Either way an operand takes four bytes a response.
 //
 // To be included behind spike_states.cuh.
@@ -13,6 +17,7 @@ struct Target {
     void *operand;          // split: high[column][step], then low[column][step]; whole: one such array
     const float *behavior;  // [step][outputs], zero where nothing is summed
     double *upsilon;        // [chunk][outputs + 1][column]: Υ and Σa of a chunk alone; null: not wanted
+    const float *centre;    // what is taken from the responses of each column
     int columns;            // columns of the operand
     int stride;             // steps from one column to the next
     int outputs;
@@ -34,21 +39,39 @@ __device__ __forceinline__ u32 to_tf32(float x) {
 
 // Writes tile `tile` of chunk `chunk` (both counted from the operand's first) from y[step][column]
 // in shared memory, and sums Υ and Σa over it in f64. By all threads of the block, after a barrier.
-__device__ __forceinline__ void write_tile(const float *y, const Target &target, int tile, int chunk) {
+// `block` is the first of the round's.
+__device__ __forceinline__ void write_tile(const float *y, const Target &target, int tile, int chunk,
+                                           const Block *block) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     size_t low = (size_t)target.columns * target.stride;
+    // Whether each of this thread's steps is summed: one bit each, in the order below.
+    u32 summed = 0;
+#pragma unroll
+    for (int k = 0; k < BLOCKS; ++k) {
+        int t = target.whole ? lane + 32 * k : 2 * lane + 64 * (k / 2) + k % 2;
+        const Block &here = block[(size_t)chunk * BLOCKS + t / 32];
+        int i = t % 32;
+        summed |= (u32)(here.before - i <= 0 && here.left - i > 0) << k;
+    }
     for (int c = warp; c < TILE_COLUMNS; c += BLOCKS) {
         int column = tile * TILE_COLUMNS + c;
         if (column >= target.columns) break;
         size_t base = (size_t)column * target.stride + (size_t)chunk * STEPS;
+        float centre = target.centre[column];
+        auto centred = [&](int t, int k) {
+            return y[t * TILE_STRIDE + c] - (summed >> k & 1u ? centre : 0.0f);
+        };
         if (target.whole) {
             u32 *row = (u32 *)target.operand + base;
-            for (int t = lane; t < STEPS; t += 32) row[t] = to_tf32(y[t * TILE_STRIDE + c]);
+#pragma unroll
+            for (int k = 0; k < BLOCKS; ++k) row[lane + 32 * k] = to_tf32(centred(lane + 32 * k, k));
         } else {
             u32 *high_row = (u32 *)((u16 *)target.operand + base);
             u32 *low_row = (u32 *)((u16 *)target.operand + low + base);
-            for (int t = 2 * lane; t < STEPS; t += 64) {
-                float a = y[t * TILE_STRIDE + c], b = y[(t + 1) * TILE_STRIDE + c];
+#pragma unroll
+            for (int k = 0; k < BLOCKS; k += 2) {
+                int t = 2 * lane + 32 * k;
+                float a = centred(t, k), b = centred(t + 1, k + 1);
                 u32 ah = to_bf16(a), bh = to_bf16(b);
                 high_row[t / 2] = ah | bh << 16;
                 low_row[t / 2] = to_bf16(a - __uint_as_float(ah << 16)) |

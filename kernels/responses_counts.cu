@@ -121,5 +121,5 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
         s.step(f.rate, f.loss);
     }
     __syncthreads();
-    write_tile(y, target, blockIdx.x, chunk);
+    write_tile(y, target, blockIdx.x, chunk, block);
 }

@@ -22,5 +22,5 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
         y[(32 * warp + lane) * TILE_STRIDE + c] = summed ? at[c * length] : 0.0f;
     }
     __syncthreads();
-    write_tile(y, target, blockIdx.x, chunk);
+    write_tile(y, target, blockIdx.x, chunk, block);
 }

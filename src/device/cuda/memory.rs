@@ -196,14 +196,14 @@ impl Context {
         buffer.device_ptr(&self.stream).0
     }
 
-    /// Copies `len` values from another device's `buffer` to the start of `to`, here. Waits.
+    /// Copies values in `range` of another device's `buffer` to the start of `to`, here. Waits.
     #[allow(unsafe_code)]
     pub(crate) fn copy_from_peer<T>(
         &self,
         peer: &Self,
         buffer: &Buffer<T>,
+        range: std::ops::Range<usize>,
         to: &mut Buffer<T>,
-        len: usize,
     ) -> Result<()> {
         peer.synchronize()?;
         self.synchronize()?;
@@ -213,11 +213,12 @@ impl Context {
         }
         let fail = |e| driver_error("copying between devices", e);
         self.cuda.bind_to_thread().map_err(fail)?;
-        let len = len.min(buffer.len()).min(to.len());
+        let from = buffer.slice(range);
+        let len = from.len().min(to.len());
         {
-            let (source, _s) = buffer.device_ptr(&peer.stream);
+            let (source, _s) = from.device_ptr(&peer.stream);
             let (target, _t) = to.device_ptr_mut(&self.stream);
-            // SAFETY: both buffers hold `len` values and outlive the copy, which is waited for.
+            // SAFETY: both hold `len` values and outlive the copy, which is waited for.
             unsafe {
                 result::memcpy_peer_async(
                     self.cuda.cu_ctx(),

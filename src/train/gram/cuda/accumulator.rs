@@ -1,6 +1,6 @@
 //! One block of Γ while it is summed: products on the tensor cores, their sums in f64.
 //!
-//! A response a = h + l + ε is kept as two bf16, h = bf16(a) and l = bf16(a − h). Then
+//! A centred response (`centre`) a = h + l + ε is kept as two bf16, h = bf16(a) and l = bf16(a − h). Then
 //! a aᵀ ≈ h hᵀ + l hᵀ + h lᵀ + l lᵀ; products with ε, 2⁻¹⁷ of the result and of either sign, average
 //! out. h hᵀ is summed over few steps at a time (the tensor cores round their sums toward zero) and
 //! added up in f64; the others, small, stay in f32. Of a block on the diagonal only panels of one
@@ -18,11 +18,12 @@ pub(super) const SOURCE: Source = Source {
     headers: HEADERS,
 };
 
-/// Chunks that are multiplied in one sum on the tensor cores: their rounding toward zero costs
-/// 2.8·10⁻⁹ a step of the sum (measured on an H200 at N = 1,000, T = 400,000).
+/// Chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
+/// Γ_ii a step of the sum, since operands are centred (benches/record/gpu.md); with two chunks weights are
+/// closer than those of the CPU's f32 sums.
 pub(super) const fn product_chunks(precision: Precision) -> usize {
     match precision {
-        Precision::F32 => 1,
+        Precision::F32 => 2,
         // Rounding the factors costs more than this.
         Precision::Tf32 => 8,
     }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::accumulator::{Accumulator, OperandBuffer, SOURCE, product_chunks};
+use super::centre::{Centre, steps_in};
 use super::filters::Filters;
 use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
 use super::source::{ResponseSource, Round, Target};
@@ -135,18 +136,19 @@ fn partial(
         task,
         timeline,
         source,
+        centre: &Centre::new(context, n, task.outputs)?,
         chunks: share.chunks,
         plan,
         precision: task.precision,
         progress,
     };
     let gram = if plan.edge >= n {
-        Gram::Device(pass.block(0..n, None, Some(&mut upsilon))?)
+        Gram::Device(pass.block(0..n, None, Sums::Add(&mut upsilon))?)
     } else {
         pass.blocks(n, &mut upsilon)?
     };
     let sampled = match task.precision {
-        Precision::Tf32 if share.sample => sampled_error(&mut pass, &gram, n)?,
+        Precision::Tf32 if share.sample => sampled_error(&mut pass, &gram, &upsilon, n)?,
         _ => None,
     };
     Ok(Partial {
@@ -180,11 +182,20 @@ struct Pass<'a> {
     task: &'a Task<'a>,
     timeline: &'a Timeline,
     source: &'a mut dyn ResponseSource,
+    centre: &'a Centre,
     /// The chunks that are summed.
     chunks: Range<usize>,
     plan: Plan,
     precision: Precision,
     progress: &'a dyn Progress,
+}
+
+/// Υ and Σa of every feature, n × (m + 1), at a block of Γ.
+enum Sums<'a> {
+    /// Those of the block's rows are to be added, and the rows' centre to be measured.
+    Add(&'a mut Buffer<f64>),
+    /// Blocks before have done so for the features of this one.
+    Known(&'a Buffer<f64>),
 }
 
 /// The responses of one range of features, round by round.
@@ -209,22 +220,21 @@ impl Pass<'_> {
         store::triangle(edges.len(), &(), |row, column| {
             let (rows, columns) = (&edges[row], &edges[column]);
             let block = if row == column {
-                self.block(rows.clone(), None, Some(&mut *upsilon))?
+                self.block(rows.clone(), None, Sums::Add(&mut *upsilon))?
             } else {
-                self.block(rows.clone(), Some(columns.clone()), None)?
+                self.block(rows.clone(), Some(columns.clone()), Sums::Known(upsilon))?
             };
             store::place(self.context, &block, &mut gram, n, rows, columns)
         })?;
         Ok(Gram::Host(gram))
     }
 
-    /// One block of Γ: `rows` × `columns`, or rows × rows; Υ and Σa of its rows are added to
-    /// `upsilon` where that is given.
+    /// One block of Γ: `rows` × `columns`, or rows × rows.
     fn block(
         &mut self,
         rows: Range<usize>,
         columns: Option<Range<usize>>,
-        mut upsilon: Option<&mut Buffer<f64>>,
+        mut sums: Sums<'_>,
     ) -> Result<Buffer<f64>> {
         let (context, round_chunks) = (self.context, self.plan.round_chunks);
         let features: Vec<_> = std::iter::once(rows.clone())
@@ -261,8 +271,9 @@ impl Pass<'_> {
             self.plan,
             self.precision,
             rows.len(),
-            columns.map(|c| c.len()),
+            columns.as_ref().map(Range::len),
         )?;
+        let mut centred = matches!(sums, Sums::Known(_));
         for (chunks, summed) in self.rounds() {
             progress::check(self.progress, "gram")?;
             let values = chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS
@@ -286,7 +297,8 @@ impl Pass<'_> {
                 }
             }
             if summed {
-                if upsilon.is_some() {
+                let wanted = matches!(sums, Sums::Add(_));
+                if wanted {
                     let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
                     behavior.send(chunks.len() * CHUNK_STEPS * m, |target| {
                         let (x, delay) = (self.task.behavior, self.task.delay_steps);
@@ -294,24 +306,32 @@ impl Pass<'_> {
                         Ok(())
                     })?;
                 }
-                for (i, operand) in operands.iter().enumerate() {
-                    let wanted = i == 0 && upsilon.is_some();
+                let fill = |i: usize, operand: &Operand| {
                     let target = Target {
                         operand: context.address(&operand.responses.bits),
                         behavior: context.address(behavior.piece()),
-                        upsilon: if wanted {
+                        upsilon: if i == 0 && wanted {
                             context.address(&chunk_upsilon)
                         } else {
                             0
                         },
+                        centre: self.centre.address(context, operand.features.start),
                         columns: operand.features.len() as i32,
                         stride: operand.responses.stride as i32,
                         outputs: m as i32,
                         whole: i32::from(self.precision == Precision::Tf32),
                     };
-                    self.source.fill(&round, i, &operand.states, target)?;
+                    self.source.fill(&round, i, &operand.states, target)
+                };
+                for (i, operand) in operands.iter().enumerate() {
+                    fill(i, operand)?;
+                    if !centred && steps_in(self.timeline, &chunks) > 0 {
+                        (self.centre).measure(&round, &options, &rows, &chunk_upsilon)?;
+                        centred = true;
+                        fill(i, operand)?;
+                    }
                 }
-                if let Some(upsilon) = upsilon.as_deref_mut() {
+                if let Sums::Add(upsilon) = &mut sums {
                     behavior.release()?;
                     add_upsilon(&round, &options, &rows, m, &chunk_upsilon, upsilon)?;
                 }
@@ -329,7 +349,19 @@ impl Pass<'_> {
         behavior.keep(&mut staging.f32s);
         self.source.end(&mut staging)?;
         context.put_slot(staging);
-        sum.finish()
+        let mut block = sum.finish()?;
+        let sums = match &sums {
+            Sums::Add(sums) => &**sums,
+            Sums::Known(sums) => *sums,
+        };
+        self.centre.put_back(
+            (context, &options),
+            (self.timeline, &self.chunks),
+            (&rows, columns.as_ref().unwrap_or(&rows)),
+            sums,
+            &mut block,
+        )?;
+        Ok(block)
     }
 
     /// Rounds in order, and whether they are summed: those that only hand states on come first.
@@ -391,7 +423,12 @@ fn add_upsilon(
 
 /// How far the elements of `gram` among some consecutive features are from full precision; `None`
 /// when there is no memory to compute those.
-fn sampled_error(pass: &mut Pass<'_>, gram: &Gram, n: usize) -> Result<Option<SampledError>> {
+fn sampled_error(
+    pass: &mut Pass<'_>,
+    gram: &Gram,
+    sums: &Buffer<f64>,
+    n: usize,
+) -> Result<Option<SampledError>> {
     let memory = pass.context.available_memory()?;
     let mut size = n.min(SAMPLE_FEATURES);
     let plan = loop {
@@ -409,12 +446,13 @@ fn sampled_error(pass: &mut Pass<'_>, gram: &Gram, n: usize) -> Result<Option<Sa
         task: pass.task,
         timeline: pass.timeline,
         source: &mut *pass.source,
+        centre: pass.centre,
         chunks: pass.chunks.clone(),
         plan,
         precision: Precision::F32,
         progress: &(),
     };
-    let block = exact.block(features.clone(), None, None)?;
+    let block = exact.block(features.clone(), None, Sums::Known(sums))?;
     let exact = pass.context.download(&block, size * size)?;
     let rows = gram.rows(pass.context, n, features.clone())?;
     let own = |i: usize| exact[i * size + i].sqrt();

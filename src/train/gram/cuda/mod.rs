@@ -2,6 +2,7 @@
 
 mod accumulator;
 mod behavior;
+mod centre;
 mod coefficients;
 mod counts;
 mod dense;
@@ -122,8 +123,8 @@ impl DeviceSums {
 
 /// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
 ///
-/// Sums are in f32 over slices of time (by events, of at most a few hundred thousand steps where memory
-/// allows) and in f64 beyond, always in the same order: two runs give the same bits on the same device
+/// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a few thousand)
+/// and in f64 beyond, always in the same order: two runs give the same bits on the same device
 /// with the same memory cap.
 ///
 /// # Errors

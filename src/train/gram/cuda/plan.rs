@@ -155,8 +155,8 @@ impl Demand {
         let pieces = crate::device::cuda::FEED_PIECES as u64;
         GramCosts {
             tile: TILE as u64,
-            // Υ and Σa of all features.
-            fixed: FIXED_BYTES + self.source.fixed + 8 * (outputs + 1) * self.features as u64,
+            // Υ, Σa and the centre of all features.
+            fixed: FIXED_BYTES + self.source.fixed + (8 * (outputs + 1) + 4) * self.features as u64,
             // Γ in f64, products in f32.
             output: 8 + 4 * (parts + cross_parts) as u64,
             // States carried from round to round, in f64.

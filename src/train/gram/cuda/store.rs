@@ -70,21 +70,27 @@ impl Gram {
     }
 }
 
-/// Adds `source` on the device of `peer` to `target` on that of `context`.
+/// Adds `source` on the device of `peer` to `target` on that of `context`, a piece at a time: a second Γ
+/// need not fit.
 pub(super) fn add(
     context: &Context,
     target: &mut Buffer<f64>,
     peer: &Context,
     source: &Buffer<f64>,
 ) -> Result<()> {
-    let mut here: Buffer<f64> = context.alloc(source.len())?;
-    context.copy_from_peer(peer, source, &mut here, source.len())?;
-    let count = source.len() as u64;
-    let grid = (source.len().div_ceil(256) as u32, 1, 1);
+    const PIECE: usize = 4 << 20;
+    let mut here: Buffer<f64> = context.alloc(source.len().min(PIECE))?;
     let kernel = context.kernel(SOURCE, &options(), "add_into", 0)?;
-    kernel.launch(grid, 256, 0, |a| {
-        a.arg(&here).arg(&count).arg(target);
-    })
+    for from in (0..source.len()).step_by(PIECE) {
+        let range = from..source.len().min(from + PIECE);
+        let (len, first) = (range.len(), from as u64);
+        context.copy_from_peer(peer, source, range, &mut here)?;
+        let (count, grid) = (len as u64, (len.div_ceil(256) as u32, 1, 1));
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(&here).arg(&count).arg(&first).arg(&mut *target);
+        })?;
+    }
+    Ok(())
 }
 
 /// Options of kernels that have to do with no filter.

@@ -109,6 +109,14 @@ impl Timeline {
             .sum()
     }
 
+    /// Paired steps inside `blocks`.
+    pub(super) fn paired_in(&self, blocks: Range<usize>) -> u64 {
+        let fields = blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS;
+        let paired = |block: &[i32]| (block[1].min(BLOCK_STEPS as i32) - block[2].max(0)).max(0);
+        let blocks = self.blocks[fields].chunks_exact(BLOCK_FIELDS);
+        blocks.map(|block| paired(block) as u64).sum()
+    }
+
     /// Most spikes inside one chunk of `chunk_blocks` blocks.
     pub(super) fn most_events(&self, spikes: &Spikes, chunk_blocks: usize) -> usize {
         (0..self.block_count)
@@ -317,8 +325,10 @@ mod tests {
                         .range(segment.start, last)
                         .map(move |e| (segment, first, last, e))
                 });
+                let mut paired = 0;
                 for from in (0..timeline.block_count).step_by(cut) {
                     let blocks = from..timeline.block_count.min(from + cut);
+                    paired += timeline.paired_in(blocks.clone());
                     let events = timeline.events(&data.spikes, blocks.clone());
                     assert!(events <= blocks.len() * timeline.most_events(&data.spikes, 1));
                     let mut channels = vec![0; events];
@@ -348,6 +358,7 @@ mod tests {
                     }
                 }
                 assert!(expected.next().is_none(), "{}", case.name);
+                assert_eq!(paired, timeline.steps, "{}", case.name);
             }
         }
     }

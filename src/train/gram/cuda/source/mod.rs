@@ -48,6 +48,7 @@ pub(crate) struct Target {
     pub(super) behavior: u64,
     /// Zero: Υ is not wanted.
     pub(super) upsilon: u64,
+    pub(super) centre: u64,
     pub(super) columns: i32,
     pub(super) stride: i32,
     pub(super) outputs: i32,
