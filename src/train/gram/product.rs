@@ -119,13 +119,17 @@ impl LowerProduct {
     }
 }
 
+/// A response below this counts as zero: products of two above it are no denormal numbers, which take many
+/// times as long. Channels that have been silent for a while are full of smaller ones.
+const TINY: f32 = 1.0 / (1u64 << 63) as f32;
+
 /// Writes `a`, (at most `rows`, steps), as (step, row).
 fn pack(a: &[f32], steps: usize, rows: usize, panel: &mut [f32]) {
     for (i, panel) in panel.chunks_mut(PACKED_STEPS * rows).enumerate() {
         for (r, values) in a.chunks_exact(steps).enumerate() {
             let values = &values[i * PACKED_STEPS..];
             for (packed, value) in panel.chunks_exact_mut(rows).zip(values) {
-                packed[r] = *value;
+                packed[r] = if value.abs() < TINY { 0.0 } else { *value };
             }
         }
     }
@@ -221,6 +225,25 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         archs.extend(pulp::x86::V3::try_new().map(Arch::V3));
         archs
+    }
+
+    #[test]
+    fn what_is_tiny_is_zero_and_its_neighbours_are_not() {
+        let a = [TINY, TINY / 2.0, -TINY, f32::MIN_POSITIVE, 1.0, -0.25];
+        for arch in archs() {
+            let mut product = LowerProduct::with_arch(6, arch);
+            product.multiply(&a);
+            let mut sums = vec![0.0; 36];
+            product.add_to(&mut sums);
+            let kept = a.map(|v| if v.abs() < TINY { 0.0 } else { f64::from(v) });
+            for i in 0..6 {
+                for j in 0..=i {
+                    let got = sums[6 * i + j];
+                    assert_eq!(got, kept[i] * kept[j], "{i}, {j}");
+                    assert!(got == 0.0 || got.abs() >= f64::from(f32::MIN_POSITIVE));
+                }
+            }
+        }
     }
 
     #[test]
