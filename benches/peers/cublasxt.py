@@ -42,7 +42,7 @@ c = torch.zeros((N, N), pin_memory=True)
 one, zero = ctypes.c_float(1), ctypes.c_float(0)
 LOWER, PLAIN = 0, 0
 free = torch.cuda.mem_get_info()[0]
-for block in (1024, 2048, 4096, 8192):
+for block in (2048, 4096, 8192):
     check(blas.cublasXtSetBlockDim(handle, block), "cublasXtSetBlockDim")
     times = []
     for _ in range(3):
