@@ -4,17 +4,17 @@ use betz::Result;
 use betz::device::{Device, DeviceSpec};
 
 /// Opens the device that `spec` asks for. An explicit `cuda` that cannot be had is an error; `auto`
-/// falls back to the CPU and says so once, where CUDA was looked for and a driver was found.
+/// falls back to the CPU, which [`note_fallback`] says once, where CUDA was looked for.
 pub(crate) fn open(spec: &str) -> Result<Device> {
     Device::open(spec.parse::<DeviceSpec>()?)
 }
 
-/// Notes on standard error that `work` which was for a GPU by `auto` ran on the CPU, and why.
+/// Notes on standard error that `work` which was for a GPU by `auto` ended on the CPU, and why.
 pub(crate) fn note_fallback(device: &Device, work: &str) {
     if device.is_open()
         && let Some(reason) = device.fallback()
     {
-        eprintln!("{work} ran on the CPU: {reason}");
+        eprintln!("{work} ended on the CPU: {reason}");
     }
 }
 

@@ -91,13 +91,16 @@ pub(super) fn decoder_from_sums(
 ) -> Result<Decoder> {
     #[cfg(feature = "cuda")]
     if let [context, ..] = device.contexts() {
-        let (n, m) = (sums.features, sums.outputs);
-        if solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
-            let decoder = gram::cuda::DeviceSums::upload(context, sums)
-                .and_then(|sums| cuda::decoder(context, data, options, &sums, path, progress));
-            if let Some(decoder) = device.or_cpu(decoder)? {
-                return Ok(decoder);
+        let decoder = || {
+            let (n, m) = (sums.features, sums.outputs);
+            if !solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
+                return Ok(None);
             }
+            let sums = gram::cuda::DeviceSums::upload(context, sums)?;
+            cuda::decoder(context, data, options, &sums, path, progress).map(Some)
+        };
+        if let Some(Some(decoder)) = device.or_cpu(decoder())? {
+            return Ok(decoder);
         }
     }
     #[cfg(not(feature = "cuda"))]

@@ -54,7 +54,7 @@ impl<'a> HeldOut<'a> {
     /// `fold` is part of `total`.
     ///
     /// # Errors
-    /// Those of the device, where it is explicit.
+    /// Those of the device that [`Device::or_cpu`] passes on.
     pub(super) fn new(
         solving: Solving<'a>,
         total: &NormalEquations,
@@ -85,13 +85,20 @@ impl<'a> HeldOut<'a> {
         } = self.solving;
         let lambda = ridge.lambda(&self.rest);
         #[cfg(feature = "cuda")]
-        if let Some(there) = &self.there {
+        if let Some(there) = self.there() {
             let solved = there.solve(lambda, solver);
             if let Some(Some(found)) = self.solving.device.or_cpu(solved)? {
                 return Ok(found.into_solution(names.bank.len()));
             }
         }
         self.centred()?.solve(lambda, solver, mask, names)
+    }
+
+    /// What is on the device, unless that was given up since.
+    #[cfg(feature = "cuda")]
+    fn there(&self) -> Option<&cuda::OnDevice<'a>> {
+        let given_up = self.solving.device.contexts().is_empty();
+        self.there.as_ref().filter(|_| !given_up)
     }
 
     fn centred(&self) -> Result<&CentredEquations> {
@@ -143,7 +150,7 @@ impl<'a> HeldOut<'a> {
     /// The fold's Γ times `weights`, features × `columns`, row-major.
     fn gram_times(&self, weights: &[f64], columns: usize) -> Result<Vec<f64>> {
         #[cfg(feature = "cuda")]
-        if let Some(there) = &self.there {
+        if let Some(there) = self.there() {
             let product = there.gram_times(weights, columns);
             if let Some(product) = self.solving.device.or_cpu(product)? {
                 return Ok(product);

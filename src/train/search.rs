@@ -11,6 +11,10 @@ pub(super) const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
 /// Steps, in powers of ten, from the best of the coarse grid to what is tried beside it.
 pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
 
+/// Most ridges that are tried side by side.
+#[cfg(feature = "cuda")]
+pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
+
 /// What cross-validation chooses from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
@@ -18,9 +22,11 @@ pub struct Search {
     pub folds: usize,
     /// Banks to choose from; none: [`TrainOptions::bank`](super::TrainOptions::bank) alone.
     pub banks: Vec<FilterBank>,
-    /// Choose the ridge, λ = ρ × mean of the diagonal of the centred Γ, ρ from 1e-7 to 10;
-    /// otherwise [`TrainOptions::ridge`](super::TrainOptions::ridge) holds (a fixed λ for the whole, and in proportion for the
-    /// steps of a fold's training set).
+    /// Choose the ridge, λ = ρ × mean of the diagonal of the centred Γ, ρ from 1e-7 to 10: one that is too
+    /// small to solve with is passed over, whatever [`TrainOptions::mask`](super::TrainOptions::mask),
+    /// which holds for the training on the whole. Otherwise
+    /// [`TrainOptions::ridge`](super::TrainOptions::ridge) holds (a fixed λ for the whole, and in
+    /// proportion for the steps of a fold's training set).
     pub ridge: bool,
 }
 
@@ -47,6 +53,15 @@ impl Search {
         }
     }
 
+    /// `folds` folds to score what the options say, with nothing to choose.
+    pub const fn scores_only(folds: usize) -> Self {
+        Self {
+            folds,
+            banks: Vec::new(),
+            ridge: false,
+        }
+    }
+
     /// Systems that are solved for a fold, with a bank: one for each ridge that is tried, and one to
     /// score by.
     pub(super) fn solutions(&self) -> usize {
@@ -54,15 +69,6 @@ impl Search {
             COARSE.count() + REFINED.len()
         } else {
             1
-        }
-    }
-
-    /// `folds` folds to score what the options say, with nothing to choose.
-    pub const fn scores_only(folds: usize) -> Self {
-        Self {
-            folds,
-            banks: Vec::new(),
-            ridge: false,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::solve::{FeatureNames, MaskPolicy};
 use super::{GramPath, NormalEquations, RidgeChoice, TrainOptions};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, OutputScore, TrainingRecord, decode_on};
+use crate::model::{Decoder, OutputScore, TrainingRecord, decode, decode_on};
 use crate::progress::{self, Progress, Quiet};
 use crate::psc::FilterBank;
 use crate::recording::{Dataset, Segment};
@@ -61,7 +61,7 @@ pub fn train_validated(
 /// Γ and Υ of every fold, the systems whose ridges are compared and what was held out are computed on
 /// `device` ([`Device::auto`] is settled by [`choose`]); the folds' sums are kept in host memory.
 ///
-/// Memory: (folds + 4) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
+/// Memory: (folds + 5) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
 /// far.
 ///
 /// # Errors
@@ -318,7 +318,15 @@ impl BankSums {
         }
         let power = |p: f64| Ridge::Relative(10f64.powf(p));
         let grid: Vec<Ridge> = COARSE.map(|p| power(f64::from(p))).collect();
-        let coarse = best(self.held_out_r2(solving, &grid, progress)?).ok_or_else(none)??;
+        let coarse = match best(self.held_out_r2(solving, &grid, progress)?).ok_or_else(none)? {
+            // A training set without any response has no scale to take a ridge from; how channels are
+            // masked says what is wrong with it.
+            Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
+                let masking = self.solving(device, data, options, false);
+                best(self.held_out_r2(masking, &grid[..1], progress)?).ok_or_else(none)??
+            }
+            coarse => coarse?,
+        };
         let Ridge::Relative(rho) = coarse.ridge else {
             return Ok(coarse);
         };
@@ -350,6 +358,9 @@ impl BankSums {
                 .filter(|(left, _)| left.is_ok())
                 .map(|(left, &ridge)| (left, ridge))
                 .unzip();
+            if tried.is_empty() {
+                break;
+            }
             let held = HeldOut::new(solving, &self.total, fold)?;
             for (so_far, left) in so_far.iter_mut().zip(held.residuals(&tried)?) {
                 match (&mut **so_far, left) {
@@ -430,7 +441,11 @@ impl BankSums {
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 held.segments = segments;
-                let decoded = decode_on(device, &decoder, held)?;
+                let decoded = match decode_on(device, &decoder, held) {
+                    // Γ fitted under the cap, and what was held out goes to the CPU before all is lost.
+                    Err(e) if e.kind() == ErrorKind::DeviceMemory => decode(&decoder, held)?,
+                    decoded => decoded?,
+                };
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);
@@ -439,7 +454,9 @@ impl BankSums {
             };
             let (at_rest, cut): (Vec<&Part>, _) =
                 parts.iter().partition(|p| p.from == p.segment.start);
-            keep(at_rest.iter().map(|p| p.segment).collect(), &at_rest)?;
+            if !at_rest.is_empty() {
+                keep(at_rest.iter().map(|p| p.segment).collect(), &at_rest)?;
+            }
             for part in cut {
                 let (start, stop) = (part.from, part.segment.stop);
                 keep(vec![Segment { start, stop }], &[part])?;

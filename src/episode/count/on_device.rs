@@ -60,6 +60,7 @@ mod cuda {
     use crate::episode::count::cuda::{DeviceEvents, Method, Resident};
     use crate::episode::count::{Compaction, Hybrid, LocalTracking, MapConcat, Serial, TwoPass};
     use crate::episode::{Events, Pattern};
+    use crate::error::{Error, ErrorKind};
     use crate::progress::Progress;
 
     /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
@@ -115,8 +116,14 @@ mod cuda {
         job: &CountJob<'_>,
         count: impl Fn(&There, &CountJob<'_>) -> Result<Vec<u64>> + Sync,
     ) -> Result<Vec<u64>> {
-        if let [device] = devices {
-            return count(device, job);
+        match devices {
+            // Another thread may have given the device up since it was chosen.
+            [] => {
+                let gone = "counting: the device was given up meanwhile";
+                return Err(Error::new(ErrorKind::DeviceUnavailable, gone));
+            }
+            [device] => return count(device, job),
+            _ => {}
         }
         let mut order: Vec<usize> = (0..job.patterns.len()).collect();
         order.sort_by(|&a, &b| {

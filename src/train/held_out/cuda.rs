@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::device::cuda::{Buffer, Context};
 use crate::error::Result;
 use crate::train::gram::cuda::DeviceSums;
+use crate::train::search::MOST_RIDGES;
 use crate::train::solve::Solver;
 use crate::train::solve::cuda::{self, DeviceSolution};
 
@@ -19,7 +20,7 @@ impl<'a> OnDevice<'a> {
     /// `None` without a device, or where they do not fit beside what a solution takes.
     ///
     /// # Errors
-    /// Those of a device that the user named.
+    /// Those of the device that [`Device::or_cpu`] passes on.
     pub(super) fn new(
         device: &'a Device,
         fold: &NormalEquations,
@@ -30,7 +31,10 @@ impl<'a> OnDevice<'a> {
         };
         let upload = || {
             let (n, m) = (rest.features, rest.outputs);
-            if !cuda::fits(context, n, m, 16 * (n as u64).pow(2))? {
+            // Two Γ; the weights of all ridges and their product.
+            let grams = 16 * (n as u64).pow(2);
+            let weights = 16 * (n * m * MOST_RIDGES) as u64;
+            if !cuda::fits(context, n, m, grams + weights)? {
                 return Ok(None);
             }
             Ok(Some(Self {

@@ -1,7 +1,6 @@
 //! Cross-validation against training on the rest and decoding what was held out.
 
 use super::*;
-use crate::model::decode;
 use crate::psc::oracle;
 use crate::train::score::scores;
 use crate::train::train;
@@ -241,6 +240,30 @@ fn a_ridge_below_zero_or_not_finite_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn a_training_set_without_a_response_is_said_to_have_none() {
+    let mut data = data(&trials());
+    let only = data.segments[1];
+    let inside = |t: &i64| (only.start..only.stop).contains(t);
+    let kept = data.spikes.ticks.iter().zip(&data.spikes.channels);
+    let (ticks, channels) = kept
+        .filter(|(t, _)| inside(t))
+        .map(|(t, c)| (*t, *c))
+        .unzip();
+    (data.spikes.ticks, data.spikes.channels) = (ticks, channels);
+    let options = TrainOptions {
+        mask: MaskPolicy::Mask,
+        ..TrainOptions::new(bank())
+    };
+    let search = Search {
+        folds: data.segments.len(),
+        ..Search::ridge()
+    };
+    let error = cross_validate(&data, &options, &search, &()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotPositiveDefinite);
+    assert!(error.message().contains("every channel is dead"), "{error}");
 }
 
 #[cfg(feature = "cuda")]
