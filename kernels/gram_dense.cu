@@ -111,6 +111,13 @@ extern "C" __global__ void add_upsilon(const double *partial, int chunks, int co
     upsilon[(size_t)(first_column + at) * (outputs + 1) + o] += sum;
 }
 
+// The nearest bf16, as a float: every form of an operand holds it exactly, so that steps without a spike
+// are all alike but not all rounded alike.
+__device__ __forceinline__ float bf16_of(double x) {
+    u32 bits = __float_as_uint((float)x);
+    return __uint_as_float((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
+}
+
 // centre[first_column + column] = Σ over chunks of Σa / steps, from partial[chunk][outputs][column].
 extern "C" __global__ void mean_responses(const double *partial, int chunks, int columns,
                                           int first_column, int outputs, double steps,
@@ -121,7 +128,26 @@ extern "C" __global__ void mean_responses(const double *partial, int chunks, int
     for (int chunk = 0; chunk < chunks; ++chunk) {
         sum += partial[((size_t)chunk * (outputs + 1) + outputs) * columns + at];
     }
-    centre[first_column + at] = (float)(sum / steps);
+    centre[first_column + at] = bf16_of(sum / steps);
+}
+
+// Sets `far` where the centre c of one of `rows` features, from `first_row` on, is so far from its mean
+// that steps c² is more than MOST times its own Γ_ii. gram is rows × rows.
+extern "C" __global__ void find_far_centre(const float *centre, const double *gram, double steps,
+                                           int first_row, int rows, int *far) {
+    const double MOST = 4.0;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    double c = centre[first_row + i];
+    if (steps * c * c > MOST * gram[(size_t)i * rows + i]) *far = 1;
+}
+
+// centre = Σa / steps of `rows` features from `first_row` on; `sums[feature][outputs + 1]` ends with Σa.
+extern "C" __global__ void centre_at_mean(const double *sums, int outputs, double steps, int first_row,
+                                          int rows, float *centre) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    centre[first_row + i] = bf16_of(sums[(size_t)(first_row + i) * (outputs + 1) + outputs] / steps);
 }
 
 // From Σ (a_i − c_i)(a_j − c_j) to Σ a_i a_j: gram(i, j) += c_i Σa_j + c_j Σa_i − steps c_i c_j, with i

@@ -1,8 +1,8 @@
 // A tile of responses, 32 columns × STEPS steps, on its way to the products.
 //
-// Operands are responses less a constant of each column, near its mean: products then nearly cancel off
-// the diagonal, and sums that round toward zero lose little (src/train/gram/cuda/centre.rs puts back what
-// was taken). Steps that are not summed stay zero.
+// Operands are responses less a constant of each column: where that is near the mean, products nearly
+// cancel off the diagonal, and sums that round toward zero lose little (src/train/gram/cuda/centre.rs
+// chooses it, and puts back what was taken). Steps that are not summed stay zero.
 //
 // Two forms of such a difference a. Split: a ≈ high + low with high = bf16(a), low = bf16(a − high), 16 bits
 // of a. Whole: a rounded to TF32. Either way an operand takes four bytes a response.
@@ -37,6 +37,12 @@ __device__ __forceinline__ u32 to_tf32(float x) {
     return bits;
 }
 
+// The k-th of the steps that a lane writes: pairs of neighbours for two bf16 a word, else every 32nd.
+static_assert(BLOCKS % 2 == 0, "steps are written in pairs");
+__device__ __forceinline__ int step_of(int lane, int k, bool whole) {
+    return whole ? lane + 32 * k : 2 * lane + 64 * (k / 2) + k % 2;
+}
+
 // Writes tile `tile` of chunk `chunk` (both counted from the operand's first) from y[step][column]
 // in shared memory, and sums Υ and Σa over it in f64. By all threads of the block, after a barrier.
 // `block` is the first of the round's.
@@ -44,11 +50,11 @@ __device__ __forceinline__ void write_tile(const float *y, const Target &target,
                                            const Block *block) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     size_t low = (size_t)target.columns * target.stride;
-    // Whether each of this thread's steps is summed: one bit each, in the order below.
+    // Whether each of this lane's steps is summed: one bit each.
     u32 summed = 0;
 #pragma unroll
     for (int k = 0; k < BLOCKS; ++k) {
-        int t = target.whole ? lane + 32 * k : 2 * lane + 64 * (k / 2) + k % 2;
+        int t = step_of(lane, k, target.whole);
         const Block &here = block[(size_t)chunk * BLOCKS + t / 32];
         int i = t % 32;
         summed |= (u32)(here.before - i <= 0 && here.left - i > 0) << k;
@@ -58,20 +64,21 @@ __device__ __forceinline__ void write_tile(const float *y, const Target &target,
         if (column >= target.columns) break;
         size_t base = (size_t)column * target.stride + (size_t)chunk * STEPS;
         float centre = target.centre[column];
-        auto centred = [&](int t, int k) {
-            return y[t * TILE_STRIDE + c] - (summed >> k & 1u ? centre : 0.0f);
+        auto centred = [&](int k) {
+            float a = y[step_of(lane, k, target.whole) * TILE_STRIDE + c];
+            return a - (summed >> k & 1u ? centre : 0.0f);
         };
         if (target.whole) {
             u32 *row = (u32 *)target.operand + base;
 #pragma unroll
-            for (int k = 0; k < BLOCKS; ++k) row[lane + 32 * k] = to_tf32(centred(lane + 32 * k, k));
+            for (int k = 0; k < BLOCKS; ++k) row[step_of(lane, k, true)] = to_tf32(centred(k));
         } else {
             u32 *high_row = (u32 *)((u16 *)target.operand + base);
             u32 *low_row = (u32 *)((u16 *)target.operand + low + base);
 #pragma unroll
             for (int k = 0; k < BLOCKS; k += 2) {
-                int t = 2 * lane + 32 * k;
-                float a = centred(t, k), b = centred(t + 1, k + 1);
+                int t = step_of(lane, k, false);
+                float a = centred(k), b = centred(k + 1);
                 u32 ah = to_bf16(a), bh = to_bf16(b);
                 high_row[t / 2] = ah | bh << 16;
                 low_row[t / 2] = to_bf16(a - __uint_as_float(ah << 16)) |

@@ -33,7 +33,7 @@ impl DeviceSolution {
     pub(crate) fn into_solution(self, filters: usize) -> Solution {
         let channels = self.feature_sums.chunks_exact(filters);
         Solution {
-            // Responses are never negative: no sum, no response.
+            // No sum, no response: that of a channel with spikes is not exactly zero.
             channel_mask: channels
                 .map(|sums| sums.iter().any(|&sum| sum != 0.0))
                 .collect(),
@@ -93,6 +93,7 @@ pub(crate) fn solve_by(
     if !(ridge.is_finite() && enough && fits(context, n, m, 0)?) {
         return Ok(None);
     }
+    let refine = refine && solver == Solver::Cholesky;
     let system = System::new(context, sums, gram, ridge, refine)?;
     let solved = match solver {
         Solver::Cholesky => match system.refined()? {

@@ -4,7 +4,10 @@
 //! response has its mean taken off, sums of products nearly cancel off Γ's diagonal, and what is lost is
 //! in proportion to Γ_c, which the weights follow from, rather than to the far larger Γ. Any constant c
 //! will do, since Σ (a_i − c_i)(a_j − c_j) + c_i Σa_j + c_j Σa_i − T c_i c_j = Σ a_i a_j, of which all but
-//! the first sum is computed in f64: c is the mean over a first stretch of time.
+//! the first sum is computed in f64. But the farther c is from the mean, the more is lost again, in
+//! proportion to T c²: c is the mean over a first stretch of time, and where that turns out to have been
+//! no guide to the rest (a channel that falls silent), the sums are made again about the mean, which is
+//! then known.
 
 use std::ops::Range;
 
@@ -51,6 +54,45 @@ impl Centre {
         kernel.launch(grid, 64, 0, |a| {
             a.arg(sums).arg(&chunks).arg(&columns).arg(&first).arg(&m);
             a.arg(&steps).arg(&self.values);
+        })
+    }
+
+    /// True when the constants of `rows` suited the responses over `chunks`: T c² is not far above any
+    /// Γ_ii of `gram`, rows × rows. Waits.
+    pub(super) fn suited(
+        &self,
+        (context, options): (&Context, &[String]),
+        (timeline, chunks): (&Timeline, &Range<usize>),
+        rows: &Range<usize>,
+        gram: &Buffer<f64>,
+    ) -> Result<bool> {
+        let far: Buffer<i32> = context.zeros(1)?;
+        let steps = steps_in(timeline, chunks) as f64;
+        let (first, count) = (rows.start as i32, rows.len() as i32);
+        let kernel = context.kernel(SOURCE, options, "find_far_centre", 0)?;
+        let grid = (rows.len().div_ceil(256) as u32, 1, 1);
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(&self.values).arg(gram).arg(&steps);
+            a.arg(&first).arg(&count).arg(&far);
+        })?;
+        Ok(context.download(&far, 1)?[0] == 0)
+    }
+
+    /// Takes the means of `rows` over `chunks`, from Σa (last of every feature's row of `sums`).
+    pub(super) fn take_means(
+        &self,
+        (context, options): (&Context, &[String]),
+        (timeline, chunks): (&Timeline, &Range<usize>),
+        rows: &Range<usize>,
+        sums: &Buffer<f64>,
+    ) -> Result<()> {
+        let (m, steps) = (self.outputs as i32, steps_in(timeline, chunks) as f64);
+        let (first, count) = (rows.start as i32, rows.len() as i32);
+        let kernel = context.kernel(SOURCE, options, "centre_at_mean", 0)?;
+        let grid = (rows.len().div_ceil(256) as u32, 1, 1);
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(sums).arg(&m).arg(&steps);
+            a.arg(&first).arg(&count).arg(&self.values);
         })
     }
 

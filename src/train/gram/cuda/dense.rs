@@ -21,7 +21,7 @@ use super::timeline::{BLOCK_FIELDS, Timeline};
 use super::{DeviceSums, SampledError, several};
 use crate::device::Precision;
 use crate::device::cuda::{Buffer, Context, Feed, PushKernelArg};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::progress::{self, Progress, Quiet};
 use crate::recording::Segment;
 use crate::train::gram::output_totals;
@@ -73,7 +73,8 @@ pub(super) fn sums<'a>(
     let chunks = timeline.block_count / CHUNK_BLOCKS;
     let contexts = &contexts[..contexts.len().min(chunks)];
     let devices = contexts.len();
-    let (mut whole, others) = several::each(contexts, |i, context| {
+    let (m, delay) = (task.outputs, task.delay_steps);
+    let work = |i: usize, context: &'a Context| {
         // Started before memory is planned: what the library takes is then no longer free.
         context.blas()?;
         let share = Share {
@@ -91,7 +92,14 @@ pub(super) fn sums<'a>(
             share,
             progress,
         )
-    })?;
+    };
+    // The host turns to the behaviour while the devices are at Γ.
+    let (found, totals) = std::thread::scope(|scope| {
+        let totals = scope.spawn(|| output_totals(task.segments, task.behavior, m, delay));
+        (several::each(contexts, work), totals.join())
+    });
+    let (mut whole, others) = found?;
+    let totals = totals.map_err(|_| Error::new(ErrorKind::Internal, "gram: a thread panicked"))?;
     let first = &contexts[0];
     // In the devices' order: the same bits every time.
     for (partial, context) in others.into_iter().zip(&contexts[1..]) {
@@ -99,8 +107,6 @@ pub(super) fn sums<'a>(
         whole.gram.add(first, context, partial.gram)?;
     }
     let features = whole.upsilon.len() / (task.outputs + 1);
-    let (m, delay) = (task.outputs, task.delay_steps);
-    let totals = output_totals(task.segments, task.behavior, m, delay);
     let steps = timeline.steps;
     let mean: Vec<f64> = totals[..task.outputs]
         .iter()
@@ -118,7 +124,7 @@ pub(super) fn sums<'a>(
     })
 }
 
-/// The sums over a device's share of time. Does not wait for them where Γ stays on the device.
+/// The sums over a device's share of time.
 fn partial(
     context: &Context,
     task: &Task<'_>,
@@ -198,6 +204,15 @@ enum Sums<'a> {
     Known(&'a Buffer<f64>),
 }
 
+impl Sums<'_> {
+    fn values(&self) -> &Buffer<f64> {
+        match self {
+            Self::Add(sums) => sums,
+            Self::Known(sums) => sums,
+        }
+    }
+}
+
 /// The responses of one range of features, round by round.
 struct Operand {
     features: Range<usize>,
@@ -229,10 +244,39 @@ impl Pass<'_> {
         Ok(Gram::Host(gram))
     }
 
-    /// One block of Γ: `rows` × `columns`, or rows × rows.
+    /// Compile-time constants of the kernels.
+    fn options(&self) -> Vec<String> {
+        match self.source.filters() {
+            Some(filters) => filters.options(CHUNK_BLOCKS),
+            None => store::options(),
+        }
+    }
+
+    /// One block of Γ: `rows` × `columns`, or rows × rows. Where the rows' centre is measured, waits to
+    /// see that it suited them, and makes the block again where it did not.
     fn block(
         &mut self,
         rows: Range<usize>,
+        columns: Option<Range<usize>>,
+        sums: Sums<'_>,
+    ) -> Result<Buffer<f64>> {
+        let Sums::Add(upsilon) = sums else {
+            return self.block_about_centre(&rows, columns, sums);
+        };
+        let block = self.block_about_centre(&rows, columns.clone(), Sums::Add(&mut *upsilon))?;
+        let (context, options) = (self.context, self.options());
+        let (there, time) = ((context, options.as_slice()), (self.timeline, &self.chunks));
+        if self.centre.suited(there, time, &rows, &block)? {
+            return Ok(block);
+        }
+        self.centre.take_means(there, time, &rows, upsilon)?;
+        drop(block);
+        self.block_about_centre(&rows, columns, Sums::Known(upsilon))
+    }
+
+    fn block_about_centre(
+        &mut self,
+        rows: &Range<usize>,
         columns: Option<Range<usize>>,
         mut sums: Sums<'_>,
     ) -> Result<Buffer<f64>> {
@@ -241,10 +285,8 @@ impl Pass<'_> {
             .chain(columns.clone())
             .collect();
         let mut staging = context.take_slot::<Staging>();
-        let (states, options) = match self.source.filters() {
-            Some(filters) => (filters.order + 1, filters.options(CHUNK_BLOCKS)),
-            None => (0, store::options()),
-        };
+        let states = self.source.filters().map_or(0, |filters| filters.order + 1);
+        let options = self.options();
         self.source
             .begin(self.timeline, &features, round_chunks, &mut staging)?;
         let operands = features
@@ -273,7 +315,8 @@ impl Pass<'_> {
             rows.len(),
             columns.as_ref().map(Range::len),
         )?;
-        let mut centred = matches!(sums, Sums::Known(_));
+        let wanted = matches!(sums, Sums::Add(_));
+        let mut centred = !wanted;
         for (chunks, summed) in self.rounds() {
             progress::check(self.progress, "gram")?;
             let values = chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS
@@ -297,7 +340,6 @@ impl Pass<'_> {
                 }
             }
             if summed {
-                let wanted = matches!(sums, Sums::Add(_));
                 if wanted {
                     let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
                     behavior.send(chunks.len() * CHUNK_STEPS * m, |target| {
@@ -326,14 +368,15 @@ impl Pass<'_> {
                 for (i, operand) in operands.iter().enumerate() {
                     fill(i, operand)?;
                     if !centred && steps_in(self.timeline, &chunks) > 0 {
-                        (self.centre).measure(&round, &options, &rows, &chunk_upsilon)?;
+                        (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
                         centred = true;
+                        // Once more, now centred; Υ and Σa come out as they were.
                         fill(i, operand)?;
                     }
                 }
                 if let Sums::Add(upsilon) = &mut sums {
                     behavior.release()?;
-                    add_upsilon(&round, &options, &rows, m, &chunk_upsilon, upsilon)?;
+                    add_upsilon(&round, &options, rows, m, &chunk_upsilon, upsilon)?;
                 }
             }
             self.source.release()?;
@@ -350,15 +393,11 @@ impl Pass<'_> {
         self.source.end(&mut staging)?;
         context.put_slot(staging);
         let mut block = sum.finish()?;
-        let sums = match &sums {
-            Sums::Add(sums) => &**sums,
-            Sums::Known(sums) => *sums,
-        };
         self.centre.put_back(
             (context, &options),
             (self.timeline, &self.chunks),
-            (&rows, columns.as_ref().unwrap_or(&rows)),
-            sums,
+            (rows, columns.as_ref().unwrap_or(rows)),
+            sums.values(),
             &mut block,
         )?;
         Ok(block)
@@ -455,7 +494,7 @@ fn sampled_error(
     let block = exact.block(features.clone(), None, Sums::Known(sums))?;
     let exact = pass.context.download(&block, size * size)?;
     let rows = gram.rows(pass.context, n, features.clone())?;
-    let own = |i: usize| exact[i * size + i].sqrt();
+    let own = |i: usize| exact[i * size + i].max(0.0).sqrt();
     let (mut largest, mut squares) = (0.0f64, 0.0);
     for i in 0..size {
         for j in 0..size {

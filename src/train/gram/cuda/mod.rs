@@ -123,9 +123,10 @@ impl DeviceSums {
 
 /// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
 ///
-/// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a few thousand)
-/// and in f64 beyond, always in the same order: two runs give the same bits on the same device
-/// with the same memory cap.
+/// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a round's, up to some
+/// ten thousand, but for what the responses' low halves take part in, which is 2⁻⁹ of the whole at most) and
+/// in f64 beyond, always in the same order: two runs give the same bits on the same device with the same
+/// memory cap.
 ///
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.

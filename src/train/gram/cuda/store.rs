@@ -78,11 +78,13 @@ pub(super) fn add(
     peer: &Context,
     source: &Buffer<f64>,
 ) -> Result<()> {
-    const PIECE: usize = 4 << 20;
-    let mut here: Buffer<f64> = context.alloc(source.len().min(PIECE))?;
+    const MOST: usize = 4 << 20;
+    // Half as much as Γ at most: what products took is free by then.
+    let piece = source.len().div_ceil(2).clamp(1, MOST);
+    let mut here: Buffer<f64> = context.alloc(piece)?;
     let kernel = context.kernel(SOURCE, &options(), "add_into", 0)?;
-    for from in (0..source.len()).step_by(PIECE) {
-        let range = from..source.len().min(from + PIECE);
+    for from in (0..source.len()).step_by(piece) {
+        let range = from..source.len().min(from + piece);
         let (len, first) = (range.len(), from as u64);
         context.copy_from_peer(peer, source, range, &mut here)?;
         let (count, grid) = (len as u64, (len.div_ceil(256) as u32, 1, 1));

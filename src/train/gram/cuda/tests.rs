@@ -131,8 +131,8 @@ fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
     }
 }
 
-/// Fourteen million steps (an hour at 0.25 ms), one channel of which fires every other step: sums in f32 are over parts of it, and
-/// what they are off by does not grow with the recording.
+/// Fourteen million steps (an hour at 0.25 ms), one channel of which fires every other step: sums in f32
+/// are over parts of it, and what they are off by does not grow with the recording.
 #[test]
 fn an_hour_keeps_its_digits() {
     let Some(context) = device("an hour") else {
@@ -158,6 +158,36 @@ fn an_hour_keeps_its_digits() {
         let got = normal_equations(&context, data, bank, None, 0, path, &());
         close(&case, &expected, &mut got.unwrap().0, 2.0 * tolerance);
     }
+}
+
+/// A channel that falls silent after a while, and one that wakes: the first stretch is no guide to the rest,
+/// with rounds as long as they come and of a chunk each.
+#[test]
+fn a_channel_that_falls_silent_keeps_its_digits() {
+    let Some(context) = device("silence") else {
+        return;
+    };
+    let (steps, early) = (2_500_000i64, 200_000i64);
+    let mut spikes = cases::random_spikes(4, 6, steps, 50_000);
+    spikes.extend((0..early / 5).map(|i| (5 * i, 6)));
+    spikes.extend((0..early / 5).map(|i| (steps - 5 * i - 1, 7)));
+    spikes.sort_unstable();
+    let case = Case {
+        name: "a channel falls silent".into(),
+        data: cases::dataset(8, &[(0, steps)], spikes, 1),
+        bank: cases::bank(&[(300.0, 0)]),
+        delay_steps: 0,
+    };
+    let (data, bank) = (&case.data, &case.bank);
+    let expected = oracle::normal_equations(data, bank, None, 0).unwrap();
+    let run = || normal_equations(&context, data, bank, None, 0, GramPath::Dense, &());
+    close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
+    let least = {
+        let _cap = caps::Capped::at(&context, 1);
+        caps::named_bytes(run().unwrap_err().message())
+    };
+    let _cap = caps::Capped::at(&context, least);
+    close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
 }
 
 /// Many random shapes: channels, lengths, segments, rates, banks, delays.
