@@ -33,6 +33,7 @@ impl Ridge {
 /// Where and how a fold's system is solved.
 #[derive(Clone, Copy)]
 pub(super) struct Solving<'a> {
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
     pub(super) device: &'a Device,
     pub(super) solver: Solver,
     pub(super) mask: MaskPolicy,
