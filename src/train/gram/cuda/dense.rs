@@ -270,7 +270,9 @@ impl Pass<'_> {
             return Ok(block);
         }
         self.centre.take_means(there, time, &rows, upsilon)?;
+        // Given back before the same is taken again.
         drop(block);
+        context.synchronize()?;
         self.block_about_centre(&rows, columns, Sums::Known(upsilon))
     }
 
