@@ -17,7 +17,7 @@ use super::solve::{FeatureNames, MaskPolicy};
 use super::{GramPath, NormalEquations, RidgeChoice, TrainOptions};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Decoder, OutputScore, TrainingRecord, decode, decode_on};
+use crate::model::{Decoder, OutputScore, TrainingRecord, decode};
 use crate::progress::{self, Progress, Quiet};
 use crate::psc::FilterBank;
 use crate::recording::{Dataset, Segment};
@@ -58,8 +58,9 @@ pub fn train_validated(
 
 /// Trains with the ridge and the bank that cross-validate best, and records their scores.
 ///
-/// Γ and Υ of every fold, the systems whose ridges are compared and what was held out are computed on
-/// `device` ([`Device::auto`] is settled by [`choose`]); the folds' sums are kept in host memory.
+/// Γ and Υ of every fold and the systems whose ridges are compared are computed on `device`
+/// ([`Device::auto`] is settled by [`choose`]); the folds' sums are kept in host memory, and what was held
+/// out is decoded on the CPU, which takes a small part of the time.
 ///
 /// Memory: (folds + 5) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
 /// far.
@@ -441,11 +442,7 @@ impl BankSums {
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 held.segments = segments;
-                let decoded = match decode_on(device, &decoder, held) {
-                    // Γ fitted under the cap, and what was held out goes to the CPU before all is lost.
-                    Err(e) if e.kind() == ErrorKind::DeviceMemory => decode(&decoder, held)?,
-                    decoded => decoded?,
-                };
+                let decoded = decode(&decoder, held)?;
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);
