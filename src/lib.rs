@@ -8,12 +8,9 @@
 //!
 //! Time is integer ticks inside; seconds only at the edges.
 
-pub mod device;
-pub mod error;
-pub mod file;
-mod frame;
-pub mod progress;
+pub use betz_base::{error, file, progress};
 
+pub mod device;
 pub mod episode;
 pub mod model;
 pub mod psc;
@@ -22,8 +19,8 @@ pub mod simulate;
 pub mod stream;
 pub mod train;
 
-pub use error::{Error, ErrorKind, Result};
-pub use progress::Progress;
+pub(crate) use betz_base::frame;
+pub use betz_base::{Error, ErrorKind, Progress, Result};
 
 /// This version of Betz.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -20,7 +20,6 @@ mod engine;
 mod ledger;
 mod prepared;
 mod queue;
-mod ring;
 mod session;
 mod swap;
 mod tap;
@@ -31,8 +30,8 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 }
 
+pub(crate) use betz_base::ring::ring;
 pub(crate) use engine::non_zero;
-pub(crate) use ring::ring;
 
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
 pub use prepared::PreparedModel;

@@ -1,5 +1,7 @@
 //! A decoder made ready for stepping.
 
+use betz_base::hash::Fnv1a;
+
 use crate::error::{Error, Result};
 use crate::model::Decoder;
 use crate::psc::LowPassFilter;
@@ -155,11 +157,11 @@ impl PreparedModel {
     }
 
     fn hash(&self, decoder: &Decoder) -> u64 {
-        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        let mut hash = Fnv1a::new();
         hash.number(self.step_seconds);
         for name in self.channel_names.iter().chain(&self.output_names) {
             hash.word(name.len() as u64);
-            name.bytes().for_each(|byte| hash.byte(byte));
+            hash.bytes(name.as_bytes());
         }
         for stage in &self.stages {
             hash.number(stage.decay);
@@ -171,7 +173,7 @@ impl PreparedModel {
         }
         hash.word(self.intercept.len() as u64);
         (self.intercept.iter().chain(&self.rows)).for_each(|value| hash.number(*value));
-        hash.0
+        hash.finish()
     }
 }
 
@@ -183,21 +185,4 @@ fn low_pass_memory(decoder: &Decoder) -> u64 {
         let tau = 1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * slowest);
         (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds).ceil() as u64
     })
-}
-
-/// 64-bit FNV-1a: stable for ever, unlike the standard library's hashes.
-struct Fnv(u64);
-
-impl Fnv {
-    fn byte(&mut self, byte: u8) {
-        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-
-    fn word(&mut self, word: u64) {
-        word.to_le_bytes().into_iter().for_each(|b| self.byte(b));
-    }
-
-    fn number(&mut self, value: f64) {
-        self.word(value.to_bits());
-    }
 }

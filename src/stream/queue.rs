@@ -9,8 +9,8 @@ use ringbuf::{HeapCons, HeapProd};
 
 use super::Session;
 use super::ledger::Ledger;
-use super::ring::ring;
 use crate::error::{Error, Result};
+use betz_base::ring::ring;
 
 /// One spike: when, in ticks of the model's step, and where. Laid out as C's `betz_spike`.
 #[repr(C)]

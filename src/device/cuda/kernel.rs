@@ -13,6 +13,8 @@ use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaFunction, CudaModule, CudaStream, LaunchArgs, LaunchConfig};
 use cudarc::nvrtc::{Ptx, sys};
 
+use betz_base::hash::Fnv1a;
+
 use super::library::Library;
 use super::{Context, driver_error};
 use crate::device::cache;
@@ -345,10 +347,13 @@ impl Key {
         let text = source.headers.iter().fold(text, |text, (name, header)| {
             format!("{text}\n{name}\n{header}")
         });
+        // The hash names the file; the entry's own key decides.
+        let mut hash = Fnv1a::new();
+        hash.bytes(text.as_bytes());
         let path = cache::folder().map(|folder| {
             folder
                 .join("kernels")
-                .join(format!("{}-{:016x}.kernel", source.name, fnv1a(&text)))
+                .join(format!("{}-{:016x}.kernel", source.name, hash.finish()))
         });
         Self { text, path }
     }
@@ -384,13 +389,6 @@ impl Key {
             });
         }
     }
-}
-
-/// FNV-1a: names files; the entry's own key decides.
-fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

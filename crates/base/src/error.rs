@@ -145,8 +145,7 @@ impl Error {
     }
 
     /// More work than a device's kernels take, which the CPU may still do.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn device_limit(message: impl Into<String>) -> Self {
+    pub fn device_limit(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DeviceMemory, message)
     }
 
@@ -169,7 +168,7 @@ impl Error {
     }
 
     /// `bytes` of memory for `what`, which the operating system does not give.
-    pub(crate) fn no_memory(what: impl fmt::Display, bytes: usize) -> Self {
+    pub fn no_memory(what: impl fmt::Display, bytes: usize) -> Self {
         Self::new(
             ErrorKind::Io,
             format!("{what}: the system has no {bytes} bytes of memory for it"),

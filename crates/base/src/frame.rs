@@ -15,24 +15,24 @@
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes before the payload.
-pub(crate) const HEADER: usize = 20;
+pub const HEADER: usize = 20;
 /// Bytes around the payload.
-pub(crate) const OVERHEAD: usize = HEADER + 4;
+pub const OVERHEAD: usize = HEADER + 4;
 
 /// What a frame holds, for its magic and for its messages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Content {
+pub struct Content {
     /// The first eight bytes.
-    pub(crate) magic: [u8; 8],
+    pub magic: [u8; 8],
     /// "a model", for messages.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Kind of the error for a damaged frame.
-    pub(crate) damaged: ErrorKind,
+    pub damaged: ErrorKind,
 }
 
 /// Writes header and checksum around a payload that lies at `bytes[HEADER..len - 4]` already.
 /// Does not allocate. `bytes` is at least [`OVERHEAD`] long.
-pub(crate) fn seal(content: Content, version: u32, bytes: &mut [u8]) {
+pub fn seal(content: Content, version: u32, bytes: &mut [u8]) {
     let payload = bytes.len().saturating_sub(OVERHEAD) as u64;
     bytes[..8].copy_from_slice(&content.magic);
     bytes[8..12].copy_from_slice(&version.to_le_bytes());
@@ -43,7 +43,7 @@ pub(crate) fn seal(content: Content, version: u32, bytes: &mut [u8]) {
 }
 
 /// Checks the frame and gives version and payload. Allocates only for an error's message.
-pub(crate) fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
+pub fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
     let Content {
         magic,
         name,

@@ -6,13 +6,13 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 use crate::error::{Error, Result};
 
 /// Most elements of a ring: sixteen seconds of a million a second, and 256 MiB of 16 bytes each.
-pub(crate) const MAX_CAPACITY: usize = 1 << 24;
+pub const MAX_CAPACITY: usize = 1 << 24;
 
 /// The two ends of a ring for `capacity` elements; `what` names it in messages.
 ///
 /// # Errors
 /// `InvalidArgument` for a capacity of 0 or more than 2²⁴; `Io` when the system has no memory for it.
-pub(crate) fn ring<T>(what: &str, capacity: usize) -> Result<(HeapProd<T>, HeapCons<T>)> {
+pub fn ring<T>(what: &str, capacity: usize) -> Result<(HeapProd<T>, HeapCons<T>)> {
     if !(1..=MAX_CAPACITY).contains(&capacity) {
         return Err(Error::argument(format!(
             "{what}: expected a capacity of 1 to 2^24, got {capacity}"

@@ -27,7 +27,7 @@ pub trait Progress: Sync {
 impl Progress for () {}
 
 /// Passes on a request to stop and what is measured; how far a part of larger work is stays here.
-pub(crate) struct Quiet<'a>(pub(crate) &'a dyn Progress);
+pub struct Quiet<'a>(pub &'a dyn Progress);
 
 impl Progress for Quiet<'_> {
     fn measured(&self, what: &str, value: f64) {

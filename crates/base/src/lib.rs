@@ -1,0 +1,20 @@
+//! What every part of Betz stands on, and nothing above it.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`error`] | the one error type: a kind for programs, a message for people |
+//! | [`file`] | files that are whole or not there |
+//! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
+//! | [`progress`] | how long work says how far it is, and hears that it should stop |
+//! | [`ring`] | a ring between two threads, made whole or refused |
+//! | [`hash`] | FNV-1a, the hash that is stable for ever |
+
+pub mod error;
+pub mod file;
+pub mod frame;
+pub mod hash;
+pub mod progress;
+pub mod ring;
+
+pub use error::{Error, ErrorKind, Result};
+pub use progress::Progress;
