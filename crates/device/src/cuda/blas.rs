@@ -1,0 +1,202 @@
+//! cuBLAS: products of matrices, row-major at this interface.
+
+use std::sync::Arc;
+
+use cudarc::cublas::{CudaBlas, result::CublasError, sys};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+
+use super::Buffer;
+use crate::Precision;
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// A cuBLAS handle on its context's stream.
+pub struct Blas {
+    handle: CudaBlas,
+    stream: Arc<CudaStream>,
+}
+
+/// What the operands of [`Blas::products`] are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// bf16: 8 bits of mantissa.
+    Bf16,
+    /// f32, rounded to TF32 when multiplied.
+    Tf32,
+}
+
+/// Row-major matrices in one buffer, counted in elements: the first from `offset` on, rows `stride` values apart,
+/// matrices `batch_stride` apart.
+#[derive(Clone, Copy)]
+pub struct Operand {
+    /// First element of the first matrix.
+    pub offset: usize,
+    /// From one row to the next.
+    pub stride: usize,
+    /// From one matrix to the next.
+    pub batch_stride: usize,
+}
+
+pub(super) fn blas_error(what: &str, error: CublasError) -> Error {
+    let kind = match error.0 {
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}
+
+impl Blas {
+    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
+        let handle =
+            CudaBlas::new(Arc::clone(stream)).map_err(|e| blas_error("starting cuBLAS", e))?;
+        Ok(Self {
+            handle,
+            stream: Arc::clone(stream),
+        })
+    }
+
+    /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each, of `element`s with f32 sums; A is m × k, B
+    /// is n × k, C is m × n. `a` and `b` hold their elements' bits.
+    #[allow(unsafe_code)]
+    pub fn products(
+        &self,
+        (element, count): (Element, usize),
+        (m, n, k): (usize, usize, usize),
+        a: (&Buffer<u16>, Operand),
+        b: (&Buffer<u16>, Operand),
+        (alpha, beta): (f32, f32),
+        c: (&mut Buffer<f32>, Operand),
+    ) -> Result<()> {
+        let (ap, _a) = a.0.device_ptr(&self.stream);
+        let (bp, _b) = b.0.device_ptr(&self.stream);
+        let (cp, _c) = c.0.device_ptr_mut(&self.stream);
+        let (bytes, kind, compute) = match element {
+            Element::Bf16 => (
+                2,
+                sys::cudaDataType::CUDA_R_16BF,
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            ),
+            Element::Tf32 => (
+                4,
+                sys::cudaDataType::CUDA_R_32F,
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            ),
+        };
+        // Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ with each operand's rows as columns.
+        // SAFETY: the callers' operands lie inside their buffers; scalars are read in the call.
+        unsafe {
+            sys::cublasGemmStridedBatchedEx(
+                *self.handle.handle(),
+                sys::cublasOperation_t::CUBLAS_OP_T,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n as i32,
+                m as i32,
+                k as i32,
+                std::ptr::from_ref(&alpha).cast(),
+                (bp + bytes * b.1.offset as u64) as *const _,
+                kind,
+                b.1.stride as i32,
+                b.1.batch_stride as i64,
+                (ap + bytes * a.1.offset as u64) as *const _,
+                kind,
+                a.1.stride as i32,
+                a.1.batch_stride as i64,
+                std::ptr::from_ref(&beta).cast(),
+                (cp + 4 * c.1.offset as u64) as *mut _,
+                sys::cudaDataType::CUDA_R_32F,
+                c.1.stride as i32,
+                c.1.batch_stride as i64,
+                count as i32,
+                compute,
+                sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        }
+        .result()
+        .map_err(|e| blas_error("cuBLAS products", e))
+    }
+
+    /// C ← A·B + beta·C, all row-major and without gaps: A is m × k, B is k × n.
+    #[allow(unsafe_code)]
+    pub fn product_f32(
+        &self,
+        precision: Precision,
+        (m, n, k): (usize, usize, usize),
+        a: &Buffer<f32>,
+        b: &Buffer<f32>,
+        beta: f32,
+        c: &mut Buffer<f32>,
+    ) -> Result<()> {
+        let (ap, _a) = a.device_ptr(&self.stream);
+        let (bp, _b) = b.device_ptr(&self.stream);
+        let (cp, _c) = c.device_ptr_mut(&self.stream);
+        let alpha = 1.0f32;
+        let compute = match precision {
+            Precision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+        };
+        // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
+        // SAFETY: the buffers hold the callers' matrices; scalars are read in the call.
+        unsafe {
+            sys::cublasGemmEx(
+                *self.handle.handle(),
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n as i32,
+                m as i32,
+                k as i32,
+                std::ptr::from_ref(&alpha).cast(),
+                bp as *const _,
+                sys::cudaDataType::CUDA_R_32F,
+                n as i32,
+                ap as *const _,
+                sys::cudaDataType::CUDA_R_32F,
+                k as i32,
+                std::ptr::from_ref(&beta).cast(),
+                cp as *mut _,
+                sys::cudaDataType::CUDA_R_32F,
+                n as i32,
+                compute,
+                sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+        }
+        .result()
+        .map_err(|e| blas_error("cuBLAS product in f32", e))
+    }
+
+    /// Y ← A·X in f64 for a symmetric row-major A (n × n); X and Y are column-major n × m.
+    #[allow(unsafe_code)]
+    pub fn symmetric_times(
+        &self,
+        n: usize,
+        m: usize,
+        a: &Buffer<f64>,
+        x: &Buffer<f64>,
+        y: &mut Buffer<f64>,
+    ) -> Result<()> {
+        let (ap, _a) = a.device_ptr(&self.stream);
+        let (xp, _x) = x.device_ptr(&self.stream);
+        let (yp, _y) = y.device_ptr_mut(&self.stream);
+        let (alpha, beta) = (1.0f64, 0.0f64);
+        // SAFETY: n² and n·m values in the buffers (the callers' lengths); A symmetric, so its
+        // row-major and column-major forms are one.
+        unsafe {
+            sys::cublasDgemm_v2(
+                *self.handle.handle(),
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n as i32,
+                m as i32,
+                n as i32,
+                &alpha,
+                ap as *const f64,
+                n as i32,
+                xp as *const f64,
+                n as i32,
+                &beta,
+                yp as *mut f64,
+                n as i32,
+            )
+        }
+        .result()
+        .map_err(|e| blas_error("cuBLAS product in f64", e))
+    }
+}

@@ -1,0 +1,482 @@
+//! Kernels: compiled by NVRTC when first needed, kept on disk, loaded once a context.
+//!
+//! A cached entry carries the whole key it was made from (source, options, architecture, NVRTC
+//! version) and a checksum, so a changed kernel, another toolkit, a damaged file or two programs
+//! writing at once can at worst cost a compilation.
+
+use std::ffi::{CStr, CString};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaFunction, CudaModule, CudaStream, LaunchArgs, LaunchConfig};
+use cudarc::nvrtc::{Ptx, sys};
+
+use betz_base::hash::Fnv1a;
+
+use betz_kernels::Source;
+
+use super::library::Library;
+use super::{Context, driver_error};
+use crate::cache;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::file::write_atomically;
+
+/// Options that every kernel is compiled with.
+const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
+
+/// Most thread blocks of one launch side by side in the second and the third dimension.
+pub const MOST_BLOCKS: u32 = 65_535;
+
+/// First bytes of a cached entry; the digit counts layouts.
+const MAGIC: &[u8; 8] = b"betzker1";
+
+/// The version of NVRTC, such as (13, 0).
+///
+/// # Errors
+/// [`ErrorKind::DeviceUnavailable`] when NVRTC is absent.
+#[allow(unsafe_code)]
+pub fn nvrtc_version() -> Result<(i32, i32)> {
+    Library::Nvrtc.load()?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: writes two integers.
+    check("asking NVRTC for its version", unsafe {
+        sys::nvrtcVersion(&mut major, &mut minor)
+    })?;
+    Ok((major, minor))
+}
+
+/// Compiles `text`, which may include `headers` by name, for compute capability `capability` and
+/// returns machine code, or PTX where this NVRTC is older than the device. Needs no device.
+///
+/// # Errors
+/// [`ErrorKind::KernelCompile`] with NVRTC's log; [`ErrorKind::DeviceUnavailable`] when NVRTC is
+/// absent.
+#[allow(unsafe_code)]
+pub fn compile(
+    name: &str,
+    text: &str,
+    headers: &[(&str, &str)],
+    options: &[String],
+    capability: (u32, u32),
+) -> Result<Vec<u8>> {
+    Library::Nvrtc.load()?;
+    let newest = newest_architecture()?;
+    let wanted = (capability.0 * 10 + capability.1) as i32;
+    let machine_code = wanted <= newest;
+    let mut all = vec![if machine_code {
+        format!("--gpu-architecture=sm_{wanted}")
+    } else {
+        format!("--gpu-architecture=compute_{newest}")
+    }];
+    all.extend(FIXED_OPTIONS.iter().map(ToString::to_string));
+    all.extend_from_slice(options);
+    let text = c_string(text)?;
+    let file = c_string(&format!("{name}.cu"))?;
+    let all: Vec<CString> = all.iter().map(|o| c_string(o)).collect::<Result<_>>()?;
+    let pointers: Vec<_> = all.iter().map(|o| o.as_ptr()).collect();
+    let (names, texts): (Vec<CString>, Vec<CString>) = headers
+        .iter()
+        .map(|(name, text)| Ok((c_string(name)?, c_string(text)?)))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .unzip();
+    let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
+    let texts: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
+
+    let mut program = Program(std::ptr::null_mut());
+    // SAFETY: strings end in zero and live through the call; as many names as texts.
+    check("creating an NVRTC program", unsafe {
+        sys::nvrtcCreateProgram(
+            &mut program.0,
+            text.as_ptr(),
+            file.as_ptr(),
+            headers.len() as i32,
+            texts.as_ptr(),
+            names.as_ptr(),
+        )
+    })?;
+    // SAFETY: the program was created above; the options end in zero.
+    let outcome =
+        unsafe { sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr()) };
+    if outcome != sys::nvrtcResult::NVRTC_SUCCESS {
+        return Err(Error::new(
+            ErrorKind::KernelCompile,
+            format!("{name}.cu for sm_{wanted}: {outcome:?}\n{}", program.log()?),
+        ));
+    }
+    program.image(machine_code)
+}
+
+struct Program(sys::nvrtcProgram);
+
+#[allow(unsafe_code)]
+impl Program {
+    fn log(&self) -> Result<String> {
+        let mut size = 0;
+        // SAFETY: the program is alive; the buffer has the size asked for.
+        check("reading NVRTC's log", unsafe {
+            sys::nvrtcGetProgramLogSize(self.0, &mut size)
+        })?;
+        let mut log = vec![0u8; size];
+        // SAFETY: as above.
+        check("reading NVRTC's log", unsafe {
+            sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast())
+        })?;
+        Ok(CStr::from_bytes_until_nul(&log)
+            .map(|s| s.to_string_lossy().into_owned())
+            .unwrap_or_default())
+    }
+
+    fn image(&self, machine_code: bool) -> Result<Vec<u8>> {
+        let mut size = 0;
+        // SAFETY: the program is compiled; each buffer has the size asked for.
+        check("reading a compiled kernel", unsafe {
+            if machine_code {
+                sys::nvrtcGetCUBINSize(self.0, &mut size)
+            } else {
+                sys::nvrtcGetPTXSize(self.0, &mut size)
+            }
+        })?;
+        let mut image = vec![0u8; size];
+        // SAFETY: as above.
+        check("reading a compiled kernel", unsafe {
+            if machine_code {
+                sys::nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast())
+            } else {
+                sys::nvrtcGetPTX(self.0, image.as_mut_ptr().cast())
+            }
+        })?;
+        Ok(image)
+    }
+}
+
+impl Drop for Program {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: created by NVRTC, destroyed once.
+            let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+        }
+    }
+}
+
+fn check(what: &str, result: sys::nvrtcResult) -> Result<()> {
+    if result == sys::nvrtcResult::NVRTC_SUCCESS {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::DeviceFailure,
+        format!("{what}: {result:?}"),
+    ))
+}
+
+fn c_string(text: &str) -> Result<CString> {
+    CString::new(text)
+        .map_err(|_| Error::argument("kernel: expected text without zero bytes, found one"))
+}
+
+/// Newest architecture this NVRTC compiles for, as in `sm_90`.
+#[allow(unsafe_code)]
+fn newest_architecture() -> Result<i32> {
+    let mut count = 0;
+    // SAFETY: writes one integer.
+    check("asking NVRTC for architectures", unsafe {
+        sys::nvrtcGetNumSupportedArchs(&mut count)
+    })?;
+    let mut architectures = vec![0; count.max(0) as usize];
+    // SAFETY: the buffer has room for as many as were counted.
+    check("asking NVRTC for architectures", unsafe {
+        sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr())
+    })?;
+    architectures.into_iter().max().ok_or_else(|| {
+        Error::new(
+            ErrorKind::DeviceUnavailable,
+            "NVRTC supports no architecture",
+        )
+    })
+}
+
+/// A compiled kernel on its context's stream.
+#[derive(Clone)]
+pub struct Kernel {
+    function: CudaFunction,
+    stream: Arc<CudaStream>,
+    name: String,
+}
+
+impl Context {
+    /// The kernel `function` of `source`, compiled with `options` unless this process, or the
+    /// cache on disk, has it already. `shared_bytes` is the most dynamic shared memory a block of
+    /// it will ask for.
+    pub fn kernel(
+        &self,
+        source: Source,
+        options: &[String],
+        function: &str,
+        shared_bytes: usize,
+    ) -> Result<Kernel> {
+        let module = self.module(source, options)?;
+        let place = || format!("kernel {function} of {}.cu", source.name);
+        let loaded = module
+            .load_function(function)
+            .map_err(|e| driver_error(&place(), e))?;
+        if shared_bytes > 48 * 1024 {
+            loaded
+                .set_attribute(
+                    CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    shared_bytes as i32,
+                )
+                .map_err(|e| {
+                    driver_error(&format!("{}: {shared_bytes} bytes shared", place()), e)
+                })?;
+        }
+        Ok(Kernel {
+            function: loaded,
+            stream: Arc::clone(&self.stream),
+            name: function.to_owned(),
+        })
+    }
+
+    fn module(&self, source: Source, options: &[String]) -> Result<Arc<CudaModule>> {
+        let short = format!("{} {}", source.name, options.join(" "));
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(&short) {
+            return Ok(Arc::clone(module));
+        }
+        let capability = self.info().compute_capability;
+        let key = Key::new(source, options, capability, nvrtc_version()?);
+        // An entry that reads well but does not load is as damaged as one that does not read.
+        let cached = key
+            .read()
+            .and_then(|image| self.cuda.load_module(Ptx::from_binary(image)).ok());
+        let module = match cached {
+            Some(module) => module,
+            None => {
+                let image = compile(
+                    source.name,
+                    source.text,
+                    source.headers,
+                    options,
+                    capability,
+                )?;
+                key.write(&image);
+                self.cuda
+                    .load_module(Ptx::from_binary(image))
+                    .map_err(|e| driver_error(&format!("loading {}.cu", source.name), e))?
+            }
+        };
+        modules.insert(short, Arc::clone(&module));
+        Ok(module)
+    }
+}
+
+impl Kernel {
+    /// Starts `blocks` blocks of `threads` threads; `fill` pushes the kernel's arguments, in the
+    /// order and types of its signature.
+    ///
+    /// Kernels are this crate's own and their arguments are checked by its tests, under
+    /// `compute-sanitizer` too: what makes the launch sound is that `fill` matches the signature.
+    #[allow(unsafe_code)]
+    pub fn launch<'a>(
+        &'a self,
+        blocks: (u32, u32, u32),
+        threads: u32,
+        shared_bytes: usize,
+        fill: impl FnOnce(&mut LaunchArgs<'a>),
+    ) -> Result<()> {
+        check_blocks(&self.name, blocks)?;
+        let mut arguments = self.stream.launch_builder(&self.function);
+        fill(&mut arguments);
+        // SAFETY: see above; buffers passed by reference live until the launch, and are freed in
+        // stream order after it.
+        unsafe {
+            arguments.launch(LaunchConfig {
+                grid_dim: blocks,
+                block_dim: (threads, 1, 1),
+                shared_mem_bytes: shared_bytes as u32,
+            })
+        }
+        .map(|_| ())
+        .map_err(|e| driver_error(&format!("starting kernel {}", self.name), e))
+    }
+}
+
+/// Refuses what the driver would call an invalid argument, without saying which.
+fn check_blocks(name: &str, (x, y, z): (u32, u32, u32)) -> Result<()> {
+    if y.max(z) > MOST_BLOCKS || x > i32::MAX as u32 {
+        return Err(Error::new(
+            ErrorKind::DeviceMemory,
+            format!(
+                "kernel {name}: expected at most 2^31 × {MOST_BLOCKS} × {MOST_BLOCKS} thread blocks, got {x} × {y} × {z}: too many features, channels or outputs for a device"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// What makes a compiled kernel itself, and where it is kept.
+struct Key {
+    text: String,
+    path: Option<PathBuf>,
+}
+
+impl Key {
+    fn new(source: Source, options: &[String], capability: (u32, u32), nvrtc: (i32, i32)) -> Self {
+        let text = format!(
+            "{}\nsm_{}{}\nnvrtc {}.{}\n{}\n{}\n{}",
+            source.name,
+            capability.0,
+            capability.1,
+            nvrtc.0,
+            nvrtc.1,
+            FIXED_OPTIONS.join("\n"),
+            options.join("\n"),
+            source.text
+        );
+        let text = source.headers.iter().fold(text, |text, (name, header)| {
+            format!("{text}\n{name}\n{header}")
+        });
+        // The hash names the file; the entry's own key decides.
+        let mut hash = Fnv1a::new();
+        hash.bytes(text.as_bytes());
+        let path = cache::folder().map(|folder| {
+            folder
+                .join("kernels")
+                .join(format!("{}-{:016x}.kernel", source.name, hash.finish()))
+        });
+        Self { text, path }
+    }
+
+    /// The cached image; `None` when there is none, or it is damaged, or made from another key.
+    fn read(&self) -> Option<Vec<u8>> {
+        let entry = std::fs::read(self.path.as_ref()?).ok()?;
+        let rest = entry.strip_prefix(MAGIC)?;
+        let (checksum, rest) = rest.split_first_chunk::<4>()?;
+        if crc32fast::hash(rest) != u32::from_le_bytes(*checksum) {
+            return None;
+        }
+        let (length, rest) = rest.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (key, image) = rest.split_at_checked(length)?;
+        (key == self.text.as_bytes()).then(|| image.to_vec())
+    }
+
+    /// Keeps `image`. A folder that cannot be written costs a compilation the next time, no more.
+    fn write(&self, image: &[u8]) {
+        let Some(path) = &self.path else { return };
+        let mut body = Vec::with_capacity(8 + self.text.len() + image.len());
+        body.extend_from_slice(&(self.text.len() as u64).to_le_bytes());
+        body.extend_from_slice(self.text.as_bytes());
+        body.extend_from_slice(image);
+        if let Some(folder) = path.parent()
+            && std::fs::create_dir_all(folder).is_ok()
+        {
+            let _ = write_atomically(path, |file| {
+                file.write_all(MAGIC)?;
+                file.write_all(&crc32fast::hash(&body).to_le_bytes())?;
+                file.write_all(&body)
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_in(folder: &std::path::Path, text: &str) -> Key {
+        Key {
+            text: text.to_owned(),
+            path: Some(folder.join("sub").join("k.kernel")),
+        }
+    }
+
+    #[test]
+    fn the_cache_gives_back_what_was_kept_and_nothing_damaged_or_foreign() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = key_in(folder.path(), "source and options");
+        assert_eq!(key.read(), None);
+        key.write(b"machine code");
+        assert_eq!(key.read().unwrap(), b"machine code");
+        // The same file under another key (a collision of names).
+        assert_eq!(key_in(folder.path(), "other source").read(), None);
+        let path = key.path.as_ref().unwrap();
+        let whole = std::fs::read(path).unwrap();
+        for cut in 0..whole.len() {
+            std::fs::write(path, &whole[..cut]).unwrap();
+            assert_eq!(key.read(), None, "cut at {cut}");
+        }
+        for i in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[i] ^= 1;
+            std::fs::write(path, &flipped).unwrap();
+            assert_eq!(key.read(), None, "flipped byte {i}");
+        }
+        key.write(b"rebuilt");
+        assert_eq!(key.read().unwrap(), b"rebuilt");
+    }
+
+    #[test]
+    fn the_key_names_everything_a_kernel_is_compiled_from() {
+        let source = Source {
+            name: "sums",
+            text: "the text",
+            headers: &[("part.cuh", "the header")],
+        };
+        let key = Key::new(source, &["-DORDER=3".to_owned()], (9, 0), (13, 1));
+        let parts = [
+            "sums",
+            "sm_90",
+            "nvrtc 13.1",
+            "-DORDER=3",
+            "the text",
+            "part.cuh",
+        ];
+        for part in parts.iter().chain(FIXED_OPTIONS).chain(&["the header"]) {
+            assert!(key.text.lines().any(|line| line == *part), "{part}");
+        }
+    }
+
+    #[test]
+    fn more_blocks_than_a_launch_has_are_refused_by_number() {
+        let (most, wide) = (MOST_BLOCKS, i32::MAX as u32);
+        check_blocks("f", (wide, most, most)).unwrap();
+        for blocks in [(1, most + 1, 1), (1, 1, most + 1), (wide + 1, 1, 1)] {
+            let error = check_blocks("centre_gram", blocks).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DeviceMemory);
+            assert!(error.message().contains("centre_gram"), "{error}");
+            assert!(error.message().contains("65535"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_compile_error_shows_the_compilers_log() {
+        if let Err(error) = nvrtc_version() {
+            eprintln!("skipped: {}", error.message());
+            return;
+        }
+        let error = compile(
+            "broken",
+            "__global__ void f() { nonsense; }",
+            &[],
+            &[],
+            (9, 0),
+        )
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::KernelCompile);
+        assert!(error.message().contains("nonsense"), "{error}");
+        assert!(error.message().contains("broken.cu"), "{error}");
+        // A device newer than this NVRTC gets PTX, which its driver finishes.
+        let image = compile(
+            "fine",
+            "extern \"C\" __global__ void f() {}",
+            &[],
+            &[],
+            (99, 0),
+        )
+        .unwrap();
+        assert!(image.starts_with(b"//") || image.windows(8).any(|w| w == b".version"));
+    }
+}

@@ -1,0 +1,201 @@
+//! cuSOLVER: Cholesky factors of symmetric positive definite matrices, in f32 or f64.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
+
+use super::{Buffer, Context, driver_error};
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// A cuSOLVER handle on its context's stream, used by one thread at a time.
+pub struct Solver {
+    handle: Mutex<DnHandle>,
+}
+
+fn solver_error(what: &str, error: CusolverError) -> Error {
+    let kind = match error.0 {
+        sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}
+
+impl Solver {
+    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
+        // The handle belongs to whatever context is current.
+        stream
+            .context()
+            .bind_to_thread()
+            .map_err(|e| driver_error("starting cuSOLVER", e))?;
+        let handle =
+            DnHandle::new(Arc::clone(stream)).map_err(|e| solver_error("starting cuSOLVER", e))?;
+        Ok(Self {
+            handle: Mutex::new(handle),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DnHandle> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which triangle of a column-major matrix is read and written.
+const TRIANGLE: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+
+/// A precision that cuSOLVER factorises in.
+pub trait Factor: DeviceRepr + ValidAsZeroBits + Copy + Default {
+    /// Overwrites the symmetric n × n matrix `a` with its Cholesky factor. `status[0]` becomes 0,
+    /// or the one-based index of the first pivot that is not positive. Does not wait.
+    fn cholesky(
+        context: &Context,
+        n: usize,
+        a: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+
+    /// Overwrites `b` (column-major, n × m) with the solution for the factor `a`. Does not wait.
+    fn cholesky_solve(
+        context: &Context,
+        n: usize,
+        m: usize,
+        a: &Buffer<Self>,
+        b: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+
+    /// Overwrites one triangle of the factor `a` with that of the inverse. Does not wait.
+    fn cholesky_inverse(
+        context: &Context,
+        n: usize,
+        a: &mut Buffer<Self>,
+        status: &mut Buffer<i32>,
+    ) -> Result<()>;
+}
+
+/// cuSOLVER's question for the size of a workspace, for a matrix of `T`.
+type Size<T> = unsafe fn(Handle, sys::cublasFillMode_t, i32, *mut T, i32, *mut i32) -> Status;
+
+/// cuSOLVER's work in a workspace of that size.
+type Work<T> =
+    unsafe fn(Handle, sys::cublasFillMode_t, i32, *mut T, i32, *mut T, i32, *mut i32) -> Status;
+
+type Handle = sys::cusolverDnHandle_t;
+type Status = sys::cusolverStatus_t;
+
+/// Overwrites one triangle of the n × n matrix `a` by `work`, in a workspace of the size that `size`
+/// asks for. Does not wait.
+///
+/// # Safety
+/// `a` holds n² values and `status` one.
+#[allow(unsafe_code)]
+unsafe fn in_workspace<T: DeviceRepr>(
+    (context, what): (&Context, &str),
+    (size, work): (Size<T>, Work<T>),
+    (n, a, status): (usize, &mut Buffer<T>, &mut Buffer<i32>),
+) -> Result<()> {
+    let solver = context.solver()?.lock();
+    let (handle, order, mut len) = (solver.cu(), n as i32, 0);
+    let (ap, _a) = a.device_ptr_mut(&context.stream);
+    let ap = ap as *mut T;
+    let fail = |e| solver_error(what, e);
+    // SAFETY: the caller's matrix; the size is written to the integer given.
+    unsafe { size(handle, TRIANGLE, order, ap, order, &mut len) }
+        .result()
+        .map_err(fail)?;
+    let mut space = context.alloc::<T>(len.max(0) as usize)?;
+    let (wp, _w) = space.device_ptr_mut(&context.stream);
+    let (sp, _s) = status.device_ptr_mut(&context.stream);
+    let (wp, sp) = (wp as *mut T, sp as *mut i32);
+    // SAFETY: the workspace has the size asked for; the caller's `status` holds an integer.
+    unsafe { work(handle, TRIANGLE, order, ap, order, wp, len, sp) }
+        .result()
+        .map_err(fail)
+}
+
+macro_rules! factor {
+    ($type:ty, $size:ident, $factor:ident, $solve:ident, $inverse_size:ident, $inverse:ident) => {
+        #[allow(unsafe_code)]
+        impl Factor for $type {
+            fn cholesky(
+                context: &Context,
+                n: usize,
+                a: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                // SAFETY: `a` holds n² values and `status` an integer.
+                unsafe {
+                    in_workspace(
+                        (context, "cuSOLVER Cholesky"),
+                        (sys::$size, sys::$factor),
+                        (n, a, status),
+                    )
+                }
+            }
+
+            fn cholesky_solve(
+                context: &Context,
+                n: usize,
+                m: usize,
+                a: &Buffer<Self>,
+                b: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                let solver = context.solver()?.lock();
+                let order = n as i32;
+                let (ap, _a) = a.device_ptr(&context.stream);
+                let (bp, _b) = b.device_ptr_mut(&context.stream);
+                let (sp, _s) = status.device_ptr_mut(&context.stream);
+                // SAFETY: `a` holds n² values, `b` n·m, `status` an integer.
+                unsafe {
+                    sys::$solve(
+                        solver.cu(),
+                        TRIANGLE,
+                        order,
+                        m as i32,
+                        ap as *const _,
+                        order,
+                        bp as *mut _,
+                        order,
+                        sp as *mut _,
+                    )
+                }
+                .result()
+                .map_err(|e| solver_error("cuSOLVER triangular solution", e))
+            }
+
+            fn cholesky_inverse(
+                context: &Context,
+                n: usize,
+                a: &mut Buffer<Self>,
+                status: &mut Buffer<i32>,
+            ) -> Result<()> {
+                // SAFETY: as in `cholesky`.
+                unsafe {
+                    in_workspace(
+                        (context, "cuSOLVER inverse"),
+                        (sys::$inverse_size, sys::$inverse),
+                        (n, a, status),
+                    )
+                }
+            }
+        }
+    };
+}
+
+factor!(
+    f32,
+    cusolverDnSpotrf_bufferSize,
+    cusolverDnSpotrf,
+    cusolverDnSpotrs,
+    cusolverDnSpotri_bufferSize,
+    cusolverDnSpotri
+);
+factor!(
+    f64,
+    cusolverDnDpotrf_bufferSize,
+    cusolverDnDpotrf,
+    cusolverDnDpotrs,
+    cusolverDnDpotri_bufferSize,
+    cusolverDnDpotri
+);

@@ -1,0 +1,263 @@
+//! Events in a device's memory: the index by symbol, and where in it stretches of time begin.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::check_number;
+use crate::{Clock, Events, Pattern};
+use betz_base::error::Result;
+use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+
+/// Ticks from the first event below this, and bounds of delays up to it, are kept in 32 bits.
+const NARROW: i64 = 1 << 30;
+
+/// Events of a symbol that a cell of time holds on average.
+const CELL_EVENTS: usize = 64;
+
+/// Most cells.
+const MOST_CELLS: usize = 1024;
+
+/// 32-bit words that are copied to the device at once.
+const CHUNK_WORDS: usize = 1 << 21;
+
+/// Ticks that one thread prepares at once.
+const PIECE: usize = 1 << 15;
+
+/// A recording's events on one device, to count in any number of times.
+///
+/// Takes 4 bytes an event there where the recording lasts less than 2³⁰ ticks, 8 where it is
+/// longer, and 4 KiB a symbol. Does not refer to the [`Events`] it was made from.
+pub struct DeviceEvents {
+    context: Arc<Context>,
+    wide: bool,
+    duration: i64,
+    /// The silence between the events' segments, if there are several, and their clock.
+    gap: Option<i64>,
+    clock: Clock,
+    /// Symbols copied.
+    held: Vec<bool>,
+    /// Ticks from the first event, symbol by symbol.
+    pub(super) ticks: Buffer<u32>,
+    /// Begin of every cell, and the end of the last.
+    pub(super) cuts: Buffer<u32>,
+    /// For each symbol and cell, the first of `ticks` in it; one more a symbol ends the last.
+    pub(super) index: Buffer<u32>,
+    host_cuts: Vec<i64>,
+    host_index: Vec<u32>,
+}
+
+impl std::fmt::Debug for DeviceEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let events = self.ticks.len() / self.words();
+        write!(f, "DeviceEvents({events} on {:?})", self.context)
+    }
+}
+
+/// Host memory that copies run from, kept between calls: one is filled while others travel.
+#[derive(Default)]
+struct Staging([Option<PinnedBuffer<u32>>; 3]);
+
+impl DeviceEvents {
+    /// Most symbols of an episode.
+    pub const MAX_SIZE: usize = 2048;
+
+    /// Copies all of `events` to the device of `context`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more than 2³⁰ events; `DeviceMemory` when they do not fit;
+    /// `DeviceFailure`.
+    pub fn upload(context: &Arc<Context>, events: &Events) -> Result<Self> {
+        Self::upload_symbols(context, events, &vec![true; events.symbols()], None)
+    }
+
+    /// Copies the events of the symbols in `held`; `shape` overrides how they are laid out.
+    pub(in crate::count) fn upload_symbols(
+        context: &Arc<Context>,
+        events: &Events,
+        held: &[bool],
+        shape: Option<(usize, bool)>,
+    ) -> Result<Self> {
+        check_number(events)?;
+        let origin = events.first_tick();
+        let duration = events.last_tick() - origin + 1;
+        let (cells, wide) = shape.unwrap_or_else(|| {
+            let cells = events.len() / (CELL_EVENTS * events.symbols());
+            (cells.clamp(1, MOST_CELLS), duration > NARROW)
+        });
+        let (offsets, all_ticks) = events.index();
+        let lists: Vec<&[i64]> = offsets
+            .windows(2)
+            .zip(held)
+            .map(|(w, &held)| &all_ticks[if held { w[0]..w[1] } else { 0..0 }])
+            .collect();
+        let ticks = copy_ticks(context, &lists, origin, wide)?;
+
+        let stream = events.stream();
+        let host_cuts: Vec<i64> = (0..=cells)
+            .map(|c| match c {
+                0 => 0,
+                _ if c == cells => duration,
+                _ => events.unpack(stream[c * stream.len() / cells]).0 - origin,
+            })
+            .collect();
+        let mut total = 0;
+        let firsts: Vec<usize> = lists
+            .iter()
+            .map(|list| {
+                total += list.len();
+                total - list.len()
+            })
+            .collect();
+        let host_index: Vec<u32> = (0..lists.len())
+            .into_par_iter()
+            .flat_map_iter(|s| {
+                let index = (!lists[s].is_empty()).then(|| events.symbol_index(s as u32));
+                let first = firsts[s];
+                host_cuts.iter().map(move |cut| {
+                    let before = index.map_or(0, |i| i.count_through(origin + cut - 1));
+                    (first + before) as u32
+                })
+            })
+            .collect();
+        let words: Vec<u32> = host_cuts.iter().flat_map(|&c| split(c, wide)).collect();
+        Ok(Self {
+            cuts: context.upload(&words)?,
+            index: context.upload(&host_index)?,
+            context: Arc::clone(context),
+            wide,
+            duration,
+            gap: events.segment_gap(),
+            clock: events.clock(),
+            held: held.to_vec(),
+            ticks,
+            host_cuts,
+            host_index,
+        })
+    }
+
+    /// The device's context.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// True when `symbol` is on the device.
+    pub(super) fn holds(&self, symbol: u32) -> bool {
+        self.held.get(symbol as usize).copied().unwrap_or(false)
+    }
+
+    /// Checks that `pattern` does not reach from one segment into the next.
+    pub(super) fn check_gap(&self, pattern: &Pattern) -> Result<()> {
+        self.gap
+            .map_or(Ok(()), |gap| pattern.check_gap(gap, self.clock))
+    }
+
+    /// True where ticks have 64 bits.
+    pub(super) fn is_wide(&self) -> bool {
+        self.wide
+    }
+
+    /// 32-bit words in a tick.
+    pub(super) fn words(&self) -> usize {
+        1 + usize::from(self.wide)
+    }
+
+    /// Ticks from the first event through the last.
+    pub(super) fn duration(&self) -> i64 {
+        self.duration
+    }
+
+    /// Number of cells.
+    pub(super) fn cells(&self) -> usize {
+        self.host_cuts.len() - 1
+    }
+
+    /// A tick, or a bound of a delay, as the kernels read it.
+    pub(super) fn tick_words(&self, tick: i64) -> impl Iterator<Item = u32> + use<> {
+        // No delay is as long as the duration; to add a longer bound to a tick could overflow.
+        split(tick.min(self.duration), self.wide)
+    }
+
+    /// Where in `ticks` the events of `symbol` are, from and to.
+    pub(super) fn range(&self, symbol: u32) -> (u32, u32) {
+        let first = symbol as usize * (self.cells() + 1);
+        (
+            self.host_index[first],
+            self.host_index[first + self.cells()],
+        )
+    }
+
+    /// The most events of one symbol in what a warp sees of any of `parts` parts: the part and the
+    /// cells before it that `span` reaches into.
+    pub(super) fn most_in_a_window(&self, parts: usize, span: i64) -> usize {
+        let (cells, cuts) = (self.cells(), &self.host_cuts);
+        (0..parts)
+            .flat_map(|part| {
+                let (first, end) = (part * cells / parts, (part + 1) * cells / parts);
+                let oldest = cuts[first].saturating_sub(span);
+                let first = (0..=first).rev().find(|&c| cuts[c] <= oldest).unwrap_or(0);
+                self.host_index
+                    .chunks_exact(cells + 1)
+                    .map(move |places| (places[end] - places[first]) as usize)
+            })
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// The words of `tick`: one, or two.
+pub(super) fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> + use<> {
+    [tick as u32, (tick >> 32) as u32]
+        .into_iter()
+        .take(1 + usize::from(wide))
+}
+
+/// Copies the lists one behind the other, as ticks from `origin`. Does not wait.
+fn copy_ticks(context: &Context, lists: &[&[i64]], origin: i64, wide: bool) -> Result<Buffer<u32>> {
+    let words = 1 + usize::from(wide);
+    let total: usize = lists.iter().map(|list| list.len()).sum();
+    let mut ticks = context.alloc(total * words)?;
+    let mut pieces = lists.iter().flat_map(|list| list.chunks(PIECE)).peekable();
+    let mut staging = context.take_slot::<Staging>();
+    let mut done = 0;
+    for turn in 0.. {
+        let mut batch: Vec<&[i64]> = Vec::new();
+        let mut len = 0;
+        while let Some(piece) = pieces.next_if(|p| (len + p.len()) * words <= CHUNK_WORDS) {
+            len += piece.len();
+            batch.push(piece);
+        }
+        if batch.is_empty() {
+            break;
+        }
+        let slot = &mut staging.0[turn % 3];
+        let pinned = match slot {
+            Some(pinned) => pinned,
+            None => slot.insert(context.pinned(CHUNK_WORDS)?),
+        };
+        let mut target = &mut pinned.as_mut_slice()?[..len * words];
+        let mut work = Vec::with_capacity(batch.len());
+        for piece in batch {
+            let (own, rest) = target.split_at_mut(piece.len() * words);
+            work.push((own, piece));
+            target = rest;
+        }
+        work.into_par_iter().for_each(|(own, piece)| {
+            if wide {
+                for (words, tick) in own.chunks_exact_mut(2).zip(piece) {
+                    let tick = tick - origin;
+                    words[0] = tick as u32;
+                    words[1] = (tick >> 32) as u32;
+                }
+            } else {
+                for (word, tick) in own.iter_mut().zip(piece) {
+                    *word = (tick - origin) as u32;
+                }
+            }
+        });
+        context.copy_pinned(pinned, 0..len * words, &mut ticks, done)?;
+        done += len * words;
+    }
+    context.put_slot(staging);
+    Ok(ticks)
+}

@@ -1,0 +1,205 @@
+//! Latest starts: a warp takes one run of patterns through one part of the time; the greedy choice
+//! over the whole time comes from what each part would take after each possible past (see the
+//! kernels' file).
+//!
+//! ```text
+//! patterns ──► plan (runs of trees) ─► episode_walk ──► tables ──► episode_greedy ──► counts
+//! ```
+
+use crate::Pattern;
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+use betz_device::cuda::{Buffer, Context, Kernel, PushKernelArg};
+use betz_kernels::EPISODE_LATEST_START;
+
+use super::plan::{Plan, Run};
+use super::{DeviceEvents, check_sizes};
+
+/// Threads of a block of either kernel.
+const THREADS: u32 = 128;
+const WARPS: usize = THREADS as usize / 32;
+
+/// Warps that are kept going on a multiprocessor.
+const WARPS_PER_MULTIPROCESSOR: usize = 32;
+
+/// Table entries for each pattern and part at first; the kernel says when it needs more.
+const SLOTS: usize = 4;
+
+/// Bytes that the tables of one launch should stay below.
+const TABLE_BYTES: u64 = 1 << 30;
+
+/// Bytes that the warps' lists should stay below.
+const LIST_BYTES: u64 = 1 << 30;
+
+impl DeviceEvents {
+    /// One count for each pattern, in order, as
+    /// [`LatestStart`](crate::count::LatestStart) gives it.
+    ///
+    /// Allocates on the device two lists a level for each warp, at most a gigabyte or a quarter of
+    /// what is free (more only when a single block of warps needs it), and tables likewise. Asks
+    /// `progress` between launches.
+    ///
+    /// # Errors
+    /// `Mismatch` for a symbol that is not here or was not copied, or an interval that would reach
+    /// across the gap between segments; `InvalidArgument` for an episode
+    /// of more than [`MAX_SIZE`](Self::MAX_SIZE) symbols; `DeviceMemory`, `DeviceFailure`;
+    /// `Interrupted` when the progress says so.
+    pub fn count(&self, patterns: &[Pattern], progress: &dyn Progress) -> Result<Vec<u64>> {
+        self.count_with(patterns, progress, SLOTS)
+    }
+
+    pub(super) fn count_with(
+        &self,
+        patterns: &[Pattern],
+        progress: &dyn Progress,
+        slots: usize,
+    ) -> Result<Vec<u64>> {
+        self.check(patterns)?;
+        let plan = Plan::new(patterns, self.cells(), self.duration());
+        let launcher = Launcher::new(self, &plan)?;
+        let mut slots = slots;
+        let mut counts = vec![0; patterns.len()];
+        let mut done = 0;
+        let mut rest = plan.runs.as_slice();
+        while !rest.is_empty() {
+            progress::check(progress, "counting")?;
+            let (batch, after) = rest.split_at(launcher.fitting(rest, slots)?);
+            let (found, longest) = launcher.count(&plan, batch, slots)?;
+            if longest > slots {
+                // Larger tables: fewer runs may fit a launch.
+                slots = longest.next_power_of_two();
+                continue;
+            }
+            let mut first = 0;
+            for run in batch {
+                for (&pattern, &leaf) in run.patterns.iter().zip(&run.leaf_of) {
+                    counts[pattern] = u64::from(found[first + leaf]);
+                }
+                first += run.leaves;
+                done += run.patterns.len();
+            }
+            rest = after;
+            progress.update("counting", done as u64, patterns.len() as u64);
+        }
+        Ok(counts)
+    }
+
+    /// Checks patterns against what is on the device.
+    pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
+        check_sizes(patterns)?;
+        for (i, pattern) in patterns.iter().enumerate() {
+            if let Some(s) = pattern.symbols().iter().find(|&&s| !self.holds(s)) {
+                return Err(Error::mismatch(format!(
+                    "episode {i} has symbol {s}, which is not on the device"
+                )));
+            }
+            (self.check_gap(pattern)).map_err(|e| e.at(format!("episode {i}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The kernels and what every launch of one call shares.
+struct Launcher<'a> {
+    context: &'a Context,
+    events: &'a DeviceEvents,
+    walk: Kernel,
+    greedy: Kernel,
+    blocks: u32,
+    shared_bytes: usize,
+    levels: u32,
+    capacity: u32,
+    parts: usize,
+    lists: Buffer<u32>,
+}
+
+impl<'a> Launcher<'a> {
+    fn new(events: &'a DeviceEvents, plan: &Plan) -> Result<Self> {
+        let context = events.context();
+        let options = [format!("-DWIDE={}", u32::from(events.is_wide()))];
+        let shared_bytes = WARPS * plan.levels * size_of::<u32>();
+        let capacity = events.most_in_a_window(plan.parts, plan.longest_span);
+        // Two lists (ends, starts) a level, the first level's being the index itself.
+        let block_words = WARPS * plan.levels.saturating_sub(1) * 2 * capacity * events.words();
+        let memory = LIST_BYTES.min(context.available_memory()? / 4);
+        let fitting = (memory / (4 * block_words as u64).max(1)).max(1);
+        let wanted = (plan.runs.len() * plan.parts).div_ceil(WARPS);
+        let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
+        let blocks = wanted
+            .min(running)
+            .min(usize::try_from(fitting).unwrap_or(usize::MAX))
+            .max(1);
+        Ok(Self {
+            context,
+            events,
+            walk: context.kernel(EPISODE_LATEST_START, &options, "episode_walk", shared_bytes)?,
+            greedy: context.kernel(EPISODE_LATEST_START, &options, "episode_greedy", 0)?,
+            blocks: blocks as u32,
+            shared_bytes,
+            levels: plan.levels as u32,
+            capacity: capacity as u32,
+            parts: plan.parts,
+            lists: context.alloc(blocks * block_words)?,
+        })
+    }
+
+    /// `struct Entry` in 32-bit words.
+    fn entry_words(&self) -> usize {
+        if self.events.is_wide() { 6 } else { 3 }
+    }
+
+    /// How many of `runs` fit one launch; at least one.
+    fn fitting(&self, runs: &[Run], slots: usize) -> Result<usize> {
+        let memory = TABLE_BYTES.min(self.context.available_memory()? / 4);
+        let leaf_bytes = (self.parts * 4 * (1 + slots * self.entry_words())) as u64;
+        let leaves = usize::try_from(memory / leaf_bytes).unwrap_or(usize::MAX);
+        let mut total = 0;
+        let fitting = runs
+            .iter()
+            .take_while(|run| {
+                total += run.leaves;
+                total <= leaves
+            })
+            .count();
+        Ok(fitting.max(1))
+    }
+
+    /// The counts of the distinct patterns of `runs`, which hold if no table was to be longer than
+    /// `slots`; the longest table.
+    fn count(&self, plan: &Plan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
+        let context = self.context;
+        let leaves: usize = runs.iter().map(|run| run.leaves).sum();
+        let (nodes, first_nodes, spans) =
+            plan.words(runs, self.events.is_wide(), self.events.duration());
+        let nodes = context.upload(&nodes)?;
+        let first_nodes = context.upload(&first_nodes)?;
+        let spans = context.upload(&spans)?;
+        let (cells, parts) = (self.events.cells() as u32, self.parts as u32);
+        let run_count = runs.len() as u32;
+        let leaf_count = leaves as u32;
+        let slot_count = slots as u32;
+        let table_words = leaves * self.parts * slots * self.entry_words();
+        let tables: Buffer<u32> = context.alloc(table_words)?;
+        let lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
+        // One for each pattern, and the longest table that did not fit.
+        let counts: Buffer<u32> = context.zeros(leaves + 1)?;
+        let longest = counts.slice(leaves..);
+        self.walk
+            .launch((self.blocks, 1, 1), THREADS, self.shared_bytes, |a| {
+                a.arg(&self.events.ticks).arg(&self.events.cuts);
+                a.arg(&self.events.index).arg(&cells).arg(&parts);
+                a.arg(&nodes).arg(&first_nodes).arg(&spans);
+                a.arg(&run_count).arg(&self.levels).arg(&self.capacity);
+                a.arg(&self.lists).arg(&slot_count).arg(&tables);
+                a.arg(&lengths).arg(&longest);
+            })?;
+        let blocks = (leaves.div_ceil(WARPS) as u32, 1, 1);
+        self.greedy.launch(blocks, THREADS, 0, |a| {
+            a.arg(&tables).arg(&lengths).arg(&slot_count).arg(&parts);
+            a.arg(&leaf_count).arg(&counts);
+        })?;
+        let mut found = context.download(&counts, leaves + 1)?;
+        let longest = found.pop().unwrap_or(0) as usize;
+        Ok((found, longest))
+    }
+}

@@ -1,0 +1,120 @@
+//! How patterns and time are shared among warps.
+
+use super::events::split;
+use crate::Pattern;
+use crate::count::trie::{Trie, common_prefix};
+
+/// Pieces of work (a run through a part) that keep a large device busy to the end.
+const PIECES: usize = 1 << 15;
+
+/// Most pieces worth their halo, when parts can be longer.
+const MOST_PIECES: usize = 1 << 16;
+
+/// Fewest pieces, halo or not.
+const FEWEST_PIECES: usize = 1 << 12;
+
+/// Fewest patterns to which a run with a common prefix is cut.
+const SMALLEST_RUN: usize = 16;
+
+/// Most patterns in a run.
+const LARGEST_RUN: usize = 4096;
+
+/// Patterns with a common first edge, as a tree.
+pub(super) struct Run {
+    trie: Trie,
+    /// Indices of the patterns, sorted by prefix.
+    pub(super) patterns: Vec<usize>,
+    /// For each of those, which of the run's distinct patterns it is.
+    pub(super) leaf_of: Vec<usize>,
+    /// Number of distinct patterns.
+    pub(super) leaves: usize,
+    /// The longest that an occurrence of any lasts, in ticks.
+    span: i64,
+}
+
+/// Runs, and into how many parts the time is cut for each.
+pub(super) struct Plan {
+    pub(super) runs: Vec<Run>,
+    pub(super) parts: usize,
+    /// Symbols of the longest pattern.
+    pub(super) levels: usize,
+    pub(super) longest_span: i64,
+}
+
+impl Plan {
+    /// A plan for events over `duration` ticks that are cut in `cells`.
+    pub(super) fn new(patterns: &[Pattern], cells: usize, duration: i64) -> Self {
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let largest = (patterns.len() * cells / PIECES).clamp(SMALLEST_RUN, LARGEST_RUN);
+        let runs: Vec<Run> = order
+            .chunk_by(|&a, &b| common_prefix(&patterns[a], &patterns[b]) >= 2)
+            .flat_map(|family| family.chunks(largest))
+            .map(|run| Run::new(patterns, run))
+            .collect();
+        let longest_span = runs.iter().map(|run| run.span).max().unwrap_or(0);
+        let each = |pieces: usize| pieces / runs.len().max(1);
+        // A part should be twice as long as what it looks back on.
+        let calm = duration / longest_span.saturating_mul(2).max(1);
+        let calm = usize::try_from(calm).unwrap_or(usize::MAX);
+        let parts = calm
+            .max(each(FEWEST_PIECES))
+            .min(each(MOST_PIECES))
+            .clamp(1, cells);
+        Self {
+            parts,
+            levels: patterns.iter().map(Pattern::size).max().unwrap_or(1),
+            longest_span,
+            runs,
+        }
+    }
+
+    /// `struct Node` of every node as words, the first node of every run and one more, and the
+    /// runs' spans. Leaves are numbered through all `runs`. Ticks take two words where they are `wide`; no
+    /// delay is as long as `duration`, so that longer bounds and spans are cut to it.
+    pub(super) fn words(
+        &self,
+        runs: &[Run],
+        wide: bool,
+        duration: i64,
+    ) -> (Vec<u32>, Vec<u32>, Vec<i64>) {
+        let mut nodes = Vec::new();
+        let mut first_nodes = vec![0];
+        let (mut first, mut first_leaf) = (0, 0);
+        for run in runs {
+            let mut open: Vec<usize> = Vec::new();
+            for (i, node) in run.trie.nodes.iter().enumerate() {
+                while open.last().is_some_and(|&next| next <= i) {
+                    open.pop();
+                }
+                for bound in [node.interval.low, node.interval.high] {
+                    nodes.extend(split(bound.min(duration), wide));
+                }
+                let leaf = node
+                    .leaf
+                    .map_or(u32::MAX, |leaf| (first_leaf + leaf) as u32);
+                let next = (first + node.next) as u32;
+                nodes.extend([node.symbol, open.len() as u32, next, leaf]);
+                open.push(node.next);
+            }
+            first += run.trie.nodes.len();
+            first_leaf += run.leaves;
+            first_nodes.push(first as u32);
+        }
+        let spans = runs.iter().map(|run| run.span.min(duration)).collect();
+        (nodes, first_nodes, spans)
+    }
+}
+
+impl Run {
+    fn new(patterns: &[Pattern], run: &[usize]) -> Self {
+        let trie = Trie::new(run.iter().map(|&i| &patterns[i]));
+        Self {
+            patterns: run.to_vec(),
+            leaf_of: trie.of_pattern.clone(),
+            leaves: trie.counted,
+            span: run.iter().map(|&i| patterns[i].span()).max().unwrap_or(0),
+            trie,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! All continuations of a prefix at once: kernels/episode_siblings.cu.
+//!
+//! What levelwise mining asks for: hundreds of patterns that differ in their last symbol and
+//! interval alone, for thousands of prefixes. A warp takes a prefix through the whole time, so
+//! prefixes must be many.
+
+use std::sync::Arc;
+
+use super::{DeviceEvents, DeviceStream, list_memory};
+use crate::count::CountJob;
+use crate::count::siblings::local_density;
+use crate::{Interval, Pattern};
+use betz_base::error::Result;
+use betz_base::progress;
+use betz_device::cuda::{Buffer, PushKernelArg};
+use betz_kernels::EPISODE_SIBLINGS;
+
+/// Fewest continuations of a prefix.
+const FEWEST_SIBLINGS: usize = 8;
+
+/// Fewest prefixes for each multiprocessor.
+const FEWEST_PREFIXES: usize = 2;
+
+/// Most intervals: one bit each.
+const MOST_INTERVALS: usize = 32;
+
+/// Looking up one continuation takes about as long as reading so many events of a window.
+const LOOK_UP_EVENTS: f64 = 10.0;
+
+/// Warps of a block, and of a multiprocessor.
+const WARPS: usize = 4;
+const WARPS_PER_MULTIPROCESSOR: usize = 32;
+
+/// Parts of the time, so that a warp's lists stay short.
+const PARTS: usize = 64;
+
+/// Patterns that differ in their last symbol and interval alone, as a range of a job's.
+type Family = std::ops::Range<usize>;
+
+/// The job's families that are worth counting at once, all of one size; and the indices of the other
+/// patterns.
+pub(super) struct Split {
+    families: Vec<Family>,
+    pub(super) rest: Vec<usize>,
+    /// The intervals of the families' last edges.
+    intervals: Vec<Interval>,
+}
+
+impl Split {
+    /// Finds neighbours with a common prefix; `None` where counting them at once would not gain.
+    pub(super) fn new(job: &CountJob<'_>, multiprocessors: usize, shared: usize) -> Option<Self> {
+        let patterns = job.patterns;
+        let (mut families, mut rest) = (Vec::new(), Vec::new());
+        let mut size = None;
+        let mut from = 0;
+        for family in patterns.chunk_by(siblings) {
+            let (range, own) = (from..from + family.len(), family[0].size());
+            from = range.end;
+            if own > 1 && family.len() >= FEWEST_SIBLINGS && *size.get_or_insert(own) == own {
+                families.push(range);
+            } else {
+                rest.extend(range);
+            }
+        }
+        if families.len() < multiprocessors * FEWEST_PREFIXES {
+            return None;
+        }
+        let counted: usize = families.iter().map(Family::len).sum();
+        let mut intervals: Vec<Interval> = Vec::new();
+        for pattern in families.iter().flat_map(|f| &patterns[f.clone()]) {
+            let last = pattern.intervals()[pattern.size() - 2];
+            if !intervals.contains(&last) {
+                intervals.push(last);
+                if intervals.len() > MOST_INTERVALS {
+                    return None;
+                }
+            }
+        }
+        let leaves = intervals.len() * job.events.symbols();
+        let width =
+            intervals.iter().map(|i| i.high).max()? - intervals.iter().map(|i| i.low).min()?;
+        let window = local_density(job.events, width) * width as f64;
+        let looked_up = counted as f64 / families.len() as f64 * LOOK_UP_EVENTS;
+        let gains = window + 32.0 < looked_up && leaf_bytes(leaves) * WARPS <= shared;
+        gains.then_some(Self {
+            families,
+            rest,
+            intervals,
+        })
+    }
+
+    /// Fills in the families' counts.
+    ///
+    /// Allocates on the device two lists a level for each warp, at most a gigabyte or a quarter of
+    /// what is free unless one block needs more, and a number for each continuation. Asks the
+    /// progress between launches.
+    pub(super) fn count(
+        &self,
+        events: &DeviceEvents,
+        stream: &DeviceStream,
+        job: &CountJob<'_>,
+        counts: &mut [u64],
+    ) -> Result<()> {
+        events.check(job.patterns)?;
+        let symbols = job.events.symbols();
+        let leaves = self.intervals.len() * symbols;
+        let memory = list_memory(events.context())?;
+        let fitting = (memory as usize / (leaves * size_of::<u32>())).max(1);
+        let mut done = 0;
+        for families in self.families.chunks(fitting) {
+            progress::check(job.progress, "counting")?;
+            let found = self.launch(events, stream, job, families)?;
+            for (family, found) in families.iter().zip(found.chunks_exact(leaves)) {
+                for (pattern, count) in job.patterns[family.clone()]
+                    .iter()
+                    .zip(&mut counts[family.clone()])
+                {
+                    let edge = pattern.size() - 2;
+                    let last = pattern.intervals()[edge];
+                    let j = self.intervals.iter().position(|&i| i == last).unwrap_or(0);
+                    let symbol = pattern.symbols()[edge + 1] as usize;
+                    *count = u64::from(found[j * symbols + symbol]);
+                }
+                done += family.len();
+            }
+            job.progress
+                .update("counting", done as u64, job.patterns.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// The counts of every continuation of the families' prefixes, one row a family.
+    fn launch(
+        &self,
+        events: &DeviceEvents,
+        stream: &DeviceStream,
+        job: &CountJob<'_>,
+        families: &[Family],
+    ) -> Result<Vec<u32>> {
+        let context = events.context();
+        let prefixes: Vec<&Pattern> = families.iter().map(|f| &job.patterns[f.start]).collect();
+        let size = prefixes[0].size() - 1;
+        let span_of = |p: &&Pattern| {
+            p.intervals()[..size - 1]
+                .iter()
+                .map(|i| i.high)
+                .sum::<i64>()
+        };
+        let longest_span = prefixes.iter().map(span_of).max().unwrap_or(0);
+        let span = longest_span.min(events.duration());
+        let mut links = Vec::new();
+        for prefix in &prefixes {
+            for (interval, symbol) in prefix.prefix_key().take(size) {
+                links.extend(events.tick_words(interval.low));
+                links.extend(events.tick_words(interval.high));
+                links.extend([symbol, 0]);
+            }
+        }
+        let words = |bound: fn(&Interval) -> i64| -> Vec<u32> {
+            let bounds = self.intervals.iter().map(bound);
+            bounds.flat_map(|b| events.tick_words(b)).collect()
+        };
+        let lows = context.upload(&words(|i| i.low))?;
+        let highs = context.upload(&words(|i| i.high))?;
+        let links = context.upload(&links)?;
+
+        let symbols = job.events.symbols();
+        let leaves = self.intervals.len() * symbols;
+        let parts = events.cells().min(PARTS);
+        let capacity = events.most_in_a_window(parts, span);
+        let block_words = WARPS * (size - 1) * 2 * capacity * events.words();
+        let fitting = list_memory(context)? / (4 * block_words as u64).max(1);
+        let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
+        let blocks = (prefixes.len().div_ceil(WARPS))
+            .min(running)
+            .min(usize::try_from(fitting).unwrap_or(usize::MAX))
+            .max(1);
+        let lists: Buffer<u32> = context.alloc(blocks * block_words)?;
+        let counts: Buffer<u32> = context.alloc(prefixes.len() * leaves)?;
+
+        let options = [format!("-DWIDE={}", u32::from(events.is_wide()))];
+        let shared = WARPS * leaf_bytes(leaves);
+        let (cells, part_count) = (events.cells() as u32, parts as u32);
+        let (prefix_count, size_words) = (prefixes.len() as u32, size as u32);
+        let (interval_count, symbol_count) = (self.intervals.len() as u32, symbols as u32);
+        let list_capacity = capacity as u32;
+        let origin = job.events.first_tick();
+        context
+            .kernel(EPISODE_SIBLINGS, &options, "episode_siblings", shared)?
+            .launch((blocks as u32, 1, 1), 32 * WARPS as u32, shared, |a| {
+                a.arg(&events.ticks).arg(&events.cuts).arg(&events.index);
+                a.arg(&cells).arg(&part_count);
+                a.arg(&stream.events)
+                    .arg(&stream.count)
+                    .arg(&stream.symbol_bits);
+                a.arg(&origin).arg(&links).arg(&size_words);
+                a.arg(&prefix_count).arg(&span);
+                a.arg(&lows).arg(&highs).arg(&interval_count);
+                a.arg(&symbol_count).arg(&list_capacity);
+                a.arg(&lists).arg(&counts);
+            })?;
+        context.download(&counts, prefixes.len() * leaves)
+    }
+}
+
+/// Shared memory of a warp: a tick, as wide as they come, and a number for each continuation.
+fn leaf_bytes(leaves: usize) -> usize {
+    leaves * (size_of::<i64>() + size_of::<u32>())
+}
+
+/// True when two patterns differ in their last symbol and interval alone.
+fn siblings(a: &Pattern, b: &Pattern) -> bool {
+    let prefix = a.size() - 1;
+    prefix > 0
+        && a.size() == b.size()
+        && a.symbols()[..prefix] == b.symbols()[..prefix]
+        && a.intervals()[..prefix - 1] == b.intervals()[..prefix - 1]
+}
+
+/// Latest starts with [`Split`]: families at once, the rest one by one.
+pub(super) fn count(
+    events: &DeviceEvents,
+    stream: impl FnOnce() -> Result<Arc<DeviceStream>>,
+    job: &CountJob<'_>,
+) -> Result<Vec<u64>> {
+    let context = events.context();
+    let multiprocessors = context.info().multiprocessors as usize;
+    let Some(split) = Split::new(job, multiprocessors, context.shared_bytes()) else {
+        return events.count(job.patterns, job.progress);
+    };
+    let mut counts = vec![0; job.patterns.len()];
+    split.count(events, stream()?.as_ref(), job, &mut counts)?;
+    let rest: Vec<Pattern> = split
+        .rest
+        .iter()
+        .map(|&i| job.patterns[i].clone())
+        .collect();
+    for (&i, count) in split.rest.iter().zip(events.count(&rest, job.progress)?) {
+        counts[i] = count;
+    }
+    Ok(counts)
+}

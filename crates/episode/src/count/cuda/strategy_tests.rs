@@ -1,0 +1,318 @@
+//! The papers' strategies on a device against the oracle, the CPU's counts and the reference, also
+//! with lists too short and lists too long; skipped, with a word, where no CUDA device works.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::local_tracking::{self, Limits};
+use super::map_concat::{self, Shape};
+use super::serial;
+use super::siblings::Split;
+use super::tests::device;
+use super::two_pass;
+use super::{DeviceEvents, DeviceStream};
+use crate::cases::{Case, bursts, events, far_events, random_case, random_pattern, reference};
+use crate::count::{
+    Compaction, CountJob, LatestStart, Strategy, strategies, strategy_on, two_pass as on_cpu,
+};
+use crate::{Interval, MineOptions, Pattern, mine, oracle};
+use betz_device::Device;
+
+/// Cases that a device is asked about: fewer, to be asked under a checker that is slow.
+fn cases(number: u64) -> u64 {
+    match std::env::var("BETZ_CUDA_CASES") {
+        Ok(n) => n.parse::<u64>().unwrap().min(number),
+        Err(_) => number,
+    }
+}
+
+/// Asserts that all cases together met what they are for; fewer may not.
+fn assert_met(what: &str, number: impl Into<u64>, least: u64) {
+    let number = number.into();
+    assert!(
+        number >= least || std::env::var_os("BETZ_CUDA_CASES").is_some(),
+        "{what}: {number}"
+    );
+}
+
+#[test]
+fn cuda_strategies_agree_with_the_oracle_on_random_cases() {
+    let Some((device, _)) = device() else { return };
+    let names: Vec<&str> = strategies().iter().map(|s| s.name()).collect();
+    assert_eq!(names.len(), 8);
+    for seed in 0..cases(3_000) {
+        let case = random_case(seed, 14, 12);
+        let expected: Vec<u64> = case
+            .patterns
+            .iter()
+            .map(|p| oracle::count(&case.events, p))
+            .collect();
+        for name in &names {
+            let strategy = strategy_on(name, &device).unwrap();
+            let counts = strategy
+                .count(&CountJob::new(&case.events, &case.patterns))
+                .unwrap();
+            assert_eq!(strategy.ran_on(), device.name());
+            assert_eq!(
+                counts,
+                expected,
+                "{name} on case {seed}: {:?} in {:?}",
+                case.patterns,
+                case.events.iter().collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+/// Dense bursts and long intervals, in lists of one tick, in any number of segments, in batches of
+/// one episode and less.
+#[test]
+fn cuda_strategies_count_again_what_does_not_fit() {
+    let Some((_, context)) = device() else { return };
+    let (mut recounted, mut dense) = (0, 0_u64);
+    for seed in 0..cases(24) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        // The race checker takes seconds for each thousand.
+        let largest = if cases(24) < 24 { 301 } else { 2_000 };
+        let longest = [3, 10, 200][seed as usize % 3];
+        let Case { events, patterns } = bursts(&mut rng, 300..largest, longest);
+        let job = CountJob::new(&events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        dense += u64::from(longest == 200);
+        let stream = DeviceStream::upload(&context, &events).unwrap();
+        for capacity in [1, 8, 1024] {
+            let counts = serial::count(&stream, &job, capacity).unwrap();
+            assert_eq!(
+                counts, expected,
+                "serial on case {seed}, lists of {capacity}"
+            );
+        }
+        for segments in [1, 2, 3, 17, 200] {
+            let shape = Shape {
+                segments: Some(segments),
+                capacity: 1 + segments % 2,
+            };
+            let done = map_concat::count(&stream, &job, shape).unwrap();
+            assert_eq!(
+                done.counts, expected,
+                "map-concat on case {seed}, {segments} segments"
+            );
+            recounted += done.recounted;
+        }
+        let bounds = two_pass::upper_bounds(&stream, &job).unwrap();
+        for ((pattern, bound), count) in patterns.iter().zip(bounds).zip(&expected) {
+            assert_eq!(bound, on_cpu::upper_bound(&events, pattern), "case {seed}");
+            assert!(bound >= *count);
+        }
+        for (wide, entries, places, portion) in [
+            (false, 1 << 20, 1 << 22, 1),
+            (true, 3_000, 30_000, 3),
+            (false, 50, 100, 2),
+        ] {
+            let held = vec![true; events.symbols()];
+            let there =
+                DeviceEvents::upload_symbols(&context, &events, &held, Some((4, wide))).unwrap();
+            let limits = Limits {
+                entries,
+                places,
+                portion,
+            };
+            for compaction in Compaction::ALL {
+                assert_eq!(
+                    local_tracking::count(&there, compaction, &job, limits).unwrap(),
+                    expected,
+                    "{compaction:?} on case {seed}, {limits:?}"
+                );
+            }
+        }
+    }
+    assert_met("cases with long intervals", dense, 1);
+    assert_met("unmatched boundaries", recounted, 1);
+}
+
+/// An event every tick, two delays of up to three ticks: the published merge has nothing to match.
+#[test]
+fn cuda_map_concat_counts_unmatched_boundaries_again() {
+    let Some((_, context)) = device() else { return };
+    let train = events(1, (0..40).map(|t| (t, 0)).collect());
+    let edge = Interval::new(1, 3).unwrap();
+    let patterns = [Pattern::uniform(vec![0, 0, 0], edge).unwrap()];
+    let job = CountJob::new(&train, &patterns);
+    let expected = oracle::count(&train, &patterns[0]);
+    let stream = DeviceStream::upload(&context, &train).unwrap();
+    let mut recounted = 0;
+    for segments in 1..=40 {
+        let shape = Shape {
+            segments: Some(segments),
+            capacity: 2,
+        };
+        let done = map_concat::count(&stream, &job, shape).unwrap();
+        assert_eq!(done.counts, [expected], "{segments} segments");
+        recounted += done.recounted;
+    }
+    assert!(recounted > 0, "the trap was not met");
+}
+
+/// Continuations of common prefixes at once: side by side, overlapping and nested intervals, windows
+/// of more events than a warp has lanes, delays beyond all time, parts of the time.
+#[test]
+fn cuda_siblings_agree_with_the_cpu() {
+    let Some((_, context)) = device() else { return };
+    let interval = |low, high| Interval::new(low, high).unwrap();
+    let edges = [(0, 1), (1, 3), (3, 4), (4, 7), (0, 4), (2, 30)];
+    let mut at_once = 0_u64;
+    for seed in 0..cases(200) {
+        let largest = [24, 400, 3_000][seed as usize % 3];
+        let case = random_case(seed, largest, 5);
+        let symbols = case.events.symbols() as u32;
+        let number = 1 + seed as usize % edges.len();
+        // A tick beyond what an event of the stream can hold beside its symbol.
+        let later = if seed % 5 == 4 { (1 << 61) - 10_000 } else { 0 };
+        let mut patterns = Vec::new();
+        for prefix in &case.patterns {
+            for &(low, high) in &edges[..number] {
+                for s in 0..symbols {
+                    let mut intervals = prefix.intervals().to_vec();
+                    let mut names = prefix.symbols().to_vec();
+                    intervals.push(interval(later + low, later + high));
+                    names.push(s);
+                    patterns.push(Pattern::new(names, intervals).unwrap());
+                }
+            }
+        }
+        let job = CountJob::new(&case.events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        let Some(split) = Split::new(&job, 0, context.shared_bytes()) else {
+            continue;
+        };
+        let stream = DeviceStream::upload(&context, &case.events).unwrap();
+        let held = vec![true; case.events.symbols()];
+        for shape in [(1, false), (9, true), (100, false)] {
+            let there =
+                DeviceEvents::upload_symbols(&context, &case.events, &held, Some(shape)).unwrap();
+            let mut counts = vec![u64::MAX; patterns.len()];
+            split.count(&there, &stream, &job, &mut counts).unwrap();
+            for &i in &split.rest {
+                assert_eq!(counts[i], u64::MAX);
+                counts[i] = expected[i];
+            }
+            assert_eq!(counts, expected, "case {seed}, {shape:?}");
+            at_once += (patterns.len() - split.rest.len()) as u64;
+        }
+    }
+    assert_met("patterns counted at once", at_once, 1_000);
+}
+
+/// Levelwise mining on a device, with hundreds of prefixes, against the CPU.
+#[test]
+fn cuda_mining_finds_what_the_cpu_finds() {
+    let Some((device, _)) = device() else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let pairs = (0..20_000)
+        .map(|_| (rng.random_range(0..60_000), rng.random_range(0..24)))
+        .collect();
+    let events = events(24, pairs);
+    let intervals = [(0, 4), (4, 8)].map(|(low, high)| Interval::new(low, high).unwrap());
+    let mut options = MineOptions::new(intervals.to_vec(), 20);
+    options.max_size = Some(4);
+    let expected = mine(&events, &options, &()).unwrap();
+    options.strategy = strategy_on("latest-start", &device).unwrap();
+    let got = mine(&events, &options, &()).unwrap();
+    assert!(got.episodes == expected.episodes);
+    assert!(got.levels[2].candidates > 20_000, "{:?}", got.levels);
+    assert_eq!(options.strategy.ran_on(), device.name());
+}
+
+/// A device that nobody named does not take work too small to gain, and the strategy says so.
+#[test]
+fn cuda_strategies_say_where_they_counted() {
+    let auto = Device::auto();
+    if auto.is_cpu() {
+        eprintln!("skipped: {}", auto.fallback().unwrap_or("no device"));
+        return;
+    }
+    let train = events(2, (0..40_000).map(|t| (t, t as u32 % 2)).collect());
+    let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 1).unwrap()).unwrap();
+    let many = vec![pair; (1 << 30) / train.len() + 1];
+    let strategy = strategy_on("latest-start", &auto).unwrap();
+    for (patterns, place) in [
+        (&many[..1], "cpu".to_owned()),
+        (&many, format!("cpu and {}", auto.name())),
+    ] {
+        let counts = strategy.count(&CountJob::new(&train, patterns)).unwrap();
+        assert!(counts.iter().all(|&n| n == 20_000));
+        assert_eq!(strategy.ran_on(), place);
+    }
+}
+
+/// Long episodes, thousands of episodes, far and widely spread ticks.
+#[test]
+fn cuda_strategies_agree_with_the_cpu_on_many_and_on_long_episodes() {
+    let Some((device, _)) = device() else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for (n, size, factor) in [(9_000, 3, 1), (5, 70, 1), (3, 300, 1), (40, 9, 1_i64 << 33)] {
+        let events = far_events(&mut rng, 4, factor);
+        let patterns: Vec<Pattern> = (0..n)
+            .map(|_| {
+                let pattern = random_pattern(&mut rng, 4, size);
+                let edges = pattern.intervals().iter();
+                let edges = edges.map(|i| Interval::new(i.low * factor, i.high * factor).unwrap());
+                Pattern::new(pattern.symbols().to_vec(), edges.collect()).unwrap()
+            })
+            .collect();
+        let job = CountJob::new(&events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        for strategy in strategies() {
+            let there = strategy_on(strategy.name(), &device).unwrap();
+            assert!(
+                there.count(&job).unwrap() == expected,
+                "{} on {n} episodes of {size}, factor {factor}",
+                strategy.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn cuda_strategies_respect_a_threshold_and_refuse_what_the_cpu_refuses() {
+    let Some((device, _)) = device() else { return };
+    let foreign = [Pattern::new(vec![9], vec![]).unwrap()];
+    for strategy in strategies() {
+        let there = strategy_on(strategy.name(), &device).unwrap();
+        for seed in 0..cases(60) {
+            let case = random_case(seed, 30, 6);
+            let expected = LatestStart
+                .count(&CountJob::new(&case.events, &case.patterns))
+                .unwrap();
+            for threshold in [1, 2, 3] {
+                let mut job = CountJob::new(&case.events, &case.patterns);
+                job.threshold = Some(threshold);
+                for (got, want) in there.count(&job).unwrap().into_iter().zip(&expected) {
+                    assert!(
+                        got == *want || (got < threshold && *want < threshold),
+                        "{} on case {seed}: {got} for {want} at threshold {threshold}",
+                        strategy.name()
+                    );
+                }
+            }
+        }
+        let case = events(2, vec![(0, 0), (1, 1)]);
+        let error = there.count(&CountJob::new(&case, &foreign)).unwrap_err();
+        assert_eq!(error.kind(), betz_base::ErrorKind::Mismatch);
+        assert!(there.count(&CountJob::new(&case, &[])).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn cuda_strategies_give_the_reference_counts_of_the_64_neuron_set() {
+    let Some((device, _)) = device() else { return };
+    let Some((Case { events, patterns }, expected)) = reference() else {
+        return;
+    };
+    for strategy in strategies() {
+        let there = strategy_on(strategy.name(), &device).unwrap();
+        let counts = there.count(&CountJob::new(&events, &patterns)).unwrap();
+        assert_eq!(counts, expected, "{}", strategy.name());
+        assert_eq!(there.ran_on(), device.name());
+    }
+}

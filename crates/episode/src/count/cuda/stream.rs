@@ -1,0 +1,29 @@
+//! Events in a device's memory in the order of time, for the automata.
+
+use std::sync::Arc;
+
+use super::check_number;
+use crate::Events;
+use betz_base::error::Result;
+use betz_device::cuda::{Buffer, Context};
+
+/// A recording's events in time order on one device: 8 bytes an event, packed as on the host.
+pub(in crate::count) struct DeviceStream {
+    pub(super) context: Arc<Context>,
+    pub(super) events: Buffer<u64>,
+    pub(super) count: u32,
+    pub(super) symbol_bits: u32,
+}
+
+impl DeviceStream {
+    /// Copies all of `events` to the device of `context`.
+    pub(super) fn upload(context: &Arc<Context>, events: &Events) -> Result<Self> {
+        check_number(events)?;
+        Ok(Self {
+            context: Arc::clone(context),
+            events: context.upload(events.stream())?,
+            count: events.len() as u32,
+            symbol_bits: events.symbol_bits(),
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! The latest-start walk: patterns that share prefixes, through time tile by tile.
+//!
+//! A tile is a stretch of time whose events fit the cache. Within a tile the tree of prefixes is
+//! walked depth first: a prefix's valid ends are made from its parent's, and forgotten when the walk
+//! leaves the prefix, except the few that events of the next tile can still follow (its *tail*). So
+//! memory is one short list a level and one tail a prefix, however long the recording and however
+//! many the patterns.
+
+use super::extend::{Chains, Ends, Followers, extend};
+use super::greedy::Greedy;
+use super::siblings::Siblings;
+use super::trie::Trie;
+use crate::{Events, Pattern};
+
+/// Events in a tile: 8 bytes each, of which a walk touches those of its symbols.
+pub(crate) const TILE: usize = 1 << 16;
+
+/// What a walk is to bring back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Counts.
+    Counts,
+    /// Every occurrence's end with its latest start.
+    Occurrences,
+}
+
+/// A walk of some patterns over the events, for the occurrences that end in [from, to).
+pub(crate) struct Walk<'a> {
+    plan: Plan<'a>,
+    tile: Tile,
+    stop: usize,
+    tile_events: usize,
+    /// Valid ends of the prefix at each depth below the root.
+    levels: Vec<Ends>,
+    state: State,
+}
+
+/// What stays the same throughout a walk.
+struct Plan<'a> {
+    events: &'a Events,
+    trie: Trie,
+    wanted: Wanted,
+    from: i64,
+    /// For each node with many children that are leaves: how to count those at once.
+    siblings: Vec<Option<Siblings>>,
+}
+
+/// What goes from tile to tile.
+struct State {
+    /// For each node, the valid ends that the next tile's events can follow.
+    tails: Vec<Ends>,
+    /// For each distinct pattern, and one more that takes what nobody wants.
+    greedy: Vec<Greedy>,
+    /// For each distinct pattern, when occurrences are wanted.
+    found: Vec<Ends>,
+}
+
+/// A stretch of time.
+struct Tile {
+    /// Index in the stream of the first event after the tile.
+    at: usize,
+    /// First tick inside, and first tick after.
+    begin: i64,
+    end: i64,
+    /// For each symbol, the indices of its first event inside and of its first after.
+    first: Vec<usize>,
+    last: Vec<usize>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk of `patterns`, sorted by prefix, in tiles of about `tile_events`.
+    pub(crate) fn new(
+        events: &'a Events,
+        patterns: &[&Pattern],
+        wanted: Wanted,
+        from: i64,
+        to: i64,
+        tile_events: usize,
+    ) -> Self {
+        let trie = Trie::new(patterns.iter().copied());
+        let span = patterns.iter().map(|p| p.span()).max().unwrap_or(0);
+        // Whatever ends at or after `from` began less than `span` before.
+        let begin = from.saturating_sub(span);
+        let last = (0..events.symbols() as u32)
+            .map(|s| events.ticks_of(s).partition_point(|&t| t < begin))
+            .collect::<Vec<_>>();
+        let siblings = match wanted {
+            Wanted::Counts => Siblings::plan(&trie, events),
+            Wanted::Occurrences => (0..trie.nodes.len()).map(|_| None).collect(),
+        };
+        Self {
+            tile: Tile {
+                at: events.position(begin),
+                begin,
+                end: begin,
+                first: last.clone(),
+                last,
+            },
+            stop: events.position(to),
+            tile_events,
+            levels: vec![Ends::default(); trie.levels],
+            state: State {
+                tails: vec![Ends::default(); trie.nodes.len()],
+                greedy: vec![Greedy::default(); trie.counted + 1],
+                found: match wanted {
+                    Wanted::Counts => Vec::new(),
+                    Wanted::Occurrences => vec![Ends::default(); trie.counted],
+                },
+            },
+            plan: Plan {
+                events,
+                trie,
+                wanted,
+                from,
+                siblings,
+            },
+        }
+    }
+
+    /// Walks one more tile; false when there was none.
+    pub(crate) fn advance(&mut self) -> bool {
+        if self.tile.at >= self.stop {
+            return false;
+        }
+        self.tile
+            .next(self.plan.events, self.tile_events, self.stop);
+        for root in self.plan.trie.roots() {
+            let node = &self.plan.trie.nodes[root];
+            let s = node.symbol as usize;
+            let index = self.plan.events.symbol_index(node.symbol);
+            let fresh = self.tile.first[s];
+            // The root's tail is in the index.
+            let oldest = self.tile.begin.saturating_sub(node.reach);
+            let tail = index.ticks[..fresh]
+                .iter()
+                .rev()
+                .take_while(|&&t| t >= oldest)
+                .count();
+            let ticks = &index.ticks[fresh - tail..self.tile.last[s]];
+            let chains = Chains {
+                ends: ticks,
+                starts: ticks,
+                fresh: tail,
+                root: Some((index, fresh - tail)),
+            };
+            self.state.report(&self.plan, root, chains);
+            self.state
+                .descend(&self.plan, &self.tile, root, chains, &mut self.levels);
+        }
+        true
+    }
+
+    /// One count for each pattern given.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        let of_pattern = &self.plan.trie.of_pattern;
+        of_pattern
+            .iter()
+            .map(|&leaf| self.state.greedy[leaf].count)
+            .collect()
+    }
+
+    /// The occurrences found, for each pattern given.
+    pub(crate) fn occurrences(mut self) -> Vec<Ends> {
+        let of_pattern = &self.plan.trie.of_pattern;
+        let found = &mut self.state.found;
+        (0..of_pattern.len())
+            .map(|p| {
+                // Equal patterns are neighbours; the last of them takes the list.
+                let leaf = of_pattern[p];
+                if of_pattern.get(p + 1) == Some(&leaf) {
+                    found[leaf].clone()
+                } else {
+                    std::mem::take(&mut found[leaf])
+                }
+            })
+            .collect()
+    }
+}
+
+impl Tile {
+    /// Moves on by one tile, or to `stop`.
+    fn next(&mut self, events: &Events, size: usize, stop: usize) {
+        self.begin = self.end;
+        let target = self.at + size;
+        let beyond = if target < stop { target } else { stop };
+        self.end = match events.stream().get(beyond) {
+            Some(&event) => events.unpack(event).0,
+            None => i64::MAX,
+        };
+        // All events of one tick lie in one tile.
+        self.at = if target < stop {
+            let whole = events.position(self.end);
+            if whole == self.at {
+                // One tick holds more events than a tile should.
+                self.end += 1;
+                events.position(self.end)
+            } else {
+                whole
+            }
+        } else {
+            stop
+        };
+        std::mem::swap(&mut self.first, &mut self.last);
+        for (s, last) in self.last.iter_mut().enumerate() {
+            *last = events.symbol_index(s as u32).count_through(self.end - 1);
+        }
+    }
+
+    /// The ticks of `symbol` in this tile.
+    fn followers<'e>(&self, events: &'e Events, symbol: u32) -> Followers<'e> {
+        let s = symbol as usize;
+        Followers {
+            index: events.symbol_index(symbol),
+            first: self.first[s],
+            last: self.last[s],
+        }
+    }
+}
+
+impl State {
+    /// Walks the subtree below `node`, whose valid ends are `chains`.
+    fn descend(
+        &mut self,
+        plan: &Plan<'_>,
+        tile: &Tile,
+        node: usize,
+        chains: Chains<'_>,
+        levels: &mut [Ends],
+    ) {
+        let nodes = &plan.trie.nodes;
+        if let Some(siblings) = &plan.siblings[node] {
+            siblings.count(plan.events, chains, &mut self.greedy);
+            if siblings.all {
+                return;
+            }
+        }
+        let Some((level, deeper)) = levels.split_first_mut() else {
+            return;
+        };
+        for child in plan.trie.children(node) {
+            let is_leaf = nodes[child].next == child + 1;
+            if is_leaf && plan.siblings[node].is_some() {
+                continue;
+            }
+            let ticks = tile.followers(plan.events, nodes[child].symbol);
+            if let (true, Some(leaf), Wanted::Counts) = (is_leaf, nodes[child].leaf, plan.wanted) {
+                let mut greedy = self.greedy[leaf];
+                extend(chains, ticks, nodes[child].interval, |end, start| {
+                    greedy.push(end, start);
+                });
+                self.greedy[leaf] = greedy;
+                continue;
+            }
+            std::mem::swap(level, &mut self.tails[child]);
+            let fresh = level.ends.len();
+            extend(chains, ticks, nodes[child].interval, |end, start| {
+                level.ends.push(end);
+                level.starts.push(start);
+            });
+            let found = Chains {
+                ends: &level.ends,
+                starts: &level.starts,
+                fresh,
+                root: None,
+            };
+            self.report(plan, child, found);
+            self.descend(plan, tile, child, found, deeper);
+            let oldest = tile.end.saturating_sub(nodes[child].reach);
+            self.tails[child].keep_from(level, oldest);
+        }
+    }
+
+    /// Counts or keeps the fresh ends of `node` when it is itself a pattern.
+    fn report(&mut self, plan: &Plan<'_>, node: usize, chains: Chains<'_>) {
+        let Some(leaf) = plan.trie.nodes[node].leaf else {
+            return;
+        };
+        let (ends, starts) = (&chains.ends[chains.fresh..], &chains.starts[chains.fresh..]);
+        match plan.wanted {
+            Wanted::Counts => self.greedy[leaf].extend(ends, starts),
+            Wanted::Occurrences => {
+                let inside = ends.partition_point(|&e| e < plan.from);
+                self.found[leaf].ends.extend_from_slice(&ends[inside..]);
+                self.found[leaf].starts.extend_from_slice(&starts[inside..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! `label,seconds` files: read into [`Events`], and written.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use super::alphabet::Alphabet;
+use super::clock::Clock;
+use super::events::{Events, max_tick_of_doubled};
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// What to do with a file whose times descend somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Refuse it, naming the line.
+    #[default]
+    Required,
+    /// Sort the events.
+    Sort,
+}
+
+/// Powers of ten that fit 64 bits.
+const POWERS: [u64; 20] = {
+    let mut powers = [1_u64; 20];
+    let mut i = 1;
+    while i < 20 {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
+    }
+    powers
+};
+
+/// Decimals of a second that are kept: 12, one picosecond.
+const DECIMALS: i32 = 12;
+const PER_SECOND: i128 = 1_000_000_000_000;
+
+/// Beyond this many seconds from 0 times count from the first event's whole second.
+const FAR_SECONDS: i128 = 1_000_000;
+
+impl Events {
+    /// Reads a text file of lines `label,seconds`, ascending in time.
+    ///
+    /// Labels are any text without a comma; surrounding blanks are dropped; symbols are the labels
+    /// in lexical order. Blank lines and a first line `label,seconds` are skipped. Seconds are
+    /// decimal numbers, with an exponent or without.
+    ///
+    /// **Ticks.** A tick is the finest of 1 ps, 10 ps, 100 ps, … at which the longest time fits 63
+    /// bits together with the symbol: 1 ps up to 40 hours of 64 symbols. The decimal digits
+    /// are read as an integer, never through a float, and rounded to the nearest tick, so delays of
+    /// decimal times are exact: 0.0163 s − 0.0123 s is 0.004 s and not more. Times written by a
+    /// double-precision program keep their order and delays to 1 ps, finer than the spacing of
+    /// doubles beyond 2,000 s. Times that start beyond ±10⁶ s count from the first one's whole
+    /// second; negative times from the least one's.
+    ///
+    /// Reads the whole file into memory (its size, plus 16 bytes an event, besides the result), in
+    /// rayon's current threads.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be read; `InvalidRecording` with the line number for a malformed
+    /// line, a time that is not finite, or (with [`Order::Required`]) one that descends;
+    /// `InsufficientData` for a file without events.
+    pub fn read_csv(path: &Path, order: Order) -> Result<Self> {
+        if path.is_dir() {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!("reading {}: it is a directory", path.display()),
+            ));
+        }
+        let text = std::fs::read(path).map_err(|e| Error::io("reading", path, &e))?;
+        Self::parse_csv(&text, order).map_err(|e| e.at(path.display()))
+    }
+
+    /// [`Events::read_csv`] on text already in memory.
+    ///
+    /// # Errors
+    /// As [`Events::read_csv`], except `Io`.
+    pub fn parse_csv(text: &[u8], order: Order) -> Result<Self> {
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let body = skip_header(text);
+        let origin = origin_seconds(body);
+        let chunks: Vec<Chunk> = split_lines(body)
+            .into_par_iter()
+            .map(|range| parse_chunk(&body[range], origin))
+            .collect();
+        let header_lines = text.len() - body.len();
+        let first_line = 1 + usize::from(header_lines > 0);
+        let mut line = first_line;
+        for chunk in &chunks {
+            if let Some((offset, error)) = &chunk.error {
+                return Err(error.clone().at(format!("line {}", line + offset)));
+            }
+            line += chunk.lines;
+        }
+
+        let mut labels: Vec<&[u8]> = chunks
+            .iter()
+            .flat_map(|c| c.labels.iter().copied())
+            .collect();
+        labels.sort_unstable();
+        labels.dedup();
+        let names = labels
+            .iter()
+            .map(|l| String::from_utf8_lossy(l).into_owned())
+            .collect::<Vec<_>>();
+        let mut pairs = Vec::with_capacity(chunks.iter().map(|c| c.events.len()).sum());
+        for chunk in chunks {
+            let symbols: Vec<u32> = chunk
+                .labels
+                .iter()
+                .map(|l| labels.partition_point(|k| k < l) as u32)
+                .collect();
+            pairs.extend(
+                chunk
+                    .events
+                    .iter()
+                    .map(|&(tick, local)| (tick, symbols[local as usize])),
+            );
+        }
+        if pairs.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "no events: expected lines `label,seconds`",
+            ));
+        }
+        if let Some(i) = (1..pairs.len()).find(|&i| pairs[i].0 < pairs[i - 1].0) {
+            if order == Order::Required {
+                let at = |i: usize| pairs[i].0 as f64 / PER_SECOND as f64 + origin as f64;
+                return Err(Error::recording(format!(
+                    "line {}: time {} s follows {} s: expected ascending times (or ask for sorting)",
+                    line_of_event(body, i) + first_line,
+                    at(i),
+                    at(i - 1)
+                )));
+            }
+            pairs.par_sort_by_key(|&(tick, _)| tick);
+        }
+        let origin = shift_negative(&mut pairs, origin);
+        let clock = coarsen(&mut pairs, names.len());
+        Self::from_pairs(Alphabet::new(names, clock)?, pairs.into_iter(), origin)
+    }
+}
+
+impl Events {
+    /// Writes the header `label,seconds` and one line an event, as [`Events::read_csv`] reads them.
+    ///
+    /// Times are the shortest decimals of their doubles, so ticks of a decimal length come back
+    /// exactly. Others (1/30,000 s) come back to the picosecond: a delay that lies on a bound of an
+    /// interval may then fall on its other side, which an .npz recording avoids.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "label,seconds")?;
+        for (tick, symbol) in self.iter() {
+            let label = self.alphabet().label(symbol);
+            writeln!(out, "{label},{}", self.seconds(tick))?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves times below 0 to count from the least one's whole second.
+fn shift_negative(pairs: &mut [(i64, u32)], origin: i64) -> i64 {
+    let least = pairs.first().map_or(0, |p| p.0);
+    if least >= 0 {
+        return origin;
+    }
+    let seconds = least.div_euclid(PER_SECOND as i64);
+    for (tick, _) in pairs {
+        *tick -= seconds * PER_SECOND as i64;
+    }
+    origin + seconds
+}
+
+/// Rounds picoseconds to the finest power of ten that fits; returns the clock.
+fn coarsen(pairs: &mut [(i64, u32)], symbols: usize) -> Clock {
+    let last = pairs.last().map_or(0, |p| p.0);
+    let ceiling = max_tick_of_doubled(symbols);
+    let mut step = 1_i64;
+    while (last + step / 2) / step > ceiling {
+        step *= 10;
+    }
+    if step > 1 {
+        for (tick, _) in pairs {
+            *tick = (*tick + step / 2) / step;
+        }
+    }
+    Clock::per_second((PER_SECOND as i64 / step) as u64)
+}
+
+fn skip_header(text: &[u8]) -> &[u8] {
+    let end = text
+        .iter()
+        .position(|&b| b == b'\n')
+        .map_or(text.len(), |i| i + 1);
+    let first = text[..end].trim_ascii();
+    if first.eq_ignore_ascii_case(b"label,seconds") {
+        &text[end..]
+    } else {
+        text
+    }
+}
+
+/// 0, or the first event's whole second when that is far from 0.
+fn origin_seconds(body: &[u8]) -> i64 {
+    let first = body
+        .split(|&b| b == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .find(|line| !line.is_empty());
+    let Some((_, time)) = first.and_then(split_comma) else {
+        return 0;
+    };
+    match parse_picoseconds(time) {
+        Ok(ps) if ps.abs() >= FAR_SECONDS * PER_SECOND => {
+            ps.div_euclid(PER_SECOND).try_into().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// Cuts the text at line ends into pieces for the threads.
+fn split_lines(body: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let piece = (body.len() / (rayon::current_num_threads() * 4)).max(1 << 16);
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    while start < body.len() {
+        let target = (start + piece).min(body.len());
+        let stop = body[target..]
+            .iter()
+            .position(|&b| b == b'\n')
+            .map_or(body.len(), |i| target + i + 1);
+        ranges.push(start..stop);
+        start = stop;
+    }
+    ranges
+}
+
+struct Chunk<'a> {
+    /// Picoseconds from the origin, and an index into `labels`.
+    events: Vec<(i64, u32)>,
+    labels: Vec<&'a [u8]>,
+    lines: usize,
+    /// Offset of the line at fault within the chunk.
+    error: Option<(usize, Error)>,
+}
+
+fn parse_chunk(text: &[u8], origin: i64) -> Chunk<'_> {
+    let mut chunk = Chunk {
+        events: Vec::with_capacity(text.len() / 20),
+        labels: Vec::new(),
+        lines: 0,
+        error: None,
+    };
+    let mut known: HashMap<&[u8], u32> = HashMap::new();
+    let offset = i128::from(origin) * PER_SECOND;
+    for line in text.split_inclusive(|&b| b == b'\n') {
+        let trimmed = line.trim_ascii();
+        if !trimmed.is_empty() {
+            match parse_line(trimmed, offset) {
+                Ok((label, tick)) => {
+                    let next = known.len() as u32;
+                    let local = *known.entry(label).or_insert_with(|| {
+                        chunk.labels.push(label);
+                        next
+                    });
+                    chunk.events.push((tick, local));
+                }
+                Err(error) => {
+                    chunk.error = Some((chunk.lines, error));
+                    return chunk;
+                }
+            }
+        }
+        chunk.lines += 1;
+    }
+    chunk
+}
+
+fn parse_line(line: &[u8], offset: i128) -> Result<(&[u8], i64)> {
+    let (label, time) =
+        split_comma(line).ok_or_else(|| malformed("expected `label,seconds`, got", line))?;
+    if label.is_empty() {
+        return Err(malformed("the label is empty in", line));
+    }
+    if time.contains(&b',') {
+        return Err(malformed("expected two fields `label,seconds`, got", line));
+    }
+    let ps = parse_picoseconds(time)?;
+    let tick = i64::try_from(ps - offset)
+        .ok()
+        .filter(|t| t.abs() < i64::MAX / 2)
+        .ok_or_else(|| malformed("time is more than 53 days from the first event:", line))?;
+    Ok((label, tick))
+}
+
+fn split_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let comma = line.iter().position(|&b| b == b',')?;
+    Some((line[..comma].trim_ascii(), line[comma + 1..].trim_ascii()))
+}
+
+fn malformed(what: &str, line: &[u8]) -> Error {
+    let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
+    Error::recording(format!("{what} {shown:?}"))
+}
+
+/// A decimal number of seconds as whole picoseconds, rounded to the nearest.
+fn parse_picoseconds(text: &[u8]) -> Result<i128> {
+    let refuse = || {
+        let word = String::from_utf8_lossy(text);
+        match word.parse::<f64>() {
+            Ok(v) if !v.is_finite() => malformed("time must be finite, got", text),
+            _ => malformed("expected seconds as a decimal number, got", text),
+        }
+    };
+    let (negative, digits) = match text.first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let mut mantissa = 0_u64;
+    // Power of ten that the mantissa is to be multiplied by, in picoseconds.
+    let mut exponent = DECIMALS;
+    let mut seen = false;
+    let mut fraction = false;
+    let mut i = 0;
+    while i < digits.len() {
+        match digits[i] {
+            d @ b'0'..=b'9' => {
+                seen = true;
+                // 19 digits are kept; later ones are far below a picosecond, or only shift.
+                if mantissa < POWERS[18] {
+                    mantissa = mantissa * 10 + u64::from(d - b'0');
+                    exponent -= i32::from(fraction);
+                } else {
+                    exponent += i32::from(!fraction);
+                }
+            }
+            b'.' if !fraction => fraction = true,
+            b'e' | b'E' if seen => {
+                let power: i32 = std::str::from_utf8(&digits[i + 1..])
+                    .ok()
+                    .and_then(|t| t.parse().ok())
+                    .ok_or_else(refuse)?;
+                exponent = exponent.saturating_add(power);
+                break;
+            }
+            _ => return Err(refuse()),
+        }
+        i += 1;
+    }
+    if !seen {
+        return Err(refuse());
+    }
+    let value = match exponent {
+        0 => i128::from(mantissa),
+        1..=18 => i128::from(mantissa) * i128::from(POWERS[exponent as usize]),
+        19.. if mantissa > 0 => return Err(malformed("time is too large:", text)),
+        -19..=-1 => {
+            let divisor = POWERS[(-exponent) as usize];
+            // The quotient in 64 bits: a 128-bit division costs ten times as much.
+            let (quotient, rest) = (mantissa / divisor, mantissa % divisor);
+            i128::from(quotient + u64::from(rest >= divisor - rest))
+        }
+        _ => 0,
+    };
+    Ok(if negative { -value } else { value })
+}
+
+/// How many lines precede the `index`-th event.
+fn line_of_event(body: &[u8], index: usize) -> usize {
+    let mut events = 0;
+    for (line, text) in body.split(|&b| b == b'\n').enumerate() {
+        if !text.trim_ascii().is_empty() {
+            if events == index {
+                return line;
+            }
+            events += 1;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ps(text: &str) -> i128 {
+        parse_picoseconds(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn decimals_become_picoseconds() {
+        assert_eq!(ps("0"), 0);
+        assert_eq!(ps("1"), 1_000_000_000_000);
+        assert_eq!(ps("0.004"), 4_000_000_000);
+        assert_eq!(ps("-1.5"), -1_500_000_000_000);
+        assert_eq!(ps("1.065178770507307E-4"), 106_517_877);
+        assert_eq!(ps("0.0016613354553935054"), 1_661_335_455);
+        assert_eq!(ps("3999.9999999999996"), 4_000_000_000_000_000);
+        assert_eq!(ps("0.00000000000050000000000000000000"), 1);
+        assert_eq!(ps("0.000000000000499999999999"), 0);
+        assert_eq!(ps("1700000000.123456789"), 1_700_000_000_123_456_789_000);
+        assert_eq!(ps(".5"), 500_000_000_000);
+        assert_eq!(ps("5."), 5_000_000_000_000);
+        assert_eq!(ps("1e3"), 1_000_000_000_000_000);
+        assert_eq!(ps("1e-400"), 0);
+        assert_eq!(ps("0e99"), 0);
+    }
+
+    #[test]
+    fn labels_are_kept_and_sorted() {
+        let events = Events::parse_csv(
+            b"label,seconds\nb, 0\n a ,0.5\r\n\nb,1e0\n",
+            Order::Required,
+        );
+        let events = events.unwrap();
+        assert_eq!(events.alphabet().labels(), ["a", "b"]);
+        assert_eq!(events.ticks_of(1), [0, 1_000_000_000_000]);
+        assert_eq!(events.ticks_of(0), [500_000_000_000]);
+        assert_eq!(events.len(), 3);
+    }
+
+    #[test]
+    fn what_is_written_reads_back_equal() {
+        let text = "label,seconds\na,0.00001\nb,0.00001\na,0.12345\nb,3999.99999\n";
+        let events = Events::parse_csv(text.as_bytes(), Order::Required).unwrap();
+        let mut written = Vec::new();
+        events.write_csv(&mut written).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), text);
+    }
+
+    #[test]
+    fn far_and_negative_times_count_from_a_whole_second() {
+        let far = Events::parse_csv(b"a,1700000000.25\nb,1700000001.5", Order::Required).unwrap();
+        assert_eq!(far.origin_seconds(), 1_700_000_000);
+        assert_eq!(far.ticks_of(1), [1_500_000_000_000]);
+        let before = Events::parse_csv(b"a,-1.25\nb,0.5", Order::Required).unwrap();
+        assert_eq!(before.origin_seconds(), -2);
+        assert_eq!(before.ticks_of(0), [750_000_000_000]);
+        assert_eq!(before.seconds(before.ticks_of(1)[0]), 0.5);
+    }
+
+    #[test]
+    fn a_long_file_gets_coarser_ticks() {
+        let events = Events::parse_csv(b"a,0.25\nb,900000", Order::Required).unwrap();
+        // 9e17 ps fit in 2^61 - 1 with one symbol bit
+        assert_eq!(events.clock().tick_seconds(), 1e-12);
+        let mut text = String::from("a,0.25\n");
+        for s in 0..1000 {
+            text.push_str(&format!("s{s},900000\n"));
+        }
+        let events = Events::parse_csv(text.as_bytes(), Order::Required).unwrap();
+        assert_eq!(events.clock().tick_seconds(), 1e-10);
+        assert_eq!(events.first_tick(), 2_500_000_000);
+    }
+
+    #[test]
+    fn broken_files_are_refused_with_the_line() {
+        let refuse = |text: &str, part: &str| {
+            let error = Events::parse_csv(text.as_bytes(), Order::Required).unwrap_err();
+            assert!(
+                error.message().contains(part),
+                "{text:?}: {error} should contain {part:?}"
+            );
+        };
+        refuse("", "no events");
+        refuse("\n\n", "no events");
+        refuse("label,seconds\n", "no events");
+        refuse("a,1\nb\n", "line 2");
+        refuse("a,1\n\nb,x\n", "line 3");
+        refuse("label,seconds\na,1\nb,nan\n", "line 3: time must be finite");
+        refuse("a,inf\n", "line 1: time must be finite");
+        refuse("a,1e99\n", "line 1");
+        refuse("a,1,2\n", "line 1: expected two fields");
+        refuse(",1\n", "the label is empty");
+        refuse("a,\n", "line 1");
+        refuse("a,1.2.3\n", "line 1");
+        refuse("a,--1\n", "line 1");
+        refuse("a,2\n\nb,1\n", "line 3: time 1 s follows 2 s");
+        let sorted = Events::parse_csv(b"a,2\nb,1\n", Order::Sort).unwrap();
+        assert_eq!(sorted.iter().map(|e| e.1).collect::<Vec<_>>(), [1, 0]);
+        let dir = tempfile::tempdir().unwrap();
+        let error = Events::read_csv(dir.path(), Order::Required).unwrap_err();
+        assert!(error.message().contains("directory"), "{error}");
+        let error = Events::read_csv(&dir.path().join("none.csv"), Order::Required).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+    }
+}

@@ -1,0 +1,241 @@
+//! Online against offline, at random cut points.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::Interval;
+use crate::cases::{Case, alphabet, random_case, random_pattern};
+use crate::{Events, count, oracle};
+
+/// The case's events, shuffled within each tick.
+fn shuffled(case: &Case, rng: &mut ChaCha8Rng) -> Vec<(i64, u32)> {
+    let mut events: Vec<(i64, u32)> = case.events.iter().collect();
+    for tie in events.chunk_by_mut(|a, b| a.0 == b.0) {
+        tie.shuffle(rng);
+    }
+    events
+}
+
+/// Offline counts of a prefix of a stream.
+fn offline(symbols: usize, events: &[(i64, u32)], patterns: &[Pattern]) -> Vec<u64> {
+    if events.is_empty() {
+        return vec![0; patterns.len()];
+    }
+    let (ticks, names): (Vec<i64>, Vec<u32>) = events.iter().copied().unzip();
+    let events = Events::new(alphabet(symbols), &ticks, &names).unwrap();
+    count::count(&events, patterns).unwrap()
+}
+
+#[test]
+fn at_every_moment_the_counts_are_the_offline_counts_of_the_prefix() {
+    let mut occurrences = 0;
+    for seed in 0..6_000 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let case = random_case(seed, 40, 6);
+        let stream = shuffled(&case, &mut rng);
+        let symbols = case.events.symbols();
+        let mut miner = OnlineMiner::new(symbols, &case.patterns).unwrap();
+        let mut cut = 0;
+        while cut < stream.len() {
+            let next = (cut + rng.random_range(1..12)).min(stream.len());
+            assert_eq!(
+                miner.extend(stream[cut..next].iter().copied()),
+                (next - cut) as u64
+            );
+            cut = next;
+            let expected = offline(symbols, &stream[..cut], &case.patterns);
+            let got: Vec<u64> = miner.counts().collect();
+            assert_eq!(
+                got,
+                expected,
+                "case {seed} at {cut}: {:?} in {stream:?}",
+                miner.patterns()
+            );
+            occurrences += got.iter().sum::<u64>();
+        }
+    }
+    assert!(occurrences > 100_000);
+}
+
+#[test]
+fn small_cases_agree_with_the_definition() {
+    for seed in 0..5_000 {
+        let case = random_case(seed, 14, 4);
+        let mut miner = OnlineMiner::new(case.events.symbols(), &case.patterns).unwrap();
+        miner.extend(case.events.iter());
+        for (pattern, count) in case.patterns.iter().zip(miner.counts()) {
+            assert_eq!(count, oracle::count(&case.events, pattern), "case {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_changes_counts_each_episode_from_its_own_beginning() {
+    let (mut kept, mut back_filled) = (0, 0);
+    for seed in 0..1_500 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let case = random_case(seed, 60, 12);
+        let symbols = case.events.symbols();
+        let stream = shuffled(&case, &mut rng);
+        let longest = case.patterns.iter().map(Pattern::span).max().unwrap();
+        let window = longest + 1 + rng.random_range(0..20);
+        let most = if rng.random_bool(0.7) {
+            1000
+        } else {
+            rng.random_range(1..30)
+        };
+        let mut miner =
+            OnlineMiner::with_window(symbols, &case.patterns[..3], window, most).unwrap();
+        for (i, &(tick, symbol)) in stream.iter().enumerate() {
+            assert!(miner.push(tick, symbol));
+            if rng.random_bool(0.1) {
+                let mut list = case.patterns.clone();
+                list.shuffle(&mut rng);
+                list.truncate(rng.random_range(0..8));
+                let before = miner.watched();
+                match miner.watch(&list) {
+                    Ok(()) => {
+                        for new in miner.watched() {
+                            match before.iter().find(|w| w.pattern == new.pattern) {
+                                Some(old) => {
+                                    kept += 1;
+                                    assert_eq!(*old, new);
+                                }
+                                None => back_filled += new.count,
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::InsufficientData);
+                        assert!(most < 1000);
+                        assert_eq!(miner.watched(), before);
+                    }
+                }
+            }
+            for w in miner.watched() {
+                let from = w.since.unwrap_or(i64::MIN);
+                let first = stream.partition_point(|e| e.0 < from);
+                let expected = offline(
+                    symbols,
+                    &stream[first.min(i + 1)..=i],
+                    std::slice::from_ref(&w.pattern),
+                );
+                assert_eq!(w.count, expected[0], "case {seed} at {i}: {w:?}");
+            }
+        }
+    }
+    assert!(
+        kept > 1_000 && back_filled > 1_000,
+        "{kept} kept, {back_filled} counted"
+    );
+}
+
+#[test]
+fn memory_is_bounded_by_the_longest_low() {
+    let edge = |low, high| Interval::new(low, high).unwrap();
+    let patterns = [
+        Pattern::new(vec![0, 0, 1], vec![edge(20, 30), edge(0, 5)]).unwrap(),
+        Pattern::new(vec![0, 1], vec![edge(0, 1 << 40)]).unwrap(),
+        Pattern::new(vec![1, 0, 1], vec![edge(3, 5), edge(7, 1000)]).unwrap(),
+    ];
+    let mut miner = OnlineMiner::new(2, &patterns).unwrap();
+    for tick in 0..10_000 {
+        for symbol in [0, 1, 0, 1] {
+            miner.push(tick, symbol);
+        }
+        // Prefixes with children: 0 keeps 20 ticks, 0-0 none, 1 three, 1-0 seven; two more each.
+        assert!(miner.list.chains() <= 22 + 2 + 5 + 9);
+    }
+    assert_eq!(miner.counts().len(), 3);
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_and_counted() {
+    let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap();
+    let mut miner = OnlineMiner::new(2, std::slice::from_ref(&pair)).unwrap();
+    assert!(miner.push(-7, 0));
+    assert!(!miner.push(-8, 0));
+    assert!(!miner.push(-7, 2));
+    assert!(!miner.push(i64::MIN, 0) && !miner.push(i64::MAX, 1));
+    assert!(miner.push(-7, 1) && miner.push(-6, 1));
+    assert_eq!(miner.counts().collect::<Vec<_>>(), [1]);
+    let stats = OnlineStats {
+        events: 3,
+        late: 1,
+        invalid: 3,
+    };
+    assert_eq!((miner.stats(), miner.now()), (stats, Some(-6)));
+    miner.reset();
+    assert_eq!((miner.stats(), miner.now()), (OnlineStats::default(), None));
+    assert!(miner.push(-100, 1));
+    assert_eq!(miner.counts().collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn senseless_lists_and_windows_are_refused() {
+    let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap();
+    let list = std::slice::from_ref(&pair);
+    let kind = |r: Result<OnlineMiner>| r.unwrap_err().kind();
+    assert_eq!(kind(OnlineMiner::new(0, &[])), ErrorKind::InvalidArgument);
+    assert_eq!(kind(OnlineMiner::new(1, list)), ErrorKind::Mismatch);
+    for (ticks, events) in [(0, 1), (9, 0), (5, 10)] {
+        let opened = OnlineMiner::with_window(2, list, ticks, events);
+        assert_eq!(kind(opened), ErrorKind::InvalidArgument);
+    }
+    let mut fixed = OnlineMiner::new(2, list).unwrap();
+    assert_eq!(
+        fixed.watch(list).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[test]
+fn the_top_is_ordered_and_lists_nothing_twice() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let case = random_case(5, 40, 0);
+    let symbols = case.events.symbols();
+    let mut patterns: Vec<Pattern> = (0..20)
+        .map(|i| random_pattern(&mut rng, symbols as u32, 1 + i % 3))
+        .collect();
+    patterns.extend_from_within(..);
+    let mut miner = OnlineMiner::new(symbols, &patterns).unwrap();
+    miner.extend(case.events.iter());
+    let top = miner.top(8);
+    assert_eq!(top.len(), 8);
+    assert!(top.is_sorted_by(
+        |a, b| a.count > b.count || a.count == b.count && a.pattern.size() >= b.pattern.size()
+    ));
+    for (i, w) in top.iter().enumerate() {
+        assert!(top[..i].iter().all(|o| o.pattern != w.pattern));
+    }
+    assert_eq!(top[0].count, miner.counts().max().unwrap());
+    assert!(miner.top(1000).len() <= 20);
+}
+
+#[test]
+fn a_search_that_cannot_be_is_refused_before_it_begins() {
+    let edge = Interval::new(0, 5).unwrap();
+    let remining = Remining {
+        window_ticks: 400,
+        window_events: 100,
+        every_ticks: 100,
+        intervals: vec![edge],
+        threshold: 8,
+        min_size: 2,
+        max_size: 3,
+        max_episodes: 10,
+    };
+    assert!(remining.check().is_ok());
+    let upside_down = Interval { low: 5, high: 0 };
+    for intervals in [vec![], vec![edge, edge], vec![upside_down]] {
+        let refused = Remining {
+            intervals,
+            ..remining.clone()
+        };
+        let error = refused.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().starts_with("re-mining: "), "{error}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Which of many frequent episodes are chains: both tests, size by size.
+
+use std::collections::HashMap;
+
+use super::{
+    PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate, part_significance,
+    significance,
+};
+use crate::{Events, Pattern};
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+
+/// How to look for chains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainOptions {
+    /// What the surrogates are.
+    pub surrogate: Surrogate,
+    /// How many surrogates, and how many shifts of each part, for episodes of three symbols and more;
+    /// pairs have four times as many. At least 1.
+    pub draws: u32,
+    /// The smallest and the largest shift of a part in ticks ([`PartOptions`]).
+    pub shifts: (i64, i64),
+    /// The false discovery rate of each test at each size, above 0 and up to 1.
+    pub rate: f64,
+    /// Seed of surrogates and shifts.
+    pub seed: u64,
+}
+
+impl ChainOptions {
+    /// The test of parts, with so many shifts.
+    fn parts(&self, shifts: u32) -> PartOptions {
+        PartOptions {
+            shifts,
+            least: self.shifts.0,
+            most: self.shifts.1,
+            seed: self.seed,
+        }
+    }
+}
+
+/// What the tests say of one episode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChainTest {
+    /// Its count against those of surrogates; q among the episodes of its size that were tested.
+    pub surrogates: Significance,
+    /// Its weakest part; `None` when it is not above the surrogates.
+    pub parts: Option<PartSignificance>,
+    /// Whether it passed both tests.
+    pub passed: bool,
+}
+
+/// Tests `patterns` size by size, first against surrogates and then, those that pass, every part
+/// ([`part_significance`]); one entry a pattern, `None` for those not tested.
+///
+/// A pattern is tested unless it is a single symbol or one of its two longest parts (all but the first
+/// symbol, all but the last) is among `patterns` and has not passed. This keeps the number of tests
+/// small, so that each needs less to stand out, and leaves out what two real chains make together that
+/// run side by side by chance.
+///
+/// Runs in rayon's current threads. Stages are `surrogates` and `shifts`, once a size.
+///
+/// # Errors
+/// `InvalidArgument` for no draws, a rate that is none, or as [`significance`] and
+/// [`part_significance`]; `Mismatch` for a pattern that does not fit the events; `Interrupted`.
+pub fn chains(
+    events: &Events,
+    patterns: &[Pattern],
+    options: &ChainOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Option<ChainTest>>> {
+    if !(options.rate > 0.0 && options.rate <= 1.0) {
+        return Err(Error::argument(format!(
+            "false discovery rate: expected more than 0 and at most 1, got {}",
+            options.rate
+        )));
+    }
+    options.surrogate.check()?;
+    options.parts(options.draws).check_numbers()?;
+    let largest = patterns.iter().map(Pattern::size).max().unwrap_or(0);
+    if largest < 2 {
+        return Ok(vec![None; patterns.len()]);
+    }
+    // Before anything is counted.
+    options.parts(options.draws).check(events)?;
+    let index: HashMap<&Pattern, usize> = patterns.iter().zip(0..).collect();
+    let mut tests: Vec<Option<ChainTest>> = vec![None; patterns.len()];
+    for size in 2..=largest {
+        let may_be = |part: Option<Pattern>| {
+            let known = part.filter(|p| p.size() > 1).and_then(|p| index.get(&p));
+            known.is_none_or(|&i| tests[i].as_ref().is_some_and(|t| t.passed))
+        };
+        let candidates: Vec<usize> = (0..patterns.len())
+            .filter(|&i| patterns[i].size() == size)
+            .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
+            .collect();
+        let found = of_one_size(events, patterns, &candidates, options, progress)?;
+        for (i, test) in candidates.into_iter().zip(found) {
+            tests[i] = Some(test);
+        }
+    }
+    Ok(tests)
+}
+
+fn of_one_size(
+    events: &Events,
+    patterns: &[Pattern],
+    candidates: &[usize],
+    options: &ChainOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<ChainTest>> {
+    let chosen =
+        |which: &[usize]| -> Vec<Pattern> { which.iter().map(|&i| patterns[i].clone()).collect() };
+    let pairs = (candidates.first()).is_some_and(|&i| patterns[i].size() == 2);
+    // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
+    let draws = if pairs {
+        options.draws.saturating_mul(4).saturating_add(3)
+    } else {
+        options.draws
+    };
+    let surrogates = SignificanceOptions {
+        surrogate: options.surrogate,
+        surrogates: draws,
+        seed: options.seed,
+    };
+    let against_surrogates = significance(events, &chosen(candidates), &surrogates, progress)?;
+    let above = |s: &Significance| s.q <= options.rate;
+    let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
+        .filter(|(_, s)| above(s))
+        .map(|(&i, _)| i)
+        .collect();
+    let shifts = options.parts(draws);
+    let mut parts = part_significance(events, &chosen(&rest), &shifts, progress)?.into_iter();
+    let test = |surrogates: Significance| {
+        let parts = above(&surrogates).then(|| parts.next()).flatten();
+        ChainTest {
+            surrogates,
+            passed: parts.as_ref().is_some_and(|p| p.q <= options.rate),
+            parts,
+        }
+    };
+    Ok(against_surrogates.into_iter().map(test).collect())
+}

@@ -1,0 +1,196 @@
+//! Which counts are more than chance: surrogates, p-values, false discovery rate.
+//!
+//! Two questions, two tests:
+//! - [`significance`]: does the episode occur more often than if all symbols were independent? The
+//!   usual question, answered by [`Surrogate`]s. An episode that *contains* a real one passes too: an
+//!   event that happens to precede a real chain makes a longer episode that independent symbols would
+//!   hardly ever make.
+//! - [`part_significance`]: does every part of it matter? Each contiguous part in turn is shifted in
+//!   time against the rest, both left as they are inside; the episode passes only if all of its parts
+//!   do. This tells chains from chains with something added, and from chains with a node replaced by
+//!   one that has nothing to do with its neighbours.
+//!
+//! [`chains`] does both for all that mining found, size by size.
+//!
+//! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
+//! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
+//! looking at these counts. A list that is the result of mining the same events is chosen by its
+//! counts, which makes the p-values too small for what is only just frequent: either mine one part of
+//! a recording and test on another, or test every candidate, or take the values as a ranking.
+
+mod chains;
+mod fdr;
+mod parts;
+mod shift;
+mod surrogate;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use super::count::{CountJob, LatestStart, Strategy};
+use super::{Events, Pattern};
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+
+pub use chains::{ChainOptions, ChainTest, chains};
+pub use fdr::benjamini_hochberg;
+pub use parts::{PartOptions, PartSignificance, part_significance};
+pub use surrogate::Surrogate;
+
+/// How to test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignificanceOptions {
+    /// What the surrogates are.
+    pub surrogate: Surrogate,
+    /// How many surrogates, at least 1: p is at least 1 / (this + 1).
+    pub surrogates: u32,
+    /// Seed of the surrogates.
+    pub seed: u64,
+}
+
+/// A count against those of surrogates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Significance {
+    /// The count in the events.
+    pub observed: u64,
+    /// The surrogates' mean count: what is expected by chance.
+    pub expected: f64,
+    /// The standard deviation of the surrogates' counts (of the sample: n − 1); 0 for one surrogate.
+    pub std: f64,
+    /// (1 + number of surrogates with at least the observed count) / (1 + number of surrogates).
+    pub p: f64,
+    /// The smallest false discovery rate at which a list with this episode can be had from all those
+    /// tested together ([`benjamini_hochberg`]).
+    pub q: f64,
+}
+
+/// Tests each pattern's count against surrogates, all patterns on the same ones.
+///
+/// Runs in rayon's current threads, over surrogates; the result does not depend on their number.
+/// Memory: one surrogate's events a thread. The stage is `surrogates`. Without patterns no surrogate
+/// is made.
+///
+/// # Errors
+/// `InvalidArgument` for no surrogates or as [`Surrogate::check`]; `Mismatch` for a pattern that does
+/// not fit the events; `Interrupted`.
+pub fn significance(
+    events: &Events,
+    patterns: &[Pattern],
+    options: &SignificanceOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Significance>> {
+    options.surrogate.check()?;
+    let observed = LatestStart.count(&CountJob::new(events, patterns))?;
+    let totals = count_surrogates(
+        patterns,
+        &observed,
+        options.surrogates,
+        "surrogates",
+        progress,
+        |index| options.surrogate.make(events, options.seed, index),
+    )?;
+    let p: Vec<f64> = totals.iter().map(|t| t.p(options.surrogates)).collect();
+    let rows = observed.iter().zip(&totals).zip(benjamini_hochberg(&p));
+    Ok(rows
+        .map(|((&observed, total), q)| Significance {
+            observed,
+            expected: total.mean(options.surrogates),
+            std: total.std(options.surrogates),
+            p: total.p(options.surrogates),
+            q,
+        })
+        .collect())
+}
+
+/// What surrogates say of one pattern. Whole numbers: their sums do not depend on their order.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sum: u64,
+    squares: u128,
+    /// Surrogates with at least the observed count.
+    reached: u64,
+}
+
+impl Total {
+    fn add(self, other: Self) -> Self {
+        Self {
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+            reached: self.reached + other.reached,
+        }
+    }
+
+    fn p(&self, surrogates: u32) -> f64 {
+        (1 + self.reached) as f64 / (1.0 + f64::from(surrogates))
+    }
+
+    fn mean(&self, surrogates: u32) -> f64 {
+        self.sum as f64 / f64::from(surrogates)
+    }
+
+    fn std(&self, surrogates: u32) -> f64 {
+        if surrogates < 2 {
+            return 0.0;
+        }
+        let n = u128::from(surrogates);
+        // n·Σx² − (Σx)² in whole numbers: no cancellation.
+        let spread = n * self.squares - u128::from(self.sum) * u128::from(self.sum);
+        (spread as f64 / (n * (n - 1)) as f64).sqrt()
+    }
+}
+
+/// Counts `patterns` in `surrogates` events made by `make`, in parallel, against `observed`.
+fn count_surrogates(
+    patterns: &[Pattern],
+    observed: &[u64],
+    surrogates: u32,
+    stage: &str,
+    progress: &dyn Progress,
+    make: impl Fn(u64) -> Result<Events> + Sync,
+) -> Result<Vec<Total>> {
+    if surrogates == 0 {
+        return Err(Error::argument(format!(
+            "{stage}: expected at least 1, got 0"
+        )));
+    }
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Sorted once, as each count wants them: it then finds them in order.
+    let mut order: Vec<usize> = (0..patterns.len()).collect();
+    order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+    let sorted: Vec<Pattern> = order.iter().map(|&i| patterns[i].clone()).collect();
+    let limits: Vec<u64> = order.iter().map(|&i| observed[i]).collect();
+    let done = AtomicU64::new(0);
+    let found = (0..u64::from(surrogates))
+        .into_par_iter()
+        .map(|index| {
+            progress::check(progress, stage)?;
+            let counts = LatestStart.count(&CountJob::new(&make(index)?, &sorted))?;
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress.update(stage, done, u64::from(surrogates));
+            let total = |(count, &observed): (u64, &u64)| Total {
+                sum: count,
+                squares: u128::from(count) * u128::from(count),
+                reached: u64::from(count >= observed),
+            };
+            Ok(counts.into_iter().zip(&limits).map(total).collect())
+        })
+        .try_reduce(Vec::new, |a: Vec<Total>, b| {
+            // The empty list is reduction's neutral element.
+            Ok(match (a.is_empty(), b.is_empty()) {
+                (true, _) => b,
+                (_, true) => a,
+                _ => a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect(),
+            })
+        })?;
+    let mut totals = vec![Total::default(); patterns.len()];
+    for (i, total) in order.into_iter().zip(found) {
+        totals[i] = total;
+    }
+    Ok(totals)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! Does every part of an episode matter, given the rest of it?
+
+use std::ops::Range;
+
+use super::shift::{Shifted, check_segments, too_short, with_room};
+use super::{benjamini_hochberg, count_surrogates};
+use crate::count::{CountJob, LatestStart, Strategy};
+use crate::{Events, Pattern};
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+
+/// A part that so many shifts leave as frequent as it is will not become significant: no more of
+/// them are tried (Besag & Clifford 1991, sequential Monte Carlo p-values).
+const ENOUGH: u64 = 10;
+
+/// Shifts before the first look at who goes on; each later look comes after four times as many.
+const FIRST_LOOK: u32 = 20;
+
+/// How to test parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartOptions {
+    /// How many random shifts at most, at least 1: p is at least 1 / (this + 1).
+    pub shifts: u32,
+    /// The smallest shift in ticks, forwards or backwards: beyond the reach of real delays and of
+    /// short-lived common rates. At most a third of the longest segment: a shift goes around a
+    /// segment's ends, and must not come back to where it began. Shorter segments are left out
+    /// ([`PartOptions::left_out`]).
+    pub least: i64,
+    /// The largest shift: within the time over which rates hold. In a segment that is shorter, shifts
+    /// are as large as leaves `least` to a full turn.
+    pub most: i64,
+    /// Seed of the shifts.
+    pub seed: u64,
+}
+
+impl PartOptions {
+    /// Checks that the numbers make sense together, and that `events` have room for the shifts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless shifts ≥ 1 and 1 ≤ least ≤ most, or when every segment with events is
+    /// shorter than three times `least`.
+    pub fn check(&self, events: &Events) -> Result<()> {
+        self.check_numbers()?;
+        check_segments(events, self.least)
+    }
+
+    /// How many segments with events are shorter than three times `least`: their events are left out
+    /// of the test, in what is observed as in what is shifted.
+    pub fn left_out(&self, events: &Events) -> usize {
+        too_short(events, self.least)
+    }
+
+    /// What can be said without events.
+    pub(super) fn check_numbers(&self) -> Result<()> {
+        if self.shifts == 0 || self.least < 1 || !(self.least..1 << 60).contains(&self.most) {
+            return Err(Error::argument(format!(
+                "{} shifts of {} to {} ticks: expected at least one, and 1 <= least <= most",
+                self.shifts, self.least, self.most
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// An episode's weakest part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartSignificance {
+    /// The contiguous part (positions among the episode's symbols) with the largest p: the one that is
+    /// most likely there by chance. Empty for an episode of one symbol.
+    pub weakest: Range<usize>,
+    /// The mean count when that part is left to chance, in the segments that were tested.
+    pub expected: f64,
+    /// Shifts tried: fewer than asked for when it was plain that the part is chance.
+    pub shifts: u32,
+    /// The weakest part's (1 + shifts with at least the observed count) / (1 + shifts tried); 1 for an
+    /// episode of one symbol. As the largest of the parts' p-values it is a p-value for "some part is
+    /// chance" (an intersection–union test).
+    pub p: f64,
+    /// [`benjamini_hochberg`] of `p` over the patterns tested together.
+    pub q: f64,
+}
+
+/// Tests every contiguous part of each pattern against the rest: the part's symbols are taken from a
+/// copy of the events shifted in time (around each segment's ends), the others from the events
+/// themselves. Part and rest keep all their structure, and an occurrence lasts as long as before; only
+/// their relation is left to chance.
+///
+/// Null hypothesis of a part: it is independent of the rest, given rates that hardly vary over
+/// [`PartOptions::most`] ticks. A part that begins or ends the episode tests one edge; a part in the
+/// middle, whether it belongs between two neighbours that may be related without it.
+///
+/// Segments too short for the shifts are left out ([`PartOptions::left_out`]), so that all that is
+/// compared comes from the same events: which they are does not depend on what happens in them.
+///
+/// Parts that are not contiguous are not tested: symbols 1 and 3 may be related to each other, and 2
+/// and 4, when two real chains run side by side by chance. Testing an episode only when both of its
+/// longest parts have passed leaves such ones out (their neighbours 1 and 2 do not pass as a pair), and
+/// keeps the number of tests small; [`chains`](super::chains) does so.
+///
+/// Counts up to N(N − 1)/2 variants of an episode of N symbols for each shift, in rayon's current
+/// threads, over shifts. Episodes with a part that is plainly chance are given up early, first those
+/// with such a single symbol. The stage is `shifts`.
+///
+/// # Errors
+/// As [`PartOptions::check`]; `Mismatch` for a pattern that does not fit the events; `Interrupted`.
+pub fn part_significance(
+    events: &Events,
+    patterns: &[Pattern],
+    options: &PartOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<PartSignificance>> {
+    options.check(events)?;
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let events = &*with_room(events, options.least)?;
+    let shifted = Shifted::new(events, *options)?;
+    let observed = LatestStart.count(&CountJob::new(events, patterns))?;
+    let tests = patterns.iter().zip(observed).map(Test::new);
+    let mut tests: Vec<Test<'_>> = tests.collect();
+    let looks = Looks {
+        shifted,
+        symbols: events.symbols() as u32,
+        progress,
+    };
+
+    // A look at single symbols only, which is cheap and settles most of what chance has made.
+    let first = FIRST_LOOK.min(options.shifts);
+    looks.look(&mut tests, first)?;
+    for test in &mut tests {
+        if test.goes_on() {
+            test.begin(all_parts(test.pattern.size()));
+        }
+    }
+    let mut until = first;
+    loop {
+        looks.look(&mut tests, until)?;
+        if until == options.shifts {
+            break;
+        }
+        until = until.saturating_mul(4).min(options.shifts);
+    }
+
+    let mut found: Vec<PartSignificance> = tests.iter().map(Test::result).collect();
+    let p: Vec<f64> = found.iter().map(|e| e.p).collect();
+    for (part, q) in found.iter_mut().zip(benjamini_hochberg(&p)) {
+        part.q = q;
+    }
+    Ok(found)
+}
+
+/// One pattern under test.
+struct Test<'a> {
+    pattern: &'a Pattern,
+    observed: u64,
+    parts: Vec<Range<usize>>,
+    /// For each part: shifts with at least the observed count, and the sum of the counts.
+    reached: Vec<u64>,
+    sums: Vec<u64>,
+    shifts: u32,
+}
+
+impl<'a> Test<'a> {
+    fn new((pattern, observed): (&'a Pattern, u64)) -> Self {
+        let mut test = Self {
+            pattern,
+            observed,
+            parts: Vec::new(),
+            reached: Vec::new(),
+            sums: Vec::new(),
+            shifts: 0,
+        };
+        if pattern.size() > 1 {
+            test.begin((0..pattern.size()).map(|i| i..i + 1).collect());
+        }
+        test
+    }
+
+    /// Tests `parts` from now on.
+    fn begin(&mut self, parts: Vec<Range<usize>>) {
+        self.reached = vec![0; parts.len()];
+        self.sums = vec![0; parts.len()];
+        self.parts = parts;
+        self.shifts = 0;
+    }
+
+    /// False once some part is plainly chance.
+    fn goes_on(&self) -> bool {
+        !self.parts.is_empty() && self.reached.iter().all(|&r| r < ENOUGH)
+    }
+
+    /// The pattern with one part's symbols taken from the shifted copy: S + s for s.
+    fn variant(&self, part: &Range<usize>, symbols: u32) -> Result<Pattern> {
+        let mut names = self.pattern.symbols().to_vec();
+        for symbol in &mut names[part.clone()] {
+            *symbol += symbols;
+        }
+        Pattern::new(names, self.pattern.intervals().to_vec())
+    }
+
+    fn result(&self) -> PartSignificance {
+        let weakest = (0..self.parts.len()).max_by_key(|&i| self.reached[i]);
+        let shifts = f64::from(self.shifts.max(1));
+        PartSignificance {
+            weakest: weakest.map_or(0..0, |i| self.parts[i].clone()),
+            expected: weakest.map_or(0.0, |i| self.sums[i] as f64 / shifts),
+            shifts: self.shifts,
+            p: weakest.map_or(1.0, |i| {
+                (1 + self.reached[i]) as f64 / f64::from(self.shifts + 1)
+            }),
+            q: 1.0,
+        }
+    }
+}
+
+/// The contiguous parts of `size` symbols; of a beginning and the end that it leaves, which are one
+/// test, only the beginning.
+fn all_parts(size: usize) -> Vec<Range<usize>> {
+    (0..size)
+        .flat_map(|from| (from + 1..size).map(move |to| from..to))
+        .collect()
+}
+
+/// What all looks share.
+struct Looks<'a> {
+    shifted: Shifted<'a>,
+    /// Number of symbols in the events.
+    symbols: u32,
+    progress: &'a dyn Progress,
+}
+
+impl Looks<'_> {
+    /// Brings those tests that go on up to `until` shifts.
+    fn look(&self, tests: &mut [Test<'_>], until: u32) -> Result<()> {
+        let mut open: Vec<&mut Test<'_>> = tests.iter_mut().filter(|t| t.goes_on()).collect();
+        // All that go on have had equally many.
+        let done = open.first().map_or(until, |t| t.shifts);
+        if done == until {
+            return Ok(());
+        }
+        let mut variants = Vec::new();
+        let mut limits = Vec::new();
+        for test in &open {
+            for part in &test.parts {
+                variants.push(test.variant(part, self.symbols)?);
+                limits.push(test.observed);
+            }
+        }
+        let totals = count_surrogates(
+            &variants,
+            &limits,
+            until - done,
+            "shifts",
+            self.progress,
+            |index| self.shifted.make(u64::from(done) + index),
+        )?;
+        let mut totals = totals.iter();
+        for test in &mut open {
+            for (i, total) in totals.by_ref().take(test.parts.len()).enumerate() {
+                test.reached[i] += total.reached;
+                test.sums[i] += total.sum;
+            }
+            test.shifts = until;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_contiguous_proper_and_no_two_the_same_test() {
+        assert!(all_parts(1).is_empty());
+        let whole = 0..1;
+        assert_eq!(all_parts(2), [whole]);
+        assert_eq!(all_parts(3), [0..1, 0..2, 1..2]);
+        for size in 2..10 {
+            assert_eq!(all_parts(size).len(), size * (size - 1) / 2);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! From a recording's own clock to a model's clock.
+
+use super::{Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
+const MAX_VALUES: usize = 1 << 31;
+
+/// What [`Recording::align_with`] had to leave out. All zero when everything fitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AlignReport {
+    /// Segments that hold no whole step, or no behaviour, and so are gone.
+    pub segments_dropped: usize,
+    /// Steps inside segments that lie before the first or after the last behaviour sample.
+    pub steps_without_behavior: usize,
+    /// Steps inside segments that lie in a gap between behaviour samples longer than allowed.
+    pub steps_in_gaps: usize,
+    /// Spikes outside every remaining segment (or after the last whole step): they are ignored.
+    pub spikes_outside: usize,
+}
+
+/// How to align; see [`Recording::align_with`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AlignOptions {
+    /// Length of a step in seconds.
+    pub step_seconds: f64,
+    /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps
+    /// split their segment. `None`: every gap is interpolated.
+    pub max_gap_seconds: Option<f64>,
+}
+
+impl Recording {
+    /// [`Recording::align_with`] with every gap interpolated, without the report.
+    ///
+    /// # Errors
+    /// Those of [`Recording::align_with`].
+    pub fn align(&self, step_seconds: f64) -> Result<Dataset> {
+        let options = AlignOptions {
+            step_seconds,
+            max_gap_seconds: None,
+        };
+        Ok(self.align_with(&options)?.0)
+    }
+
+    /// Puts spikes and behaviour on a clock of `step_seconds`.
+    ///
+    /// - Step s covers the time [s, s + 1) · step. A spike at tick k, which is the time k · tick,
+    ///   falls into the step that covers it.
+    /// - The behaviour of step s is the behaviour at the step's **end**, the moment at which a
+    ///   session emits its output: linear interpolation between the two samples around it. Without
+    ///   sample times, sample i belongs to the end of tick i; so where step and tick are equal,
+    ///   each step has its own sample, unchanged.
+    /// - A segment keeps the steps that lie wholly inside it. One that holds no whole step is
+    ///   dropped.
+    /// - Segments are clipped to where there is behaviour: steps that end before its first or after
+    ///   its last sample are in no segment. A gap longer than
+    ///   [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its segment. The report counts
+    ///   what was left out. Outside segments [`Dataset::behavior`] holds the nearest sample.
+    ///
+    /// Allocates the dataset: 12 bytes a spike and 4 a step and output.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] when the step is not finite and positive, is shorter than a
+    /// tick, gives more than 2³¹ behaviour values, or, for binned counts, is not the bin or a whole
+    /// multiple of it; [`ErrorKind::InsufficientData`] when no segment keeps a step; those of
+    /// [`Recording::check`].
+    pub fn align_with(&self, options: &AlignOptions) -> Result<(Dataset, AlignReport)> {
+        self.check()?;
+        let clock = StepClock::new(self, options.step_seconds)?;
+        let steps = clock.whole_steps_before(self.ticks);
+        if steps == 0 {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "expected at least one step of {} s, got a recording of {} s",
+                    options.step_seconds,
+                    self.seconds()
+                ),
+            ));
+        }
+        let outputs = self.behavior.as_ref().map_or(0, |b| b.outputs.len());
+        let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+        if steps.saturating_mul(outputs.max(1)) > MAX_VALUES {
+            return Err(Error::argument(format!(
+                "a step of {} s gives {steps} steps of {outputs} outputs, more than {MAX_VALUES} values: choose a longer step",
+                options.step_seconds
+            )));
+        }
+        let mut report = AlignReport::default();
+        let whole = self.segments.iter().map(|s| Segment {
+            start: clock.first_whole_step(s.start),
+            stop: clock.whole_steps_before(s.stop),
+        });
+        let (behavior, segments) = match &self.behavior {
+            Some(b) => {
+                let sampled = sample(b, &clock, steps, options.max_gap_seconds);
+                let kept = whole.flat_map(|s| clip(s, &sampled, &mut report)).collect();
+                (sampled.values, kept)
+            }
+            None => (Vec::new(), whole.filter(|s| !s.is_empty()).collect()),
+        };
+        let segments: Vec<Segment> = segments;
+        if segments.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "no segment holds a whole step of {} s with behaviour: {} segments, {} steps without behaviour, {} in gaps",
+                    options.step_seconds,
+                    self.segments.len(),
+                    report.steps_without_behavior,
+                    report.steps_in_gaps
+                ),
+            ));
+        }
+        report.segments_dropped = self
+            .segments
+            .iter()
+            .filter(|s| {
+                let (start, stop) = (
+                    clock.first_whole_step(s.start),
+                    clock.whole_steps_before(s.stop),
+                );
+                let next = segments.partition_point(|kept| kept.stop <= start);
+                segments.get(next).is_none_or(|kept| kept.start >= stop)
+            })
+            .count();
+        let last = self
+            .spikes
+            .ticks
+            .partition_point(|&t| clock.step_of(t) < steps as i64);
+        let spikes = Spikes {
+            ticks: self.spikes.ticks[..last]
+                .iter()
+                .map(|&t| clock.step_of(t))
+                .collect(),
+            channels: self.spikes.channels[..last].to_vec(),
+        };
+        let inside: usize = segments
+            .iter()
+            .map(|s| spikes.range(s.start, s.stop).len())
+            .sum();
+        report.spikes_outside = self.spikes.len() - inside;
+        let dataset = Dataset {
+            step_seconds: options.step_seconds,
+            steps,
+            channel_names: self.channel_names.clone(),
+            spikes,
+            segments,
+            outputs: self
+                .behavior
+                .as_ref()
+                .map_or_else(Vec::new, |b| b.outputs.clone()),
+            behavior,
+        };
+        Ok((dataset, report))
+    }
+}
+
+/// Converts ticks to steps.
+struct StepClock {
+    step_seconds: f64,
+    tick_seconds: f64,
+    /// Ticks a step, when that is a whole number: then everything is integer arithmetic.
+    whole: Option<i64>,
+}
+
+impl StepClock {
+    fn new(recording: &Recording, step_seconds: f64) -> Result<Self> {
+        let tick_seconds = recording.tick_seconds;
+        if !(step_seconds.is_finite() && step_seconds > 0.0) {
+            return Err(Error::argument(format!(
+                "expected a finite step > 0 s, got {step_seconds}"
+            )));
+        }
+        let ratio = step_seconds / tick_seconds;
+        let nearest = ratio.round();
+        // Bins can only be joined whole, so a step written with a few digits may be meant so; spike
+        // times are converted as they are unless the two clocks agree to the last digits.
+        let tolerance = match recording.form {
+            SpikeForm::Counts => 1e-6,
+            SpikeForm::Events => 1e-12,
+        };
+        let whole = ((ratio - nearest).abs() <= tolerance * ratio && nearest >= 1.0)
+            .then_some(nearest as i64);
+        if recording.form == SpikeForm::Counts && whole.is_none() {
+            return Err(Error::argument(format!(
+                "expected a step of one or several whole bins of {tick_seconds} s, got {step_seconds} s: binned counts cannot be split"
+            )));
+        }
+        if whole.is_none() && ratio < 1.0 {
+            return Err(Error::argument(format!(
+                "expected a step of at least one tick ({tick_seconds} s), got {step_seconds} s"
+            )));
+        }
+        Ok(Self {
+            step_seconds,
+            tick_seconds,
+            whole,
+        })
+    }
+
+    fn ratio(&self) -> f64 {
+        self.step_seconds / self.tick_seconds
+    }
+
+    /// The step that covers `tick` (at or after 0).
+    fn step_of(&self, tick: i64) -> i64 {
+        match self.whole {
+            Some(n) => tick / n,
+            None => (tick as f64 / self.ratio()).floor() as i64,
+        }
+    }
+
+    /// The first step that starts at `tick` or later.
+    fn first_whole_step(&self, tick: i64) -> i64 {
+        match self.whole {
+            Some(n) => (tick / n) + i64::from(tick % n != 0),
+            None => (tick as f64 / self.ratio()).ceil() as i64,
+        }
+    }
+
+    /// The number of steps that end at `tick` or earlier.
+    fn whole_steps_before(&self, tick: i64) -> i64 {
+        self.step_of(tick)
+    }
+
+    /// The end of `step` in seconds.
+    fn end_seconds(&self, step: usize) -> f64 {
+        (step + 1) as f64 * self.step_seconds
+    }
+}
+
+/// Behaviour at every step, and where it is trustworthy.
+struct Sampled {
+    values: Vec<f32>,
+    /// First step at or after the first sample, first step after the last sample.
+    covered: Segment,
+    /// Steps inside gaps too long to interpolate: ascending, disjoint.
+    gaps: Vec<Segment>,
+}
+
+fn sample(b: &Behavior, clock: &StepClock, steps: usize, max_gap: Option<f64>) -> Sampled {
+    let outputs = b.outputs.len();
+    let mut sampled = Sampled {
+        values: Vec::with_capacity(steps * outputs),
+        covered: Segment {
+            start: steps as i64,
+            stop: 0,
+        },
+        gaps: Vec::new(),
+    };
+    let last = b.samples() - 1;
+    let time_of = |i: usize| match &b.times {
+        Some(times) => times[i],
+        None => (i + 1) as f64 * clock.tick_seconds,
+    };
+    let row = |i: usize| &b.values[i * outputs..(i + 1) * outputs];
+    // Index of the first sample after the step's end.
+    let mut after = 0;
+    for step in 0..steps {
+        if let (None, Some(n)) = (&b.times, clock.whole) {
+            // One sample a tick: the step's last tick has the step's end.
+            let i = (step + 1) * n as usize - 1;
+            sampled.values.extend_from_slice(row(i));
+            sampled.covered = Segment {
+                start: 0,
+                stop: steps as i64,
+            };
+            continue;
+        }
+        let t = clock.end_seconds(step);
+        while after <= last && time_of(after) <= t {
+            after += 1;
+        }
+        let exact = after > 0 && time_of(after - 1) == t;
+        let inside = exact || (after > 0 && after <= last);
+        if inside {
+            sampled.covered.start = sampled.covered.start.min(step as i64);
+            sampled.covered.stop = step as i64 + 1;
+        }
+        if exact || !inside {
+            sampled
+                .values
+                .extend_from_slice(row(after.saturating_sub(1)));
+            continue;
+        }
+        let (t0, t1) = (time_of(after - 1), time_of(after));
+        let weight = (t - t0) / (t1 - t0);
+        sampled.values.extend(
+            row(after - 1)
+                .iter()
+                .zip(row(after))
+                .map(|(&a, &b)| (f64::from(a) + weight * (f64::from(b) - f64::from(a))) as f32),
+        );
+        if max_gap.is_some_and(|gap| t1 - t0 > gap) {
+            let here = step as i64;
+            match sampled.gaps.last_mut() {
+                Some(gap) if gap.stop == here => gap.stop += 1,
+                _ => sampled.gaps.push(Segment {
+                    start: here,
+                    stop: here + 1,
+                }),
+            }
+        }
+    }
+    sampled
+}
+
+/// The parts of `segment` that have behaviour; counts the rest in `report`.
+fn clip(segment: Segment, sampled: &Sampled, report: &mut AlignReport) -> Vec<Segment> {
+    let clipped = Segment {
+        start: segment.start.max(sampled.covered.start),
+        stop: segment.stop.min(sampled.covered.stop),
+    };
+    report.steps_without_behavior += segment.len() - clipped.len().min(segment.len());
+    let mut parts = Vec::new();
+    let mut start = clipped.start;
+    let first = sampled.gaps.partition_point(|g| g.stop <= clipped.start);
+    for gap in sampled.gaps[first..]
+        .iter()
+        .take_while(|g| g.start < clipped.stop)
+    {
+        let lost = Segment {
+            start: gap.start.max(clipped.start),
+            stop: gap.stop.min(clipped.stop),
+        };
+        report.steps_in_gaps += lost.len();
+        parts.push(Segment {
+            start,
+            stop: lost.start,
+        });
+        start = lost.stop;
+    }
+    parts.push(Segment {
+        start,
+        stop: clipped.stop,
+    });
+    parts.retain(|p| !p.is_empty());
+    parts
+}

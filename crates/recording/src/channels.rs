@@ -1,0 +1,116 @@
+//! Fitting a recording's channels to those a model was trained on.
+
+use std::collections::HashMap;
+
+use super::Recording;
+use betz_base::error::{Error, Result};
+
+impl Recording {
+    /// The recording seen through the channels named `wanted`, in that order.
+    ///
+    /// A wanted channel is one of the recording's by name, or a multi-unit channel whose units,
+    /// joined by `+` (`u3+u7`, as [`Recording::combine`] names them), are all there. Channels that
+    /// are not wanted are left out. Allocates one new recording, unless names and order agree.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) naming the wanted channels that are
+    /// missing; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when one unit is
+    /// wanted twice.
+    pub fn with_channels(self, wanted: &[String]) -> Result<Self> {
+        if self.channel_names == wanted {
+            return Ok(self);
+        }
+        let number: HashMap<&str, u32> = self
+            .channel_names
+            .iter()
+            .zip(0..)
+            .map(|(name, i)| (name.as_str(), i))
+            .collect();
+        let mut groups = Vec::with_capacity(wanted.len());
+        let mut missing = Vec::new();
+        for name in wanted {
+            let group = match number.get(name.as_str()) {
+                Some(&channel) => Some(vec![channel]),
+                None => name
+                    .split('+')
+                    .map(|unit| number.get(unit).copied())
+                    .collect(),
+            };
+            match group {
+                Some(group) => groups.push(group),
+                None => missing.push(name.as_str()),
+            }
+        }
+        if !missing.is_empty() {
+            let shown = missing.len().min(5);
+            let rest = match missing.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return Err(Error::mismatch(format!(
+                "channels: {} of the {} expected are not among the recording's {}: {}{rest}",
+                missing.len(),
+                wanted.len(),
+                self.channels(),
+                missing[..shown].join(", "),
+            )));
+        }
+        let mut seen = self.combine(&groups)?;
+        seen.channel_names = wanted.to_vec();
+        Ok(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Segment, SpikeForm, Spikes};
+    use super::*;
+
+    fn abc() -> Recording {
+        Recording {
+            tick_seconds: 0.001,
+            ticks: 10,
+            spikes: Spikes {
+                ticks: vec![0, 1, 4, 9],
+                channels: vec![0, 2, 1, 2],
+            },
+            channel_names: ["a", "b", "c"].map(String::from).to_vec(),
+            behavior: None,
+            segments: vec![Segment { start: 0, stop: 10 }],
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        }
+    }
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn names_decide_not_positions() {
+        let seen = abc().with_channels(&names(&["c", "a"])).unwrap();
+        assert_eq!(seen.spikes.ticks, [0, 1, 9]);
+        assert_eq!(seen.spikes.channels, [1, 0, 0]);
+        assert_eq!(seen.channel_names, ["c", "a"]);
+        assert_eq!(
+            abc().with_channels(&names(&["a", "b", "c"])).unwrap(),
+            abc()
+        );
+    }
+
+    #[test]
+    fn multi_unit_names_are_combined() {
+        let seen = abc().with_channels(&names(&["a+c", "b"])).unwrap();
+        assert_eq!(seen.spikes.channels, [0, 0, 1, 0]);
+        assert_eq!(seen.channel_names, ["a+c", "b"]);
+    }
+
+    #[test]
+    fn missing_and_doubled_channels_are_named() {
+        let error = abc().with_channels(&names(&["a", "x", "b+y"])).unwrap_err();
+        assert!(error.message().contains("2 of the 3"), "{error}");
+        assert!(error.message().contains("x, b+y"), "{error}");
+        assert!(abc().with_channels(&names(&["a+b", "a"])).is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! The invariants of a [`Recording`], checked in one place.
+
+use std::collections::HashMap;
+
+use super::{Behavior, Dataset, Recording, Spikes, check_segments};
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
+pub(crate) const MAX_TICKS: i64 = 1 << 53;
+/// Most spikes of a recording (12 GiB in memory).
+pub(crate) const MAX_SPIKES: usize = 1 << 30;
+
+impl Recording {
+    /// Checks every invariant of the type, in the terms of the `.npz` schema.
+    ///
+    /// A recording without a single spike is valid (whatever trains on it says what it lacks).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`] without channels or ticks,
+    /// [`ErrorKind::InvalidRecording`] otherwise; the message names the array and the first position
+    /// at fault.
+    pub fn check(&self) -> Result<()> {
+        if !(self.tick_seconds.is_finite() && self.tick_seconds > 0.0) {
+            return Err(Error::recording(format!(
+                "array `{}`: expected a finite length > 0 s, got {}",
+                match self.form {
+                    super::SpikeForm::Counts => "step_seconds",
+                    super::SpikeForm::Events => "tick_seconds",
+                },
+                self.tick_seconds
+            )));
+        }
+        if self.channel_names.is_empty() || self.ticks == 0 {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "empty recording: expected at least one channel and one tick, got {} channels and {} ticks",
+                    self.channels(),
+                    self.ticks
+                ),
+            ));
+        }
+        if !(0..=MAX_TICKS).contains(&self.ticks) {
+            return Err(Error::recording(format!(
+                "expected a length of 1 to {MAX_TICKS} ticks, got {}",
+                self.ticks
+            )));
+        }
+        check_unique("array `channel_names`", self.channel_names.iter())?;
+        self.spikes.check(self.ticks, self.channels())?;
+        if let Some(b) = &self.behavior {
+            b.check(self.ticks)?;
+        }
+        if self.segments.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "array `segments`: expected at least one segment, got none",
+            ));
+        }
+        check_segments(&self.segments, self.ticks).map_err(|e| e.at("array `segments`"))?;
+        if let Some(places) = &self.electrode_um {
+            if places.len() != self.channels() {
+                return Err(Error::recording(format!(
+                    "array `electrode_um`: expected {} positions, one a channel, got {}",
+                    self.channels(),
+                    places.len()
+                )));
+            }
+            if let Some(i) = places
+                .iter()
+                .position(|p| p.iter().any(|v| v.is_infinite()))
+            {
+                return Err(Error::recording(format!(
+                    "array `electrode_um`: [{i}] is infinite"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Spikes {
+    /// Checks that the lists are of one length, ticks ascend inside `0..ticks` and channels are
+    /// inside `0..channels`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`], naming the first entry at fault.
+    pub fn check(&self, ticks: i64, channels: usize) -> Result<()> {
+        if self.ticks.len() != self.channels.len() {
+            return Err(Error::recording(format!(
+                "arrays `spike_ticks` and `spike_channels`: expected one length, got {} and {}",
+                self.ticks.len(),
+                self.channels.len()
+            )));
+        }
+        if self.len() > MAX_SPIKES {
+            return Err(Error::recording(format!(
+                "array `spike_ticks`: expected at most {MAX_SPIKES} spikes, got {}",
+                self.len()
+            )));
+        }
+        if let Some(i) = self.ticks.windows(2).position(|w| w[1] < w[0]) {
+            return Err(Error::recording(format!(
+                "array `spike_ticks`: [{}] = {} goes back behind [{i}] = {}: expected ascending ticks",
+                i + 1,
+                self.ticks[i + 1],
+                self.ticks[i]
+            )));
+        }
+        // Ascending, so the ends tell all; the first at fault is looked for only to be named.
+        let outside = |t: i64| !(0..ticks).contains(&t);
+        if (self.ticks.first().is_some_and(|&t| outside(t))
+            || self.ticks.last().is_some_and(|&t| outside(t)))
+            && let Some(i) = self.ticks.iter().position(|&t| outside(t))
+        {
+            return Err(Error::recording(format!(
+                "array `spike_ticks`: [{i}] = {}: expected a tick inside [0, {ticks})",
+                self.ticks[i]
+            )));
+        }
+        if let Some(i) = self.channels.iter().position(|&c| c as usize >= channels) {
+            return Err(Error::recording(format!(
+                "array `spike_channels`: [{i}] = {}: expected a channel below {channels}",
+                self.channels[i]
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Behavior {
+    /// Checks shape, names, values and times; without times, one sample a tick of `ticks`.
+    pub(crate) fn check(&self, ticks: i64) -> Result<()> {
+        let outputs = self.outputs.len();
+        if outputs == 0 || self.values.is_empty() || !self.values.len().is_multiple_of(outputs) {
+            return Err(Error::recording(format!(
+                "array `behavior`: expected whole samples of at least one output, got {} values of {outputs} outputs",
+                self.values.len()
+            )));
+        }
+        check_unique(
+            "array `behavior_names`",
+            self.outputs.iter().map(|o| &o.name),
+        )?;
+        if let Some(i) = self.values.iter().position(|v| !v.is_finite()) {
+            return Err(Error::recording(format!(
+                "array `behavior`: [{}, {}] (`{}`) = {}: expected a finite value",
+                i / outputs,
+                i % outputs,
+                self.outputs[i % outputs].name,
+                self.values[i]
+            )));
+        }
+        match &self.times {
+            None if self.samples() as i64 != ticks => Err(Error::recording(format!(
+                "array `behavior`: expected {ticks} samples, one a bin (there is no `behavior_times`), got {}",
+                self.samples()
+            ))),
+            None => Ok(()),
+            Some(times) => check_times(times, self.samples()),
+        }
+    }
+}
+
+fn check_times(times: &[f64], samples: usize) -> Result<()> {
+    if times.len() != samples {
+        return Err(Error::recording(format!(
+            "array `behavior_times`: expected {samples} times, one a row of `behavior`, got {}",
+            times.len()
+        )));
+    }
+    if let Some(i) = times.iter().position(|t| !t.is_finite()) {
+        return Err(Error::recording(format!(
+            "array `behavior_times`: [{i}] = {}: expected a finite time",
+            times[i]
+        )));
+    }
+    if let Some(i) = times.windows(2).position(|w| w[1] < w[0]) {
+        return Err(Error::recording(format!(
+            "array `behavior_times`: [{}] = {} s goes back behind [{i}] = {} s: expected ascending times",
+            i + 1,
+            times[i + 1],
+            times[i]
+        )));
+    }
+    Ok(())
+}
+
+impl Dataset {
+    /// Checks that no two channels and no two outputs have one name: a model is told by its names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`], naming the first name that comes twice.
+    pub fn check_names(&self) -> Result<()> {
+        check_unique("names of the channels", self.channel_names.iter())?;
+        check_unique("names of the outputs", self.outputs.iter().map(|o| &o.name))
+    }
+}
+
+/// What is wrong with counts of which no more than those before `[bin, channel]` can be held.
+pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
+    Error::recording(format!(
+        "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
+    ))
+}
+
+fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (i, name) in names.enumerate() {
+        if let Some(first) = seen.insert(name, i) {
+            return Err(Error::recording(format!(
+                "{list}: [{i}] = `{name}` is there already at [{first}]: expected each name once"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! A recording on a model's clock.
+
+use super::{OutputInfo, Segment, Spikes, check_segments};
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// Spikes and behaviour on a model's clock of `step_seconds`; what training and decoding consume.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// Length of one step in seconds.
+    pub step_seconds: f64,
+    /// Number of steps.
+    pub steps: usize,
+    /// One name a channel, all different.
+    pub channel_names: Vec<String>,
+    /// Spikes in steps, ascending; all inside `0..steps`. Spikes outside every segment may be
+    /// present and are ignored.
+    pub spikes: Spikes,
+    /// Trials in steps, half-open, ascending, disjoint, never empty.
+    pub segments: Vec<Segment>,
+    /// One entry an output, names all different; empty when no behaviour was recorded.
+    pub outputs: Vec<OutputInfo>,
+    /// Behaviour, row-major (steps, outputs); finite inside segments. Empty without behaviour.
+    pub behavior: Vec<f32>,
+}
+
+impl Dataset {
+    /// Number of channels.
+    pub fn channels(&self) -> usize {
+        self.channel_names.len()
+    }
+
+    /// Number of steps inside segments.
+    pub fn steps_in_segments(&self) -> usize {
+        self.segments.iter().map(Segment::len).sum()
+    }
+
+    /// The dataset with only these of its segments (numbers into [`Dataset::segments`], in any
+    /// order; a repeated number counts once), on the same clock: folds, training and test parts.
+    ///
+    /// Copies the spikes inside the chosen segments and the whole behaviour.
+    ///
+    /// # Panics
+    /// When a number is out of range, as indexing does.
+    #[must_use]
+    pub fn select(&self, segments: &[usize]) -> Self {
+        let mut chosen: Vec<usize> = segments.to_vec();
+        chosen.sort_unstable();
+        chosen.dedup();
+        self.within(chosen.iter().map(|&i| self.segments[i]).collect())
+    }
+
+    /// The dataset cut to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive):
+    /// segments are clipped, those wholly outside are dropped; filter history starts at rest at a
+    /// clipped segment's start. The clock keeps its origin.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when a time is NaN or
+    /// not before the other; [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData)
+    /// when no step is left.
+    pub fn between(&self, from_seconds: f64, until_seconds: f64) -> Result<Self> {
+        if from_seconds.is_nan() || until_seconds.is_nan() || from_seconds >= until_seconds {
+            return Err(Error::argument(format!(
+                "expected a time range with its start before its end, got {from_seconds} s to {until_seconds} s"
+            )));
+        }
+        // The first step at or after a time; rounding noise of a step's own time does not move it.
+        let step_at = |seconds: f64| {
+            let step = (seconds / self.step_seconds - 1e-6).ceil();
+            step.clamp(0.0, self.steps as f64) as i64
+        };
+        let (first, stop) = (step_at(from_seconds), step_at(until_seconds));
+        let clipped: Vec<Segment> = self
+            .segments
+            .iter()
+            .map(|s| Segment {
+                start: s.start.max(first),
+                stop: s.stop.min(stop),
+            })
+            .filter(|s| !s.is_empty())
+            .collect();
+        if clipped.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "no step of any segment lies from {from_seconds} s to {until_seconds} s of a recording of {} s",
+                    self.steps as f64 * self.step_seconds
+                ),
+            ));
+        }
+        Ok(self.within(clipped))
+    }
+
+    /// The same behaviour with `segments`, ascending, and the spikes inside them.
+    fn within(&self, segments: Vec<Segment>) -> Self {
+        let mut spikes = Spikes::default();
+        for s in &segments {
+            let inside = self.spikes.range(s.start, s.stop);
+            spikes
+                .ticks
+                .extend_from_slice(&self.spikes.ticks[inside.clone()]);
+            spikes
+                .channels
+                .extend_from_slice(&self.spikes.channels[inside]);
+        }
+        Self {
+            step_seconds: self.step_seconds,
+            steps: self.steps,
+            channel_names: self.channel_names.clone(),
+            spikes,
+            segments,
+            outputs: self.outputs.clone(),
+            behavior: self.behavior.clone(),
+        }
+    }
+
+    /// The dataset with the outputs `wanted`, matched by name, in that order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::error::ErrorKind::Mismatch) naming the first output that is
+    /// missing.
+    pub fn with_outputs(mut self, wanted: &[OutputInfo]) -> Result<Self> {
+        let mut columns = Vec::with_capacity(wanted.len());
+        for output in wanted {
+            let column = self.outputs.iter().position(|o| o.name == output.name);
+            columns.push(column.ok_or_else(|| {
+                let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
+                Error::mismatch(format!(
+                    "behaviour: expected an output named `{}`, got [{}]",
+                    output.name,
+                    names.join(", ")
+                ))
+            })?);
+        }
+        if !columns.iter().copied().eq(0..self.outputs.len()) {
+            let rows = self.behavior.chunks_exact(self.outputs.len());
+            self.behavior = rows
+                .flat_map(|row| columns.iter().map(|&c| row[c]))
+                .collect();
+            self.outputs = columns.iter().map(|&c| self.outputs[c].clone()).collect();
+        }
+        Ok(self)
+    }
+
+    /// Checks the type's invariants, for datasets that were put together by hand;
+    /// [`Recording::align`](super::Recording::align) gives checked ones.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) with the field and
+    /// first position at fault.
+    pub fn check(&self) -> Result<()> {
+        if !(self.step_seconds.is_finite() && self.step_seconds > 0.0) {
+            return Err(Error::recording(format!(
+                "expected a finite step > 0 s, got {}",
+                self.step_seconds
+            )));
+        }
+        if self.channel_names.is_empty() {
+            return Err(Error::recording("expected at least one channel, got none"));
+        }
+        self.check_names()?;
+        let steps = i64::try_from(self.steps)
+            .map_err(|_| Error::recording(format!("{} steps are too many", self.steps)))?;
+        self.spikes.check(steps, self.channels())?;
+        check_segments(&self.segments, steps)?;
+        let outputs = self.outputs.len();
+        if Some(self.behavior.len()) != self.steps.checked_mul(outputs) {
+            return Err(Error::recording(format!(
+                "behaviour: expected {} steps × {outputs} outputs, got {} values",
+                self.steps,
+                self.behavior.len()
+            )));
+        }
+        for s in &self.segments {
+            let inside = s.start as usize * outputs..s.stop as usize * outputs;
+            if let Some(i) = self.behavior[inside].iter().position(|v| !v.is_finite()) {
+                let at = s.start as usize * outputs + i;
+                return Err(Error::recording(format!(
+                    "behaviour: [{}, {}] (`{}`) = {}: expected a finite value",
+                    at / outputs,
+                    at % outputs,
+                    self.outputs[at % outputs].name,
+                    self.behavior[at]
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_trials() -> Dataset {
+        let output = |name: &str| OutputInfo {
+            name: name.into(),
+            unit: "mm".into(),
+        };
+        Dataset {
+            step_seconds: 0.1,
+            steps: 10,
+            channel_names: vec!["a".into()],
+            spikes: Spikes {
+                ticks: vec![0, 3, 5, 9],
+                channels: vec![0; 4],
+            },
+            segments: vec![
+                Segment { start: 0, stop: 4 },
+                Segment { start: 5, stop: 10 },
+            ],
+            outputs: vec![output("x"), output("y")],
+            behavior: (0..20).map(|v| v as f32).collect(),
+        }
+    }
+
+    #[test]
+    fn a_time_range_clips_segments_and_spikes() {
+        let cut = two_trials().between(0.3, 0.7).unwrap();
+        assert_eq!(
+            cut.segments,
+            [Segment { start: 3, stop: 4 }, Segment { start: 5, stop: 7 }]
+        );
+        assert_eq!(cut.spikes.ticks, [3, 5]);
+        assert_eq!(cut.steps, 10);
+        cut.check().unwrap();
+        let tail = two_trials().between(0.6, f64::INFINITY).unwrap();
+        assert_eq!(tail.segments, [Segment { start: 6, stop: 10 }]);
+    }
+
+    #[test]
+    fn a_time_range_that_holds_nothing_is_refused() {
+        let data = two_trials();
+        for (from, until) in [(0.5, 0.5), (f64::NAN, 1.0), (0.7, 0.2)] {
+            let error = data.between(from, until).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        for (from, until) in [(0.4, 0.5), (1.0, 2.0)] {
+            let error = data.between(from, until).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InsufficientData, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_there_once() {
+        let mut data = two_trials();
+        data.outputs[1].name = "x".into();
+        let error = data.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecording);
+        let says = "names of the outputs: [1] = `x` is there already at [0]";
+        assert!(error.message().contains(says), "{error}");
+        let mut data = two_trials();
+        data.channel_names = vec!["a".into(), "b".into(), "a".into()];
+        let error = data.check().unwrap_err();
+        let says = "names of the channels: [2] = `a` is there already at [0]";
+        assert!(error.message().contains(says), "{error}");
+    }
+
+    #[test]
+    fn outputs_are_matched_by_name() {
+        let data = two_trials();
+        let swapped = [data.outputs[1].clone(), data.outputs[0].clone()];
+        let seen = data.clone().with_outputs(&swapped).unwrap();
+        assert_eq!(seen.behavior[..4], [1.0, 0.0, 3.0, 2.0]);
+        assert_eq!(data.clone().with_outputs(&data.outputs).unwrap(), data);
+        let only_y = data.clone().with_outputs(&data.outputs[1..]).unwrap();
+        assert_eq!(only_y.behavior.len(), 10);
+        let error = data.with_outputs(&["vz".into()]).unwrap_err();
+        assert!(error.message().contains("`vz`, got [x, y]"), "{error}");
+    }
+}

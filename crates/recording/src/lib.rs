@@ -1,0 +1,96 @@
+//! What was recorded: spikes on multi-unit channels, behaviour, trials.
+//!
+//! ```text
+//! .npz ──read──► Recording ──combine──► Recording ──align(step)──► Dataset ──► train, decode, stream
+//!                (its own clock)        (multi-unit)               (the model's clock)
+//! ```
+//!
+//! A [`Recording`] keeps the clock of its file: spike times are integer ticks from the start.
+//! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every
+//! step: the only form that training, evaluation and streaming take.
+//!
+//! # The `.npz` schema
+//! | array | dtype, shape | meaning |
+//! |---|---|---|
+//! | `counts` | u8 or u16, (steps, channels) | binned spike counts; with `step_seconds` |
+//! | `step_seconds` | f64 | length of one bin |
+//! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of `counts` |
+//! | `spike_channels` | u16 or u32, (spikes,) | channel (or sorted unit) of each spike |
+//! | `tick_seconds` | f64 | length of one tick |
+//! | `duration_ticks` | i64 | optional, spike times only: length of the recording |
+//! | `channel_names` | str, (channels,) | optional, each once; absent: `ch0`, `ch1` … |
+//! | `behavior` | f32, (samples, outputs) | what is to be decoded, finite; optional |
+//! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample a bin or tick |
+//! | `behavior_names`, `behavior_units` | str, (outputs,) | optional; absent: `output0` …, no unit |
+//! | `segments` | i64, (n, 2), half-open, in bins or ticks | optional; absent: one segment over everything |
+//! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN where unknown |
+//! | `meta` | str | optional free text, JSON by convention |
+//!
+//! Members may be stored or deflated, matrices in C or Fortran order. Other arrays are ignored.
+//! Behaviour times ascend, but may repeat. A file of spike times need not say how long the
+//! recording was: without `duration_ticks` it ends with the last of the last spike's tick, the last
+//! behaviour sample and the last segment.
+
+mod align;
+mod behavior;
+mod channels;
+pub(crate) mod check;
+mod dataset;
+pub mod multiunit;
+#[cfg(feature = "npz")]
+mod npz;
+mod segments;
+mod spikes;
+
+pub use align::{AlignOptions, AlignReport};
+pub use behavior::{Behavior, OutputInfo};
+pub use dataset::Dataset;
+pub use segments::{Segment, check_segments};
+pub use spikes::Spikes;
+
+/// How a recording's spikes were stored in its file, and will be when it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpikeForm {
+    /// `counts`: a (steps, channels) matrix of binned counts; one tick is one bin.
+    Counts,
+    /// `spike_ticks` and `spike_channels`: one entry a spike.
+    Events,
+}
+
+/// A recording on its own clock.
+///
+/// Invariants, checked by [`Recording::check`] and by every reader: spikes sorted by tick, inside
+/// `0..ticks`, channels inside `0..channel_names.len()`; segments half-open, ascending, disjoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recording {
+    /// Length of one tick (or bin) in seconds; finite and positive.
+    pub tick_seconds: f64,
+    /// Length of the recording in ticks (or bins).
+    pub ticks: i64,
+    /// The spikes, in ticks; a bin with count c holds c of them.
+    pub spikes: Spikes,
+    /// One name a channel (or sorted unit).
+    pub channel_names: Vec<String>,
+    /// What is to be decoded, if it was recorded.
+    pub behavior: Option<Behavior>,
+    /// Trials, half-open in ticks; never empty (one segment over everything when a file has none).
+    pub segments: Vec<Segment>,
+    /// Electrode positions, (x, y) in micrometres, one a channel.
+    pub electrode_um: Option<Vec<[f32; 2]>>,
+    /// The form of the file.
+    pub form: SpikeForm,
+    /// Free text kept with the recording (provenance, licence), JSON by convention.
+    pub meta: Option<String>,
+}
+
+impl Recording {
+    /// Number of channels.
+    pub fn channels(&self) -> usize {
+        self.channel_names.len()
+    }
+
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.ticks as f64 * self.tick_seconds
+    }
+}

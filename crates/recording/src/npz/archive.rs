@@ -1,0 +1,229 @@
+//! A `.npz` archive: a zip of named `.npy` arrays, read and written one array at a time.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::path::Path;
+
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use super::npy::{self, Element, Header};
+use betz_base::error::{Error, Result};
+
+/// Deflate never shrinks data by more than this factor.
+const MAX_DEFLATE_RATIO: u64 = 1032;
+
+/// An open archive.
+pub(super) struct Archive {
+    zip: ZipArchive<BufReader<File>>,
+}
+
+impl Archive {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let io = |e: io::Error| Error::io("reading", path, &e);
+        let file = File::open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.is_dir() {
+            return Err(io(io::ErrorKind::IsADirectory.into()));
+        }
+        let zip = ZipArchive::new(BufReader::with_capacity(1 << 18, file)).map_err(|e| {
+            Error::recording(format!(
+                "expected a .npz archive, got something that is none or is truncated ({e})"
+            ))
+        })?;
+        Ok(Self { zip })
+    }
+
+    /// True when the archive holds `array`.
+    pub(super) fn has(&self, array: &str) -> bool {
+        self.zip.index_for_name(&format!("{array}.npy")).is_some()
+    }
+
+    /// Opens `array` and hands its header, data and likely size in bytes to `read`; `None` when the
+    /// archive has no such array. Errors name the array.
+    pub(super) fn with<R>(
+        &mut self,
+        array: &str,
+        read: impl FnOnce(&Header, &mut dyn Read, usize) -> Result<R>,
+    ) -> Result<Option<R>> {
+        if !self.has(array) {
+            return Ok(None);
+        }
+        let inner = || {
+            let mut member = self
+                .zip
+                .by_name(&format!("{array}.npy"))
+                .map_err(|e| Error::recording(format!("damaged archive: {e}")))?;
+            // Both sizes are claims; together with the ratio that deflate can reach they bound what
+            // is worth reserving before the data comes.
+            let likely = member
+                .size()
+                .min(member.compressed_size().saturating_mul(MAX_DEFLATE_RATIO))
+                .min(1 << 32);
+            let header = Header::read(&mut member)?;
+            read(&header, &mut member, likely as usize)
+        };
+        inner()
+            .map(Some)
+            .map_err(|e| e.at(format_args!("array `{array}`")))
+    }
+
+    /// Reads `array` of element type `T` and `dims` dimensions, in C order; `None` when it is not
+    /// there.
+    pub(super) fn read<T: Element>(
+        &mut self,
+        array: &str,
+        dims: usize,
+    ) -> Result<Option<(Vec<u64>, Vec<T>)>> {
+        self.with(array, |header, data, likely| {
+            expect_type(header, T::DESCR, T::NAME)?;
+            expect_dims(header, dims)?;
+            let values = npy::read_all(data, header.elements()?, likely)?;
+            Ok((header.shape.clone(), c_order(header, values)))
+        })
+    }
+
+    /// Reads one number: shape (), or one element of any shape.
+    pub(super) fn read_scalar<T: Element>(&mut self, array: &str) -> Result<Option<T>> {
+        self.with(array, |header, data, likely| {
+            expect_type(header, T::DESCR, T::NAME)?;
+            if header.elements()? != 1 {
+                return Err(Error::recording(format!(
+                    "expected one number, got shape {}",
+                    header.shape_text()
+                )));
+            }
+            Ok(npy::read_all(data, 1, likely)?[0])
+        })
+    }
+
+    /// Reads an array of strings of `dims` dimensions (0 or 1).
+    pub(super) fn read_strings(&mut self, array: &str, dims: usize) -> Result<Option<Vec<String>>> {
+        self.with(array, |header, data, _| {
+            let width = header
+                .descr
+                .strip_prefix("<U")
+                .and_then(|w| w.parse::<usize>().ok())
+                .ok_or_else(|| wrong_type(header, "unicode strings (<U)"))?;
+            expect_dims(header, dims)?;
+            npy::read_strings(data, header.elements()?, width)
+        })
+    }
+}
+
+fn wrong_type(header: &Header, expected: &str) -> Error {
+    Error::recording(format!("expected {expected}, got dtype `{}`", header.descr))
+}
+
+fn expect_type(header: &Header, descr: &str, name: &str) -> Result<()> {
+    if header.descr == descr {
+        Ok(())
+    } else {
+        Err(wrong_type(header, &format!("{name} ({descr})")))
+    }
+}
+
+/// Refuses `header` unless it has `dims` dimensions.
+pub(super) fn expect_dims(header: &Header, dims: usize) -> Result<()> {
+    if header.shape.len() == dims {
+        Ok(())
+    } else {
+        Err(Error::recording(format!(
+            "expected {dims} dimension{}, got shape {}",
+            if dims == 1 { "" } else { "s" },
+            header.shape_text()
+        )))
+    }
+}
+
+/// `values` as the file has them, transposed if need be.
+fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
+    if !header.fortran_order || header.shape.len() != 2 || values.is_empty() {
+        return values;
+    }
+    let rows = header.shape[0] as usize;
+    (0..rows)
+        .flat_map(|r| values[r..].iter().step_by(rows.max(1)))
+        .copied()
+        .collect()
+}
+
+/// An archive being written.
+pub(super) struct ArchiveWriter<W: Write + Seek> {
+    zip: ZipWriter<W>,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write + Seek> ArchiveWriter<W> {
+    pub(super) fn new(writer: W) -> Self {
+        Self {
+            zip: ZipWriter::new(writer),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Starts `array`; its elements follow through [`ArchiveWriter::push`].
+    pub(super) fn start(&mut self, array: &str, descr: &str, shape: &[usize]) -> io::Result<()> {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .compression_level(Some(3))
+            // The archive's bytes depend on the recording alone.
+            .last_modified_time(zip::DateTime::default())
+            .large_file(true);
+        self.zip.start_file(format!("{array}.npy"), options)?;
+        let header = Header {
+            descr: descr.to_owned(),
+            fortran_order: false,
+            shape: shape.iter().map(|&d| d as u64).collect(),
+        };
+        header.write(&mut self.zip)
+    }
+
+    /// Appends elements to the array started last.
+    pub(super) fn push<T: Element>(&mut self, values: &[T]) -> io::Result<()> {
+        for block in values.chunks(1 << 16) {
+            self.buffer.clear();
+            T::encode(block, &mut self.buffer);
+            self.zip.write_all(&self.buffer)?;
+        }
+        Ok(())
+    }
+
+    /// A whole array of numbers.
+    pub(super) fn write<T: Element>(
+        &mut self,
+        array: &str,
+        shape: &[usize],
+        values: &[T],
+    ) -> io::Result<()> {
+        self.start(array, T::DESCR, shape)?;
+        self.push(values)
+    }
+
+    /// A whole array of strings; `shape` is `[]` for one string.
+    pub(super) fn write_strings<S: AsRef<str>>(
+        &mut self,
+        array: &str,
+        shape: &[usize],
+        strings: &[S],
+    ) -> io::Result<()> {
+        let width = strings
+            .iter()
+            .map(|s| s.as_ref().chars().count())
+            .max()
+            .unwrap_or(0)
+            .max(1);
+        self.start(array, &format!("<U{width}"), shape)?;
+        let mut units = Vec::with_capacity(width);
+        for s in strings {
+            units.clear();
+            units.extend(s.as_ref().chars().map(u32::from));
+            units.resize(width, 0);
+            self.push(&units)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.zip.finish().map(drop).map_err(Into::into)
+    }
+}

@@ -1,0 +1,320 @@
+//! From a `.npz` archive to a [`Recording`].
+
+use std::io::Read;
+use std::path::Path;
+
+use super::archive::{Archive, expect_dims};
+use super::npy::{self, Element, Header};
+use crate::check::{MAX_SPIKES, MAX_TICKS, too_many_spikes};
+use crate::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz_base::error::{Error, Result};
+
+impl Recording {
+    /// Reads and checks the recording in the `.npz` archive at `path` (see the schema in the
+    /// [`recording`](crate) module's documentation).
+    ///
+    /// Memory: 12 bytes a spike, 4 a behaviour value; a `counts` matrix is never held whole unless
+    /// it is in Fortran order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) when the file cannot be opened or is a folder;
+    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) when the archive is
+    /// damaged or breaks the schema, naming file, array and position;
+    /// [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData) when it holds no
+    /// channel or no time.
+    pub fn read_npz(path: &Path) -> Result<Self> {
+        Archive::open(path)
+            .and_then(|mut archive| read(&mut archive))
+            .map_err(|e| {
+                let named = e.message().contains(&*path.to_string_lossy());
+                if named { e } else { e.at(path.display()) }
+            })
+    }
+}
+
+fn read(archive: &mut Archive) -> Result<Recording> {
+    let form = match (archive.has("counts"), archive.has("spike_ticks")) {
+        (true, false) => SpikeForm::Counts,
+        (false, true) => SpikeForm::Events,
+        (true, true) => {
+            return Err(Error::recording(
+                "expected `counts` or `spike_ticks`, got both arrays",
+            ));
+        }
+        (false, false) => {
+            return Err(Error::recording(
+                "expected an array `counts` (u8 or u16) or `spike_ticks` (i64), got neither",
+            ));
+        }
+    };
+    let behavior = read_behavior(archive)?;
+    let segments = read_segments(archive)?;
+    let names = archive.read_strings("channel_names", 1)?;
+    let electrode_um = read_electrodes(archive)?;
+    let (tick_seconds, spikes, ticks, channels) = match form {
+        SpikeForm::Counts => {
+            let tick_seconds =
+                require(archive.read_scalar("step_seconds")?, "step_seconds", "f64")?;
+            let (spikes, bins, channels) = read_counts(archive)?;
+            (tick_seconds, spikes, bins, Some(channels))
+        }
+        SpikeForm::Events => {
+            let tick_seconds =
+                require(archive.read_scalar("tick_seconds")?, "tick_seconds", "f64")?;
+            let spikes = read_events(archive)?;
+            let duration = archive.read_scalar::<i64>("duration_ticks")?;
+            let ticks = match duration {
+                Some(ticks) => ticks,
+                None => last_tick(
+                    &spikes,
+                    behavior.as_ref(),
+                    segments.as_deref(),
+                    tick_seconds,
+                )?,
+            };
+            (tick_seconds, spikes, ticks, None)
+        }
+    };
+    let channels = match (channels, &names, &electrode_um) {
+        (Some(c), ..) => c,
+        (None, Some(names), _) => names.len(),
+        (None, None, Some(places)) => places.len(),
+        (None, None, None) => spikes.channels.iter().max().map_or(0, |&c| c as usize + 1),
+    };
+    let channel_names = match names {
+        Some(names) => names,
+        // A channel number in a file is a claim too: 2^32 names would follow from one spike.
+        None if channels > 1 << 24 => {
+            return Err(Error::recording(format!(
+                "array `spike_channels`: expected `channel_names` beside {channels} channels"
+            )));
+        }
+        None => (0..channels).map(|c| format!("ch{c}")).collect(),
+    };
+    if channel_names.len() != channels {
+        return Err(Error::recording(format!(
+            "array `channel_names`: expected {channels} names, one a column of `counts`, got {}",
+            channel_names.len()
+        )));
+    }
+    let recording = Recording {
+        tick_seconds,
+        ticks,
+        spikes,
+        channel_names,
+        behavior,
+        segments: segments.unwrap_or_else(|| {
+            vec![Segment {
+                start: 0,
+                stop: ticks,
+            }]
+        }),
+        electrode_um,
+        form,
+        meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
+    };
+    recording.check()?;
+    Ok(recording)
+}
+
+fn require<T>(value: Option<T>, array: &str, what: &str) -> Result<T> {
+    value.ok_or_else(|| Error::recording(format!("expected an array `{array}` ({what}), got none")))
+}
+
+fn read_events(archive: &mut Archive) -> Result<Spikes> {
+    let (_, ticks) = require(archive.read::<i64>("spike_ticks", 1)?, "spike_ticks", "i64")?;
+    let channels = archive.with("spike_channels", |header, data, likely| {
+        expect_dims(header, 1)?;
+        let n = header.elements()?;
+        match header.descr.as_str() {
+            u32::DESCR => npy::read_all(data, n, likely),
+            u16::DESCR => {
+                let mut wide = Vec::with_capacity(n.min(likely / 2));
+                npy::for_each_block(data, n, |block: &[u16]| {
+                    wide.extend(block.iter().map(|&c| u32::from(c)));
+                    Ok(())
+                })?;
+                Ok(wide)
+            }
+            other => Err(Error::recording(format!(
+                "expected uint16 (<u2) or uint32 (<u4), got dtype `{other}`"
+            ))),
+        }
+    })?;
+    let channels = require(channels, "spike_channels", "u16 or u32")?;
+    Ok(Spikes { ticks, channels })
+}
+
+/// The counts as spikes in (bin, channel) order, the number of bins and of channels.
+fn read_counts(archive: &mut Archive) -> Result<(Spikes, i64, usize)> {
+    let counts = archive.with("counts", |header, data, likely| {
+        expect_dims(header, 2)?;
+        match header.descr.as_str() {
+            u8::DESCR => spikes_of_counts::<u8>(header, data, likely),
+            u16::DESCR => spikes_of_counts::<u16>(header, data, likely),
+            other => Err(Error::recording(format!(
+                "expected uint8 (|u1) or uint16 (<u2), got dtype `{other}`"
+            ))),
+        }
+    })?;
+    require(counts, "counts", "u8 or u16")
+}
+
+fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
+    header: &Header,
+    data: &mut dyn Read,
+    likely: usize,
+) -> Result<(Spikes, i64, usize)> {
+    let elements = header.elements()?;
+    let (bins, channels) = (header.shape[0] as usize, header.shape[1] as usize);
+    let mut spikes = Spikes::default();
+    let mut push = |bin: usize, channel: usize, count: u32| {
+        if spikes.len() + count as usize > MAX_SPIKES {
+            return Err(too_many_spikes(bin, channel));
+        }
+        for _ in 0..count {
+            spikes.ticks.push(bin as i64);
+            spikes.channels.push(channel as u32);
+        }
+        Ok(())
+    };
+    if elements == 0 {
+        // A matrix (huge, 0) holds no byte, so its height is a mere claim.
+    } else if header.fortran_order {
+        let all: Vec<T> = npy::read_all(data, elements, likely)?;
+        for bin in 0..bins {
+            for channel in 0..channels {
+                push(bin, channel, all[channel * bins + bin].into())?;
+            }
+        }
+    } else {
+        let mut first = 0;
+        npy::for_each_block(data, elements, |block: &[T]| {
+            // Most bins are empty: skip those sixteen at a time.
+            for (i, group) in block.chunks(16).enumerate() {
+                if group.iter().all(|c| *c == T::default()) {
+                    continue;
+                }
+                for (j, &count) in group.iter().enumerate() {
+                    if count != T::default() {
+                        let at = first + i * 16 + j;
+                        push(at / channels, at % channels, count.into())?;
+                    }
+                }
+            }
+            first += block.len();
+            Ok(())
+        })?;
+    }
+    Ok((spikes, bins as i64, channels))
+}
+
+fn read_behavior(archive: &mut Archive) -> Result<Option<Behavior>> {
+    let Some((shape, values)) = archive.read::<f32>("behavior", 2)? else {
+        for array in ["behavior_times", "behavior_names", "behavior_units"] {
+            if archive.has(array) {
+                return Err(Error::recording(format!(
+                    "array `{array}` is there, but `behavior` is not"
+                )));
+            }
+        }
+        return Ok(None);
+    };
+    let count = shape[1] as usize;
+    let mut strings = |array: &str| match archive.read_strings(array, 1)? {
+        Some(s) if s.len() != count => Err(Error::recording(format!(
+            "array `{array}`: expected {count} strings, one a column of `behavior`, got {}",
+            s.len()
+        ))),
+        other => Ok(other),
+    };
+    let names = strings("behavior_names")?;
+    let units = strings("behavior_units")?;
+    // A matrix (0, huge) holds no byte, so its width is a mere claim.
+    if values.is_empty() {
+        return Err(Error::recording(format!(
+            "array `behavior`: expected samples and outputs, got shape ({}, {})",
+            shape[0], shape[1]
+        )));
+    }
+    let pick = |list: &Option<Vec<String>>, i: usize| list.as_ref().map(|l| l[i].clone());
+    let outputs = (0..count)
+        .map(|i| OutputInfo {
+            name: pick(&names, i).unwrap_or_else(|| format!("output{i}")),
+            unit: pick(&units, i).unwrap_or_default(),
+        })
+        .collect();
+    let times = archive.read::<f64>("behavior_times", 1)?.map(|(_, t)| t);
+    Ok(Some(Behavior {
+        outputs,
+        values,
+        times,
+    }))
+}
+
+fn read_segments(archive: &mut Archive) -> Result<Option<Vec<Segment>>> {
+    let Some((shape, values)) = archive.read::<i64>("segments", 2)? else {
+        return Ok(None);
+    };
+    if shape[1] != 2 {
+        return Err(Error::recording(format!(
+            "array `segments`: expected shape (n, 2), got ({}, {})",
+            shape[0], shape[1]
+        )));
+    }
+    let pairs = values.as_chunks::<2>().0;
+    Ok(Some(
+        pairs
+            .iter()
+            .map(|&[start, stop]| Segment { start, stop })
+            .collect(),
+    ))
+}
+
+fn read_electrodes(archive: &mut Archive) -> Result<Option<Vec<[f32; 2]>>> {
+    let Some((shape, values)) = archive.read::<f32>("electrode_um", 2)? else {
+        return Ok(None);
+    };
+    if shape[1] != 2 {
+        return Err(Error::recording(format!(
+            "array `electrode_um`: expected shape (channels, 2), got ({}, {})",
+            shape[0], shape[1]
+        )));
+    }
+    Ok(Some(values.as_chunks::<2>().0.to_vec()))
+}
+
+/// Where a recording of spike times ends when the file does not say.
+fn last_tick(
+    spikes: &Spikes,
+    behavior: Option<&Behavior>,
+    segments: Option<&[Segment]>,
+    tick_seconds: f64,
+) -> Result<i64> {
+    let last_spike = spikes
+        .ticks
+        .iter()
+        .max()
+        .map_or(0, |&t| t.saturating_add(1));
+    let last_segment = segments
+        .and_then(|s| s.iter().map(|s| s.stop).max())
+        .unwrap_or(0);
+    let last_sample = match behavior {
+        Some(b) => match &b.times {
+            Some(times) => {
+                let last = times.last().copied().unwrap_or(0.0) / tick_seconds;
+                if last.is_finite() && last >= MAX_TICKS as f64 {
+                    return Err(Error::recording(format!(
+                        "array `behavior_times`: expected times below {MAX_TICKS} ticks of {tick_seconds} s, got {:e} s",
+                        last * tick_seconds
+                    )));
+                }
+                // Saturates; a time that is not finite is refused by the check.
+                (last.floor() as i64).saturating_add(1)
+            }
+            None => b.samples() as i64,
+        },
+        None => 0,
+    };
+    Ok(last_spike.max(last_segment).max(last_sample))
+}

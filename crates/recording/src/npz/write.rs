@@ -1,0 +1,140 @@
+//! From a [`Recording`] to a `.npz` archive.
+
+use std::io::{self, Seek, Write};
+use std::path::Path;
+
+use super::archive::ArchiveWriter;
+use super::npy::Element;
+use crate::{Recording, SpikeForm, Spikes};
+use betz_base::error::{Error, Result};
+use betz_base::file::write_atomically;
+
+impl Recording {
+    /// Checks the recording and writes it to `path` as a deflated `.npz` archive, in its
+    /// [`form`](Recording::form). The file appears whole or not at all; equal recordings give equal
+    /// bytes.
+    ///
+    /// Channels are stored as u16 where they fit, counts as u8 where they fit. Within one bin of
+    /// the counts form the order of spikes is not kept: they come back by channel.
+    ///
+    /// # Errors
+    /// Those of [`Recording::check`]; [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) from the system;
+    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) when a count
+    /// exceeds 65,535.
+    pub fn write_npz(&self, path: &Path) -> Result<()> {
+        self.check()?;
+        let largest = match self.form {
+            SpikeForm::Counts => largest_count(&self.spikes, self.channels())?,
+            SpikeForm::Events => 0,
+        };
+        write_atomically(path, |file| {
+            let mut archive = ArchiveWriter::new(file);
+            self.write_arrays(&mut archive, largest)?;
+            archive.finish()
+        })
+    }
+
+    fn write_arrays<W: Write + Seek>(
+        &self,
+        archive: &mut ArchiveWriter<W>,
+        largest_count: u32,
+    ) -> io::Result<()> {
+        match self.form {
+            SpikeForm::Counts => {
+                if largest_count <= u32::from(u8::MAX) {
+                    self.write_counts(archive, |c| c as u8)?;
+                } else {
+                    self.write_counts(archive, |c| c as u16)?;
+                }
+                archive.write("step_seconds", &[], &[self.tick_seconds])?;
+            }
+            SpikeForm::Events => {
+                let spikes = &self.spikes;
+                archive.write("spike_ticks", &[spikes.len()], &spikes.ticks)?;
+                if self.channels() <= 1 << 16 {
+                    archive.start("spike_channels", u16::DESCR, &[spikes.len()])?;
+                    let mut narrow = Vec::new();
+                    for block in spikes.channels.chunks(1 << 16) {
+                        narrow.clear();
+                        narrow.extend(block.iter().map(|&c| c as u16));
+                        archive.push(&narrow)?;
+                    }
+                } else {
+                    archive.write("spike_channels", &[spikes.len()], &spikes.channels)?;
+                }
+                archive.write("tick_seconds", &[], &[self.tick_seconds])?;
+                archive.write("duration_ticks", &[], &[self.ticks])?;
+            }
+        }
+        archive.write_strings("channel_names", &[self.channels()], &self.channel_names)?;
+        if let Some(b) = &self.behavior {
+            let (samples, outputs) = (b.samples(), b.outputs.len());
+            archive.write("behavior", &[samples, outputs], &b.values)?;
+            if let Some(times) = &b.times {
+                archive.write("behavior_times", &[samples], times)?;
+            }
+            let names: Vec<&str> = b.outputs.iter().map(|o| o.name.as_str()).collect();
+            let units: Vec<&str> = b.outputs.iter().map(|o| o.unit.as_str()).collect();
+            archive.write_strings("behavior_names", &[outputs], &names)?;
+            archive.write_strings("behavior_units", &[outputs], &units)?;
+        }
+        let bounds: Vec<i64> = self
+            .segments
+            .iter()
+            .flat_map(|s| [s.start, s.stop])
+            .collect();
+        archive.write("segments", &[self.segments.len(), 2], &bounds)?;
+        if let Some(places) = &self.electrode_um {
+            archive.write("electrode_um", &[places.len(), 2], places.as_flattened())?;
+        }
+        if let Some(meta) = &self.meta {
+            archive.write_strings("meta", &[], &[meta])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the (ticks, channels) matrix a few rows at a time.
+    fn write_counts<W: Write + Seek, T: Element + Default + Into<u32>>(
+        &self,
+        archive: &mut ArchiveWriter<W>,
+        narrow: impl Fn(u32) -> T,
+    ) -> io::Result<()> {
+        let (bins, channels) = (self.ticks, self.channels());
+        archive.start("counts", T::DESCR, &[bins as usize, channels])?;
+        let at_once = ((1 << 20) / channels).max(1) as i64;
+        let mut rows = Vec::new();
+        for first in (0..bins).step_by(at_once as usize) {
+            let stop = bins.min(first + at_once);
+            rows.clear();
+            rows.resize((stop - first) as usize * channels, T::default());
+            for i in self.spikes.range(first, stop) {
+                let row = (self.spikes.ticks[i] - first) as usize;
+                let cell = &mut rows[row * channels + self.spikes.channels[i] as usize];
+                *cell = narrow((*cell).into() + 1);
+            }
+            archive.push(&rows)?;
+        }
+        Ok(())
+    }
+}
+
+/// The largest number of spikes of one channel in one tick.
+fn largest_count(spikes: &Spikes, channels: usize) -> Result<u32> {
+    let mut counts = vec![0_u32; channels];
+    let mut largest = 0;
+    for (tick, here) in spikes.by_tick() {
+        for &c in here {
+            counts[c as usize] += 1;
+            largest = largest.max(counts[c as usize]);
+        }
+        if largest > u32::from(u16::MAX) {
+            return Err(Error::recording(format!(
+                "bin {tick}: expected at most 65535 spikes of a channel, got {largest}"
+            )));
+        }
+        for &c in here {
+            counts[c as usize] = 0;
+        }
+    }
+    Ok(largest)
+}

@@ -1,0 +1,53 @@
+//! Trials: stretches of a recording that filter history never crosses.
+
+use betz_base::error::{Error, Result};
+
+/// A half-open stretch `[start, stop)` in ticks (or steps).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// First tick inside.
+    pub start: i64,
+    /// First tick after.
+    pub stop: i64,
+}
+
+impl Segment {
+    /// Number of ticks inside.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.stop - self.start).unwrap_or(0)
+    }
+
+    /// True when no tick is inside.
+    pub fn is_empty(&self) -> bool {
+        self.stop <= self.start
+    }
+}
+
+/// Checks that `segments` are non-empty, ascending, disjoint and inside `0..ticks`.
+///
+/// # Errors
+/// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording), naming the first
+/// segment at fault.
+pub fn check_segments(segments: &[Segment], ticks: i64) -> Result<()> {
+    let mut previous = Segment { start: 0, stop: 0 };
+    for (i, s) in segments.iter().enumerate() {
+        if s.start < 0 || s.stop > ticks || s.start >= s.stop {
+            return Err(Error::recording(format!(
+                "segments[{i}] = [{}, {}): expected a non-empty stretch inside [0, {ticks})",
+                s.start, s.stop
+            )));
+        }
+        if s.start < previous.stop {
+            return Err(Error::recording(format!(
+                "segments[{i}] = [{}, {}) overlaps or precedes segments[{}] = [{}, {}): expected ascending, disjoint segments",
+                s.start,
+                s.stop,
+                i - 1,
+                previous.start,
+                previous.stop
+            )));
+        }
+        previous = *s;
+    }
+    Ok(())
+}

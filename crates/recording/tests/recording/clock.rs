@@ -1,0 +1,184 @@
+//! From a recording's clock to the model's clock.
+
+use betz_base::ErrorKind;
+use betz_recording::{AlignOptions, Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+
+use crate::archives::{counts_arrays, read_arrays};
+use crate::writing::spikes_only;
+
+#[test]
+fn bins_align_unchanged_when_the_step_is_the_bin() {
+    let r = read_arrays(&counts_arrays()).unwrap();
+    let d = r.align(0.1).unwrap();
+    d.check().unwrap();
+    assert_eq!(d.spikes, r.spikes);
+    assert_eq!(d.segments, r.segments);
+    assert_eq!(d.behavior, r.behavior.as_ref().unwrap().values);
+    assert_eq!((d.steps, d.step_seconds), (4, 0.1));
+}
+
+#[test]
+fn bins_join_in_whole_numbers_only() {
+    let r = read_arrays(&counts_arrays()).unwrap();
+    let d = r.align(0.2).unwrap();
+    assert_eq!(d.steps, 2);
+    assert_eq!(d.spikes.ticks, [0, 0, 0, 1, 1, 1]);
+    // Behaviour at a step's end is that of its last bin.
+    assert_eq!(d.behavior, [2., 3., 6., 7.]);
+    assert_eq!(d.segments.len(), 2);
+    for step in [0.05, 0.15, 0.25] {
+        let e = r.align(step).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+        assert!(e.message().contains("whole bins"), "{e}");
+    }
+    // 0.3 s leaves one whole step, [0, 0.3), which straddles both segments.
+    let e = r.align(0.3).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InsufficientData);
+    for step in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(
+            r.align(step).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+    }
+    assert_eq!(
+        r.align(100.0).unwrap_err().kind(),
+        ErrorKind::InsufficientData
+    );
+}
+
+#[test]
+fn segments_keep_the_steps_wholly_inside() {
+    let spikes = Spikes {
+        ticks: vec![0, 4, 5, 9, 13, 29],
+        channels: vec![0; 6],
+    };
+    let mut r = spikes_only(30, spikes, SpikeForm::Events);
+    r.segments = [(1, 11), (11, 13), (14, 30)]
+        .map(|(start, stop)| Segment { start, stop })
+        .to_vec();
+    let options = AlignOptions {
+        step_seconds: 0.004,
+        max_gap_seconds: None,
+    };
+    let (d, report) = r.align_with(&options).unwrap();
+    d.check().unwrap();
+    assert_eq!(d.steps, 7);
+    // Steps 1 and (not 2, which ends at tick 12) of the first; none of the second; 4, 5, 6 of the third.
+    assert_eq!(
+        d.segments,
+        [Segment { start: 1, stop: 2 }, Segment { start: 4, stop: 7 }]
+    );
+    // The spike at tick 29 lies behind the last whole step.
+    assert_eq!(d.spikes.ticks, [0, 1, 1, 2, 3]);
+    assert_eq!(report.segments_dropped, 1);
+    assert_eq!(report.spikes_outside, 4);
+}
+
+#[test]
+fn steps_need_not_be_whole_ticks_for_spike_times() {
+    let spikes = Spikes {
+        ticks: (0..30).collect(),
+        channels: vec![1; 30],
+    };
+    let r = spikes_only(30, spikes, SpikeForm::Events);
+    let d = r.align(0.0025).unwrap();
+    assert_eq!(d.steps, 12);
+    let expected: Vec<i64> = (0..30).map(|t| t * 2 / 5).collect();
+    assert_eq!(d.spikes.ticks, expected);
+    assert_eq!(
+        r.align(0.0004).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+fn ramp(times: Vec<f64>) -> Recording {
+    let spikes = Spikes {
+        ticks: vec![0, 50],
+        channels: vec![0, 1],
+    };
+    let mut r = spikes_only(100, spikes, SpikeForm::Events);
+    r.behavior = Some(Behavior {
+        outputs: vec![OutputInfo {
+            name: "x".into(),
+            unit: "s".into(),
+        }],
+        values: times.iter().map(|&t| t as f32).collect(),
+        times: Some(times),
+    });
+    r
+}
+
+#[test]
+fn behavior_is_interpolated_at_the_end_of_each_step() {
+    // x(t) = t, sampled anyhow: linear interpolation must give each step's end back.
+    let r = ramp(vec![
+        -0.01, 0.0031, 0.004, 0.0173, 0.0173, 0.05, 0.0999, 0.2,
+    ]);
+    let d = r.align(0.005).unwrap();
+    assert_eq!(d.segments, [Segment { start: 0, stop: 20 }]);
+    for (s, &x) in d.behavior.iter().enumerate() {
+        assert!(
+            (f64::from(x) - (s + 1) as f64 * 0.005).abs() < 1e-7,
+            "step {s}: {x}"
+        );
+    }
+}
+
+#[test]
+fn segments_are_clipped_to_the_behavior_and_split_at_gaps() {
+    let r = ramp(vec![0.0121, 0.03, 0.0301, 0.07, 0.0801]);
+    let all = AlignOptions {
+        step_seconds: 0.005,
+        max_gap_seconds: None,
+    };
+    let (d, report) = r.align_with(&all).unwrap();
+    d.check().unwrap();
+    // First end at or after 12.1 ms: step 2 (15 ms). Last at or before 80.1 ms: step 15 (80 ms).
+    assert_eq!(d.segments, [Segment { start: 2, stop: 16 }]);
+    assert_eq!(report.steps_without_behavior, 6);
+    assert_eq!(report.steps_in_gaps, 0);
+    assert_eq!(report.spikes_outside, 1);
+    assert!(d.behavior.iter().all(|v| v.is_finite()));
+
+    let gaps = AlignOptions {
+        max_gap_seconds: Some(0.02),
+        ..all
+    };
+    let (d, report) = r.align_with(&gaps).unwrap();
+    d.check().unwrap();
+    // Ends 35 … 65 ms lie between the samples at 30.1 and 70 ms; 70 ms is a sample of its own.
+    assert_eq!(
+        d.segments,
+        [
+            Segment { start: 2, stop: 6 },
+            Segment {
+                start: 13,
+                stop: 16
+            }
+        ]
+    );
+    assert_eq!(report.steps_in_gaps, 7);
+
+    let e = ramp(vec![5.0, 6.0]).align(0.005).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InsufficientData);
+}
+
+#[test]
+fn a_step_that_would_fill_the_memory_is_refused() {
+    let r = spikes_only(1 << 40, Spikes::default(), SpikeForm::Events);
+    let e = r.align(0.001).unwrap_err();
+    assert!(e.message().contains("longer step"), "{e}");
+    assert_eq!(r.align(1000.0).unwrap().steps, (1_usize << 40) / 1_000_000);
+}
+
+#[test]
+fn select_keeps_clock_and_chosen_segments() {
+    let d = read_arrays(&counts_arrays()).unwrap().align(0.1).unwrap();
+    let second = d.select(&[1, 1]);
+    second.check().unwrap();
+    assert_eq!(second.segments, [Segment { start: 2, stop: 4 }]);
+    assert_eq!(second.spikes.ticks, [3, 3, 3]);
+    assert_eq!((second.steps, second.behavior.len()), (4, 8));
+    assert_eq!(d.select(&[1, 0]), d);
+    assert!(d.select(&[]).segments.is_empty());
+}

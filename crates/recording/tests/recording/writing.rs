@@ -1,0 +1,154 @@
+//! What is written comes back.
+
+use betz_base::ErrorKind;
+use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use proptest::prelude::*;
+
+fn recordings() -> impl Strategy<Value = Recording> {
+    (
+        1_i64..40,
+        1_usize..6,
+        any::<bool>(),
+        0_usize..60,
+        any::<u64>(),
+    )
+        .prop_map(|(ticks, channels, counts, spikes, seed)| {
+            // A small generator of its own keeps the strategy simple: one seed decides the rest.
+            let mut state = seed;
+            let mut next = move |below: u64| {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                (state >> 33) % below
+            };
+            let mut list: Vec<(i64, u32)> = (0..spikes)
+                .map(|_| (next(ticks as u64) as i64, next(channels as u64) as u32))
+                .collect();
+            list.sort_unstable();
+            let behavior = (next(3) > 0).then(|| {
+                let outputs = 1 + next(3) as usize;
+                let irregular = next(2) == 0;
+                let samples = if irregular {
+                    1 + next(20)
+                } else {
+                    ticks as u64
+                } as usize;
+                Behavior {
+                    outputs: (0..outputs)
+                        .map(|i| OutputInfo {
+                            name: format!("ö{i}"),
+                            unit: ["", "mm", "px"][next(3) as usize].into(),
+                        })
+                        .collect(),
+                    values: (0..samples * outputs)
+                        .map(|_| f32::from_bits(0x3f00_0000 + next(1 << 22) as u32))
+                        .collect(),
+                    times: irregular.then(|| {
+                        let mut t = -0.5;
+                        (0..samples)
+                            .map(|_| {
+                                t += next(100) as f64 / 77.0;
+                                t
+                            })
+                            .collect()
+                    }),
+                }
+            });
+            let cut = next(ticks as u64 + 1) as i64;
+            let segments = [(0, cut), (cut, ticks)]
+                .into_iter()
+                .filter(|(a, b)| a < b)
+                .map(|(start, stop)| Segment { start, stop })
+                .collect();
+            let names = (0..channels).map(|c| format!("unit {c} π\0x")).collect();
+            let places = (0..channels).map(|c| [c as f32, -1.5]).collect();
+            Recording {
+                tick_seconds: 0.00025,
+                ticks,
+                spikes: Spikes {
+                    ticks: list.iter().map(|s| s.0).collect(),
+                    channels: list.iter().map(|s| s.1).collect(),
+                },
+                channel_names: names,
+                behavior,
+                segments,
+                electrode_um: (next(2) == 0).then_some(places),
+                form: if counts {
+                    SpikeForm::Counts
+                } else {
+                    SpikeForm::Events
+                },
+                meta: (next(2) == 0).then(|| "{\"licence\": \"none\"}".to_owned()),
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn what_is_written_is_read_back(recording in recordings()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.npz");
+        recording.write_npz(&path).unwrap();
+        prop_assert_eq!(&Recording::read_npz(&path).unwrap(), &recording);
+        let first = std::fs::read(&path).unwrap();
+        recording.write_npz(&path).unwrap();
+        prop_assert_eq!(std::fs::read(&path).unwrap(), first);
+    }
+}
+
+pub(crate) fn spikes_only(ticks: i64, spikes: Spikes, form: SpikeForm) -> Recording {
+    Recording {
+        tick_seconds: 0.001,
+        ticks,
+        spikes,
+        channel_names: vec!["u0".into(), "u1".into()],
+        behavior: None,
+        segments: vec![Segment {
+            start: 0,
+            stop: ticks,
+        }],
+        electrode_um: None,
+        form,
+        meta: None,
+    }
+}
+
+#[test]
+fn counts_widen_to_u16_and_stop_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.npz");
+    let burst = |n: usize| {
+        let spikes = Spikes {
+            ticks: vec![1; n],
+            channels: vec![1; n],
+        };
+        spikes_only(3, spikes, SpikeForm::Counts)
+    };
+    for n in [255, 256, 65_535] {
+        burst(n).write_npz(&path).unwrap();
+        assert_eq!(Recording::read_npz(&path).unwrap(), burst(n));
+    }
+    let e = burst(65_536).write_npz(&path).unwrap_err();
+    assert!(
+        e.message().contains("bin 1") && e.message().contains("65536"),
+        "{e}"
+    );
+    // The old file is still there.
+    assert_eq!(Recording::read_npz(&path).unwrap(), burst(65_535));
+}
+
+#[test]
+fn an_invalid_recording_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.npz");
+    let back = Spikes {
+        ticks: vec![2, 1],
+        channels: vec![0, 0],
+    };
+    let e = spikes_only(3, back, SpikeForm::Events)
+        .write_npz(&path)
+        .unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidRecording);
+    assert!(!path.exists());
+}

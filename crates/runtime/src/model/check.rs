@@ -1,0 +1,158 @@
+//! What must hold in every decoder, wherever it came from.
+
+use std::collections::HashSet;
+
+use super::Decoder;
+use crate::psc::FilterBank;
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// Largest number of channels of a decoder.
+pub const MAX_CHANNELS: usize = 1 << 20;
+/// Largest number of outputs of a decoder.
+pub const MAX_OUTPUTS: usize = 4096;
+/// Largest number of filters of a decoder's bank.
+pub const MAX_FILTERS: usize = 256;
+/// Largest delay, either way, in steps.
+pub const MAX_DELAY_STEPS: i64 = 1 << 40;
+/// Largest absolute weight or intercept: outputs are f32, and states in f64 then never overflow.
+pub const MAX_WEIGHT: f64 = f32::MAX as f64;
+
+impl Decoder {
+    /// Checks everything a session relies on: shapes that agree, a bank and a low-pass that can be
+    /// run at this step, names that are there and differ, finite weights, masked channels with zero
+    /// weights.
+    ///
+    /// Loading runs it; call it on a decoder put together by hand. Allocates a table of the names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`], naming the field, the position and what was expected there.
+    pub fn check(&self) -> Result<()> {
+        self.check_shape()?;
+        self.check_filters()?;
+        self.check_names()?;
+        self.check_weights()
+    }
+
+    fn check_shape(&self) -> Result<()> {
+        check_sizes(
+            ErrorKind::InvalidModel,
+            self.channels(),
+            self.bank.len(),
+            self.outputs.len(),
+        )?;
+        let lengths = [
+            ("channel_mask", self.channel_mask.len(), self.channels()),
+            ("intercept", self.intercept.len(), self.outputs.len()),
+            (
+                "weights",
+                self.weights.len(),
+                self.features().saturating_mul(self.outputs.len()),
+            ),
+        ];
+        for (what, got, expected) in lengths {
+            if got != expected {
+                return refuse(format!("{what}: expected {expected} values, got {got}"));
+            }
+        }
+        if !(self.step_seconds.is_finite() && self.step_seconds > 0.0) {
+            return refuse(format!(
+                "step_seconds: expected a finite step > 0 s, got {}",
+                self.step_seconds
+            ));
+        }
+        if self.delay_steps.unsigned_abs() > MAX_DELAY_STEPS.unsigned_abs() {
+            return refuse(format!(
+                "delay_steps: expected at most {MAX_DELAY_STEPS} either way, got {}",
+                self.delay_steps
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_filters(&self) -> Result<()> {
+        // A bank that was decoded never went through its constructor.
+        let bank = FilterBank::new(self.bank.filters().to_vec()).map(|_| ());
+        let low_pass = self
+            .low_pass
+            .map_or(Ok(()), |low_pass| low_pass.check(self.step_seconds));
+        bank.and(low_pass)
+            .map_err(|error| Error::new(ErrorKind::InvalidModel, error.message()))
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let mut seen = HashSet::with_capacity(self.channels());
+        for (channel, name) in self.channel_names.iter().enumerate() {
+            if !seen.insert(name.as_str()) {
+                return refuse(format!(
+                    "channel_names[{channel}]: {name:?} is the name of an earlier channel"
+                ));
+            }
+        }
+        for (i, output) in self.outputs.iter().enumerate() {
+            if self.outputs[..i].iter().any(|o| o.name == output.name) {
+                return refuse(format!(
+                    "outputs[{i}]: {:?} is the name of an earlier output",
+                    output.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_weights(&self) -> Result<()> {
+        let outputs = self.outputs.len();
+        let rows = self.weights.chunks_exact(self.bank.len() * outputs);
+        for (channel, (row, &takes_part)) in rows.zip(&self.channel_mask).enumerate() {
+            for (i, &weight) in row.iter().enumerate() {
+                let at = || {
+                    format!(
+                        "weights of channel {channel} ({:?}), filter {}, output {}",
+                        self.channel_names[channel],
+                        i / outputs,
+                        i % outputs
+                    )
+                };
+                if weight.is_nan() || weight.abs() > MAX_WEIGHT {
+                    return refuse(format!(
+                        "{}: expected a finite value of at most {MAX_WEIGHT:e}, got {weight}",
+                        at()
+                    ));
+                }
+                if !takes_part && weight != 0.0 {
+                    return refuse(format!(
+                        "{}: expected 0 on a masked channel, got {weight}",
+                        at()
+                    ));
+                }
+            }
+        }
+        for (output, &value) in self.intercept.iter().enumerate() {
+            if value.is_nan() || value.abs() > MAX_WEIGHT {
+                return refuse(format!(
+                    "intercept[{output}]: expected a finite value of at most {MAX_WEIGHT:e}, got {value}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses with `kind` the sizes that no decoder has.
+pub fn check_sizes(kind: ErrorKind, channels: usize, filters: usize, outputs: usize) -> Result<()> {
+    let sizes = [
+        ("channels", channels, MAX_CHANNELS),
+        ("filters", filters, MAX_FILTERS),
+        ("outputs", outputs, MAX_OUTPUTS),
+    ];
+    for (what, got, most) in sizes {
+        if got == 0 || got > most {
+            let text = format!("expected 1 to {most} {what}, got {got}");
+            return Err(Error::new(kind, text));
+        }
+    }
+    Ok(())
+}
+
+fn refuse(reason: String) -> Result<()> {
+    Err(Error::new(ErrorKind::InvalidModel, reason))
+}

@@ -1,0 +1,103 @@
+//! How a session is to run, and what it counts.
+
+use std::time::Duration;
+
+use super::Latency;
+use betz_base::error::{Error, Result};
+
+/// Bounds of one output. NaN never comes out of a session, so none is bounded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clamp {
+    /// Lowest value given out, in output units; −∞ for none.
+    pub low: f32,
+    /// Highest value given out, in output units; +∞ for none.
+    pub high: f32,
+}
+
+/// What becomes of a spike whose channel the model does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownChannels {
+    /// It is counted and otherwise ignored.
+    #[default]
+    Ignore,
+    /// The step is refused before anything has changed.
+    Refuse,
+}
+
+/// How a session runs. The default: no clamp, no mask, unknown channels ignored, latencies kept, no
+/// deadline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionConfig {
+    /// Bounds of the outputs, one entry an output; `None` for no bounds.
+    pub clamp: Option<Vec<Clamp>>,
+    /// False for a channel that is to take no part (an electrode that has gone bad), one entry a
+    /// channel; holds for models swapped in as well. A channel the model masks stays masked.
+    pub channel_mask: Option<Vec<bool>>,
+    /// Policy for spikes of unknown channels.
+    pub unknown_channels: UnknownChannels,
+    /// Whether steps are timed (20 ns a step). Counters are kept in any case.
+    pub statistics: bool,
+    /// Longest time a step should take; longer ones are counted as misses. Needs `statistics`.
+    pub deadline: Option<Duration>,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            clamp: None,
+            channel_mask: None,
+            unknown_channels: UnknownChannels::Ignore,
+            statistics: true,
+            deadline: None,
+        }
+    }
+}
+
+impl SessionConfig {
+    /// Checks what does not depend on the model's channels, for a model of `outputs`.
+    pub(super) fn check(&self, outputs: usize) -> Result<()> {
+        if let Some(clamp) = &self.clamp {
+            if clamp.len() != outputs {
+                return Err(Error::mismatch(format!(
+                    "clamp: expected {outputs} entries, one an output of the model, got {}",
+                    clamp.len()
+                )));
+            }
+            for (i, Clamp { low, high }) in clamp.iter().enumerate() {
+                if low.is_nan() || high.is_nan() || low > high {
+                    return Err(Error::argument(format!(
+                        "clamp of output {i}: expected low <= high, got [{low}, {high}]"
+                    )));
+                }
+            }
+        }
+        if self.deadline.is_some() && !self.statistics {
+            return Err(Error::argument(
+                "deadline: expected statistics to be on, or steps are not timed; got a deadline without",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a session has seen and how long it took: since it was opened, or since
+/// [`clear_stats`](super::Session::clear_stats).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Stats {
+    /// Steps taken.
+    pub ticks: u64,
+    /// Spikes taken, of all channels the model has, masked ones included.
+    pub spikes: u64,
+    /// Spikes ignored because the model has no such channel.
+    pub unknown_channel_spikes: u64,
+    /// Spikes lost before the session: the queue was full, or held them for a step that was refused.
+    pub dropped: u64,
+    /// Spikes that came to the session after their tick, whether they were still taken or not.
+    pub late: u64,
+    /// Steps that took longer than the deadline.
+    pub deadline_misses: u64,
+    /// Models that have taken over from another, rolling back included.
+    pub model_swaps: u64,
+    /// Latencies of the steps; zeros when statistics are off.
+    pub latency: Latency,
+}

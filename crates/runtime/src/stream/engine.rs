@@ -1,0 +1,261 @@
+//! One model at work: the arithmetic of a step.
+//!
+//! x̂ = Σ_k φ_k·(h ∗ s_k) = h ∗ (Σ_k φ_k·s_k): the filter commutes with the readout. So the states
+//! kept are those of the *weighted* train, order + 1 of them for each filter and output, and none a
+//! channel. A spike costs one row of filters × outputs; a tick costs filters × outputs × (order + 1);
+//! channels that are silent cost nothing.
+
+use std::sync::Arc;
+
+use wide::u16x8;
+
+use super::PreparedModel;
+use crate::psc::{LowPassFilter, advance};
+
+/// Spikes of one tick: how many were of channels the model has, and how many were not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) known: u64,
+    pub(super) unknown: u64,
+}
+
+/// A model, its filter states and room for one tick. Steps do not allocate.
+#[derive(Debug, Clone)]
+pub(super) struct Engine {
+    model: Arc<PreparedModel>,
+    /// Sum of the rows of this tick's spikes, (filter, output).
+    drive: Vec<f64>,
+    /// For each filter: (output, order + 1).
+    states: Vec<f64>,
+    low_pass: Option<LowPassFilter>,
+    /// Estimates of this tick.
+    estimate: Vec<f64>,
+}
+
+impl Engine {
+    /// `model` at rest.
+    pub(super) fn new(model: Arc<PreparedModel>) -> Self {
+        let states = (model.stages.iter())
+            .map(|stage| (stage.order as usize + 1) * model.outputs())
+            .sum();
+        Self {
+            drive: vec![0.0; model.lanes()],
+            states: vec![0.0; states],
+            low_pass: model.low_pass.clone(),
+            estimate: vec![0.0; model.outputs()],
+            model,
+        }
+    }
+
+    pub(super) fn model(&self) -> &Arc<PreparedModel> {
+        &self.model
+    }
+
+    /// Takes a tick's spikes as a list of channels, one entry a spike.
+    #[inline]
+    pub(super) fn take_spikes(&mut self, channels: &[u32]) -> Taken {
+        let (rows, drive) = (&self.model.rows, &mut self.drive);
+        match drive.len() {
+            1 => sum_spikes::<1>(rows, drive, channels),
+            2 => sum_spikes::<2>(rows, drive, channels),
+            3 => sum_spikes::<3>(rows, drive, channels),
+            4 => sum_spikes::<4>(rows, drive, channels),
+            8 => sum_spikes::<8>(rows, drive, channels),
+            16 => sum_spikes::<16>(rows, drive, channels),
+            _ => sum_long_rows(rows, drive, channels.iter().map(|&c| (c as usize, 1))),
+        }
+    }
+
+    /// Takes a tick's spikes as counts, one a channel.
+    #[inline]
+    pub(super) fn take_counts(&mut self, counts: &[u16]) -> Taken {
+        let (rows, drive) = (&self.model.rows, &mut self.drive);
+        match drive.len() {
+            1 => sum_counts::<1>(rows, drive, counts),
+            2 => sum_counts::<2>(rows, drive, counts),
+            3 => sum_counts::<3>(rows, drive, counts),
+            4 => sum_counts::<4>(rows, drive, counts),
+            8 => sum_counts::<8>(rows, drive, counts),
+            16 => sum_counts::<16>(rows, drive, counts),
+            _ => sum_long_rows(rows, drive, non_zero(counts)),
+        }
+    }
+
+    /// One tick of the filters and what is behind them, driven by what was taken.
+    #[inline]
+    pub(super) fn advance(&mut self) -> &[f64] {
+        let outputs = self.estimate.len();
+        self.estimate.fill(0.0);
+        let mut states = self.states.as_mut_slice();
+        for (stage, drive) in (self.model.stages.iter()).zip(self.drive.chunks_exact(outputs)) {
+            let (mine, rest) = states.split_at_mut((stage.order as usize + 1) * outputs);
+            states = rest;
+            let estimate = &mut self.estimate;
+            match stage.order {
+                0 => advance_stage::<1>(mine, stage.decay, drive, estimate),
+                1 => advance_stage::<2>(mine, stage.decay, drive, estimate),
+                2 => advance_stage::<3>(mine, stage.decay, drive, estimate),
+                3 => advance_stage::<4>(mine, stage.decay, drive, estimate),
+                _ => advance_stage::<5>(mine, stage.decay, drive, estimate),
+            }
+        }
+        if let Some(low_pass) = &mut self.low_pass {
+            low_pass.step(&mut self.estimate);
+        }
+        for (estimate, intercept) in self.estimate.iter_mut().zip(&self.model.intercept) {
+            *estimate += intercept;
+        }
+        &self.estimate
+    }
+
+    /// Back to rest.
+    pub(super) fn reset(&mut self) {
+        self.states.fill(0.0);
+        if let Some(low_pass) = &mut self.low_pass {
+            low_pass.reset();
+        }
+    }
+
+    /// Every state there is, in a fixed order: what a checkpoint keeps.
+    pub(super) fn states(&self) -> impl Iterator<Item = &f64> {
+        let behind = self.low_pass.as_ref().map_or(&[][..], LowPassFilter::state);
+        self.states.iter().chain(behind)
+    }
+
+    /// As [`states`](Self::states), to be overwritten.
+    pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut f64> {
+        let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
+        self.states.iter_mut().chain(behind)
+    }
+}
+
+/// Sums the rows of the spikes of `channels` into `drive` of length `LANES`.
+#[inline(always)]
+fn sum_spikes<const LANES: usize>(rows: &[f64], drive: &mut [f64], channels: &[u32]) -> Taken {
+    let (rows, _) = rows.as_chunks::<LANES>();
+    let mut sum = [0.0; LANES];
+    let mut taken = Taken::default();
+    for &channel in channels {
+        match rows.get(channel as usize) {
+            Some(row) => {
+                taken.known += 1;
+                add_row(&mut sum, 1, row);
+            }
+            None => taken.unknown += 1,
+        }
+    }
+    drive.copy_from_slice(&sum);
+    taken
+}
+
+/// Sums the rows of `counts` into `drive` of length `LANES`.
+///
+/// Plain loops over blocks of 64, not [`non_zero`]: `sum` then stays in registers, where a closure
+/// keeps it in memory and every spike waits for the one before to be stored (twice the time).
+#[inline(always)]
+fn sum_counts<const LANES: usize>(rows: &[f64], drive: &mut [f64], counts: &[u16]) -> Taken {
+    let (rows, _) = rows.as_chunks::<LANES>();
+    let (counts, beyond) = counts.split_at(counts.len().min(rows.len()));
+    let mut sum = [0.0; LANES];
+    let mut known = 0;
+    for (counts, rows) in counts.chunks(64).zip(rows.chunks(64)) {
+        let mut fired = fired(counts);
+        while let (Some(count), Some(row)) = at_lowest_bit(fired, counts, rows) {
+            fired &= fired - 1;
+            known += u64::from(*count);
+            add_row(&mut sum, *count, row);
+        }
+    }
+    drive.copy_from_slice(&sum);
+    Taken {
+        known,
+        unknown: beyond.iter().map(|&count| u64::from(count)).sum(),
+    }
+}
+
+/// The count and the row of the lowest bit that is set; `None` where none is.
+#[inline(always)]
+fn at_lowest_bit<'a, T>(
+    bits: u64,
+    counts: &'a [u16],
+    rows: &'a [T],
+) -> (Option<&'a u16>, Option<&'a T>) {
+    let j = bits.trailing_zeros() as usize;
+    (counts.get(j), rows.get(j))
+}
+
+#[inline(always)]
+fn add_row<const LANES: usize>(sum: &mut [f64; LANES], count: u16, row: &[f64; LANES]) {
+    for (sum, weight) in sum.iter_mut().zip(row) {
+        *sum += f64::from(count) * weight;
+    }
+}
+
+/// Sums the rows of `spikes`, (channel, how many), into `drive` of any length.
+fn sum_long_rows(
+    rows: &[f64],
+    drive: &mut [f64],
+    spikes: impl Iterator<Item = (usize, u16)>,
+) -> Taken {
+    let lanes = drive.len();
+    let channels = rows.len() / lanes;
+    let mut taken = Taken::default();
+    drive.fill(0.0);
+    for (channel, count) in spikes {
+        if channel >= channels {
+            taken.unknown += u64::from(count);
+            continue;
+        }
+        taken.known += u64::from(count);
+        let row = &rows[channel * lanes..][..lanes];
+        for (sum, weight) in drive.iter_mut().zip(row) {
+            *sum += f64::from(count) * weight;
+        }
+    }
+    taken
+}
+
+/// The channels that fired and how often, ascending. Counts are looked at 64 at a time: blocks that
+/// are silent cost a few instructions, and a bit mask of those that fired spares a branch a channel.
+#[inline(always)]
+pub fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
+    counts.chunks(64).enumerate().flat_map(|(i, block)| {
+        let mut fired = fired(block);
+        std::iter::from_fn(move || {
+            let j = fired.trailing_zeros() as usize;
+            let count = *block.get(j)?;
+            fired &= fired - 1;
+            Some((i * 64 + j, count))
+        })
+    })
+}
+
+/// Bit j is set where `block[j]` is not zero; at most 64 counts.
+#[inline(always)]
+fn fired(block: &[u16]) -> u64 {
+    let (eights, rest) = block.as_chunks::<8>();
+    let mut mask = 0;
+    for (i, eight) in eights.iter().enumerate() {
+        let silent = u16x8::from(*eight).simd_eq(u16x8::ZERO).to_bitmask();
+        mask |= u64::from(!silent & 0xFF) << (8 * i);
+    }
+    for (j, count) in rest.iter().enumerate() {
+        mask |= u64::from(*count != 0) << (8 * eights.len() + j);
+    }
+    mask
+}
+
+/// One tick of one filter for every output; adds its responses to `estimate`.
+#[inline(always)]
+fn advance_stage<const STATES: usize>(
+    states: &mut [f64],
+    decay: f64,
+    drive: &[f64],
+    estimate: &mut [f64],
+) {
+    let (states, _) = states.as_chunks_mut::<STATES>();
+    for ((state, input), estimate) in states.iter_mut().zip(drive).zip(estimate) {
+        advance(state, decay, *input);
+        *estimate += state[STATES - 1];
+    }
+}

@@ -1,0 +1,41 @@
+//! Stepping a decoder in real time: one tick of spikes in, one estimate out.
+//!
+//! ```text
+//! acquisition thread              decoding thread                      any thread
+//! SpikeProducer ──ring──► SpikeConsumer ──step──► Session ◄──models── Swapper
+//!                                                    │ ▲
+//!                                             checkpoint, restore
+//! ```
+//!
+//! A [`Tap`] hears what the steps take in: a miner, for instance.
+//!
+//! A [`Session`] works without the rest: give each tick's spikes to
+//! [`step_spikes`](Session::step_spikes) or [`step_counts`](Session::step_counts) yourself. All
+//! allocation is in opening. A step that succeeds does not allocate, lock or call the system, and
+//! takes a time bounded by the spikes given; the test `realtime` proves it.
+
+mod checkpoint;
+mod config;
+mod engine;
+mod ledger;
+mod prepared;
+mod queue;
+mod session;
+mod swap;
+mod tap;
+mod timing;
+
+/// The atomics of the queue's ledger: a test puts loom's in their place.
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+}
+
+pub use engine::non_zero;
+
+pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
+pub use prepared::PreparedModel;
+pub use queue::{LateSpikes, Spike, SpikeConsumer, SpikeProducer, spike_queue};
+pub use session::Session;
+pub use swap::{SwapState, Swapper};
+pub use tap::Tap;
+pub use timing::Latency;

@@ -1,0 +1,188 @@
+//! A decoder made ready for stepping.
+
+use betz_base::hash::Fnv1a;
+
+use crate::model::Decoder;
+use crate::psc::LowPassFilter;
+use betz_base::error::{Error, Result};
+
+/// What is left of a response after [`PreparedModel::memory_steps`], of a sum of one.
+const FORGOTTEN: f64 = 1e-7;
+
+/// One filter of the bank on the model's clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stage {
+    pub(super) decay: f64,
+    pub(super) order: u32,
+}
+
+/// A decoder in the form that steps use: weights scaled, masked, one short row a channel.
+///
+/// Immutable; any number of sessions in any number of threads may run the same one
+/// (`Arc<PreparedModel>`). Its rows take channels × filters × outputs × 8 bytes.
+#[derive(Debug, Clone)]
+pub struct PreparedModel {
+    pub(super) step_seconds: f64,
+    pub(super) channel_names: Vec<String>,
+    pub(super) output_names: Vec<String>,
+    /// (channel, filter, output): the decoder's weight times the filter's scale; 0 where masked.
+    pub(super) rows: Vec<f64>,
+    pub(super) stages: Vec<Stage>,
+    pub(super) intercept: Vec<f64>,
+    /// At rest, for all outputs.
+    pub(super) low_pass: Option<LowPassFilter>,
+    memory_steps: u64,
+    fingerprint: u64,
+}
+
+impl PreparedModel {
+    /// Prepares `decoder`; channels that are false in `mask` (one entry a channel) take no part,
+    /// besides those that the decoder masks itself. Allocates; to be done away from the loop.
+    ///
+    /// # Errors
+    /// As [`Decoder::check`], and [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask of
+    /// another length.
+    pub fn new(decoder: &Decoder, mask: Option<&[bool]>) -> Result<Self> {
+        decoder.check()?;
+        let (channels, outputs) = (decoder.channels(), decoder.outputs.len());
+        if let Some(mask) = mask
+            && mask.len() != channels
+        {
+            return Err(Error::mismatch(format!(
+                "channel mask: expected {channels} entries, one a channel of the model, got {}",
+                mask.len()
+            )));
+        }
+        let step_seconds = decoder.step_seconds;
+        let filters = decoder.bank.filters();
+        let stages = (filters.iter())
+            .map(|filter| Stage {
+                decay: filter.decay(step_seconds),
+                order: filter.order,
+            })
+            .collect();
+        let scales: Vec<f64> = (filters.iter())
+            .flat_map(|filter| std::iter::repeat_n(filter.scale(step_seconds), outputs))
+            .collect();
+        let mut rows = decoder.weights.clone();
+        for (channel, row) in rows.chunks_exact_mut(scales.len()).enumerate() {
+            let takes_part = mask.is_none_or(|mask| mask[channel]);
+            for (weight, scale) in row.iter_mut().zip(&scales) {
+                *weight = if takes_part { *weight * scale } else { 0.0 };
+            }
+        }
+        let low_pass = (decoder.low_pass)
+            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, outputs))
+            .transpose()?;
+        let memory_steps = (filters.iter())
+            .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
+            .max()
+            .unwrap_or(0)
+            .saturating_add(low_pass_memory(decoder));
+        let mut prepared = Self {
+            step_seconds,
+            channel_names: decoder.channel_names.clone(),
+            output_names: decoder.outputs.iter().map(|o| o.name.clone()).collect(),
+            rows,
+            stages,
+            intercept: decoder.intercept.clone(),
+            low_pass,
+            memory_steps,
+            fingerprint: 0,
+        };
+        prepared.fingerprint = prepared.hash(decoder);
+        Ok(prepared)
+    }
+
+    /// Number of channels.
+    pub fn channels(&self) -> usize {
+        self.channel_names.len()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.intercept.len()
+    }
+
+    /// Length of one step in seconds.
+    pub fn step_seconds(&self) -> f64 {
+        self.step_seconds
+    }
+
+    /// Steps after which a spike is forgotten: less than 1e-7 of its response is still to come.
+    pub fn memory_steps(&self) -> u64 {
+        self.memory_steps
+    }
+
+    /// A number that tells models apart that step differently: what a checkpoint is bound to.
+    /// 64-bit FNV-1a over clock, names, filters, low-pass, effective weights and intercept.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Filters × outputs: the length of a channel's row.
+    pub(super) fn lanes(&self) -> usize {
+        self.stages.len() * self.outputs()
+    }
+
+    /// Checks that a session of `self` can go on with `next`: same clock, channels and outputs, in
+    /// the same order. Bank, low-pass, mask and weights may differ.
+    pub(super) fn check_successor(&self, next: &Self) -> Result<()> {
+        if next.step_seconds != self.step_seconds {
+            return Err(Error::mismatch(format!(
+                "model to swap in: expected a step of {} s, got {} s",
+                self.step_seconds, next.step_seconds
+            )));
+        }
+        let lists = [
+            ("channel", &self.channel_names, &next.channel_names),
+            ("output", &self.output_names, &next.output_names),
+        ];
+        for (what, expected, got) in lists {
+            if expected.len() != got.len() {
+                return Err(Error::mismatch(format!(
+                    "model to swap in: expected {} {what}s, got {}",
+                    expected.len(),
+                    got.len()
+                )));
+            }
+            if let Some(i) = (0..got.len()).find(|&i| expected[i] != got[i]) {
+                return Err(Error::mismatch(format!(
+                    "model to swap in: expected {what} {i} to be {:?}, got {:?}",
+                    expected[i], got[i]
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn hash(&self, decoder: &Decoder) -> u64 {
+        let mut hash = Fnv1a::new();
+        hash.number(self.step_seconds);
+        for name in self.channel_names.iter().chain(&self.output_names) {
+            hash.word(name.len() as u64);
+            hash.bytes(name.as_bytes());
+        }
+        for stage in &self.stages {
+            hash.number(stage.decay);
+            hash.word(u64::from(stage.order));
+        }
+        if let Some(low_pass) = decoder.low_pass {
+            hash.word(u64::from(low_pass.order));
+            hash.number(low_pass.cutoff_hz);
+        }
+        hash.word(self.intercept.len() as u64);
+        (self.intercept.iter().chain(&self.rows)).for_each(|value| hash.number(*value));
+        hash.finish()
+    }
+}
+
+/// Steps after which the low-pass has forgotten its input: its slowest poles' time constant is
+/// 1 / (ω_c·sin(π / 2n)) for order n.
+fn low_pass_memory(decoder: &Decoder) -> u64 {
+    decoder.low_pass.map_or(0, |low_pass| {
+        let slowest = (std::f64::consts::FRAC_PI_2 / f64::from(low_pass.order)).sin();
+        let tau = 1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * slowest);
+        (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds).ceil() as u64
+    })
+}

@@ -1,0 +1,96 @@
+//! Decoders and spikes for the tests of `stream`.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test binary uses what it needs
+
+use betz_recording::OutputInfo;
+use betz_runtime::model::{Decoder, LowPass, TrainingRecord};
+use betz_runtime::psc::{Filter, FilterBank, LowPassFilter};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub type Rng = ChaCha8Rng;
+
+pub fn rng(seed: u64) -> Rng {
+    Rng::seed_from_u64(seed)
+}
+
+/// A decoder of random weights; `filters` are (τ in seconds, order).
+pub fn decoder(
+    rng: &mut Rng,
+    channels: usize,
+    outputs: usize,
+    filters: &[(f64, u32)],
+    low_pass: Option<LowPass>,
+) -> Decoder {
+    let filters: Vec<Filter> = (filters.iter())
+        .map(|&(tau_seconds, order)| Filter { tau_seconds, order })
+        .collect();
+    let features = channels * filters.len();
+    Decoder {
+        step_seconds: 0.01,
+        bank: FilterBank::new(filters).unwrap(),
+        low_pass,
+        delay_steps: 0,
+        channel_names: (0..channels).map(|c| format!("c{c}")).collect(),
+        channel_mask: vec![true; channels],
+        weights: (0..features * outputs)
+            .map(|_| rng.random_range(-1.0..1.0))
+            .collect(),
+        intercept: (0..outputs).map(|_| rng.random_range(-5.0..5.0)).collect(),
+        outputs: (0..outputs)
+            .map(|o| OutputInfo {
+                name: format!("o{o}"),
+                unit: "mm".into(),
+            })
+            .collect(),
+        training: TrainingRecord::default(),
+    }
+}
+
+/// Counts, (ticks, channels) row-major: mostly nothing, seldom several.
+pub fn counts(rng: &mut Rng, ticks: usize, channels: usize) -> Vec<u16> {
+    (0..ticks * channels)
+        .map(|_| match rng.random_range(0..100) {
+            0..85 => 0,
+            85..97 => 1,
+            97..99 => 2,
+            _ => rng.random_range(0..9),
+        })
+        .collect()
+}
+
+/// The channels of one tick's counts, one entry a spike.
+pub fn spikes(counts: &[u16]) -> Vec<u32> {
+    (counts.iter().enumerate())
+        .flat_map(|(channel, &count)| std::iter::repeat_n(channel as u32, count.into()))
+        .collect()
+}
+
+/// What a decoder means, in plain loops: every feature by its impulse response, low-passed, weighed.
+pub fn oracle(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
+    let (channels, outputs) = (decoder.channels(), decoder.outputs.len());
+    let ticks = counts.len() / channels;
+    let mut estimates: Vec<f64> = (0..ticks).flat_map(|_| decoder.intercept.clone()).collect();
+    for (f, filter) in decoder.bank.filters().iter().enumerate() {
+        let impulse = filter.impulse(decoder.step_seconds, ticks);
+        for channel in 0..channels {
+            let mut low_pass =
+                (decoder.low_pass).map(|l| LowPassFilter::new(l, decoder.step_seconds, 1).unwrap());
+            for t in 0..ticks {
+                let mut response = [0.0];
+                for u in 0..=t {
+                    response[0] += impulse[t - u] * f64::from(counts[u * channels + channel]);
+                }
+                if let Some(low_pass) = &mut low_pass {
+                    low_pass.step(&mut response);
+                }
+                for o in 0..outputs {
+                    let feature = channel * decoder.bank.len() + f;
+                    estimates[t * outputs + o] +=
+                        decoder.weights[feature * outputs + o] * response[0];
+                }
+            }
+        }
+    }
+    estimates
+}

@@ -1,0 +1,10 @@
+//! Sessions as their users drive them: steps, queue, swap, checkpoint, tap.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod checkpoint;
+mod model_swap;
+mod session;
+mod spike_queue;
+mod tap;

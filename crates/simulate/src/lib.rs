@@ -1,0 +1,67 @@
+//! Simulated recordings: known truth to decode, known chains to find.
+//!
+//! ```text
+//! noise ──► stimulus ─┐
+//!                     ├─► lif ──► population ──► Recording (single units)   to decode
+//! tuning ─────────────┘
+//! network ─────────────────────► Recording (events) + embedded chains       to mine
+//! poisson ─────────────────────► Dataset of any size                        to time things on
+//! ```
+//!
+//! [`population`] is the population-temporal experiment of Galbraith 2010, chapter 5; [`network`]
+//! the inhomogeneous-Poisson networks of the episode-mining papers. Everything follows from a
+//! configuration and a seed: the same on every machine and for any number of threads.
+
+pub mod lif;
+pub mod network;
+pub mod noise;
+mod poisson;
+pub mod population;
+
+pub use poisson::poisson;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use betz_recording::Spikes;
+
+/// What the random numbers of a seed are for. Each use has a stream of its own, so that changing
+/// how many numbers one use draws leaves the others as they were.
+#[derive(Debug, Clone, Copy)]
+enum Stream {
+    Population = 1,
+    TrainStimulus = 2,
+    TestStimulus = 3,
+    TrainVoltage = 4,
+    TestVoltage = 5,
+    Chains = 6,
+    Poisson = 7,
+}
+
+/// The first of the streams that belong to one neuron each.
+const NEURON_STREAMS: u64 = 1 << 32;
+
+fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream);
+    rng
+}
+
+/// The union of neurons' spike trains, sorted by tick, then by channel.
+fn merge(trains: &[Vec<u32>]) -> Spikes {
+    let mut packed: Vec<u64> = trains
+        .iter()
+        .enumerate()
+        .flat_map(|(channel, train)| {
+            train
+                .iter()
+                .map(move |&tick| u64::from(tick) << 32 | channel as u64)
+        })
+        .collect();
+    packed.par_sort_unstable();
+    Spikes {
+        ticks: packed.iter().map(|p| (p >> 32) as i64).collect(),
+        channels: packed.iter().map(|&p| p as u32).collect(),
+    }
+}

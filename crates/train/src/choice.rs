@@ -1,0 +1,437 @@
+//! Which device trains, and by which path: what is expected to take the least time.
+
+use super::gram::GramPath;
+use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
+use super::options::TrainOptions;
+use super::search::Search;
+use betz_device::Device;
+use betz_device::cost::{Calibration, Model, START_CUDA};
+use betz_recording::Dataset;
+
+/// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
+pub(super) const SOLVE_CPU: Model = Model {
+    name: "solve.cpu",
+    terms: &["1", "elements", "cubes"],
+    defaults: &[20e-6, 2e-9, 18e-12],
+};
+
+/// Panels follow each other, so there is a term in n.
+pub(super) const SOLVE_CUDA: Model = Model {
+    name: "solve.cuda",
+    terms: &["1", "features", "cubes"],
+    defaults: &[0.13e-3, 0.76e-6, 0.015e-12],
+};
+
+/// One way to train, and the seconds it is expected to take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alternative {
+    /// Where.
+    pub place: Place,
+    /// How Γ is computed.
+    pub gram: GramPath,
+    /// Seconds for Γ, Υ and the solution (when cross-validated: those of every fold) of every bank, once
+    /// the device is open.
+    pub seconds: f64,
+}
+
+/// What [`choose`] settled on.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// The CPU, or open CUDA devices.
+    pub device: Device,
+    /// Dense or event, if one is to serve all banks.
+    pub gram: GramPath,
+    /// Every way there was, the quickest first, the start of a device included.
+    pub alternatives: Vec<Alternative>,
+    /// Why the quickest was not taken: the device it needs cannot be had.
+    pub fallback: Option<String>,
+}
+
+/// Model and terms of one solution for `work` at `place`.
+pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static Model, Vec<f64>) {
+    let n = work.features();
+    match place {
+        Place::Cpu => (&SOLVE_CPU, vec![1.0, n * n, n * n * n / work.threads]),
+        Place::Cuda => (&SOLVE_CUDA, vec![1.0, n, n * n * n]),
+    }
+}
+
+/// What cross-validation does with every bank.
+#[derive(Debug, Clone, Copy)]
+struct Folding {
+    folds: usize,
+    /// Systems that are solved for a fold.
+    solutions: usize,
+}
+
+/// Times that Γ of a fold crosses between host and device: its sums come down, and what is solved and
+/// what that is compared with go up for the coarse ridges, the refined ones and the scores.
+const GRAM_TRANSFERS: f64 = 7.0;
+
+/// Seconds to train on `work` by `gram` at `place`: Γ, Υ and a solution, or those of every fold, whose
+/// sums are kept in host memory.
+fn seconds(
+    work: &Work,
+    calibration: &Calibration,
+    (place, gram): (Place, GramPath),
+    folding: Option<Folding>,
+) -> f64 {
+    let (solve, terms) = solve_terms(work, place);
+    let solution = calibration.seconds(solve, &terms);
+    let Some(Folding { folds, solutions }) = folding else {
+        return work.gram_seconds(calibration, place, gram) + solution;
+    };
+    let transfers = match place {
+        Place::Cpu => 0.0,
+        Place::Cuda => GRAM_TRANSFERS * calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work)),
+    };
+    let sums = work.fold(folds).gram_seconds(calibration, place, gram);
+    folds as f64 * (sums + transfers + solutions as f64 * solution)
+}
+
+/// Terms of [`DOWNLOAD_CUDA`].
+pub(super) fn download_terms(work: &Work) -> Vec<f64> {
+    vec![1.0, work.features() * work.features()]
+}
+
+/// The paths that `gram` leaves open.
+const fn paths(gram: GramPath, low_pass: bool) -> &'static [GramPath] {
+    match gram {
+        GramPath::Auto if low_pass => &[GramPath::Dense],
+        GramPath::Auto => &[GramPath::Event, GramPath::Dense],
+        GramPath::Event => &[GramPath::Event],
+        GramPath::Dense => &[GramPath::Dense],
+    }
+}
+
+/// The ways to train once on `work` by `gram` ([`GramPath::Auto`]: either) at `places`, the quickest
+/// first.
+pub fn alternatives(
+    work: &Work,
+    calibration: &Calibration,
+    gram: GramPath,
+    low_pass: bool,
+    places: &[Place],
+) -> Vec<Alternative> {
+    let problem = Problem {
+        works: vec![*work],
+        paths: paths(gram, low_pass),
+        folding: None,
+        start: 0.0,
+    };
+    problem.ways(calibration, places)
+}
+
+/// What is to be computed, whatever the place.
+struct Problem {
+    /// One a bank.
+    works: Vec<Work>,
+    paths: &'static [GramPath],
+    folding: Option<Folding>,
+    /// Seconds until a device is open.
+    start: f64,
+}
+
+impl Problem {
+    /// Seconds before work begins at `place`.
+    fn start(&self, place: Place) -> f64 {
+        match place {
+            Place::Cuda => self.start,
+            Place::Cpu => 0.0,
+        }
+    }
+
+    /// The ways by one path for all banks, the quickest first.
+    fn ways(&self, calibration: &Calibration, places: &[Place]) -> Vec<Alternative> {
+        let ways = places
+            .iter()
+            .flat_map(|&place| self.paths.iter().map(move |&gram| (place, gram)));
+        let mut ways: Vec<Alternative> = ways
+            .map(|(place, gram)| Alternative {
+                place,
+                gram,
+                seconds: (self.works.iter())
+                    .map(|work| seconds(work, calibration, (place, gram), self.folding))
+                    .sum(),
+            })
+            .collect();
+        let in_all = |way: &Alternative| way.seconds + self.start(way.place);
+        ways.sort_by(|a, b| in_all(a).total_cmp(&in_all(b)));
+        ways
+    }
+
+    /// The place of `places` that takes less time, every bank by the path that suits it there.
+    fn quickest(&self, calibration: &Calibration, places: &[Place]) -> Option<Place> {
+        let in_all = |place: Place| {
+            let of_bank = |work: &Work| {
+                let paths = self.paths.iter();
+                let ways =
+                    paths.map(|&gram| seconds(work, calibration, (place, gram), self.folding));
+                ways.fold(f64::INFINITY, f64::min)
+            };
+            self.start(place) + self.works.iter().map(of_bank).sum::<f64>()
+        };
+        let places = places.iter().copied();
+        places.min_by(|&a, &b| in_all(a).total_cmp(&in_all(b)))
+    }
+}
+
+/// Where and how to train on `data`, once or with cross-validation's `search`: on `device` itself where
+/// the user named it, else wherever this host's calibration (`betz info --calibrate`) expects less time,
+/// counting the start of a device that this process has not opened yet.
+pub fn choose(
+    device: &Device,
+    data: &Dataset,
+    options: &TrainOptions,
+    search: Option<&Search>,
+) -> Choice {
+    let calibration = Calibration::current();
+    let banks = match search {
+        Some(search) if !search.banks.is_empty() => &search.banks,
+        _ => std::slice::from_ref(&options.bank),
+    };
+    let problem = Problem {
+        works: banks.iter().map(|bank| Work::new(data, bank)).collect(),
+        paths: paths(options.gram, options.low_pass.is_some()),
+        folding: search.map(|search| Folding {
+            folds: search.folds,
+            solutions: search.solutions(),
+        }),
+        start: if device.is_started() {
+            0.0
+        } else {
+            calibration.seconds(&START_CUDA, &[1.0])
+        },
+    };
+    let named = device.is_explicit();
+    let mut places = match (named, named && device.is_cpu()) {
+        (true, true) => &[Place::Cpu][..],
+        (true, false) => &[Place::Cuda],
+        _ => &[Place::Cpu, Place::Cuda],
+    };
+    let mut chosen = Device::cpu();
+    let mut fallback = None;
+    let mut place = problem.quickest(&calibration, places);
+    if place == Some(Place::Cuda) {
+        if device.is_cpu() {
+            fallback = device.fallback().map(str::to_owned);
+            places = &[Place::Cpu];
+            place = Some(Place::Cpu);
+        } else {
+            chosen = device.clone();
+        }
+    }
+    let alternatives = problem.ways(&calibration, places);
+    let taken = alternatives.iter().find(|way| Some(way.place) == place);
+    Choice {
+        device: chosen,
+        gram: taken.map_or(options.gram, |way| way.gram),
+        alternatives,
+        fallback,
+    }
+}
+
+/// Most channels that [`crossover`] looks at.
+const MOST_CHANNELS: u32 = 100_000;
+
+/// The fewest channels of `rate` spikes a second, over `seconds` in steps of `step_seconds` with
+/// one filter and two outputs, from which on an open CUDA device is expected to train sooner than
+/// the CPU; `None` when it is not at 100,000 channels.
+pub fn crossover(
+    calibration: &Calibration,
+    rate: f64,
+    seconds: f64,
+    step_seconds: f64,
+) -> Option<u32> {
+    let places = &[Place::Cpu, Place::Cuda];
+    last_change(MOST_CHANNELS, |channels| {
+        let work = Work {
+            channels: f64::from(channels),
+            filters: 1.0,
+            spikes: f64::from(channels) * rate * seconds,
+            steps: seconds / step_seconds,
+            outputs: 2.0,
+            threads: rayon::current_num_threads() as f64,
+        };
+        alternatives(&work, calibration, GramPath::Auto, false, places)
+            .first()
+            .is_some_and(|way| way.place == Place::Cuda)
+    })
+}
+
+/// The least number from which on `wins` holds up to `most`, to the density of a grid on which
+/// neighbours differ by a sixteenth: looked for from above, so that a dip further down does not count.
+fn last_change(most: u32, wins: impl Fn(u32) -> bool) -> Option<u32> {
+    if !wins(most) {
+        return None;
+    }
+    let mut high = most;
+    // Down the grid as long as it holds, to `low`, where it does not.
+    let mut low = loop {
+        if high == 1 {
+            return Some(1);
+        }
+        let next = high - (high / 16).max(1);
+        if !wins(next) {
+            break next;
+        }
+        high = next;
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if wins(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases;
+
+    fn work(channels: f64, seconds: f64) -> Work {
+        Work {
+            channels,
+            filters: 1.0,
+            spikes: channels * 20.0 * seconds,
+            steps: seconds / 0.00025,
+            outputs: 2.0,
+            threads: 2.0,
+        }
+    }
+
+    #[test]
+    fn small_problems_stay_on_the_cpu_and_large_ones_leave_it() {
+        let none = Calibration::default();
+        let both = &[Place::Cpu, Place::Cuda];
+        let first = |work: &Work| alternatives(work, &none, GramPath::Auto, false, both)[0];
+        let small = first(&work(4.0, 1.0));
+        assert_eq!((small.place, small.gram), (Place::Cpu, GramPath::Event));
+        assert_eq!(first(&work(1000.0, 100.0)).place, Place::Cuda);
+        let least = crossover(&none, 20.0, 100.0, 0.00025).unwrap();
+        assert!((1..1000).contains(&least), "{least}");
+    }
+
+    #[test]
+    fn what_the_user_named_stands() {
+        let case = &cases::all()[0];
+        let mut options = TrainOptions::new(case.bank.clone());
+        let choice = choose(&Device::cpu(), &case.data, &options, None);
+        assert!(choice.device.is_cpu() && choice.fallback.is_none());
+        assert!(choice.alternatives.iter().all(|w| w.place == Place::Cpu));
+        options.gram = GramPath::Dense;
+        let auto = Device::auto();
+        let choice = choose(&auto, &case.data, &options, None);
+        assert_eq!(choice.gram, GramPath::Dense);
+        // Far too small to start a device for.
+        assert!(choice.device.is_cpu() && !auto.is_open());
+    }
+
+    #[test]
+    fn every_bank_of_a_search_counts_by_its_own_cost() {
+        let none = Calibration::default();
+        let of = |filters: f64| Work {
+            filters,
+            ..work(100.0, 100.0)
+        };
+        let seconds = |works: Vec<Work>| {
+            let problem = Problem {
+                works,
+                paths: paths(GramPath::Event, false),
+                folding: Some(Folding {
+                    folds: 5,
+                    solutions: Search::ridge().solutions(),
+                }),
+                start: 0.0,
+            };
+            problem.ways(&none, &[Place::Cuda])[0].seconds
+        };
+        let (one, nine) = (seconds(vec![of(1.0)]), seconds(vec![of(9.0)]));
+        assert!((seconds(vec![of(1.0), of(9.0)]) - one - nine).abs() < 1e-12);
+        // The widest twice would be far from it.
+        assert!(nine > 10.0 * one, "{one} {nine}");
+    }
+
+    #[test]
+    fn cross_validation_counts_every_solution_and_what_crosses_to_the_device() {
+        let none = Calibration::default();
+        let work = work(300.0, 100.0);
+        let n = work.features();
+        for place in [Place::Cpu, Place::Cuda] {
+            let way = (place, GramPath::Event);
+            let gram = work.gram_seconds(&none, place, GramPath::Event);
+            let (solve, terms) = solve_terms(&work, place);
+            let solution = none.seconds(solve, &terms);
+            let once = seconds(&work, &none, way, None);
+            assert!((once - gram - solution).abs() < 1e-12);
+            let transfer = match place {
+                Place::Cpu => 0.0,
+                Place::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
+            };
+            let folded = |folds, solutions| {
+                let folding = Folding { folds, solutions };
+                seconds(&work, &none, way, Some(folding))
+            };
+            // One fold is the whole.
+            let expected = gram + GRAM_TRANSFERS * transfer + 3.0 * solution;
+            assert!((folded(1, 3) - expected).abs() < 1e-12);
+            // Each fold has its share of the spikes, but all of Γ and its own solutions.
+            assert!(folded(5, 12) > 5.0 * (GRAM_TRANSFERS * transfer + 12.0 * solution));
+            assert!(folded(5, 12) < 5.0 * folded(1, 12));
+        }
+        assert_eq!(Search::ridge().solutions(), 12);
+        assert_eq!(Search::scores_only(5).solutions(), 2);
+    }
+
+    #[test]
+    fn the_place_is_chosen_with_each_bank_by_the_path_that_suits_it() {
+        let none = Calibration::default();
+        // Few spikes in long time suit the event path, many in short time the dense one.
+        let sparse = Work {
+            spikes: 1e4,
+            ..work(100.0, 1000.0)
+        };
+        let busy = Work {
+            spikes: 1e8,
+            filters: 4.0,
+            ..work(100.0, 10.0)
+        };
+        let problem = |works: Vec<Work>| Problem {
+            works,
+            paths: paths(GramPath::Auto, false),
+            folding: None,
+            start: 0.0,
+        };
+        let best = |work: Work| problem(vec![work]).ways(&none, &[Place::Cpu])[0];
+        assert_eq!(best(sparse).gram, GramPath::Event);
+        assert_eq!(best(busy).gram, GramPath::Dense);
+        let both = problem(vec![sparse, busy]);
+        let mixed = best(sparse).seconds + best(busy).seconds;
+        let uniform = both.ways(&none, &[Place::Cpu])[0].seconds;
+        assert!(mixed < uniform);
+        // A start between the two tells which of them was compared.
+        let cuda = |work: Work| problem(vec![work]).ways(&none, &[Place::Cuda])[0].seconds;
+        let late = Problem {
+            start: (mixed + uniform) / 2.0 - cuda(sparse) - cuda(busy),
+            ..problem(vec![sparse, busy])
+        };
+        let both = &[Place::Cpu, Place::Cuda];
+        assert_eq!(late.quickest(&none, both), Some(Place::Cpu));
+    }
+
+    #[test]
+    fn a_dip_below_the_crossing_does_not_count() {
+        let from = |least: u32| move |n: u32| n >= least;
+        for least in [1, 2, 3, 17, 999, 31_622, 99_999, 100_000] {
+            assert_eq!(last_change(100_000, from(least)), Some(least));
+        }
+        assert_eq!(last_change(100_000, |_| false), None);
+        // Bisection would look at 50,000, 25,000, … and end in the dip.
+        let dips = |n: u32| n >= 60_000 || (20_000..52_000).contains(&n);
+        assert_eq!(last_change(100_000, dips), Some(60_000));
+    }
+}

@@ -1,0 +1,393 @@
+//! Batch decoding on a CUDA device, in slices of time: while the device works on one, the next is
+//! packed and the last one's estimates are copied out, through pinned memory.
+//!
+//! As on the CPU the filters run on the weighted trains, one for each filter and output, in f64; a
+//! slice goes on from the states that the one before left. Spikes of one step are added in the
+//! recording's order.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::psc::cuda::{
+    DeviceBank, DeviceLayout, Layout, LowPassScan, Rows, THREADS, TILE, grid, tile_bytes,
+};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
+use betz_kernels::DECODE;
+use betz_recording::Dataset;
+use betz_runtime::model::Decoder;
+
+/// Steps whose spikes one block of threads weighs.
+const BLOCK_STEPS: usize = 256;
+
+/// Rows of weighted trains that a thread sums at a time.
+const ROWS_AT_ONCE: usize = 4;
+
+/// Most steps of a slice: few enough for packing and copying to run beside the device's work.
+const MOST_SLICE_STEPS: usize = 64 * TILE;
+
+/// Blocks of steps that one thread packs at a time.
+const PIECE_BLOCKS: usize = 64;
+
+/// A spike's channel shares 32 bits with its step within a block.
+const MOST_CHANNELS: usize = 1 << 24;
+
+/// Host memory that copies go through, kept between calls: one set is filled while the other is
+/// copied.
+#[derive(Default)]
+struct Staging {
+    spikes: [Option<PinnedBuffer<u32>>; 2],
+    starts: [Option<PinnedBuffer<u32>>; 2],
+}
+
+/// The estimates of decoded slices, kept between calls.
+#[derive(Default)]
+struct Outgoing([Option<PinnedBuffer<f32>>; 2]);
+
+/// A decoder's weights and states on the device.
+struct Decoding<'a> {
+    context: &'a Context,
+    bank: DeviceBank,
+    outputs: usize,
+    /// (channel of the dataset, filter, output).
+    weights: Buffer<f64>,
+    intercept: Buffer<f64>,
+    /// (order + 1) × rows.
+    carry: Buffer<f64>,
+    low_pass: Option<LowPassScan<'a>>,
+}
+
+/// [`decode`](super::decode) on `context`'s device: the same estimates, to f32's rounding of the
+/// last step.
+///
+/// # Errors
+/// As [`decode`](super::decode), and those of the device; [`ErrorKind::DeviceMemory`] when not even
+/// 4,096 steps fit, with how much would.
+pub(crate) fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+    let memory = context.available_memory()?;
+    decode_within((context, memory), decoder, data)
+}
+
+fn decode_within(
+    (context, memory): (&Context, u64),
+    decoder: &Decoder,
+    data: &Dataset,
+) -> Result<Vec<f32>> {
+    let width = decoder.outputs.len();
+    let mut estimates = vec![0.0; data.steps * width];
+    let mut outgoing = context.take_slot::<Outgoing>();
+    let mut rest = estimates.as_mut_slice();
+    // Steps of the slice that is still on its way, and which buffer it goes to.
+    let mut under_way: Option<(usize, usize)> = None;
+    let mut take = |pinned: &mut [Option<PinnedBuffer<f32>>; 2], which: usize, steps: usize| {
+        let (target, later) = std::mem::take(&mut rest).split_at_mut(steps * width);
+        rest = later;
+        let Some(from) = &mut pinned[which] else {
+            return Err(Error::new(ErrorKind::Internal, "estimates were not staged"));
+        };
+        let from = &from.as_mut_slice()?[..target.len()];
+        target
+            .par_chunks_mut(1 << 15)
+            .zip(from.par_chunks(1 << 15))
+            .for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(())
+    };
+    let mut number = 0;
+    walk((context, memory), 0, decoder, data, |steps, slice| {
+        let which = number % 2;
+        number += 1;
+        let len = steps.len() * width;
+        let pinned = context.pinned_at_least(&mut outgoing.0[which], len)?;
+        context.download_pinned(slice, len, pinned)?;
+        if let Some((which, steps)) = under_way.replace((which, steps.len())) {
+            take(&mut outgoing.0, which, steps)?;
+        }
+        Ok(())
+    })?;
+    if let Some((which, steps)) = under_way {
+        take(&mut outgoing.0, which, steps)?;
+    }
+    context.put_slot(outgoing);
+    Ok(estimates)
+}
+
+/// Decodes `data` slice by slice and hands each one's steps and estimates, row-major (steps, outputs)
+/// on the device, to `each`, in order. Does not wait for the last. `extra` is what `each` takes of
+/// the device's memory a step, in bytes.
+///
+/// # Errors
+/// As [`decode`], and what `each` returns.
+pub(crate) fn walk(
+    (context, memory): (&Context, u64),
+    extra: usize,
+    decoder: &Decoder,
+    data: &Dataset,
+    mut each: impl FnMut(Range<usize>, &Buffer<f32>) -> Result<()>,
+) -> Result<()> {
+    super::check_shape(decoder, data)?;
+    let order = super::channel_order(decoder, data)?;
+    if data.channels() > MOST_CHANNELS {
+        return Err(Error::device_limit(format!(
+            "decoding on a device: expected at most {MOST_CHANNELS} channels, got {}",
+            data.channels()
+        )));
+    }
+    let mut decoding = Decoding::new(context, decoder, &order)?;
+    let slice_steps = decoding.slice_steps(memory, extra, data)?;
+    let mut staging = context.take_slot::<Staging>();
+    for (number, from) in (0..data.steps).step_by(slice_steps).enumerate() {
+        let steps = from..data.steps.min(from + slice_steps);
+        let which = number % 2;
+        let range = data.spikes.range(steps.start as i64, steps.end as i64);
+        let blocks = steps.len().div_ceil(BLOCK_STEPS);
+        let spikes = context.pinned_at_least(&mut staging.spikes[which], range.len())?;
+        let starts = context.pinned_at_least(&mut staging.starts[which], blocks + 1)?;
+        pack(
+            data,
+            &steps,
+            range.clone(),
+            &mut spikes.as_mut_slice()?[..range.len()],
+            &mut starts.as_mut_slice()?[..=blocks],
+        )?;
+        let events = context.upload_pinned(spikes, range.len())?;
+        let starts = context.upload_pinned(starts, blocks + 1)?;
+        let layout = Layout::new(&data.segments, steps.start as i64, steps.end as i64);
+        let estimates = decoding.slice(&events, &starts, &layout.upload(context)?)?;
+        each(steps, &estimates)?;
+    }
+    context.put_slot(staging);
+    Ok(())
+}
+
+impl<'a> Decoding<'a> {
+    fn new(context: &'a Context, decoder: &Decoder, order: &[usize]) -> Result<Self> {
+        let bank = DeviceBank::new(context, &decoder.bank, decoder.step_seconds)?;
+        let outputs = decoder.outputs.len();
+        let rows = bank.filters * outputs;
+        let weights: Vec<f64> = order
+            .iter()
+            .flat_map(|&channel| &decoder.weights[channel * rows..(channel + 1) * rows])
+            .copied()
+            .collect();
+        let low_pass = decoder
+            .low_pass
+            .map(|l| LowPassScan::new(context, l, decoder.step_seconds, outputs))
+            .transpose()?;
+        Ok(Self {
+            context,
+            outputs,
+            weights: context.upload(&weights)?,
+            intercept: context.upload(&decoder.intercept)?,
+            carry: context.zeros((bank.order + 1) * rows)?,
+            low_pass,
+            bank,
+        })
+    }
+
+    /// Rows of weighted trains.
+    fn rows(&self) -> usize {
+        self.bank.filters * self.outputs
+    }
+
+    /// Steps of a slice, a multiple of a tile, so that every slice fits in `memory` bytes.
+    fn slice_steps(&self, memory: u64, extra: usize, data: &Dataset) -> Result<usize> {
+        // Those of the low-pass, at most eight, and of the filters are not there at once.
+        let states =
+            8 * ((self.bank.order + 1) * self.rows()).max(8 * self.outputs) * (1 + THREADS);
+        // Trains; sums and estimates; states and masks; spikes' starts.
+        let a_tile = TILE * (8 * self.rows() + 12 * self.outputs + extra + 1) + states + 2048;
+        let bytes = |steps: usize| {
+            let most = (0..data.steps)
+                .step_by(steps)
+                .map(|from| data.spikes.range(from as i64, (from + steps) as i64).len())
+                .max();
+            // The pool may hold the last slice's spikes beside this one's.
+            (steps / TILE * a_tile + 8 * most.unwrap_or(0)) as u64
+        };
+        let mut steps = MOST_SLICE_STEPS.min(data.steps.next_multiple_of(TILE).max(TILE));
+        while bytes(steps) > memory && steps > TILE {
+            steps = (steps / TILE).div_ceil(2) * TILE;
+        }
+        let needed = bytes(steps);
+        if needed > memory {
+            return Err(Error::new(
+                ErrorKind::DeviceMemory,
+                format!(
+                    "decoding on a device: expected at least {needed} bytes, {memory} are available"
+                ),
+            ));
+        }
+        Ok(steps)
+    }
+
+    /// Estimates of the next steps, those of `layout`, from their packed spikes. Does not wait.
+    fn slice(
+        &mut self,
+        spikes: &Buffer<u32>,
+        starts: &Buffer<u32>,
+        layout: &DeviceLayout,
+    ) -> Result<Buffer<f32>> {
+        let context = self.context;
+        let (rows, outputs, steps) = (self.rows(), self.outputs, layout.steps);
+        let estimates: Buffer<f32> = context.alloc(steps * outputs)?;
+        if outputs == 0 || steps == 0 {
+            return Ok(estimates);
+        }
+        let kernel = |name, shared| context.kernel(DECODE, &self.bank.options, name, shared);
+        let trains: Buffer<f64> = context.alloc(rows * steps)?;
+        let (row_count, step_count, stride) = (rows as i32, steps as i32, steps as u64);
+        let groups = u32::try_from(rows.div_ceil(ROWS_AT_ONCE)).ok();
+        let Some(groups) = groups.filter(|&g| g < 1 << 16) else {
+            return Err(Error::device_limit(format!(
+                "decoding on a device: expected fewer filters × outputs than {}, got {rows}",
+                ROWS_AT_ONCE << 16
+            )));
+        };
+        kernel("decode_weigh", 0)?.launch(
+            (steps.div_ceil(BLOCK_STEPS) as u32, groups, 1),
+            BLOCK_STEPS as u32,
+            0,
+            |a| {
+                a.arg(spikes).arg(starts).arg(&self.weights);
+                a.arg(&row_count).arg(&step_count).arg(&trains).arg(&stride);
+            },
+        )?;
+        let (filters, output_count) = (self.bank.filters as i32, outputs as i32);
+        let tiles = layout.tiles as i32;
+        let states = layout.tiles * (self.bank.order + 1) * rows;
+        let ends: Buffer<f64> = context.alloc(states)?;
+        let words: Buffer<f64> = context.alloc(states * THREADS)?;
+        let shared = tile_bytes(8);
+        kernel("decode_tile_ends", shared)?.launch(
+            grid(rows, layout.tiles)?,
+            THREADS as u32,
+            shared,
+            |a| {
+                a.arg(&trains)
+                    .arg(&stride)
+                    .arg(&step_count)
+                    .arg(&layout.mask);
+                a.arg(&self.bank.filter).arg(&output_count).arg(&row_count);
+                a.arg(&tiles).arg(&ends).arg(&words);
+            },
+        )?;
+        kernel("decode_carry", 0)?.launch((rows.div_ceil(32) as u32, 1, 1), 32, 0, |a| {
+            a.arg(&ends)
+                .arg(&words)
+                .arg(&step_count)
+                .arg(&layout.uncut)
+                .arg(&tiles);
+            a.arg(&self.bank.filter).arg(&output_count).arg(&row_count);
+            a.arg(&self.carry);
+        })?;
+        let sums: Buffer<f64> = context.alloc(outputs * steps)?;
+        kernel("decode_sum", 2 * shared)?.launch(
+            grid(outputs, layout.tiles)?,
+            THREADS as u32,
+            2 * shared,
+            |a| {
+                a.arg(&trains)
+                    .arg(&stride)
+                    .arg(&step_count)
+                    .arg(&layout.mask);
+                a.arg(&layout.uncut)
+                    .arg(&self.bank.filter)
+                    .arg(&filters)
+                    .arg(&output_count);
+                a.arg(&tiles).arg(&ends).arg(&words).arg(&sums);
+            },
+        )?;
+        if let Some(low_pass) = &mut self.low_pass {
+            let view = sums.slice(..);
+            let sums = Rows {
+                view: &view,
+                stride: steps,
+            };
+            low_pass.run(sums, layout, sums)?;
+        }
+        kernel("decode_estimates", 0)?.launch(
+            ((steps * outputs).div_ceil(256) as u32, 1, 1),
+            256,
+            0,
+            |a| {
+                a.arg(&sums).arg(&stride).arg(&step_count).arg(&layout.mask);
+                a.arg(&self.intercept).arg(&output_count).arg(&estimates);
+            },
+        )?;
+        Ok(estimates)
+    }
+}
+
+/// Writes the spikes of `steps`, numbers `range` of the dataset, as `decode_weigh` takes them, and
+/// where each block's begin (one entry more than blocks). On rayon's pool.
+///
+/// # Errors
+/// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
+fn pack(
+    data: &Dataset,
+    steps: &Range<usize>,
+    range: Range<usize>,
+    mut spikes: &mut [u32],
+    starts: &mut [u32],
+) -> Result<()> {
+    let Some((last, mut starts)) = starts.split_last_mut() else {
+        return Err(Error::new(
+            ErrorKind::Internal,
+            "no room for spikes' starts",
+        ));
+    };
+    *last = range.len() as u32;
+    let mut pieces = Vec::with_capacity(starts.len() / PIECE_BLOCKS + 1);
+    let mut at = range.start;
+    for from in steps.clone().step_by(PIECE_BLOCKS * BLOCK_STEPS) {
+        let to = steps.end.min(from + PIECE_BLOCKS * BLOCK_STEPS);
+        let end = at + data.spikes.ticks[at..range.end].partition_point(|&t| t < to as i64);
+        // `split_off_mut` cannot fail: the slices have the range's own lengths.
+        let (Some(spikes), Some(starts)) = (
+            spikes.split_off_mut(..end - at),
+            starts.split_off_mut(..(to - from).div_ceil(BLOCK_STEPS)),
+        ) else {
+            return Err(Error::new(ErrorKind::Internal, "spikes' pieces do not fit"));
+        };
+        pieces.push((from as i64, to as i64, at..end, spikes, starts));
+        at = end;
+    }
+    let known = data.channels();
+    pieces
+        .into_par_iter()
+        .try_for_each(|(from, to, own, spikes, starts)| {
+            let mut next = 0;
+            let mut latest = from;
+            let source = data.spikes.ticks[own.clone()]
+                .iter()
+                .zip(&data.spikes.channels[own.clone()]);
+            for (i, ((&tick, &channel), spike)) in source.zip(spikes).enumerate() {
+                if channel as usize >= known {
+                    return Err(Error::recording(format!(
+                        "spike {}: expected a channel below {known}, got {channel}",
+                        own.start + i
+                    )));
+                }
+                if tick < latest || tick >= to {
+                    return Err(Error::recording(format!(
+                        "spike {}: expected ticks in ascending order",
+                        own.start + i
+                    )));
+                }
+                latest = tick;
+                let step = (tick - from) as usize;
+                let place = (own.start - range.start + i) as u32;
+                while next <= step / BLOCK_STEPS {
+                    starts[next] = place;
+                    next += 1;
+                }
+                *spike = channel << 8 | (step % BLOCK_STEPS) as u32;
+            }
+            starts[next..].fill((own.end - range.start) as u32);
+            Ok(())
+        })
+}
+
+#[cfg(test)]
+mod tests;

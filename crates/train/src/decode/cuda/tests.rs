@@ -1,0 +1,152 @@
+//! Batch decoding on a device against the CPU's.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseError, TestRunner};
+
+use super::*;
+use crate::decode::tests::{data, decoder};
+use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
+use betz_recording::{OutputInfo, Segment};
+use betz_runtime::psc::{Filter, FilterBank, LowPass};
+
+/// What estimates may be off by, relative to the largest: f32's rounding and as much again.
+const TOLERANCE: f32 = 2e-7;
+
+/// The first device, or a word on why the test is skipped.
+fn device(test: &str) -> Option<Arc<Context>> {
+    Context::open(0)
+        .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
+        .ok()
+}
+
+/// A decoder for `data` with weights of either sign.
+fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: usize) -> Decoder {
+    let features = data.channels() * bank.len();
+    let weights = (0..features * n).map(|i| ((i * 37 % 101) as f64 - 47.0) * 0.1);
+    let output = |o| OutputInfo::from(format!("x{o}").as_str());
+    Decoder {
+        step_seconds: data.step_seconds,
+        bank,
+        low_pass,
+        channel_names: data.channel_names.iter().rev().cloned().collect(),
+        channel_mask: vec![true; data.channels()],
+        weights: weights.collect(),
+        intercept: (0..n).map(|o| o as f64 - 0.5).collect(),
+        outputs: (0..n).map(output).collect(),
+        ..decoder(None)
+    }
+}
+
+/// As `decode`, whatever cap another test has set.
+fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+    decode_within((context, 1 << 40), decoder, data)
+}
+
+fn close(expected: &[f32], got: &[f32], what: &str) {
+    assert_eq!(expected.len(), got.len());
+    let finite = expected.iter().filter(|v| !v.is_nan());
+    let largest = finite.fold(1.0f32, |m, v| m.max(v.abs()));
+    for (i, (e, g)) in expected.iter().zip(got).enumerate() {
+        assert_eq!(e.is_nan(), g.is_nan(), "{what}: value {i}: {e} {g}");
+        assert!(
+            e.is_nan() || (e - g).abs() <= TOLERANCE * largest,
+            "{what}: value {i}: {e} {g}, the largest {largest}"
+        );
+    }
+}
+
+#[test]
+fn equals_the_cpus_estimates_in_every_case() {
+    let Some(context) = device("decode") else {
+        return;
+    };
+    let mut runner = TestRunner::new(cases(48));
+    let strategy = (datasets(), banks(), low_passes(), 1usize..7);
+    let outcome = runner.run(&strategy, |(data, bank, low_pass, outputs)| {
+        let decoder = any_decoder(&data, bank, low_pass, outputs);
+        let expected = super::super::decode(&decoder, &data).unwrap();
+        let got = decode(&context, &decoder, &data).unwrap();
+        close(&expected, &got, "one slice");
+        let again = decode(&context, &decoder, &data).unwrap();
+        let same = got
+            .iter()
+            .zip(&again)
+            .all(|(a, b)| a.to_bits() == b.to_bits());
+        prop_assert!(same, "not the same bits twice");
+        Ok::<(), TestCaseError>(())
+    });
+    outcome.unwrap_or_else(|e| panic!("{e}"));
+    for low_pass in [None, Some((3, 40.0)), Some((8, 2.0))] {
+        let low_pass = low_pass.map(|(order, cutoff_hz)| LowPass { order, cutoff_hz });
+        let (data, decoder) = (data(), decoder(low_pass));
+        let expected = super::super::decode(&decoder, &data).unwrap();
+        close(
+            &expected,
+            &decode(&context, &decoder, &data).unwrap(),
+            "by hand",
+        );
+    }
+}
+
+/// Trials over many tiles, and a cap that cuts them into slices.
+#[test]
+fn slices_of_time_do_not_show() {
+    let Some(context) = device("slices") else {
+        return;
+    };
+    let segments = [
+        (3, 4),
+        (10, 4096),
+        (4100, 21_000),
+        (21_000, 21_001),
+        (21_050, 40_011),
+    ];
+    let segments = segments.map(|(start, stop)| Segment { start, stop });
+    let spikes = (0..30_000u64).map(|i| ((i * i * 7 % 40_100) as i64, (i * 13 % 9) as u32));
+    let data = dataset(0.001, 9, segments.to_vec(), 40_100, spikes.collect());
+    let filters = [(0.0002, 2), (0.01, 1), (0.05, 4), (3.0, 0)];
+    let filters = filters.map(|(tau_seconds, order)| Filter { tau_seconds, order });
+    let bank = FilterBank::new(filters.to_vec()).unwrap();
+    for low_pass in [None, Some((4, 6.0))] {
+        let low_pass = low_pass.map(|(order, cutoff_hz)| LowPass { order, cutoff_hz });
+        let decoder = any_decoder(&data, bank.clone(), low_pass, 3);
+        let expected = super::super::decode(&decoder, &data).unwrap();
+        for memory in [1 << 40, 3_000_000, 800_000] {
+            let got = decode_within((&context, memory), &decoder, &data).unwrap();
+            close(&expected, &got, &format!("{memory} bytes"));
+        }
+        let error = decode_within((&context, 1000), &decoder, &data).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceMemory);
+        let got = decode(&context, &decoder, &data).unwrap();
+        close(&expected, &got, "after a failure");
+    }
+}
+
+#[test]
+fn what_is_damaged_is_refused_and_the_device_stays_usable() {
+    let Some(context) = device("damage") else {
+        return;
+    };
+    let (data, decoder) = (data(), decoder(None));
+    let expected = decode(&context, &decoder, &data).unwrap();
+    let mut unknown = data.clone();
+    unknown.spikes.channels[7] = 99;
+    let mut unordered = data.clone();
+    unordered.spikes.ticks.swap(100, 101);
+    unordered.spikes.ticks[100] += 1;
+    let mut another = data.clone();
+    another.step_seconds = 0.002;
+    for (broken, kind, word) in [
+        (unknown, ErrorKind::InvalidRecording, "99"),
+        (unordered, ErrorKind::InvalidRecording, "order"),
+        (another, ErrorKind::Mismatch, "step"),
+    ] {
+        let error = decode(&context, &decoder, &broken).unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert!(error.message().contains(word), "{error}");
+    }
+    let again = decode(&context, &decoder, &data).unwrap();
+    close(&expected, &again, "after failures");
+}

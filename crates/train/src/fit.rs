@@ -1,0 +1,199 @@
+//! From a dataset to a decoder.
+
+use super::gram::{GramPath, NormalEquations, normal_equations};
+use super::noise::largest_response;
+use super::options::{RidgeChoice, TrainOptions};
+use super::solve::{CentredEquations, FeatureNames, Solution};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::Progress;
+use betz_recording::Dataset;
+use betz_runtime::model::{Decoder, MAX_BYTES, TrainingRecord, check_sizes};
+use betz_runtime::psc::FilterBank;
+
+/// Trains a decoder on every segment of `data`.
+///
+/// # Errors
+/// [`ErrorKind::InsufficientData`] without channels, behaviour, segments, spikes or paired steps,
+/// or with no ridge and no more steps than features;
+/// [`ErrorKind::NotPositiveDefinite`], naming channel and filter, for a dead or duplicated channel
+/// without ridge or mask; [`ErrorKind::InvalidArgument`] for an option out of range, and more channels,
+/// filters or outputs than a model may have; [`ErrorKind::InvalidRecording`] for two channels or outputs
+/// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
+/// `progress` says so.
+pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
+    let bank = &options.bank;
+    check(data, std::slice::from_ref(bank))?;
+    let (sums, path) = normal_equations(
+        data,
+        bank,
+        options.low_pass,
+        options.delay_steps,
+        options.gram,
+        progress,
+    )?;
+    decoder_from_sums(data, options, &sums, path, progress)
+}
+
+/// The decoder that `sums`, computed by `path` over every segment of `data`, lead to.
+pub(super) fn decoder_from_sums(
+    data: &Dataset,
+    options: &TrainOptions,
+    sums: &NormalEquations,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let bank = &options.bank;
+    let ridge = ridge(data, bank, options, sums.steps)?;
+    progress.update("solve", 0, 1);
+    let names = FeatureNames {
+        channels: &data.channel_names,
+        bank,
+    };
+    let mut solution =
+        CentredEquations::new(sums)?.solve(ridge, options.solver, options.mask, names)?;
+    progress.update("solve", 1, 1);
+    for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
+        *taking_part &= !silent(sums, channel, bank.len());
+    }
+    decoder(data, options, sums.steps, ridge, path, solution)
+}
+
+/// The ridge λ that `options` ask for over `steps` paired steps, with the filters of `bank`.
+///
+/// # Errors
+/// [`ErrorKind::InsufficientData`] when there is no such step; [`ErrorKind::InvalidArgument`] for a
+/// ridge or a noise that is negative or not finite.
+pub(super) fn ridge(
+    data: &Dataset,
+    bank: &FilterBank,
+    options: &TrainOptions,
+    steps: u64,
+) -> Result<f64> {
+    if steps == 0 {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "training: a delay of {} steps leaves no step of any segment with its partner",
+                options.delay_steps
+            ),
+        ));
+    }
+    let (what, given) = match options.ridge {
+        RidgeChoice::Fixed(ridge) => ("ridge", ridge),
+        RidgeChoice::Noise(sigma) => ("noise's standard deviation", sigma),
+        RidgeChoice::RelativeNoise(fraction) => ("noise over the largest response", fraction),
+    };
+    if !(given.is_finite() && given >= 0.0) {
+        return Err(Error::argument(format!(
+            "{what}: expected a finite number of at least 0, got {given}"
+        )));
+    }
+    let of_noise = |sigma: f64| sigma * sigma * steps as f64;
+    Ok(match options.ridge {
+        RidgeChoice::Fixed(ridge) => ridge,
+        RidgeChoice::Noise(sigma) => of_noise(sigma),
+        RidgeChoice::RelativeNoise(fraction) => of_noise(fraction * largest_response(data, bank)),
+    })
+}
+
+/// The decoder that a solution makes, with its record; a masked channel's weights are 0. It can be saved
+/// and opened.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
+pub(super) fn decoder(
+    data: &Dataset,
+    options: &TrainOptions,
+    steps: u64,
+    ridge: f64,
+    path: GramPath,
+    mut solution: Solution,
+) -> Result<Decoder> {
+    let of_a_channel = options.bank.len() * data.outputs.len();
+    if of_a_channel > 0 {
+        let weights = solution.weights.chunks_exact_mut(of_a_channel);
+        for (weights, taking_part) in weights.zip(&solution.channel_mask) {
+            if !taking_part {
+                weights.fill(0.0);
+            }
+        }
+    }
+    let spikes = data
+        .segments
+        .iter()
+        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
+    let decoder = Decoder {
+        step_seconds: data.step_seconds,
+        bank: options.bank.clone(),
+        low_pass: options.low_pass,
+        delay_steps: options.delay_steps,
+        channel_names: data.channel_names.clone(),
+        channel_mask: solution.channel_mask,
+        weights: solution.weights,
+        intercept: solution.intercept,
+        outputs: data.outputs.clone(),
+        training: TrainingRecord {
+            betz_version: env!("CARGO_PKG_VERSION").into(),
+            steps,
+            segments: data.segments.len() as u64,
+            spikes: spikes.sum(),
+            ridge,
+            gram_path: path.name().into(),
+            solver: options.solver.name().into(),
+            folds: 0,
+            scores: Vec::new(),
+        },
+    };
+    // All but the numbers was checked before the work.
+    decoder
+        .check()
+        .map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))?;
+    Ok(decoder)
+}
+
+/// A channel none of whose responses is ever other than zero.
+fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
+    (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
+}
+
+/// Refuses data that nothing can be trained on, with any of `banks`.
+pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+    let lacking = if data.channels() == 0 {
+        "at least one channel, got none"
+    } else if data.outputs.is_empty() {
+        "behaviour to decode, got none"
+    } else if data.segments.is_empty() {
+        "at least one segment, got none"
+    } else if (data.segments.iter()).all(|s| data.spikes.range(s.start, s.stop).is_empty()) {
+        "spikes inside the segments, got none"
+    } else {
+        return check_form(data, banks);
+    };
+    Err(Error::new(
+        ErrorKind::InsufficientData,
+        format!("training: expected {lacking}"),
+    ))
+}
+
+/// Refuses, before the work, names and sizes of which no decoder can be saved or opened. Lists that are
+/// empty are the caller's to refuse.
+pub(super) fn check_form(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+    data.check_names().map_err(|e| e.at("training"))?;
+    let (channels, outputs) = (data.channels(), data.outputs.len());
+    if channels == 0 || outputs == 0 {
+        return Ok(());
+    }
+    for bank in banks {
+        check_sizes(ErrorKind::InvalidArgument, channels, bank.len(), outputs)
+            .map_err(|e| e.at("training"))?;
+        let weights = channels * bank.len() * outputs;
+        if weights > MAX_BYTES / size_of::<f64>() {
+            return Err(Error::argument(format!(
+                "training: expected weights of at most {MAX_BYTES} bytes, got {weights} of 8 bytes \
+                 ({channels} channels, {} filters, {outputs} outputs)",
+                bank.len()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Υ, Σa and the behaviour's own sums on the device: behaviour correlated with each filter, then
+//! summed at the spikes.
+
+use rayon::prelude::*;
+
+use super::spikes::DeviceSpikes;
+use super::staging::{Staging, at_least};
+use super::timeline::BLOCK_STEPS;
+use betz_base::error::Result;
+use betz_device::cuda::{Buffer, Context, PushKernelArg};
+use betz_recording::Dataset;
+
+/// Thread blocks that sum the behaviour.
+const PARTS: usize = 64;
+
+/// Bytes of device memory that [`sums`] takes: a row, and what there is beside rows and behaviour.
+/// `states` are those of one feature.
+pub(super) fn costs(blocks: u64, states: usize, features: usize, outputs: usize) -> (u64, u64) {
+    let row = 8 * blocks * (states as u64 + BLOCK_STEPS as u64);
+    let (features, outputs) = (features as u64, outputs as u64);
+    (
+        row,
+        8 * (features * (outputs + 1) + (2 * PARTS as u64 + 3) * outputs),
+    )
+}
+
+/// Sums that involve the behaviour.
+pub(super) struct BehaviorSums {
+    /// Υ and Σa: features × (outputs + 1), row-major, Σa last.
+    pub(super) upsilon: Buffer<f64>,
+    /// Σx, then Σx².
+    pub(super) totals: Buffer<f64>,
+    /// x̄.
+    pub(super) output_mean: Buffer<f64>,
+}
+
+/// Υ and the sums, up to `most_rows` rows (an output, or Σa, of a filter) at a time. Does not wait for
+/// them.
+pub(super) fn sums(
+    spikes: &DeviceSpikes<'_>,
+    data: &Dataset,
+    most_rows: usize,
+    staging: &mut Staging,
+) -> Result<BehaviorSums> {
+    let (context, timeline, order) = (spikes.context, &spikes.timeline, spikes.filters.order);
+    let (channels, filters, outputs) = (
+        spikes.channels,
+        spikes.filters.shapes.len(),
+        data.outputs.len(),
+    );
+    let (blocks, filter) = (&spikes.blocks, &spikes.filters.table);
+    let (block_count, chunk_count) = (timeline.block_count as i32, spikes.chunks as i32);
+    let (channel_count, filter_count) = (channels as i32, filters as i32);
+    let behavior = stage(context, data, staging)?;
+    let rows = filters * (outputs + 1);
+    let upsilon: Buffer<f64> = context.alloc(spikes.columns() * (outputs + 1))?;
+    let output_count = outputs as i32;
+    let block_grid = timeline.block_count.div_ceil(128) as u32;
+    for first in (0..rows).step_by(most_rows) {
+        let (here, first_row) = (most_rows.min(rows - first), first as i32);
+        let mut future: Buffer<f64> = context.alloc(here * (order + 1) * timeline.block_count)?;
+        let grid = (block_grid, here as u32, 1);
+        spikes
+            .kernel("behavior_block_states", 0)?
+            .launch(grid, 128, 0, |a| {
+                a.arg(&behavior).arg(blocks).arg(&block_count);
+                a.arg(filter)
+                    .arg(&output_count)
+                    .arg(&first_row)
+                    .arg(&mut future);
+            })?;
+        let carry_grid = (here as u32, 1, 1);
+        spikes
+            .kernel("behavior_carry", 0)?
+            .launch(carry_grid, 512, 0, |a| {
+                a.arg(blocks).arg(&block_count).arg(filter);
+                a.arg(&output_count).arg(&first_row).arg(&mut future);
+            })?;
+        let correlated: Buffer<f64> =
+            context.alloc(here * timeline.block_count * BLOCK_STEPS as usize)?;
+        spikes
+            .kernel("behavior_correlate", 0)?
+            .launch(grid, 128, 0, |a| {
+                a.arg(&behavior).arg(blocks).arg(&block_count);
+                a.arg(filter).arg(&output_count).arg(&first_row);
+                a.arg(&future).arg(&correlated);
+            })?;
+        let grid = (channels.div_ceil(4) as u32, here as u32, 1);
+        spikes
+            .kernel("upsilon_event", 0)?
+            .launch(grid, 128, 0, |a| {
+                a.arg(&spikes.ticks).arg(&spikes.offsets).arg(&chunk_count);
+                a.arg(&channel_count).arg(&filter_count).arg(&output_count);
+                a.arg(&block_count)
+                    .arg(&first_row)
+                    .arg(&correlated)
+                    .arg(&upsilon);
+            })?;
+    }
+    let parts: Buffer<f64> = context.alloc(PARTS * outputs * 2)?;
+    spikes
+        .kernel("behavior_sums", 0)?
+        .launch((PARTS as u32, 1, 1), 256, 0, |a| {
+            a.arg(&behavior).arg(blocks).arg(&block_count);
+            a.arg(&output_count).arg(&parts);
+        })?;
+    let totals: Buffer<f64> = context.zeros(2 * outputs)?;
+    let output_mean: Buffer<f64> = context.zeros(outputs)?;
+    let (part_count, steps) = (PARTS as i32, timeline.steps as f64);
+    spikes.kernel("behavior_mean", 0)?.launch(
+        (outputs.div_ceil(64).max(1) as u32, 1, 1),
+        64,
+        0,
+        |a| {
+            a.arg(&parts).arg(&part_count).arg(&output_count);
+            a.arg(&steps).arg(&totals).arg(&output_mean);
+        },
+    )?;
+    Ok(BehaviorSums {
+        upsilon,
+        totals,
+        output_mean,
+    })
+}
+
+/// Copies the behaviour to the device through pinned memory, on rayon's pool.
+fn stage(context: &Context, data: &Dataset, staging: &mut Staging) -> Result<Buffer<f32>> {
+    let len = data.behavior.len();
+    let pinned = at_least(context, &mut staging.f32s, len)?;
+    pinned.as_mut_slice()?[..len]
+        .par_chunks_mut(1 << 16)
+        .zip(data.behavior.par_chunks(1 << 16))
+        .for_each(|(target, source)| target.copy_from_slice(source));
+    context.upload_pinned(pinned, len)
+}

@@ -1,0 +1,125 @@
+//! What is taken from responses before they are multiplied, and put back behind.
+//!
+//! Tensor cores round their sums toward zero: what they lose is in proportion to the sum. Where every
+//! response has its mean taken off, sums of products nearly cancel off Γ's diagonal, and what is lost is
+//! in proportion to Γ_c, which the weights follow from, rather than to the far larger Γ. Any constant c
+//! will do, since Σ (a_i − c_i)(a_j − c_j) + c_i Σa_j + c_j Σa_i − T c_i c_j = Σ a_i a_j, of which all but
+//! the first sum is computed in f64. But the farther c is from the mean, the more is lost again, in
+//! proportion to T c²: c is the mean over a first stretch of time, and where that turns out to have been
+//! no guide to the rest (a channel that falls silent), the sums are made again about the mean, which is
+//! then known.
+
+use std::ops::Range;
+
+use super::plan::CHUNK_BLOCKS;
+use super::source::Round;
+use super::timeline::Timeline;
+use betz_base::error::Result;
+use betz_device::cuda::{Buffer, Context, PushKernelArg};
+use betz_kernels::GRAM_DENSE;
+
+/// One constant a feature; zero until it is measured.
+pub(super) struct Centre {
+    values: Buffer<f32>,
+    outputs: usize,
+}
+
+impl Centre {
+    pub(super) fn new(context: &Context, features: usize, outputs: usize) -> Result<Self> {
+        Ok(Self {
+            values: context.zeros(features)?,
+            outputs,
+        })
+    }
+
+    /// Where the constants of the features from `first` on are.
+    pub(super) fn address(&self, context: &Context, first: usize) -> u64 {
+        context.address(&self.values) + 4 * first as u64
+    }
+
+    /// Takes the means of the features in `rows` over `round`, which has steps that are summed, from Σa of
+    /// its chunks (last in `sums[chunk][outputs + 1][row]`).
+    pub(super) fn measure(
+        &self,
+        round: &Round<'_>,
+        options: &[String],
+        rows: &Range<usize>,
+        sums: &Buffer<f64>,
+    ) -> Result<()> {
+        let (chunks, columns) = (round.chunks.len() as i32, rows.len() as i32);
+        let (first, m) = (rows.start as i32, self.outputs as i32);
+        let steps = steps_in(round.timeline, &round.chunks) as f64;
+        let kernel = (round.context).kernel(GRAM_DENSE, options, "mean_responses", 0)?;
+        let grid = (rows.len().div_ceil(64) as u32, 1, 1);
+        kernel.launch(grid, 64, 0, |a| {
+            a.arg(sums).arg(&chunks).arg(&columns).arg(&first).arg(&m);
+            a.arg(&steps).arg(&self.values);
+        })
+    }
+
+    /// True when the constants of `rows` suited the responses over `chunks`: T c² is not far above any
+    /// Γ_ii of `gram`, rows × rows. Waits.
+    pub(super) fn suited(
+        &self,
+        (context, options): (&Context, &[String]),
+        (timeline, chunks): (&Timeline, &Range<usize>),
+        rows: &Range<usize>,
+        gram: &Buffer<f64>,
+    ) -> Result<bool> {
+        let far: Buffer<i32> = context.zeros(1)?;
+        let steps = steps_in(timeline, chunks) as f64;
+        let (first, count) = (rows.start as i32, rows.len() as i32);
+        let kernel = context.kernel(GRAM_DENSE, options, "find_far_centre", 0)?;
+        let grid = (rows.len().div_ceil(256) as u32, 1, 1);
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(&self.values).arg(gram).arg(&steps);
+            a.arg(&first).arg(&count).arg(&far);
+        })?;
+        Ok(context.download(&far, 1)?[0] == 0)
+    }
+
+    /// Takes the means of `rows` over `chunks`, from Σa (last of every feature's row of `sums`).
+    pub(super) fn take_means(
+        &self,
+        (context, options): (&Context, &[String]),
+        (timeline, chunks): (&Timeline, &Range<usize>),
+        rows: &Range<usize>,
+        sums: &Buffer<f64>,
+    ) -> Result<()> {
+        let (m, steps) = (self.outputs as i32, steps_in(timeline, chunks) as f64);
+        let (first, count) = (rows.start as i32, rows.len() as i32);
+        let kernel = context.kernel(GRAM_DENSE, options, "centre_at_mean", 0)?;
+        let grid = (rows.len().div_ceil(256) as u32, 1, 1);
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(sums).arg(&m).arg(&steps);
+            a.arg(&first).arg(&count).arg(&self.values);
+        })
+    }
+
+    /// Puts back what was taken from the sums over `chunks` of `timeline`: `block` is `rows` × `columns`,
+    /// `sums` has Υ and Σa of every feature over these chunks.
+    pub(super) fn put_back(
+        &self,
+        (context, options): (&Context, &[String]),
+        (timeline, chunks): (&Timeline, &Range<usize>),
+        (rows, columns): (&Range<usize>, &Range<usize>),
+        sums: &Buffer<f64>,
+        block: &mut Buffer<f64>,
+    ) -> Result<()> {
+        let m = self.outputs as i32;
+        let steps = steps_in(timeline, chunks) as f64;
+        let (first_row, first_column) = (rows.start as i32, columns.start as i32);
+        let width = columns.len() as i32;
+        let kernel = context.kernel(GRAM_DENSE, options, "put_centre_back", 0)?;
+        let grid = (columns.len().div_ceil(256) as u32, rows.len() as u32, 1);
+        kernel.launch(grid, 256, 0, |a| {
+            a.arg(&self.values).arg(sums).arg(&m).arg(&steps);
+            a.arg(&first_row).arg(&first_column).arg(&width).arg(block);
+        })
+    }
+}
+
+/// Steps that are summed in `chunks`.
+pub(super) fn steps_in(timeline: &Timeline, chunks: &Range<usize>) -> u64 {
+    timeline.paired_in(chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS)
+}

@@ -1,0 +1,519 @@
+//! The dense path on CUDA devices: responses of a round of steps, then their products on the tensor
+//! cores.
+//!
+//! Time is cut in rounds; what a round needs from host memory is copied while the round before is
+//! computed. Where Γ does not fit, it is computed block by block of one triangle, each block over the
+//! whole of time, and put together in host memory (CUSUMMA, [`betz_device::partition`]). Several
+//! devices take a part of time each, beginning with as much of the time before it as their filters
+//! remember.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
+use super::centre::{Centre, steps_in};
+use super::filters::Filters;
+use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
+use super::source::{ResponseSource, Round, Target};
+use super::staging::Staging;
+use super::store::{self, Gram};
+use super::timeline::{BLOCK_FIELDS, Timeline};
+use super::{DeviceSums, SampledError, several};
+use crate::gram::output_totals;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::{self, Progress, Quiet};
+use betz_device::Precision;
+use betz_device::cuda::{Buffer, Context, Feed, PushKernelArg};
+use betz_kernels::GRAM_DENSE;
+use betz_recording::Segment;
+
+/// Features of the sample that a lower precision is measured on, at most.
+const SAMPLE_FEATURES: usize = 128;
+
+/// What is summed, whatever the responses come from.
+pub(super) struct Task<'a> {
+    pub(super) segments: &'a [Segment],
+    /// Steps of the recording.
+    pub(super) steps: usize,
+    /// Steps × outputs, row-major.
+    pub(super) behavior: &'a [f32],
+    pub(super) outputs: usize,
+    pub(super) delay_steps: i64,
+    pub(super) precision: Precision,
+}
+
+/// Makes a context's own source of responses.
+pub(super) type MakeSource<'a> =
+    dyn Fn(&'a Context) -> Result<Box<dyn ResponseSource + 'a>> + Sync + 'a;
+
+/// What one device is to do.
+struct Share {
+    chunks: Range<usize>,
+    /// Bytes it may use.
+    memory: u64,
+    /// Measure a lower precision here.
+    sample: bool,
+}
+
+/// What one device has summed.
+struct Partial {
+    gram: Gram,
+    /// Υ and Σa: n × (m + 1).
+    upsilon: Buffer<f64>,
+    sampled: Option<SampledError>,
+}
+
+/// Γ, Υ and the sums on the first of `contexts`, or in host memory where Γ does not fit.
+pub(super) fn sums<'a>(
+    contexts: &'a [Arc<Context>],
+    task: &Task<'_>,
+    make: &MakeSource<'a>,
+    progress: &dyn Progress,
+) -> Result<DeviceSums> {
+    let timeline = Timeline::new(task.segments, task.steps, task.delay_steps, CHUNK_BLOCKS)?;
+    let chunks = timeline.block_count / CHUNK_BLOCKS;
+    let contexts = &contexts[..contexts.len().min(chunks)];
+    let devices = contexts.len();
+    let (m, delay) = (task.outputs, task.delay_steps);
+    let work = |i: usize, context: &'a Context| {
+        // Started before memory is planned: what the library takes is then no longer free.
+        context.blas()?;
+        let share = Share {
+            chunks: i * chunks / devices..(i + 1) * chunks / devices,
+            memory: context.available_memory()?,
+            sample: i == 0,
+        };
+        let quiet = Quiet(progress);
+        let progress = if i == 0 { progress } else { &quiet };
+        partial(
+            context,
+            task,
+            &timeline,
+            make(context)?.as_mut(),
+            share,
+            progress,
+        )
+    };
+    // The host turns to the behaviour while the devices are at Γ.
+    let (found, totals) = std::thread::scope(|scope| {
+        let totals = scope.spawn(|| output_totals(task.segments, task.behavior, m, delay));
+        (several::each(contexts, work), totals.join())
+    });
+    let (mut whole, others) = found?;
+    let totals = totals.map_err(|_| Error::new(ErrorKind::Internal, "gram: a thread panicked"))?;
+    let first = &contexts[0];
+    // In the devices' order: the same bits every time.
+    for (partial, context) in others.into_iter().zip(&contexts[1..]) {
+        store::add(first, &mut whole.upsilon, context, &partial.upsilon)?;
+        whole.gram.add(first, context, partial.gram)?;
+    }
+    let features = whole.upsilon.len() / (task.outputs + 1);
+    let steps = timeline.steps;
+    let mean: Vec<f64> = totals[..task.outputs]
+        .iter()
+        .map(|sum| sum / steps.max(1) as f64)
+        .collect();
+    Ok(DeviceSums {
+        features,
+        outputs: task.outputs,
+        steps,
+        gram: whole.gram,
+        upsilon: whole.upsilon,
+        totals: first.upload(&totals)?,
+        output_mean: first.upload(&mean)?,
+        sampled: whole.sampled,
+    })
+}
+
+/// The sums over a device's share of time.
+fn partial(
+    context: &Context,
+    task: &Task<'_>,
+    timeline: &Timeline,
+    source: &mut dyn ResponseSource,
+    share: Share,
+    progress: &dyn Progress,
+) -> Result<Partial> {
+    let n = source.features();
+    let demand = demand(task, timeline, source, n, task.precision);
+    let plan = demand.plan(share.memory)?;
+    let mut upsilon: Buffer<f64> = context.zeros(n * (task.outputs + 1))?;
+    let mut pass = Pass {
+        context,
+        task,
+        timeline,
+        source,
+        centre: &Centre::new(context, n, task.outputs)?,
+        chunks: share.chunks,
+        plan,
+        precision: task.precision,
+        progress,
+    };
+    let gram = if plan.edge >= n {
+        Gram::Device(pass.block(0..n, None, Sums::Add(&mut upsilon))?)
+    } else {
+        pass.blocks(n, &mut upsilon)?
+    };
+    let sampled = match task.precision {
+        Precision::Tf32 if share.sample => sampled_error(&mut pass, &gram, &upsilon, n)?,
+        _ => None,
+    };
+    Ok(Partial {
+        gram,
+        upsilon,
+        sampled,
+    })
+}
+
+fn demand(
+    task: &Task<'_>,
+    timeline: &Timeline,
+    source: &dyn ResponseSource,
+    features: usize,
+    precision: Precision,
+) -> Demand {
+    Demand {
+        features,
+        outputs: task.outputs,
+        chunks: timeline.block_count / CHUNK_BLOCKS,
+        states: source.filters().map_or(0, |f| f.order + 1),
+        product_chunks: product_chunks(precision),
+        crossed: precision == Precision::F32,
+        source: source.costs(timeline),
+    }
+}
+
+/// A device's walk through its part of time.
+struct Pass<'a> {
+    context: &'a Context,
+    task: &'a Task<'a>,
+    timeline: &'a Timeline,
+    source: &'a mut dyn ResponseSource,
+    centre: &'a Centre,
+    /// The chunks that are summed.
+    chunks: Range<usize>,
+    plan: Plan,
+    precision: Precision,
+    progress: &'a dyn Progress,
+}
+
+/// Υ and Σa of every feature, n × (m + 1), at a block of Γ.
+enum Sums<'a> {
+    /// Those of the block's rows are to be added, and the rows' centre to be measured.
+    Add(&'a mut Buffer<f64>),
+    /// Blocks before have done so for the features of this one.
+    Known(&'a Buffer<f64>),
+}
+
+impl Sums<'_> {
+    fn values(&self) -> &Buffer<f64> {
+        match self {
+            Self::Add(sums) => sums,
+            Self::Known(sums) => sums,
+        }
+    }
+}
+
+/// The responses of one range of features, round by round.
+struct Operand {
+    features: Range<usize>,
+    responses: OperandBuffer,
+    /// States at the chunks' starts: chunks × (order + 1) × features.
+    states: Buffer<f32>,
+    /// States at the round's start: (order + 1) × features.
+    carry: Buffer<f64>,
+}
+
+impl Pass<'_> {
+    /// Γ in host memory, from blocks of one triangle.
+    fn blocks(&mut self, n: usize, upsilon: &mut Buffer<f64>) -> Result<Gram> {
+        let edges: Vec<Range<usize>> = (0..n)
+            .step_by(self.plan.edge)
+            .map(|start| start..n.min(start + self.plan.edge))
+            .collect();
+        let mut gram = vec![0.0; n * n];
+        // Every block says how far it is, round by round.
+        store::triangle(edges.len(), &(), |row, column| {
+            let (rows, columns) = (&edges[row], &edges[column]);
+            let block = if row == column {
+                self.block(rows.clone(), None, Sums::Add(&mut *upsilon))?
+            } else {
+                self.block(rows.clone(), Some(columns.clone()), Sums::Known(upsilon))?
+            };
+            store::place(self.context, &block, &mut gram, n, rows, columns)
+        })?;
+        Ok(Gram::Host(gram))
+    }
+
+    /// Compile-time constants of the kernels.
+    fn options(&self) -> Vec<String> {
+        match self.source.filters() {
+            Some(filters) => filters.options(CHUNK_BLOCKS),
+            None => store::options(),
+        }
+    }
+
+    /// One block of Γ: `rows` × `columns`, or rows × rows. Where the rows' centre is measured, waits to
+    /// see that it suited them, and makes the block again where it did not.
+    fn block(
+        &mut self,
+        rows: Range<usize>,
+        columns: Option<Range<usize>>,
+        sums: Sums<'_>,
+    ) -> Result<Buffer<f64>> {
+        let Sums::Add(upsilon) = sums else {
+            return self.block_about_centre(&rows, columns, sums);
+        };
+        let block = self.block_about_centre(&rows, columns.clone(), Sums::Add(&mut *upsilon))?;
+        let (context, options) = (self.context, self.options());
+        let (there, time) = ((context, options.as_slice()), (self.timeline, &self.chunks));
+        if self.centre.suited(there, time, &rows, &block)? {
+            return Ok(block);
+        }
+        self.centre.take_means(there, time, &rows, upsilon)?;
+        // Given back before the same is taken again.
+        drop(block);
+        context.synchronize()?;
+        self.block_about_centre(&rows, columns, Sums::Known(upsilon))
+    }
+
+    fn block_about_centre(
+        &mut self,
+        rows: &Range<usize>,
+        columns: Option<Range<usize>>,
+        mut sums: Sums<'_>,
+    ) -> Result<Buffer<f64>> {
+        let (context, round_chunks) = (self.context, self.plan.round_chunks);
+        let features: Vec<_> = std::iter::once(rows.clone())
+            .chain(columns.clone())
+            .collect();
+        let mut staging = context.take_slot::<Staging>();
+        let states = self.source.filters().map_or(0, |filters| filters.order + 1);
+        let options = self.options();
+        self.source
+            .begin(self.timeline, &features, round_chunks, &mut staging)?;
+        let operands = features
+            .into_iter()
+            .map(|features| {
+                let n = features.len();
+                Ok(Operand {
+                    features,
+                    responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
+                    states: context.alloc(round_chunks * states * n)?,
+                    carry: context.zeros(states * n)?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let m = self.task.outputs;
+        let block_values = (round_chunks * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
+        let mut blocks = Feed::new(context, block_values, &mut staging.i32s)?;
+        let behavior_values = round_chunks * CHUNK_STEPS * m;
+        let mut behavior = Feed::new(context, behavior_values, &mut staging.f32s)?;
+        let chunk_upsilon: Buffer<f64> = context.alloc(round_chunks * (m + 1) * rows.len())?;
+        let mut sum = Accumulator::new(
+            context,
+            options.clone(),
+            self.plan,
+            self.precision,
+            rows.len(),
+            columns.as_ref().map(Range::len),
+        )?;
+        let wanted = matches!(sums, Sums::Add(_));
+        let mut centred = !wanted;
+        for (chunks, summed) in self.rounds() {
+            progress::check(self.progress, "gram")?;
+            let values = chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS
+                ..(chunks.end * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
+            blocks.send(values.len(), |target| {
+                target.copy_from_slice(&self.timeline.blocks[values.clone()]);
+                Ok(())
+            })?;
+            let round = Round {
+                context,
+                timeline: self.timeline,
+                delay_steps: self.task.delay_steps,
+                chunks: chunks.clone(),
+                blocks: blocks.piece(),
+            };
+            self.source.load(&round)?;
+            for (i, operand) in operands.iter().enumerate() {
+                if let Some(filters) = self.source.filters() {
+                    self.source.chunk_states(&round, i, &operand.states)?;
+                    carry(&round, filters, &options, operand)?;
+                }
+            }
+            if summed {
+                if wanted {
+                    let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
+                    behavior.send(chunks.len() * CHUNK_STEPS * m, |target| {
+                        let (x, delay) = (self.task.behavior, self.task.delay_steps);
+                        self.timeline.pack_behavior(x, m, delay, padded, target);
+                        Ok(())
+                    })?;
+                }
+                let fill = |i: usize, operand: &Operand| {
+                    let target = Target {
+                        operand: context.address(&operand.responses.bits),
+                        behavior: context.address(behavior.piece()),
+                        upsilon: if i == 0 && wanted {
+                            context.address(&chunk_upsilon)
+                        } else {
+                            0
+                        },
+                        centre: self.centre.address(context, operand.features.start),
+                        columns: operand.features.len() as i32,
+                        stride: operand.responses.stride as i32,
+                        outputs: m as i32,
+                        whole: i32::from(self.precision == Precision::Tf32),
+                    };
+                    self.source.fill(&round, i, &operand.states, target)
+                };
+                for (i, operand) in operands.iter().enumerate() {
+                    fill(i, operand)?;
+                    if !centred && steps_in(self.timeline, &chunks) > 0 {
+                        (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
+                        centred = true;
+                        // Once more, now centred; Υ and Σa come out as they were.
+                        fill(i, operand)?;
+                    }
+                }
+                if let Sums::Add(upsilon) = &mut sums {
+                    behavior.release()?;
+                    add_upsilon(&round, &options, rows, m, &chunk_upsilon, upsilon)?;
+                }
+            }
+            self.source.release()?;
+            blocks.release()?;
+            if summed && let [a, .., b] | [a @ b] = operands.as_slice() {
+                sum.add(&a.responses, &b.responses, chunks.len())?;
+            }
+            let done = chunks.end.saturating_sub(self.chunks.start);
+            self.progress
+                .update("gram", done as u64, self.chunks.len() as u64);
+        }
+        blocks.keep(&mut staging.i32s);
+        behavior.keep(&mut staging.f32s);
+        self.source.end(&mut staging)?;
+        context.put_slot(staging);
+        let mut block = sum.finish()?;
+        self.centre.put_back(
+            (context, &options),
+            (self.timeline, &self.chunks),
+            (rows, columns.as_ref().unwrap_or(rows)),
+            sums.values(),
+            &mut block,
+        )?;
+        Ok(block)
+    }
+
+    /// Rounds in order, and whether they are summed: those that only hand states on come first.
+    fn rounds(&self) -> Vec<(Range<usize>, bool)> {
+        let start = self.chunks.start;
+        let history = self.source.filters().map_or(0, |filters| {
+            let since = self.timeline.blocks[start * CHUNK_BLOCKS * BLOCK_FIELDS].max(0) as usize;
+            // Beyond `since`, reach is of no interest, and may be beyond any number of steps.
+            let reach = filters.reach_steps().min(since as f64) as usize;
+            reach.div_ceil(CHUNK_STEPS).min(start)
+        });
+        let cut = |range: Range<usize>, summed| {
+            let (end, length) = (range.end, self.plan.round_chunks);
+            range
+                .step_by(length)
+                .map(move |first| (first..end.min(first + length), summed))
+        };
+        cut(start - history..start, false)
+            .chain(cut(self.chunks.clone(), true))
+            .collect()
+    }
+}
+
+/// From the states that chunks leave by themselves to those at their starts.
+fn carry(
+    round: &Round<'_>,
+    filters: &Filters,
+    options: &[String],
+    operand: &Operand,
+) -> Result<()> {
+    let (count, chunks) = (filters.shapes.len() as i32, round.chunks.len() as i32);
+    let (first, columns) = (operand.features.start as i32, operand.features.len() as i32);
+    let kernel = round
+        .context
+        .kernel(GRAM_DENSE, options, "carry_states", 0)?;
+    let grid = (operand.features.len().div_ceil(32) as u32, 1, 1);
+    kernel.launch(grid, 32, 0, |a| {
+        a.arg(round.blocks).arg(&filters.table).arg(&count);
+        a.arg(&first).arg(&columns).arg(&chunks);
+        a.arg(&operand.states).arg(&operand.carry);
+    })
+}
+
+fn add_upsilon(
+    round: &Round<'_>,
+    options: &[String],
+    rows: &Range<usize>,
+    outputs: usize,
+    partial: &Buffer<f64>,
+    upsilon: &mut Buffer<f64>,
+) -> Result<()> {
+    let (chunks, columns) = (round.chunks.len() as i32, rows.len() as i32);
+    let (first, m) = (rows.start as i32, outputs as i32);
+    let kernel = round
+        .context
+        .kernel(GRAM_DENSE, options, "add_upsilon", 0)?;
+    let grid = (rows.len().div_ceil(64) as u32, outputs as u32 + 1, 1);
+    kernel.launch(grid, 64, 0, |a| {
+        a.arg(partial).arg(&chunks).arg(&columns);
+        a.arg(&first).arg(&m).arg(upsilon);
+    })
+}
+
+/// How far the elements of `gram` among some consecutive features are from full precision; `None`
+/// when there is no memory to compute those.
+fn sampled_error(
+    pass: &mut Pass<'_>,
+    gram: &Gram,
+    sums: &Buffer<f64>,
+    n: usize,
+) -> Result<Option<SampledError>> {
+    let memory = pass.context.available_memory()?;
+    let mut size = n.min(SAMPLE_FEATURES);
+    let plan = loop {
+        let demand = demand(pass.task, pass.timeline, pass.source, size, Precision::F32);
+        match demand.plan(memory) {
+            Ok(plan) if plan.edge >= size => break plan,
+            _ if size > 1 => size /= 2,
+            _ => return Ok(None),
+        }
+    };
+    let start = (n - size) / 2;
+    let features = start..start + size;
+    let mut exact = Pass {
+        context: pass.context,
+        task: pass.task,
+        timeline: pass.timeline,
+        source: &mut *pass.source,
+        centre: pass.centre,
+        chunks: pass.chunks.clone(),
+        plan,
+        precision: Precision::F32,
+        progress: &(),
+    };
+    let block = exact.block(features.clone(), None, Sums::Known(sums))?;
+    let exact = pass.context.download(&block, size * size)?;
+    let rows = gram.rows(pass.context, n, features.clone())?;
+    let own = |i: usize| exact[i * size + i].max(0.0).sqrt();
+    let (mut largest, mut squares) = (0.0f64, 0.0);
+    for i in 0..size {
+        for j in 0..size {
+            let error = (rows[i * n + start + j] - exact[i * size + j]).abs();
+            let relative = error / (own(i) * own(j)).max(f64::MIN_POSITIVE);
+            largest = largest.max(relative);
+            squares += relative * relative;
+        }
+    }
+    Ok(Some(SampledError {
+        elements: size * size,
+        largest,
+        rms: (squares / (size * size) as f64).sqrt(),
+    }))
+}

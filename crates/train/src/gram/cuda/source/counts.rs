@@ -1,0 +1,279 @@
+//! Responses from binned counts, in host memory or on the device already.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{ResponseSource, Round, Target};
+use crate::gram::cuda::filters::Filters;
+use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
+use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::timeline::Timeline;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::cuda::{
+    Buffer, Context, DeviceRepr, FEED_PIECES, Feed, PinnedBuffer, PushKernelArg, Value,
+};
+use betz_kernels::RESPONSES_COUNTS;
+use betz_runtime::psc::FilterBank;
+
+/// A type of counts.
+pub(crate) trait Count: Value + Copy + Sync + Send {
+    /// Its name in the kernels.
+    const NAME: &'static str;
+
+    /// Where its host memory is kept.
+    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>>;
+}
+
+impl Count for u8 {
+    const NAME: &'static str = "u8";
+
+    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+        &mut staging.u8s
+    }
+}
+
+impl Count for u16 {
+    const NAME: &'static str = "u16";
+
+    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+        &mut staging.u16s
+    }
+}
+
+/// Counts, steps × channels row-major.
+pub(crate) enum Place<'a, C: Value> {
+    Host(&'a [C]),
+    Device(&'a Buffer<C>),
+}
+
+/// Counts, sent a round at a time unless they are there.
+pub(crate) struct CountSource<'a, C: Count> {
+    context: &'a Context,
+    counts: Place<'a, C>,
+    channels: usize,
+    filters: Filters,
+    operands: Vec<Operand>,
+    feed: Option<Feed<C>>,
+}
+
+/// One range of features and the channels they come from.
+struct Operand {
+    features: Range<usize>,
+    channels: Range<usize>,
+    /// Where its counts begin in a piece, in counts a step of padded time.
+    offset: usize,
+}
+
+/// `struct Counts` of the kernels.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct CountsArgument {
+    counts: u64,
+    width: u64,
+    first_channel: i32,
+    resident: i32,
+    delay: i32,
+}
+
+#[allow(unsafe_code)]
+// SAFETY: plain numbers, laid out as the kernels' struct.
+unsafe impl DeviceRepr for CountsArgument {}
+
+impl<'a, C: Count> CountSource<'a, C> {
+    pub(crate) fn new(
+        context: &'a Context,
+        counts: Place<'a, C>,
+        channels: usize,
+        bank: &FilterBank,
+        step_seconds: f64,
+    ) -> Result<Self> {
+        Ok(Self {
+            context,
+            counts,
+            channels,
+            filters: Filters::new(context, bank, step_seconds)?,
+            operands: Vec::new(),
+            feed: None,
+        })
+    }
+
+    fn argument(&self, round: &Round<'_>, operand: &Operand) -> Result<CountsArgument> {
+        let (counts, width, first_channel) = match (&self.counts, &self.feed) {
+            (Place::Device(counts), _) => (self.context.address(counts), self.channels, 0),
+            (Place::Host(_), Some(feed)) => {
+                let rows = round.chunks.len() * CHUNK_STEPS;
+                let first = (operand.offset * rows * size_of::<C>()) as u64;
+                let address = self.context.address(feed.piece()) + first;
+                (address, operand.channels.len(), operand.channels.start)
+            }
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Internal,
+                    "counts: no round was begun",
+                ));
+            }
+        };
+        Ok(CountsArgument {
+            counts,
+            width: width as u64,
+            first_channel: first_channel as i32,
+            resident: i32::from(matches!(self.counts, Place::Device(_))),
+            delay: round.delay_steps as i32,
+        })
+    }
+
+    fn options(&self) -> Vec<String> {
+        let mut options = self.filters.options(CHUNK_BLOCKS);
+        options.push(format!("-DCOUNT={}", C::NAME));
+        options
+    }
+}
+
+impl<C: Count> ResponseSource for CountSource<'_, C> {
+    fn features(&self) -> usize {
+        self.channels * self.filters.shapes.len()
+    }
+
+    fn costs(&self, _timeline: &Timeline) -> SourceCosts {
+        let chunk = (CHUNK_STEPS * size_of::<C>()) as u64;
+        match self.counts {
+            Place::Device(_) => SourceCosts::default(),
+            Place::Host(_) => SourceCosts {
+                // A range of features may begin and end inside a channel.
+                chunk: 4 * FEED_PIECES as u64 * chunk,
+                row_chunk: (FEED_PIECES as u64 * chunk).div_ceil(self.filters.shapes.len() as u64),
+                host_chunk: chunk * self.channels as u64,
+                ..SourceCosts::default()
+            },
+        }
+    }
+
+    fn filters(&self) -> Option<&Filters> {
+        Some(&self.filters)
+    }
+
+    fn begin(
+        &mut self,
+        _timeline: &Timeline,
+        operands: &[Range<usize>],
+        chunks: usize,
+        staging: &mut Staging,
+    ) -> Result<()> {
+        let filters = self.filters.shapes.len();
+        let mut width = 0;
+        self.operands = operands
+            .iter()
+            .map(|features| {
+                let channels = features.start / filters..features.end.div_ceil(filters);
+                let offset = width;
+                width += channels.len();
+                Operand {
+                    features: features.clone(),
+                    channels,
+                    offset,
+                }
+            })
+            .collect();
+        if matches!(self.counts, Place::Host(_)) {
+            let len = chunks * CHUNK_STEPS * width;
+            self.feed = Some(Feed::new(self.context, len, C::kept(staging))?);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, round: &Round<'_>) -> Result<()> {
+        let (Place::Host(counts), Some(feed)) = (&self.counts, &mut self.feed) else {
+            return Ok(());
+        };
+        let (all, operands) = (self.channels, &self.operands);
+        let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
+        let rows = round.chunks.len() * CHUNK_STEPS;
+        let width: usize = operands.iter().map(|o| o.channels.len()).sum();
+        feed.send(rows * width, |target| {
+            let mut target = target;
+            for operand in operands {
+                let width = operand.channels.len();
+                let (part, rest) = target.split_at_mut(rows * width);
+                target = rest;
+                // Padding is never read.
+                let runs = round.timeline.runs(blocks.clone(), part, width);
+                runs.into_par_iter().for_each(|(steps, part)| {
+                    if width == all {
+                        let from = &counts[steps.start * all..steps.end * all];
+                        part.copy_from_slice(from);
+                        return;
+                    }
+                    for (step, part) in steps.zip(part.chunks_exact_mut(width)) {
+                        let row = &counts[step * all..(step + 1) * all];
+                        part.copy_from_slice(&row[operand.channels.clone()]);
+                    }
+                });
+            }
+            Ok(())
+        })
+    }
+
+    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
+        let operand = &self.operands[operand];
+        let from = self.argument(round, operand)?;
+        let filters = self.filters.shapes.len() as i32;
+        let (first_column, columns) =
+            (operand.features.start as i32, operand.features.len() as i32);
+        let options = self.options();
+        let kernel = self
+            .context
+            .kernel(RESPONSES_COUNTS, &options, "chunk_states_counts", 0)?;
+        let tiles = operand.features.len().div_ceil(32) as u32;
+        kernel.launch(
+            (tiles, round.chunks.len() as u32, 1),
+            32 * CHUNK_BLOCKS as u32,
+            0,
+            |a| {
+                a.arg(&from).arg(round.blocks);
+                a.arg(&self.filters.table).arg(&filters);
+                a.arg(&first_column).arg(&columns).arg(states);
+            },
+        )
+    }
+
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &Buffer<f32>,
+        target: Target,
+    ) -> Result<()> {
+        let operand = &self.operands[operand];
+        let from = self.argument(round, operand)?;
+        let filters = self.filters.shapes.len() as i32;
+        let first_column = operand.features.start as i32;
+        let shared = 4 * 33 * CHUNK_STEPS;
+        let options = self.options();
+        let kernel = self
+            .context
+            .kernel(RESPONSES_COUNTS, &options, "responses_counts", shared)?;
+        let tiles = operand.features.len().div_ceil(32) as u32;
+        kernel.launch(
+            (tiles, round.chunks.len() as u32, 1),
+            32 * CHUNK_BLOCKS as u32,
+            shared,
+            |a| {
+                a.arg(&from).arg(round.blocks);
+                a.arg(&self.filters.table).arg(&filters);
+                a.arg(states).arg(&first_column).arg(&target);
+            },
+        )
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.feed.as_mut().map_or(Ok(()), Feed::release)
+    }
+
+    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+        if let Some(feed) = self.feed.take() {
+            feed.keep(C::kept(staging));
+        }
+        Ok(())
+    }
+}

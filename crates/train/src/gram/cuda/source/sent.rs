@@ -1,0 +1,75 @@
+//! A round's spikes on the device, as they come from host memory.
+
+use std::ops::Range;
+
+use crate::gram::cuda::plan::CHUNK_BLOCKS;
+use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::timeline::Timeline;
+use betz_base::error::Result;
+use betz_device::cuda::{Context, FEED_PIECES, Feed};
+use betz_recording::Spikes;
+
+/// Spikes in time order: the channel of each, its step within its block, and where blocks begin.
+pub(super) struct SentSpikes {
+    pub(super) channels: Feed<u16>,
+    pub(super) ticks: Feed<u8>,
+    pub(super) starts: Feed<u32>,
+}
+
+/// Most spikes in `chunks` chunks of `timeline`.
+pub(super) fn most_events(timeline: &Timeline, spikes: &Spikes, chunks: usize) -> usize {
+    chunks * timeline.most_events(spikes, CHUNK_BLOCKS)
+}
+
+impl SentSpikes {
+    /// Bytes that a chunk of at most `events` spikes takes on the device.
+    pub(super) const fn chunk_bytes(events: u64) -> u64 {
+        FEED_PIECES as u64 * (3 * events + 4 * CHUNK_BLOCKS as u64)
+    }
+
+    /// Room for `chunks` chunks with up to `events` spikes in all.
+    pub(super) fn new(
+        context: &Context,
+        (events, chunks): (usize, usize),
+        staging: &mut Staging,
+    ) -> Result<Self> {
+        Ok(Self {
+            channels: Feed::new(context, events, &mut staging.u16s)?,
+            ticks: Feed::new(context, events, &mut staging.u8s)?,
+            starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
+        })
+    }
+
+    /// Sends the spikes in `blocks`; `known` counts the channels that exist.
+    pub(super) fn send(
+        &mut self,
+        timeline: &Timeline,
+        (spikes, known): (&Spikes, usize),
+        blocks: &Range<usize>,
+    ) -> Result<()> {
+        let events = timeline.events(spikes, blocks.clone());
+        let (channels, ticks) = (&mut self.channels, &mut self.ticks);
+        self.starts.send(blocks.len() + 1, |starts| {
+            channels.send(events, |channels| {
+                ticks.send(events, |ticks| {
+                    let target = (channels, ticks, starts);
+                    timeline.pack(spikes, known, blocks.clone(), target)
+                })
+            })
+        })
+    }
+
+    /// Nothing more will be asked about the latest spikes.
+    pub(super) fn release(&mut self) -> Result<()> {
+        self.channels.release()?;
+        self.ticks.release()?;
+        self.starts.release()
+    }
+
+    /// Leaves the host memory for the next call.
+    pub(super) fn keep(self, staging: &mut Staging) {
+        self.channels.keep(&mut staging.u16s);
+        self.ticks.keep(&mut staging.u8s);
+        self.starts.keep(&mut staging.u32s);
+    }
+}

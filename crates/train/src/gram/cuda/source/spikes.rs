@@ -1,0 +1,182 @@
+//! Responses from spikes in host memory.
+
+use std::ops::Range;
+
+use super::sent::{SentSpikes, most_events};
+use super::{ResponseSource, Round, Target};
+use crate::gram::cuda::filters::Filters;
+use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
+use crate::gram::cuda::spikes::{check_channels, sort_events};
+use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::timeline::Timeline;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::cuda::{Buffer, Context, PushKernelArg};
+use betz_kernels::RESPONSES_EVENT;
+use betz_recording::Spikes;
+use betz_runtime::psc::FilterBank;
+
+/// Spikes, sent a round at a time and sorted there by channel.
+pub(crate) struct SpikeSource<'a> {
+    context: &'a Context,
+    spikes: &'a Spikes,
+    channels: usize,
+    filters: Filters,
+    operands: Vec<Range<usize>>,
+    round: Option<Sorted>,
+}
+
+/// The spikes of a round on the device, sorted.
+struct Sorted {
+    sent: SentSpikes,
+    /// The step within its chunk of every spike, chunk by chunk, channel by channel.
+    sorted: Buffer<u16>,
+    /// Where each channel's spikes begin: chunks × (channels + 1).
+    offsets: Buffer<u32>,
+}
+
+impl<'a> SpikeSource<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        spikes: &'a Spikes,
+        channels: usize,
+        bank: &FilterBank,
+        step_seconds: f64,
+    ) -> Result<Self> {
+        check_channels(context, channels)?;
+        Ok(Self {
+            context,
+            spikes,
+            channels,
+            filters: Filters::new(context, bank, step_seconds)?,
+            operands: Vec::new(),
+            round: None,
+        })
+    }
+
+    fn sorted(&self) -> Result<&Sorted> {
+        self.round
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "spikes: no round was begun"))
+    }
+}
+
+impl ResponseSource for SpikeSource<'_> {
+    fn features(&self) -> usize {
+        self.channels * self.filters.shapes.len()
+    }
+
+    fn costs(&self, timeline: &Timeline) -> SourceCosts {
+        let events = most_events(timeline, self.spikes, 1) as u64;
+        SourceCosts {
+            // Spikes come, the sorted steps stay, and where channels begin.
+            chunk: SentSpikes::chunk_bytes(events) + 2 * events + 4 * (self.channels as u64 + 1),
+            ..SourceCosts::default()
+        }
+    }
+
+    fn filters(&self) -> Option<&Filters> {
+        Some(&self.filters)
+    }
+
+    fn begin(
+        &mut self,
+        timeline: &Timeline,
+        operands: &[Range<usize>],
+        chunks: usize,
+        staging: &mut Staging,
+    ) -> Result<()> {
+        let context = self.context;
+        let events = most_events(timeline, self.spikes, chunks);
+        self.operands = operands.to_vec();
+        self.round = Some(Sorted {
+            sent: SentSpikes::new(context, (events, chunks), staging)?,
+            sorted: context.alloc(events)?,
+            offsets: context.alloc(chunks * (self.channels + 1))?,
+        });
+        Ok(())
+    }
+
+    fn load(&mut self, round: &Round<'_>) -> Result<()> {
+        let Some(Sorted {
+            sent,
+            sorted,
+            offsets,
+        }) = &mut self.round
+        else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "spikes: no round was begun",
+            ));
+        };
+        let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
+        sent.send(round.timeline, (self.spikes, self.channels), &blocks)?;
+        sort_events(
+            self.context,
+            &self.filters.options(CHUNK_BLOCKS),
+            self.channels,
+            (round.chunks.len(), blocks.len()),
+            (
+                sent.channels.piece(),
+                sent.ticks.piece(),
+                sent.starts.piece(),
+            ),
+            (&*sorted, &*offsets),
+        )?;
+        // Sorting is all that reads them.
+        sent.release()
+    }
+
+    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
+        let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
+        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
+        let (first_column, columns) = (rows.start as i32, rows.len() as i32);
+        let options = self.filters.options(CHUNK_BLOCKS);
+        let kernel = self
+            .context
+            .kernel(RESPONSES_EVENT, &options, "chunk_states_event", 0)?;
+        let grid = (
+            rows.len().div_ceil(128) as u32,
+            round.chunks.len() as u32,
+            1,
+        );
+        kernel.launch(grid, 128, 0, |a| {
+            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
+            a.arg(&self.filters.table).arg(&filters).arg(&channels);
+            a.arg(&first_column).arg(&columns).arg(states);
+        })
+    }
+
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &Buffer<f32>,
+        target: Target,
+    ) -> Result<()> {
+        let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
+        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
+        let first_column = rows.start as i32;
+        let shared = 4 * 33 * CHUNK_STEPS;
+        let options = self.filters.options(CHUNK_BLOCKS);
+        let kernel = self
+            .context
+            .kernel(RESPONSES_EVENT, &options, "responses_event", shared)?;
+        let grid = (rows.len().div_ceil(32) as u32, round.chunks.len() as u32, 1);
+        kernel.launch(grid, 32 * CHUNK_BLOCKS as u32, shared, |a| {
+            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
+            a.arg(&self.filters.table).arg(&filters).arg(&channels);
+            a.arg(states).arg(&first_column).arg(&target);
+        })
+    }
+
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+        if let Some(round) = self.round.take() {
+            round.sent.keep(staging);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! From spikes and behaviour to a decoder.
+//!
+//! ```text
+//! Dataset ──gram──► NormalEquations (Γ, Υ, means) ──solve──► weights, intercept ──► Decoder
+//! ```
+//!
+//! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
+//! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
+
+mod calibrate;
+#[cfg(test)]
+mod cases;
+mod choice;
+#[cfg(feature = "cuda")]
+mod counts;
+pub mod decode;
+mod delay;
+mod device;
+mod fit;
+mod folds;
+pub mod gram;
+mod held_out;
+mod noise;
+mod options;
+mod presets;
+pub mod psc;
+pub mod score;
+mod search;
+pub mod solve;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use calibrate::{Timing, calibrate};
+pub use choice::{Alternative, Choice, alternatives, choose, crossover};
+#[cfg(feature = "cuda")]
+pub use counts::train_counts_on;
+pub use delay::{DelayEstimate, estimate_delay};
+pub use device::train_on;
+pub use fit::train;
+pub use folds::{Folds, Part, folds};
+pub use gram::{GramPath, NormalEquations};
+pub use noise::largest_response;
+pub use options::{RidgeChoice, TrainOptions};
+pub use presets::{PRESETS, Preset};
+pub use score::{Evaluation, evaluate, evaluate_on};
+pub use search::Search;
+pub use solve::{MaskPolicy, Solver};
+pub use validate::{Validation, cross_validate, train_validated, train_validated_on};

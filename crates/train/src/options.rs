@@ -1,0 +1,58 @@
+//! What a training run is told.
+
+use super::gram::GramPath;
+use super::solve::{MaskPolicy, Solver};
+use betz_device::Precision;
+use betz_runtime::psc::{FilterBank, LowPass};
+
+/// The ridge λ that is added to the diagonal of the centred Γ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RidgeChoice {
+    /// This λ.
+    Fixed(f64),
+    /// λ = σ²T for neural noise of standard deviation σ on every feature.
+    Noise(f64),
+    /// The same with σ as this part of the largest response of the bank (before any low-pass),
+    /// customarily a tenth: σ = 0.1·max a (Eliasmith & Anderson 2003).
+    RelativeNoise(f64),
+}
+
+/// σ over the largest response where nothing is said.
+const CUSTOMARY_NOISE: f64 = 0.1;
+
+/// All that decides how a decoder is trained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainOptions {
+    /// The PSC filters.
+    pub bank: FilterBank,
+    /// A Butterworth low-pass behind them.
+    pub low_pass: Option<LowPass>,
+    /// The output at step t estimates the behaviour at step t − delay.
+    pub delay_steps: i64,
+    /// The ridge.
+    pub ridge: RidgeChoice,
+    /// How Γ is computed.
+    pub gram: GramPath,
+    /// How exactly the dense path's products are made on a device; the CPU's are f32 or better.
+    pub precision: Precision,
+    /// How the system is solved.
+    pub solver: Solver,
+    /// What happens to dead and duplicated channels.
+    pub mask: MaskPolicy,
+}
+
+impl TrainOptions {
+    /// Training with `bank` and the customary noise term, without cross-validation.
+    pub fn new(bank: FilterBank) -> Self {
+        Self {
+            bank,
+            low_pass: None,
+            delay_steps: 0,
+            ridge: RidgeChoice::RelativeNoise(CUSTOMARY_NOISE),
+            gram: GramPath::Auto,
+            precision: Precision::F32,
+            solver: Solver::Cholesky,
+            mask: MaskPolicy::Refuse,
+        }
+    }
+}

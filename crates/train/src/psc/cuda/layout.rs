@@ -1,0 +1,164 @@
+//! Segments as kernels take them: two bit masks a word of 32 steps.
+
+use betz_base::error::{Error, Result};
+use betz_device::cuda::{Buffer, Context};
+use betz_recording::Segment;
+
+/// Steps of a word: the share of one thread.
+pub(crate) const WORD: usize = 32;
+
+/// Threads of a tile's block.
+pub(crate) const THREADS: usize = 128;
+
+/// Steps of a tile.
+pub(crate) const TILE: usize = WORD * THREADS;
+
+/// Values of a word's cells in shared memory.
+const PITCH: usize = WORD + 1;
+
+/// Bytes of shared memory that a tile's values take, each of `size` bytes.
+pub(crate) const fn tile_bytes(size: usize) -> usize {
+    THREADS * PITCH * size
+}
+
+/// Stretches of steps, from some step on, in masks of 32.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// `inside` and `fresh` of every word of every tile; see `kernels/tile_scan.cuh`.
+    pub(crate) words: Vec<u32>,
+    /// For each tile, the number of its words before which no segment begins in it: those up to the
+    /// first that one begins in; more than there are, where none does.
+    pub(crate) uncut: Vec<u32>,
+    pub(crate) steps: usize,
+}
+
+impl Layout {
+    /// `segments` as steps `from..to` see them; step `from` is bit 0.
+    pub(crate) fn new(segments: &[Segment], from: i64, to: i64) -> Self {
+        let steps = usize::try_from(to - from).unwrap_or(0);
+        let tiles = steps.div_ceil(TILE).max(1);
+        let mut layout = Self {
+            words: vec![0; 2 * tiles * THREADS],
+            uncut: vec![u32::MAX; tiles],
+            steps,
+        };
+        let first = segments.partition_point(|s| s.stop <= from);
+        for segment in segments[first..].iter().take_while(|s| s.start < to) {
+            if segment.start >= from {
+                layout.begin((segment.start - from) as usize);
+            }
+            let (start, stop) = (segment.start.max(from), segment.stop.min(to));
+            layout.fill((start - from) as usize, (stop - from) as usize);
+        }
+        layout
+    }
+
+    /// Words that are inside as a whole; `fresh` says of each whether a segment begins with it.
+    pub(crate) fn of_words(fresh: impl ExactSizeIterator<Item = bool>) -> Self {
+        let count = fresh.len();
+        let tiles = count.div_ceil(THREADS).max(1);
+        let mut layout = Self {
+            words: vec![0; 2 * tiles * THREADS],
+            uncut: vec![u32::MAX; tiles],
+            steps: count * WORD,
+        };
+        for (word, _) in fresh.enumerate().filter(|&(_, fresh)| fresh) {
+            layout.begin(word * WORD);
+        }
+        layout.fill(0, count * WORD);
+        layout
+    }
+
+    fn begin(&mut self, step: usize) {
+        self.words[2 * (step / WORD) + 1] |= 1 << (step % WORD);
+        let words = (step % TILE / WORD + 1) as u32;
+        let uncut = &mut self.uncut[step / TILE];
+        *uncut = words.min(*uncut);
+    }
+
+    fn fill(&mut self, start: usize, stop: usize) {
+        let mut at = start;
+        while at < stop {
+            let bit = at % WORD;
+            let count = (WORD - bit).min(stop - at);
+            let ones = u32::MAX >> (WORD - count);
+            self.words[2 * (at / WORD)] |= ones << bit;
+            at += count;
+        }
+    }
+
+    /// Copies it to the device.
+    ///
+    /// # Errors
+    /// Those of the device; [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) for
+    /// more than 2³⁰ steps.
+    pub(crate) fn upload(&self, context: &Context) -> Result<DeviceLayout> {
+        if self.steps > 1 << 30 {
+            return Err(Error::device_limit(format!(
+                "filters on a device: expected at most 2^30 steps at a time, got {}",
+                self.steps
+            )));
+        }
+        Ok(DeviceLayout {
+            mask: context.upload(&self.words)?,
+            uncut: context.upload(&self.uncut)?,
+            steps: self.steps,
+            tiles: self.uncut.len(),
+        })
+    }
+}
+
+/// A [`Layout`] on the device.
+pub(crate) struct DeviceLayout {
+    pub(crate) mask: Buffer<u32>,
+    pub(crate) uncut: Buffer<u32>,
+    pub(crate) steps: usize,
+    pub(crate) tiles: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_say_what_segments_say() {
+        let segment = |start, stop| Segment { start, stop };
+        let segments = [
+            segment(0, 1),
+            segment(5, 70),
+            segment(70, 71),
+            segment(96, 128),
+            segment(4000, 9000),
+        ];
+        for (from, to) in [
+            (0, 9000),
+            (0, 10_000),
+            (1, 69),
+            (33, 4096),
+            (4100, 8192),
+            (9000, 9100),
+        ] {
+            let layout = Layout::new(&segments, from, to);
+            assert_eq!(layout.words.len(), 2 * THREADS * layout.uncut.len());
+            for step in from..from + (layout.uncut.len() * TILE) as i64 {
+                let at = (step - from) as usize;
+                let bit = |which: usize| layout.words[2 * (at / WORD) + which] >> (at % WORD) & 1;
+                let inside = step < to && segments.iter().any(|s| s.start <= step && step < s.stop);
+                let fresh = step < to && segments.iter().any(|s| s.start == step);
+                assert_eq!(bit(0) == 1, inside, "step {step}");
+                assert_eq!(bit(1) == 1, fresh, "step {step}");
+                if fresh {
+                    assert!(layout.uncut[at / TILE] <= (at % TILE / WORD + 1) as u32);
+                }
+            }
+            for (tile, &uncut) in layout.uncut.iter().enumerate() {
+                let words = layout.words[2 * tile * THREADS..][..2 * THREADS].chunks_exact(2);
+                let first = words.into_iter().position(|w| w[1] != 0);
+                assert_eq!(uncut, first.map_or(u32::MAX, |w| w as u32 + 1));
+            }
+        }
+        let words = Layout::of_words([true, false, false, true].into_iter());
+        let equal = [segment(0, 96), segment(96, 128)];
+        assert_eq!(words, Layout::new(&equal, 0, 128));
+    }
+}

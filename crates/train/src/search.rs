@@ -1,0 +1,74 @@
+//! What cross-validation is to choose from.
+
+use super::Preset;
+use betz_base::error::Result;
+use betz_recording::Dataset;
+use betz_runtime::psc::FilterBank;
+
+/// The coarse grid of relative ridges, in powers of ten.
+pub(super) const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
+
+/// Steps, in powers of ten, from the best of the coarse grid to what is tried beside it.
+pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
+
+/// Most ridges that are tried side by side.
+#[cfg(feature = "cuda")]
+pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
+
+/// What cross-validation chooses from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    /// Number of folds, 2 or more.
+    pub folds: usize,
+    /// Banks to choose from; none: [`TrainOptions::bank`](super::TrainOptions::bank) alone.
+    pub banks: Vec<FilterBank>,
+    /// Choose the ridge, λ = ρ × mean of the diagonal of the centred Γ, ρ from 1e-7 to 10: one that is too
+    /// small to solve with is passed over, whatever [`TrainOptions::mask`](super::TrainOptions::mask),
+    /// which holds for the training on the whole. Otherwise
+    /// [`TrainOptions::ridge`](super::TrainOptions::ridge) holds (a fixed λ for the whole, and in
+    /// proportion for the steps of a fold's training set).
+    pub ridge: bool,
+}
+
+impl Search {
+    /// Five folds; the ridge, and the bank among the presets that suit `data`
+    /// ([`Preset::candidates`]).
+    ///
+    /// # Errors
+    /// As [`Preset::bank`].
+    pub fn presets(data: &Dataset) -> Result<Self> {
+        let banks = Preset::candidates(data).into_iter().map(Preset::bank);
+        Ok(Self {
+            banks: banks.collect::<Result<_>>()?,
+            ..Self::ridge()
+        })
+    }
+
+    /// Five folds; the ridge alone.
+    pub const fn ridge() -> Self {
+        Self {
+            folds: 5,
+            banks: Vec::new(),
+            ridge: true,
+        }
+    }
+
+    /// `folds` folds to score what the options say, with nothing to choose.
+    pub const fn scores_only(folds: usize) -> Self {
+        Self {
+            folds,
+            banks: Vec::new(),
+            ridge: false,
+        }
+    }
+
+    /// Systems that are solved for a fold, with a bank: one for each ridge that is tried, and one to
+    /// score by.
+    pub(super) fn solutions(&self) -> usize {
+        1 + if self.ridge {
+            COARSE.count() + REFINED.len()
+        } else {
+            1
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The same system on a CUDA device: factored in f32, refined to f64; in f64 where that fails.
+
+use super::{PIVOT_TOLERANCE, Solution, Solver};
+use crate::gram::cuda::{DeviceSums, Gram};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS, PushKernelArg};
+use betz_kernels::SOLVE;
+
+/// Refinement stops when the last correction is below this part of the weights.
+const CONVERGED: f64 = 1e-11;
+
+/// Corrections that are tried in f32 before the system is factored in f64.
+const MOST_CORRECTIONS: usize = 8;
+
+/// Pivots below this part of their diagonal element are left to f64.
+const DOUBTFUL_PIVOT: f64 = 1e-4;
+
+/// Weights (features × outputs, row-major) and intercept.
+pub(crate) struct DeviceSolution {
+    pub(crate) weights: Vec<f64>,
+    pub(crate) intercept: Vec<f64>,
+    /// Σa, one a feature.
+    pub(crate) feature_sums: Vec<f64>,
+}
+
+impl DeviceSolution {
+    /// The same with channels of `filters` filters that never respond masked.
+    pub(crate) fn into_solution(self, filters: usize) -> Solution {
+        let channels = self.feature_sums.chunks_exact(filters);
+        Solution {
+            // No sum, no response: that of a channel with spikes is not exactly zero.
+            channel_mask: channels
+                .map(|sums| sums.iter().any(|&sum| sum != 0.0))
+                .collect(),
+            weights: self.weights,
+            intercept: self.intercept,
+        }
+    }
+}
+
+/// Starts the library and the kernels that [`solve`] needs, which a process's first solution would
+/// wait for. A failure is left for [`solve`] to report.
+pub(crate) fn prepare(context: &Context) {
+    let _ = context.solver();
+    let _ = context.kernel(SOLVE, &[], "centre_gram", 0);
+}
+
+/// Solves (Γ_c + λI) φ = Υ_c on the device. `None` when a pivot is not positive by the measure of
+/// [`PIVOT_TOLERANCE`], a value is not finite or the ridge is none to solve with: the CPU's solver then
+/// says what it is, or masks the channel.
+///
+/// # Errors
+/// [`ErrorKind::InsufficientData`] without features, outputs or steps; those of the device.
+pub(crate) fn solve(
+    context: &Context,
+    sums: &DeviceSums,
+    ridge: f64,
+    solver: Solver,
+) -> Result<Option<DeviceSolution>> {
+    // Measured on an H200, N = 1,000: three rounds of triangular solves in f32 take longer than one
+    // factorisation and one round in f64.
+    solve_by(context, sums, ridge, solver, !context.fast_double())
+}
+
+/// [`solve`], `None` also where Γ is not on the device, no room is left beside it or it has more rows than
+/// a launch; with f32 and refinement tried first or not.
+pub(crate) fn solve_by(
+    context: &Context,
+    sums: &DeviceSums,
+    ridge: f64,
+    solver: Solver,
+    refine: bool,
+) -> Result<Option<DeviceSolution>> {
+    let (n, m) = (sums.features, sums.outputs);
+    if n == 0 || m == 0 || sums.steps == 0 {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "solve: expected at least one feature, output and paired step, got {n} features, {m} outputs, {} steps",
+                sums.steps
+            ),
+        ));
+    }
+    let enough = ridge > 0.0 || (ridge == 0.0 && sums.steps > n as u64);
+    let Gram::Device(gram) = &sums.gram else {
+        return Ok(None);
+    };
+    if !(ridge.is_finite() && enough && fits(context, n, m, 0)?) {
+        return Ok(None);
+    }
+    let refine = refine && solver == Solver::Cholesky;
+    let system = System::new(context, sums, gram, ridge, refine)?;
+    let solved = match solver {
+        Solver::Cholesky => match system.refined()? {
+            Some(weights) => Some(weights),
+            None => system.in_f64(false)?,
+        },
+        Solver::Inverse => system.in_f64(true)?,
+    };
+    let Some(columns) = solved else {
+        return Ok(None);
+    };
+    let rows = context.download(&sums.upsilon, n * (m + 1))?;
+    let mut intercept = context.download(&sums.output_mean, m)?;
+    let mut weights = vec![0.0; n * m];
+    for (i, row) in rows.chunks_exact(m + 1).enumerate() {
+        let mean = row[m] / sums.steps as f64;
+        for (o, c) in intercept.iter_mut().enumerate() {
+            let weight = columns[o * n + i];
+            weights[i * m + o] = weight;
+            *c -= weight * mean;
+        }
+    }
+    Ok(Some(DeviceSolution {
+        weights,
+        intercept,
+        feature_sums: rows.chunks_exact(m + 1).map(|row| row[m]).collect(),
+    }))
+}
+
+/// True when a system of `n` features and `m` outputs and its factor fit beside Γ and `others` bytes, and
+/// its rows a launch.
+pub(crate) fn fits(context: &Context, n: usize, m: usize, others: u64) -> Result<bool> {
+    // Γ_c in f64 and f32 and a factor; right sides and weights; what cuSOLVER works in.
+    let (rows, m) = (n as u64, m as u64);
+    let needed = 20 * rows * rows + 64 * rows * (m + 64) + (1 << 20) + others;
+    Ok(rows <= u64::from(MOST_BLOCKS) && needed <= context.available_memory()?)
+}
+
+/// A = Γ_c + λI and B = Υ_c.
+struct System<'a> {
+    context: &'a Context,
+    n: usize,
+    m: usize,
+    matrix: Buffer<f64>,
+    right: Buffer<f64>,
+    /// Both in f32, where that is tried first.
+    rounded: Option<(Buffer<f32>, Buffer<f32>)>,
+}
+
+impl<'a> System<'a> {
+    fn new(
+        context: &'a Context,
+        sums: &DeviceSums,
+        gram: &Buffer<f64>,
+        ridge: f64,
+        refine: bool,
+    ) -> Result<Self> {
+        let (n, m) = (sums.features, sums.outputs);
+        let system = Self {
+            context,
+            n,
+            m,
+            matrix: context.alloc(n * n)?,
+            right: context.alloc(n * m)?,
+            rounded: match refine {
+                true => Some((context.alloc(n * n)?, context.alloc(n * m)?)),
+                false => None,
+            },
+        };
+        let (matrix_f32, right_f32) = match &system.rounded {
+            Some((matrix, right)) => (context.address(matrix), context.address(right)),
+            None => (0, 0),
+        };
+        let (order, outputs, steps) = (n as i32, m as i32, sums.steps as f64);
+        system.kernel("centre_gram")?.launch(
+            (n.div_ceil(256) as u32, n as u32, 1),
+            256,
+            0,
+            |a| {
+                a.arg(gram).arg(&sums.upsilon).arg(&order);
+                a.arg(&outputs).arg(&steps).arg(&ridge);
+                a.arg(&system.matrix).arg(&matrix_f32);
+            },
+        )?;
+        system.kernel("centre_upsilon")?.launch(
+            (n.div_ceil(256) as u32, m as u32, 1),
+            256,
+            0,
+            |a| {
+                a.arg(&sums.upsilon).arg(&sums.output_mean).arg(&order);
+                a.arg(&outputs).arg(&system.right).arg(&right_f32);
+            },
+        )?;
+        Ok(system)
+    }
+
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.context.kernel(SOLVE, &[], name, 0)
+    }
+
+    /// Factors in f32 and corrects in f64 until corrections vanish; `None` when they do not, or it is
+    /// not to be tried.
+    fn refined(&self) -> Result<Option<Vec<f64>>> {
+        let (context, n, m) = (self.context, self.n, self.m);
+        let Some((matrix, right)) = &self.rounded else {
+            return Ok(None);
+        };
+        let mut factor: Buffer<f32> = context.alloc(n * n)?;
+        context.copy(matrix, &mut factor)?;
+        let mut status: Buffer<i32> = context.zeros(1)?;
+        let mut solve_status: Buffer<i32> = context.zeros(1)?;
+        f32::cholesky(context, n, &mut factor, &mut status)?;
+        let mut correction: Buffer<f32> = context.alloc(n * m)?;
+        context.copy(right, &mut correction)?;
+        let weights: Buffer<f64> = context.alloc(n * m)?;
+        let mut product: Buffer<f64> = context.alloc(n * m)?;
+        let norms: Buffer<f64> = context.alloc(3)?;
+        let (correct, residual) = (self.kernel("correct")?, self.kernel("residual")?);
+        let measure = self.kernel("measure_f32")?;
+        let (count, order) = ((n * m) as i32, n as i32);
+        let blocks = ((n * m).div_ceil(256) as u32, 1, 1);
+        let mut previous = f64::INFINITY;
+        for round in 0..MOST_CORRECTIONS {
+            let first = i32::from(round == 0);
+            if round > 0 {
+                context
+                    .blas()?
+                    .symmetric_times(n, m, &self.matrix, &weights, &mut product)?;
+                residual.launch(blocks, 256, 0, |a| {
+                    a.arg(&self.right)
+                        .arg(&product)
+                        .arg(&count)
+                        .arg(&correction);
+                })?;
+            }
+            f32::cholesky_solve(context, n, m, &factor, &mut correction, &mut solve_status)?;
+            correct.launch(blocks, 256, 0, |a| {
+                a.arg(&weights).arg(&correction).arg(&count).arg(&first);
+            })?;
+            // The first two are always needed; asking costs a round trip.
+            if round < 2 {
+                continue;
+            }
+            measure.launch((1, 1, 1), 256, 0, |a| {
+                a.arg(&weights).arg(&correction).arg(&count);
+                a.arg(&self.matrix).arg(&factor).arg(&order).arg(&norms);
+            })?;
+            let found = context.download(&norms, 3)?;
+            if round == 2 && context.download(&status, 1)?[0] != 0 {
+                return Ok(None);
+            }
+            let change = found[1] / found[0].max(f64::MIN_POSITIVE);
+            if !found[1].is_finite() || found[1] >= 1e300 || found[2] < DOUBTFUL_PIVOT {
+                return Ok(None);
+            }
+            if found[1] <= CONVERGED * found[0] {
+                return context.download(&weights, n * m).map(Some);
+            }
+            if change > 0.25 * previous {
+                return Ok(None);
+            }
+            previous = change;
+        }
+        Ok(None)
+    }
+
+    /// Factors in f64; with `inverse`, through the explicit inverse. `None` at a pivot that is not
+    /// positive.
+    fn in_f64(&self, inverse: bool) -> Result<Option<Vec<f64>>> {
+        let (context, n, m) = (self.context, self.n, self.m);
+        let mut factor: Buffer<f64> = context.alloc(n * n)?;
+        context.copy(&self.matrix, &mut factor)?;
+        let mut status: Buffer<i32> = context.zeros(1)?;
+        f64::cholesky(context, n, &mut factor, &mut status)?;
+        let norms: Buffer<f64> = context.alloc(3)?;
+        let (count, order) = ((n * m) as i32, n as i32);
+        let measure = self.kernel("measure_f64")?;
+        measure.launch((1, 1, 1), 256, 0, |a| {
+            a.arg(&self.right).arg(&self.right).arg(&count);
+            a.arg(&self.matrix).arg(&factor).arg(&order).arg(&norms);
+        })?;
+        // Solved before anyone knows whether the factor is sound: asking would cost a round trip.
+        let mut solve_status: Buffer<i32> = context.zeros(1)?;
+        let mut weights: Buffer<f64> = context.alloc(n * m)?;
+        if inverse {
+            f64::cholesky_inverse(context, n, &mut factor, &mut solve_status)?;
+            self.kernel("mirror_lower")?.launch(
+                (n.div_ceil(256) as u32, n as u32, 1),
+                256,
+                0,
+                |a| {
+                    a.arg(&factor).arg(&order);
+                },
+            )?;
+            context
+                .blas()?
+                .symmetric_times(n, m, &factor, &self.right, &mut weights)?;
+        } else {
+            context.copy(&self.right, &mut weights)?;
+            f64::cholesky_solve(context, n, m, &factor, &mut weights, &mut solve_status)?;
+        }
+        let found = context.download(&norms, 3)?;
+        if context.download(&status, 1)?[0] != 0 || found[1] >= 1e300 || found[2] <= PIVOT_TOLERANCE
+        {
+            return Ok(None);
+        }
+        let weights = context.download(&weights, n * m)?;
+        Ok(weights.iter().all(|w| w.is_finite()).then_some(weights))
+    }
+}

@@ -1,0 +1,162 @@
+//! The CUDA kernels of Betz: one `.cu` file an operation, and what their launches are given.
+//!
+//! Nothing here runs anything: [`Source`]s are compiled at run time by NVRTC, in `betz_device::cuda`.
+
+/// One kernel file and what it includes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// Its name, for messages and the cache: `gram_event` for `gram_event.cu`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// What it includes: (name, text) each.
+    pub headers: &'static [(&'static str, &'static str)],
+}
+
+/// Every kernel file.
+pub const ALL: &[Source] = &[
+    DECODE,
+    EPISODE_LATEST_START,
+    EPISODE_LOCAL_TRACKING,
+    EPISODE_MAP_CONCAT,
+    EPISODE_SERIAL,
+    EPISODE_SIBLINGS,
+    EPISODE_TWO_PASS,
+    GRAM_DENSE,
+    GRAM_EVENT,
+    LOW_PASS,
+    PSC_CONVOLVE,
+    PSC_RECURSIVE,
+    RESPONSES_COUNTS,
+    RESPONSES_EVENT,
+    RESPONSES_GIVEN,
+    SCAN,
+    SCORES,
+    SOLVE,
+    TRAINS,
+];
+
+/// `decode.cu`: Batch decoding: every spike adds its weights to the weighted trains, one for each filter and output
+pub const DECODE: Source = Source {
+    name: "decode",
+    text: include_str!("../decode.cu"),
+    headers: &[SPIKE_STATES, TILE_SCAN, PSC_SYSTEM],
+};
+/// `episode_latest_start.cu`: Counts of non-overlapped serial episodes by latest starts, on any number of warps.
+pub const EPISODE_LATEST_START: Source = Source {
+    name: "episode_latest_start",
+    text: include_str!("../episode_latest_start.cu"),
+    headers: &[EPISODE_CHAINS],
+};
+/// `episode_local_tracking.cu`: The papers' parallel local tracking, a thread an occurrence (Feng et al., §1.3.1, Algorithms 3 and
+pub const EPISODE_LOCAL_TRACKING: Source = Source {
+    name: "episode_local_tracking",
+    text: include_str!("../episode_local_tracking.cu"),
+    headers: &[],
+};
+/// `episode_map_concat.cu`: The papers' MapConcat, several threads an episode (MTPE; Patnaik et al., §III.B; Cao et al.,
+pub const EPISODE_MAP_CONCAT: Source = Source {
+    name: "episode_map_concat",
+    text: include_str!("../episode_map_concat.cu"),
+    headers: &[EPISODE_AUTOMATON],
+};
+/// `episode_serial.cu`: The papers' Algorithm 1, a thread an episode (PTPE; Cao et al., §5.1): every thread takes its
+pub const EPISODE_SERIAL: Source = Source {
+    name: "episode_serial",
+    text: include_str!("../episode_serial.cu"),
+    headers: &[EPISODE_AUTOMATON],
+};
+/// `episode_siblings.cu`: Counts all continuations of prefixes by one symbol at once: in levelwise mining a prefix is tried
+pub const EPISODE_SIBLINGS: Source = Source {
+    name: "episode_siblings",
+    text: include_str!("../episode_siblings.cu"),
+    headers: &[EPISODE_CHAINS],
+};
+/// `episode_two_pass.cu`: The first pass of the papers' two-pass elimination (PreElim; Feng et al., §1.3.2, Algorithm 4), a
+pub const EPISODE_TWO_PASS: Source = Source {
+    name: "episode_two_pass",
+    text: include_str!("../episode_two_pass.cu"),
+    headers: &[EPISODE_AUTOMATON],
+};
+/// `gram_dense.cu`: Around the dense path's products: states handed from chunk to chunk, and sums over rounds in f64.
+pub const GRAM_DENSE: Source = Source {
+    name: "gram_dense",
+    text: include_str!("../gram_dense.cu"),
+    headers: &[SPIKE_STATES],
+};
+/// `gram_event.cu`: Γ and Υ from the spikes alone.
+pub const GRAM_EVENT: Source = Source {
+    name: "gram_event",
+    text: include_str!("../gram_event.cu"),
+    headers: &[SPIKE_STATES],
+};
+/// `low_pass.cu`: A low-pass, second-order sections in series, in tiles: `low_pass_tile_ends`, `low_pass_carry`,
+pub const LOW_PASS: Source = Source {
+    name: "low_pass",
+    text: include_str!("../low_pass.cu"),
+    headers: &[TILE_SCAN],
+};
+/// `psc_convolve.cu`: PSC filtering by transforms (overlap-save): `convolve_load` cuts channels into rows, cuFFT
+pub const PSC_CONVOLVE: Source = Source {
+    name: "psc_convolve",
+    text: include_str!("../psc_convolve.cu"),
+    headers: &[],
+};
+/// `psc_recursive.cu`: PSC filtering by the recursion of the filters' states, in tiles: `psc_tile_ends`, `psc_carry`,
+pub const PSC_RECURSIVE: Source = Source {
+    name: "psc_recursive",
+    text: include_str!("../psc_recursive.cu"),
+    headers: &[SPIKE_STATES, TILE_SCAN, PSC_SYSTEM],
+};
+/// `responses_counts.cu`: Responses of every feature from binned counts, a round of chunks at a time.
+pub const RESPONSES_COUNTS: Source = Source {
+    name: "responses_counts",
+    text: include_str!("../responses_counts.cu"),
+    headers: &[SPIKE_STATES, RESPONSE_TILE],
+};
+/// `responses_event.cu`: Responses of every feature from sorted spikes, a round of chunks at a time.
+pub const RESPONSES_EVENT: Source = Source {
+    name: "responses_event",
+    text: include_str!("../responses_event.cu"),
+    headers: &[SPIKE_STATES, RESPONSE_TILE],
+};
+/// `responses_given.cu`: Responses that are on the device already, in f32, into the operands of the products.
+pub const RESPONSES_GIVEN: Source = Source {
+    name: "responses_given",
+    text: include_str!("../responses_given.cu"),
+    headers: &[SPIKE_STATES, RESPONSE_TILE],
+};
+/// `scan.cu`: Exclusive prefix sums of 32-bit numbers, in place. A block sums its own stretch; the blocks' totals
+pub const SCAN: Source = Source {
+    name: "scan",
+    text: include_str!("../scan.cu"),
+    headers: &[],
+};
+/// `scores.cu`: What R², RMSE and NRMSE are made from, over the rows that count: Σx, Σ(x − x̄)², Σ(x − x̂)² and the
+pub const SCORES: Source = Source {
+    name: "scores",
+    text: include_str!("../scores.cu"),
+    headers: &[],
+};
+/// `solve.cu`: Around cuSOLVER: centring, precision changes and refinement of the decoder's normal equations.
+pub const SOLVE: Source = Source {
+    name: "solve",
+    text: include_str!("../solve.cu"),
+    headers: &[],
+};
+/// `trains.cu`: Spikes as trains of counts, one row a channel.
+pub const TRAINS: Source = Source {
+    name: "trains",
+    text: include_str!("../trains.cu"),
+    headers: &[],
+};
+
+const EPISODE_AUTOMATON: (&str, &str) = (
+    "episode_automaton.cuh",
+    include_str!("../episode_automaton.cuh"),
+);
+const EPISODE_CHAINS: (&str, &str) = ("episode_chains.cuh", include_str!("../episode_chains.cuh"));
+const PSC_SYSTEM: (&str, &str) = ("psc_system.cuh", include_str!("../psc_system.cuh"));
+const RESPONSE_TILE: (&str, &str) = ("response_tile.cuh", include_str!("../response_tile.cuh"));
+const SPIKE_STATES: (&str, &str) = ("spike_states.cuh", include_str!("../spike_states.cuh"));
+const TILE_SCAN: (&str, &str) = ("tile_scan.cuh", include_str!("../tile_scan.cuh"));

@@ -1,0 +1,4 @@
+//! Betz from end to end, through its public paths.
+
+mod batch_and_stream;
+mod recordings;
