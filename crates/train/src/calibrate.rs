@@ -17,10 +17,10 @@ use crate::decode::cost;
 use crate::decode::decode_on;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_device::Device;
 use betz_device::cost::{Calibration, Model, START_CUDA};
 #[cfg(feature = "cuda")]
 use betz_device::cuda::Context;
+use betz_device::{Device, Placement};
 use betz_recording::Dataset;
 use betz_runtime::model::{Decoder, LowPass, TrainingRecord};
 use betz_runtime::psc::{Filter, FilterBank};
@@ -126,7 +126,9 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
         &mut runs,
         progress,
     )?;
-    if on_device && let Some(timed) = device.or_cpu(time_cuda(&device.first(), progress))? {
+    if on_device
+        && let Some(timed) = Placement::on(device).or_cpu(time_cuda(&device.first(), progress))?
+    {
         runs.0.extend(timed.0);
         #[cfg(feature = "cuda")]
         names.extend(device.contexts().first().map(|c| c.info().name.clone()));

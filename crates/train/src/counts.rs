@@ -1,5 +1,6 @@
 //! Training from binned counts on CUDA devices, without turning them into spikes.
 
+use super::device::Trained;
 use super::device::cuda::decoder;
 use super::fit;
 use super::gram::GramPath;
@@ -7,9 +8,8 @@ use super::gram::cuda::{CountRecording, device_sums_of_counts};
 use super::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_device::Device;
+use betz_device::{Device, Placement};
 use betz_recording::{Dataset, OutputInfo, Spikes};
-use betz_runtime::model::Decoder;
 
 /// [`train_on`](super::train_on) for counts, which go through the dense path on the contexts of
 /// `device` as they are. `channel_names` and `outputs` name what the recording counts.
@@ -24,7 +24,7 @@ pub fn train_counts_on(
     outputs: &[OutputInfo],
     options: &TrainOptions,
     progress: &dyn Progress,
-) -> Result<Decoder> {
+) -> Result<Trained> {
     if options.low_pass.is_some() || matches!(options.ridge, RidgeChoice::RelativeNoise(_)) {
         return Err(Error::argument(
             "training from counts: expected no low-pass and a ridge or noise of given size",
@@ -39,7 +39,8 @@ pub fn train_counts_on(
             outputs.len()
         )));
     }
-    let Some(context) = device.contexts().first() else {
+    let placement = Placement::on(device);
+    let Some(context) = placement.contexts().first() else {
         return Err(Error::new(
             ErrorKind::DeviceUnavailable,
             "training from counts: expected a CUDA device, got the CPU",
@@ -57,7 +58,7 @@ pub fn train_counts_on(
     };
     fit::check_form(&data, std::slice::from_ref(&options.bank))?;
     let sums = device_sums_of_counts(
-        device.contexts(),
+        placement.contexts(),
         recording,
         &options.bank,
         options.delay_steps,
@@ -70,5 +71,10 @@ pub fn train_counts_on(
             "training from counts: expected channels and paired steps, got none",
         ));
     };
-    decoder(context, &data, options, &sums, GramPath::Dense, progress)
+    let path = GramPath::Dense;
+    Ok(Trained {
+        decoder: decoder(context, &data, options, &sums, path, progress)?,
+        ran: placement.ran(path.name()),
+        gram_error: sums.sampled,
+    })
 }

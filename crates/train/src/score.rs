@@ -8,7 +8,7 @@ mod cuda;
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::Device;
+use betz_device::{Device, Placement, Ran};
 use betz_recording::{Dataset, OutputInfo};
 #[cfg(feature = "cuda")]
 use betz_runtime::model::{Decoder, OutputScore};
@@ -25,6 +25,8 @@ pub struct Evaluation {
     pub steps: u64,
     /// Segments they lie in.
     pub segments: u64,
+    /// Where they were made, and why not elsewhere.
+    pub ran: Ran,
 }
 
 /// Scores of `estimate` against `truth`, both row-major (rows, outputs).
@@ -195,6 +197,7 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
         outputs: scores(&data.outputs, &truth, &paired)?,
         steps: (truth.len() / n) as u64,
         segments,
+        ran: Ran::default(),
     })
 }
 
@@ -209,15 +212,18 @@ pub fn score_estimates_on(
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
-    #[cfg(feature = "cuda")]
-    if device.is_explicit()
-        && let Some(context) = device.contexts().first()
-    {
-        return cuda::score_estimates(context, data, estimates, delay_steps);
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    score_estimates(data, estimates, delay_steps)
+    let placement = Placement::decide(device, false);
+    let scored = || {
+        #[cfg(feature = "cuda")]
+        if let Some(context) = placement.contexts().first() {
+            return cuda::score_estimates(context, data, estimates, delay_steps);
+        }
+        score_estimates(data, estimates, delay_steps)
+    };
+    Ok(Evaluation {
+        ran: placement.ran(""),
+        ..scored()?
+    })
 }
 
 fn check_behavior(data: &Dataset) -> Result<()> {
@@ -268,19 +274,21 @@ pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
 /// # Errors
 /// As [`evaluate`], and those of the device.
 pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+    check_outputs(decoder, data)?;
+    let placement = choose_device(device, decoder, data);
     #[cfg(feature = "cuda")]
+    if let Some(context) = placement.contexts().first()
+        && let Some(scores) = placement.or_cpu(cuda::evaluate(context, decoder, data))?
     {
-        let chosen = choose_device(device, decoder, data);
-        if let Some(context) = chosen.contexts().first() {
-            check_outputs(decoder, data)?;
-            if let Some(scores) = chosen.or_cpu(cuda::evaluate(context, decoder, data))? {
-                return Ok(scores);
-            }
-        }
+        return Ok(Evaluation {
+            ran: placement.ran(""),
+            ..scores
+        });
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    evaluate(decoder, data)
+    Ok(Evaluation {
+        ran: placement.ran(""),
+        ..evaluate(decoder, data)?
+    })
 }
 
 /// Checks that the outputs of `data` are those of `decoder`, by name and order.

@@ -1,7 +1,7 @@
 //! What batch decoding is expected to take, on the CPU and on a CUDA device.
 
-use betz_device::Device;
 use betz_device::cost::{Calibration, Model, START_CUDA};
+use betz_device::{Device, Placement};
 use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
 
@@ -51,9 +51,9 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
 /// Where `decoder` decodes `data`: on `device` itself where the user named it, else wherever this
 /// host's calibration expects less time, counting the start of a device that this process has not
 /// opened yet.
-pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
+pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Placement {
     if device.is_explicit() {
-        return device.clone();
+        return Placement::on(device);
     }
     let calibration = Calibration::current();
     let (cpu, cuda) = terms(decoder, data);
@@ -64,9 +64,5 @@ pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
     };
     let gains =
         start + calibration.seconds(&DECODE_CUDA, &cuda) < calibration.seconds(&DECODE_CPU, &cpu);
-    if gains && !device.is_cpu() {
-        device.clone()
-    } else {
-        Device::cpu()
-    }
+    Placement::decide(device, gains)
 }

@@ -7,7 +7,7 @@ pub(crate) mod cuda;
 pub use cost::choose as choose_device;
 
 use betz_base::error::{Error, Result};
-use betz_device::Device;
+use betz_device::{Device, Ran};
 use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
@@ -73,27 +73,38 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     Ok(estimates)
 }
 
+/// Estimates, and where they were made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// As [`decode`] gives them.
+    pub estimates: Vec<f32>,
+    /// Where, and why not elsewhere.
+    pub ran: Ran,
+}
+
 /// [`decode`] on `device`, in slices where a recording does not fit its memory: only spikes go up, and
-/// estimates come down. [`Device::auto`] is settled by [`choose`], and goes on with the CPU where the
-/// device falls short ([`Device::or_cpu`]).
+/// estimates come down. [`Device::auto`] is settled by [`choose_device`], and goes on with the CPU where the
+/// device falls short ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
 ///
 /// The device sums in f64 as the CPU does, in another order: estimates agree to f32's rounding.
 ///
 /// # Errors
 /// As [`decode`], and those of the device.
-pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Decoded> {
+    let placement = cost::choose(device, decoder, data);
     #[cfg(feature = "cuda")]
+    if let Some(context) = placement.contexts().first()
+        && let Some(estimates) = placement.or_cpu(cuda::decode(context, decoder, data))?
     {
-        let chosen = cost::choose(device, decoder, data);
-        if let Some(context) = chosen.contexts().first()
-            && let Some(decoded) = chosen.or_cpu(cuda::decode(context, decoder, data))?
-        {
-            return Ok(decoded);
-        }
+        return Ok(Decoded {
+            estimates,
+            ran: placement.ran(""),
+        });
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    decode(decoder, data)
+    Ok(Decoded {
+        estimates: decode(decoder, data)?,
+        ran: placement.ran(""),
+    })
 }
 
 /// For each channel of `data`, the decoder's channel of the same name.

@@ -242,6 +242,32 @@ impl NormalEquations {
     }
 }
 
+/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
+/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledError {
+    /// Number of elements compared.
+    pub elements: usize,
+    /// Largest error.
+    pub largest: f64,
+    /// Root of the mean squared error.
+    pub rms: f64,
+}
+
+impl SampledError {
+    /// Of both samples together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (mine, theirs) = (self.elements as f64, other.elements as f64);
+        let squares = mine * self.rms * self.rms + theirs * other.rms * other.rms;
+        Self {
+            elements: self.elements + other.elements,
+            largest: self.largest.max(other.largest),
+            rms: (squares / (mine + theirs).max(1.0)).sqrt(),
+        }
+    }
+}
+
 /// Γ, Υ and the sums of `data`, and the path that computed them.
 ///
 /// a(t) is paired with x(t − delay); pairs of which either lies outside the segment are left out of

@@ -9,6 +9,7 @@ use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::Ran;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
 use betz_kernels::SCORES;
 use betz_recording::{Dataset, Segment};
@@ -192,6 +193,7 @@ impl<'a> Scoring<'a> {
                 .collect::<Result<_>>()?,
             steps: self.paired.iter().map(|s| s.len() as u64).sum(),
             segments: self.paired.len() as u64,
+            ran: Ran::default(),
         })
     }
 }

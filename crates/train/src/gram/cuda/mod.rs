@@ -22,6 +22,7 @@ use std::sync::Arc;
 use self::dense::Task;
 use self::source::{LowPassSource, SpikeSource};
 pub(crate) use self::store::Gram;
+pub use super::SampledError;
 use super::{GramPath, NormalEquations, cost};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
@@ -48,18 +49,6 @@ pub struct DeviceSums {
     pub(crate) output_mean: Buffer<f64>,
     /// How far Γ is from full precision, where a lower one was asked for.
     pub(crate) sampled: Option<SampledError>,
-}
-
-/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
-/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SampledError {
-    /// Number of elements compared.
-    pub elements: usize,
-    /// Largest error.
-    pub largest: f64,
-    /// Root of the mean squared error.
-    pub rms: f64,
 }
 
 impl DeviceSums {
@@ -135,14 +124,7 @@ pub fn normal_equations(
 ) -> Result<(NormalEquations, GramPath)> {
     super::check(data)?;
     let contexts = std::slice::from_ref(context);
-    let request = Request {
-        bank,
-        low_pass,
-        delay_steps,
-        path,
-        either: path == GramPath::Auto,
-        precision: Precision::F32,
-    };
+    let request = Request::new(data, bank, low_pass, delay_steps, path);
     match device_sums(contexts, data, &request, progress)? {
         Some((sums, path)) => Ok((sums.download(context)?, path)),
         None => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
@@ -185,14 +167,7 @@ pub fn device_sums_on(
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Option<DeviceSums>> {
-    let request = Request {
-        bank,
-        low_pass: None,
-        delay_steps,
-        path,
-        either: path == GramPath::Auto,
-        precision: Precision::F32,
-    };
+    let request = Request::new(data, bank, None, delay_steps, path);
     Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
 }
 
@@ -202,11 +177,36 @@ pub(crate) struct Request<'a> {
     pub(crate) bank: &'a FilterBank,
     pub(crate) low_pass: Option<LowPass>,
     pub(crate) delay_steps: i64,
+    /// Event or dense: whoever asks has decided.
     pub(crate) path: GramPath,
     /// The dense path will do where the event path does not fit a device.
     pub(crate) either: bool,
     /// Of the dense path; the event path has no product to make at a lower one.
     pub(crate) precision: Precision,
+}
+
+impl<'a> Request<'a> {
+    /// At full precision, by `path`; [`GramPath::Auto`]: the one expected to be faster on a device.
+    pub(crate) fn new(
+        data: &Dataset,
+        bank: &'a FilterBank,
+        low_pass: Option<LowPass>,
+        delay_steps: i64,
+        path: GramPath,
+    ) -> Self {
+        let either = path == GramPath::Auto;
+        Self {
+            bank,
+            low_pass,
+            delay_steps,
+            path: match either {
+                true => cost::cheaper(data, bank, low_pass, cost::Place::Cuda),
+                false => path,
+            },
+            either,
+            precision: Precision::F32,
+        }
+    }
 }
 
 /// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
@@ -227,14 +227,12 @@ pub(crate) fn device_sums(
     if contexts.is_empty() || data.channels() == 0 || !paired {
         return Ok(None);
     }
-    let path = match request.path {
-        GramPath::Auto => cost::cheaper(data, bank, request.low_pass, cost::Place::Cuda),
-        // The CPU's path says in its words why not.
-        GramPath::Event if request.low_pass.is_some() => return Ok(None),
-        path => path,
-    };
+    // The CPU's path says in its words why not.
+    if request.path == GramPath::Event && request.low_pass.is_some() {
+        return Ok(None);
+    }
     let dense = || dense_sums(contexts, data, request, progress);
-    if path == GramPath::Event {
+    if request.path == GramPath::Event {
         let event = || event::sums(contexts, data, bank, delay_steps, progress);
         return event_else_dense(request.either, event, dense).map(Some);
     }
