@@ -70,9 +70,11 @@ impl Recording {
                 .iter()
                 .position(|p| p.iter().any(|v| v.is_infinite()))
             {
-                return Err(Error::recording(format!(
-                    "array `electrode_um`: [{i}] is infinite"
-                )));
+                return Err(
+                    Error::recording(format!("array `electrode_um`: [{i}] is infinite"))
+                        .with_position(i)
+                        .with_channel(i),
+                );
             }
         }
         Ok(())
@@ -105,7 +107,8 @@ impl Spikes {
                 i + 1,
                 self.ticks[i + 1],
                 self.ticks[i]
-            )));
+            ))
+            .with_position(i + 1));
         }
         // Ascending, so the ends tell all; the first at fault is looked for only to be named.
         let outside = |t: i64| !(0..ticks).contains(&t);
@@ -116,13 +119,16 @@ impl Spikes {
             return Err(Error::recording(format!(
                 "array `spike_ticks`: [{i}] = {}: expected a tick inside [0, {ticks})",
                 self.ticks[i]
-            )));
+            ))
+            .with_position(i));
         }
         if let Some(i) = self.channels.iter().position(|&c| c as usize >= channels) {
             return Err(Error::recording(format!(
                 "array `spike_channels`: [{i}] = {}: expected a channel below {channels}",
                 self.channels[i]
-            )));
+            ))
+            .with_position(i)
+            .with_channel(self.channels[i] as usize));
         }
         Ok(())
     }
@@ -149,7 +155,8 @@ impl Behavior {
                 i % outputs,
                 self.outputs[i % outputs].name,
                 self.values[i]
-            )));
+            ))
+            .with_position(i));
         }
         match &self.times {
             None if self.samples() as i64 != ticks => Err(Error::recording(format!(
@@ -173,7 +180,8 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
         return Err(Error::recording(format!(
             "array `behavior_times`: [{i}] = {}: expected a finite time",
             times[i]
-        )));
+        ))
+        .with_position(i));
     }
     if let Some(i) = times.windows(2).position(|w| w[1] < w[0]) {
         return Err(Error::recording(format!(
@@ -181,7 +189,8 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
             i + 1,
             times[i + 1],
             times[i]
-        )));
+        ))
+        .with_position(i + 1));
     }
     Ok(())
 }
@@ -202,6 +211,7 @@ pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
     Error::recording(format!(
         "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
     ))
+    .with_channel(channel)
 }
 
 fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
@@ -210,7 +220,8 @@ fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Resu
         if let Some(first) = seen.insert(name, i) {
             return Err(Error::recording(format!(
                 "{list}: [{i}] = `{name}` is there already at [{first}]: expected each name once"
-            )));
+            ))
+            .with_position(i));
         }
     }
     Ok(())

@@ -211,12 +211,7 @@ impl<'a> Decoding<'a> {
         }
         let needed = bytes(steps);
         if needed > memory {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "decoding on a device: expected at least {needed} bytes, {memory} are available"
-                ),
-            ));
+            return Err(Error::device_memory("decoding on a device", needed, memory));
         }
         Ok(steps)
     }

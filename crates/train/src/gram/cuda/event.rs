@@ -177,13 +177,9 @@ impl Demand {
             whole
         };
         if memory < needed {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "gram of {} features from spikes on a device: expected room for at least {needed} bytes, got {memory}",
-                    self.channels * self.filters
-                ),
-            ));
+            let features = self.channels * self.filters;
+            let what = format_args!("gram of {features} features from spikes on a device");
+            return Err(Error::device_memory(what, needed, memory));
         }
         let resident = whole <= memory;
         let (mut channels, mut parts) = (self.channels, 1);
@@ -495,12 +491,7 @@ mod tests {
                 (channels, 7, 3 * filters)
             );
             let error = demand.cut(1, 7).unwrap_err();
-            let least: u64 = error
-                .message()
-                .split(|c: char| !c.is_ascii_digit())
-                .filter_map(|word| word.parse().ok())
-                .max()
-                .unwrap();
+            let least = error.needed_bytes().unwrap();
             assert!(demand.cut(least - 1, 7).is_err(), "{error}");
             for cap in [least, least + 1, 2 * least, 9 * least, 100 * least] {
                 let cut = demand.cut(cap, 7).unwrap();

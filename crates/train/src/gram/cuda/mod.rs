@@ -250,14 +250,26 @@ fn event_else_dense<T>(
     match event() {
         Err(short) if either && memory(&short) => match dense() {
             // Either would do: both say what they want.
-            Err(e) if memory(&e) => Err(Error::new(
-                e.kind(),
-                format!("{}; by the dense path: {}", short.message(), e.message()),
-            )),
+            Err(e) if memory(&e) => Err(either_short(short, &e)),
             found => Ok((found?, GramPath::Dense)),
         },
         found => Ok((found?, GramPath::Event)),
     }
+}
+
+/// What to say where either path would do, and neither has the memory: the least of the two is needed.
+fn either_short(event: Error, dense: &Error) -> Error {
+    let message = format!(
+        "{}; by the dense path: {}",
+        event.message(),
+        dense.message()
+    );
+    let needed = [event.needed_bytes(), dense.needed_bytes()];
+    match needed.into_iter().flatten().min() {
+        Some(least) => event.with_needed_bytes(least),
+        None => event,
+    }
+    .in_words(message)
 }
 
 fn dense_sums(

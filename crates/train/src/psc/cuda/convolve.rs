@@ -228,13 +228,11 @@ impl<'a> Convolver<'a> {
         }
         let needed = bytes(batch)?;
         if needed > available {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "filters on a device: expected at least {needed} bytes for one transform of {} samples, {available} are available",
-                    self.length
-                ),
-            ));
+            let what = format_args!(
+                "filters on a device: one transform of {} samples",
+                self.length
+            );
+            return Err(Error::device_memory(what, needed as u64, available as u64));
         }
         // Rounds of equal size: a last, short one would transform rows of nothing.
         let rounds = items.div_ceil(batch);

@@ -478,13 +478,8 @@ impl Parts {
             slice = slice.div_ceil(2);
         }
         if bytes(slice * TILE) > room {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "filters on a device: expected at least {} bytes, {memory} are available",
-                    2 * bytes(TILE)
-                ),
-            ));
+            let needed = 2 * bytes(TILE) as u64;
+            return Err(Error::device_memory("filters on a device", needed, memory));
         }
         Ok(Self {
             channels: 1,

@@ -167,9 +167,7 @@ fn parts_fit_and_the_least_is_named() {
     assert!(sliced.channels == 1 && sliced.steps < data.steps && sliced.steps % TILE == 0);
     let error = parts(1000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-    let least: u64 = (error.message().split_whitespace())
-        .find_map(|word| word.parse().ok())
-        .unwrap();
+    let least = error.needed_bytes().unwrap();
     assert_eq!(parts(least).unwrap().steps, TILE);
     assert!(parts(least - 2).is_err());
 }

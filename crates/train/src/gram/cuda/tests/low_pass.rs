@@ -1,6 +1,6 @@
 //! Sums behind a low-pass against the oracle.
 
-use super::caps::{Capped, named_bytes};
+use super::caps::Capped;
 use super::*;
 
 fn request_behind(case: &Case, low_pass: LowPass) -> Request<'_> {
@@ -73,7 +73,7 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     let request = request_behind(&case, low_pass);
     let refused = device_sums(contexts, &case.data, &request, &());
     drop(capped);
-    let least = named_bytes(refused.err().unwrap().message());
+    let least = refused.err().unwrap().needed_bytes().unwrap();
     for cap in [least, 2 * least, 5 * least, 40 * least] {
         let _cap = Capped::at(&context, cap);
         let (mut got, peak) = with_peak(&context, || sums(&context, &case, low_pass));
@@ -115,7 +115,7 @@ fn caps_hold_where_the_low_pass_takes_most() {
         let least = {
             let _cap = Capped::at(&context, 1);
             let refused = device_sums(contexts, &case.data, &request, &()).err();
-            named_bytes(refused.unwrap().message())
+            refused.unwrap().needed_bytes().unwrap()
         };
         assert!(least < peak);
         for parts in 0..8 {
