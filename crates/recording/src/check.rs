@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Behavior, Dataset, Recording, Spikes, check_segments};
+use super::{Behavior, Dataset, DatasetView, Recording, Spikes, SpikesView, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
@@ -82,6 +82,16 @@ impl Recording {
 }
 
 impl Spikes {
+    /// As [`SpikesView::check`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&self, ticks: i64, channels: usize) -> Result<()> {
+        self.view().check(ticks, channels)
+    }
+}
+
+impl SpikesView<'_> {
     /// Checks that the lists are of one length, ticks ascend inside `0..ticks` and channels are
     /// inside `0..channels`.
     ///
@@ -196,6 +206,16 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
 }
 
 impl Dataset {
+    /// As [`DatasetView::check_names`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_names(&self) -> Result<()> {
+        self.view().check_names()
+    }
+}
+
+impl DatasetView<'_> {
     /// Checks that no two channels and no two outputs have one name: a model is told by its names.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use betz_device::cost::{Calibration, Model, START_CUDA};
 #[cfg(feature = "cuda")]
 use betz_device::cuda::Context;
 use betz_device::{Device, Placement};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, LowPass, TrainingRecord};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_simulate::poisson;
@@ -299,7 +299,7 @@ fn time_decoding(
 }
 
 /// A decoder of `data` with some weights, behind a low-pass of `order` (0: none).
-fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Decoder {
+fn decoder(data: &DatasetView<'_>, bank: FilterBank, order: u32) -> Decoder {
     let (channels, outputs) = (data.channels(), data.outputs.len());
     Decoder {
         step_seconds: data.step_seconds,
@@ -308,14 +308,14 @@ fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Decoder {
             cutoff_hz: 10.0,
         }),
         delay_steps: 0,
-        channel_names: data.channel_names.clone(),
+        channel_names: data.channel_names.to_vec(),
         channel_mask: vec![true; channels],
         weights: (0..channels * bank.len() * outputs)
             .map(|i| (i % 7) as f64 - 3.0)
             .collect(),
         bank,
         intercept: vec![0.0; outputs],
-        outputs: data.outputs.clone(),
+        outputs: data.outputs.to_vec(),
         training: TrainingRecord::default(),
     }
 }

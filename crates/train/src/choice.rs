@@ -6,7 +6,7 @@ use super::options::TrainOptions;
 use super::search::Search;
 use betz_device::cost::{Calibration, Model, START_CUDA};
 use betz_device::{Device, Placement};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
 pub(super) const SOLVE_CPU: Model = Model {
@@ -223,10 +223,11 @@ impl Problem {
 /// [`train_validated_on`](super::train_validated_on) ask this once, and carry the answer along.
 pub fn choose(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     options: &TrainOptions,
     search: Option<&Search>,
 ) -> Choice {
+    let data: &DatasetView<'_> = &data.into();
     let calibration = Calibration::current();
     let banks = match search {
         Some(search) if !search.banks.is_empty() => &search.banks,

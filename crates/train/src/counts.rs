@@ -9,7 +9,7 @@ use super::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_device::{Device, Placement};
-use betz_recording::{Dataset, OutputInfo, Spikes};
+use betz_recording::{DatasetView, OutputInfo, SpikesView};
 
 /// [`train_on`](super::train_on) for counts, which go through the dense path on the contexts of
 /// `device` as they are. `channel_names` and `outputs` name what the recording counts.
@@ -47,14 +47,14 @@ pub fn train_counts_on(
         ));
     };
     // What the decoder's record says of the data; the counts themselves stay where they are.
-    let data = Dataset {
+    let data = DatasetView {
         step_seconds: recording.step_seconds,
         steps: recording.steps,
-        channel_names: channel_names.to_vec(),
-        spikes: Spikes::default(),
-        segments: recording.segments.to_vec(),
-        outputs: outputs.to_vec(),
-        behavior: Vec::new(),
+        channel_names,
+        spikes: SpikesView::default(),
+        segments: recording.segments,
+        outputs,
+        behavior: &[],
     };
     fit::check_form(&data, std::slice::from_ref(&options.bank))?;
     let sums = device_sums_of_counts(

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::psc::{Block, Responses};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
-use betz_recording::{Dataset, check_segments};
+use betz_recording::{DatasetView, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Steps of one chunk for each step of lag, at least: longer chunks waste less on overlap.
@@ -44,12 +44,13 @@ pub struct DelayEstimate {
 /// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; those of [`Responses::new`];
 /// [`ErrorKind::Interrupted`] when `progress` says so.
 pub fn estimate_delay(
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     most: usize,
     progress: &dyn Progress,
 ) -> Result<DelayEstimate> {
+    let data: &DatasetView<'_> = &data.into();
     data.spikes.check(data.steps as i64, data.channels())?;
     check_segments(&data.segments, data.steps as i64)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
@@ -141,7 +142,7 @@ struct Centred {
 }
 
 impl Centred {
-    fn new(data: &Dataset) -> Self {
+    fn new(data: &DatasetView<'_>) -> Self {
         let n = data.outputs.len();
         let inside = || {
             let steps = data.segments.iter().flat_map(|s| s.start..s.stop);
@@ -286,7 +287,7 @@ impl Correlator {
 }
 
 /// Runs of columns inside one segment: first column, length, segment.
-fn runs(data: &Dataset, steps: &[usize]) -> Vec<(usize, usize, usize)> {
+fn runs(data: &DatasetView<'_>, steps: &[usize]) -> Vec<(usize, usize, usize)> {
     let mut runs = Vec::new();
     let mut first = 0;
     while first < steps.len() {
@@ -303,6 +304,7 @@ fn runs(data: &Dataset, steps: &[usize]) -> Vec<(usize, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use betz_recording::Dataset;
     use crate::cases;
     use crate::psc::oracle;
 
@@ -311,7 +313,7 @@ mod tests {
         let a = oracle::responses(data, bank, None).unwrap();
         let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
         let steps = data.steps_in_segments();
-        let centred = Centred::new(data);
+        let centred = Centred::new(&data.view());
         let mut correlation = vec![];
         for lag in -most..=most {
             let mut sum = 0.0;

@@ -11,7 +11,7 @@ use betz_base::progress::Progress;
 #[cfg(feature = "cuda")]
 use betz_device::Precision;
 use betz_device::{Device, Placement, Ran};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::FilterBank;
 
@@ -36,10 +36,11 @@ pub struct Trained {
 /// As [`train`](super::train), and those of the device.
 pub fn train_on(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
+    let data: &DatasetView<'_> = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
     let Choice {
         placement, paths, ..
@@ -51,7 +52,7 @@ pub fn train_on(
 pub(super) fn train_at(
     placement: &Placement,
     paths: Paths,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
@@ -88,7 +89,7 @@ pub(super) struct Summed {
 pub(super) fn normal_equations(
     placement: &Placement,
     paths: Paths,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     bank: &FilterBank,
     progress: &dyn Progress,
@@ -125,7 +126,7 @@ pub(super) fn normal_equations(
 /// `placement` says, if they fit there.
 pub(super) fn decoder_from_sums(
     placement: &Placement,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     sums: &NormalEquations,
     path: GramPath,
@@ -153,7 +154,7 @@ pub(super) fn decoder_from_sums(
 /// Γ and Υ computed on `device` and left there: what training takes before it solves.
 pub(super) fn sums_for_timing(
     device: &Device,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     path: GramPath,
     progress: &dyn Progress,
@@ -212,7 +213,7 @@ pub(super) mod cuda {
     pub(super) fn train(
         contexts: &[Arc<Context>],
         paths: Paths,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         options: &TrainOptions,
         progress: &dyn Progress,
     ) -> Result<Option<TrainedThere>> {
@@ -239,7 +240,7 @@ pub(super) mod cuda {
     /// The decoder that `sums` on `context` lead to.
     pub(crate) fn decoder(
         context: &Context,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         options: &TrainOptions,
         sums: &DeviceSums,
         path: GramPath,
@@ -297,7 +298,7 @@ mod tests {
                 mask: crate::MaskPolicy::Mask,
                 ..TrainOptions::new(case.bank.clone())
             };
-            let data = &case.data;
+            let data = &case.data.view();
             let paths = choose(&Device::cpu(), data, &options, None).paths[0];
             let by = |placement: &Placement| train_at(placement, paths, data, &options, &());
             let (there, here) = (by(&fallen()), by(&Placement::cpu()));

@@ -6,7 +6,7 @@ use super::options::{RidgeChoice, TrainOptions};
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, MAX_BYTES, TrainingRecord, check_sizes};
 use betz_runtime::psc::FilterBank;
 
@@ -20,7 +20,12 @@ use betz_runtime::psc::FilterBank;
 /// filters or outputs than a model may have; [`ErrorKind::InvalidRecording`] for two channels or outputs
 /// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
 /// `progress` says so.
-pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
+pub fn train(
+    data: impl Into<DatasetView<'_>>,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let data: &DatasetView<'_> = &data.into();
     let bank = &options.bank;
     check(data, std::slice::from_ref(bank))?;
     let (sums, path) = normal_equations(
@@ -36,7 +41,7 @@ pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) ->
 
 /// The decoder that `sums`, computed by `path` over every segment of `data`, lead to.
 pub(super) fn decoder_from_sums(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     sums: &NormalEquations,
     path: GramPath,
@@ -64,7 +69,7 @@ pub(super) fn decoder_from_sums(
 /// [`ErrorKind::InsufficientData`] when there is no such step; [`ErrorKind::InvalidArgument`] for a
 /// ridge or a noise that is negative or not finite.
 pub(super) fn ridge(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     options: &TrainOptions,
     steps: u64,
@@ -102,7 +107,7 @@ pub(super) fn ridge(
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
 pub(super) fn decoder(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     steps: u64,
     ridge: f64,
@@ -118,25 +123,21 @@ pub(super) fn decoder(
             }
         }
     }
-    let spikes = data
-        .segments
-        .iter()
-        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
     let decoder = Decoder {
         step_seconds: data.step_seconds,
         bank: options.bank.clone(),
         low_pass: options.low_pass,
         delay_steps: options.delay_steps,
-        channel_names: data.channel_names.clone(),
+        channel_names: data.channel_names.to_vec(),
         channel_mask: solution.channel_mask,
         weights: solution.weights,
         intercept: solution.intercept,
-        outputs: data.outputs.clone(),
+        outputs: data.outputs.to_vec(),
         training: TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
             steps,
             segments: data.segments.len() as u64,
-            spikes: spikes.sum(),
+            spikes: data.spikes_in_segments() as u64,
             ridge,
             gram_path: path.name().into(),
             solver: options.solver.name().into(),
@@ -157,14 +158,14 @@ fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
 }
 
 /// Refuses data that nothing can be trained on, with any of `banks`.
-pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> {
     let lacking = if data.channels() == 0 {
         "at least one channel, got none"
     } else if data.outputs.is_empty() {
         "behaviour to decode, got none"
     } else if data.segments.is_empty() {
         "at least one segment, got none"
-    } else if (data.segments.iter()).all(|s| data.spikes.range(s.start, s.stop).is_empty()) {
+    } else if data.spikes_in_segments() == 0 {
         "spikes inside the segments, got none"
     } else {
         return check_form(data, banks);
@@ -177,7 +178,7 @@ pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
 
 /// Refuses, before the work, names and sizes of which no decoder can be saved or opened. Lists that are
 /// empty are the caller's to refuse.
-pub(super) fn check_form(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+pub(super) fn check_form(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> {
     data.check_names().map_err(|e| e.at("training"))?;
     let (channels, outputs) = (data.channels(), data.outputs.len());
     if channels == 0 || outputs == 0 {

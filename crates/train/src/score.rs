@@ -9,7 +9,7 @@ mod cuda;
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::{Device, Placement, Ran};
-use betz_recording::{Dataset, OutputInfo};
+use betz_recording::{DatasetView, OutputInfo};
 #[cfg(feature = "cuda")]
 use betz_runtime::model::{Decoder, OutputScore};
 
@@ -178,13 +178,18 @@ pub fn mean_r2(scores: &[OutputScore]) -> f64 {
 ///
 /// # Errors
 /// As [`scores`]; [`ErrorKind::InsufficientData`] when `data` has no behaviour.
-pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> Result<Evaluation> {
+pub fn score_estimates(
+    data: impl Into<DatasetView<'_>>,
+    estimates: &[f32],
+    delay_steps: i64,
+) -> Result<Evaluation> {
+    let data: &DatasetView<'_> = &data.into();
     check_behavior(data)?;
     check_estimates(data, estimates)?;
     let n = data.outputs.len();
     let (mut truth, mut paired) = (Vec::new(), Vec::new());
     let mut segments = 0;
-    for segment in &data.segments {
+    for segment in data.segments {
         let Some((first, stop)) = super::gram::paired_steps(segment, delay_steps) else {
             continue;
         };
@@ -208,10 +213,11 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
 /// As [`score_estimates`], and those of the device.
 pub fn score_estimates_on(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
+    let data: &DatasetView<'_> = &data.into();
     let placement = Placement::decide(device, false);
     let scored = || {
         #[cfg(feature = "cuda")]
@@ -226,7 +232,7 @@ pub fn score_estimates_on(
     })
 }
 
-fn check_behavior(data: &Dataset) -> Result<()> {
+fn check_behavior(data: &DatasetView<'_>) -> Result<()> {
     let n = data.outputs.len();
     if n == 0 {
         return Err(Error::new(
@@ -245,7 +251,7 @@ fn check_behavior(data: &Dataset) -> Result<()> {
     Ok(())
 }
 
-fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
+fn check_estimates(data: &DatasetView<'_>, estimates: &[f32]) -> Result<()> {
     let n = data.outputs.len();
     if estimates.len() == data.steps * n {
         return Ok(());
@@ -263,7 +269,8 @@ fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
 /// # Errors
 /// As [`decode`] and [`score_estimates`]; [`ErrorKind::Mismatch`] when the recording's outputs are
 /// not the model's, by name and order.
-pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub fn evaluate(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Evaluation> {
+    let data: &DatasetView<'_> = &data.into();
     check_outputs(decoder, data)?;
     score_estimates(data, &decode(decoder, data)?, decoder.delay_steps)
 }
@@ -273,7 +280,12 @@ pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
 ///
 /// # Errors
 /// As [`evaluate`], and those of the device.
-pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub fn evaluate_on(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'_>>,
+) -> Result<Evaluation> {
+    let data: &DatasetView<'_> = &data.into();
     check_outputs(decoder, data)?;
     let placement = choose_device(device, decoder, data);
     #[cfg(feature = "cuda")]
@@ -295,7 +307,8 @@ pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] otherwise; [`ErrorKind::InsufficientData`] when `data` has none.
-pub fn check_outputs(decoder: &Decoder, data: &Dataset) -> Result<()> {
+pub fn check_outputs(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<()> {
+    let data: &DatasetView<'_> = &data.into();
     let names = |outputs: &[OutputInfo]| {
         let names: Vec<&str> = outputs.iter().map(|o| o.name.as_str()).collect();
         names.join(", ")

@@ -19,7 +19,7 @@ use crate::decode::decode;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::{Device, Placement};
-use betz_recording::{Dataset, Segment};
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
@@ -49,11 +49,12 @@ pub struct Validation {
 /// # Errors
 /// As there.
 pub fn train_validated(
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
+    let data: &DatasetView<'_> = &data.into();
     let trained = train_validated_on(&Device::cpu(), data, options, search, progress)?;
     Ok(trained.decoder)
 }
@@ -71,11 +72,12 @@ pub fn train_validated(
 /// As [`train_on`](super::train_on) and [`folds`].
 pub fn train_validated_on(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Trained> {
+    let data: &DatasetView<'_> = &data.into();
     let Found {
         placement,
         validation,
@@ -116,11 +118,12 @@ pub fn train_validated_on(
 /// # Errors
 /// As [`train_validated`].
 pub fn cross_validate(
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Validation> {
+    let data: &DatasetView<'_> = &data.into();
     Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
 }
 
@@ -153,7 +156,7 @@ struct TriedRidge {
 
 fn run(
     device: &Device,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
@@ -176,10 +179,15 @@ fn run(
         .saturating_mul(lifetime as usize)
         .saturating_add(delay);
     let split = folds(&data.segments, search.folds, guard, history)?;
-    // One copy, whose segments are those of the fold at hand.
-    let mut held = data.clone();
     let mut best: Option<BankSums> = None;
     let mut bank_r2 = Vec::with_capacity(banks.len());
+    let study = Study {
+        placement: &placement,
+        data: *data,
+        options,
+        search_ridge: search.ridge,
+        progress,
+    };
     for (i, (bank, &paths)) in banks.iter().zip(&chosen.paths).enumerate() {
         let told = |done: usize| {
             let total = banks.len() * split.folds.len();
@@ -189,14 +197,8 @@ fn run(
                 total as u64,
             );
         };
-        let folding = Folding {
-            placement: &placement,
-            options,
-            bank,
-            progress,
-        };
-        let mut sums = BankSums::new(&folding, paths, &mut held, &split, &told)?;
-        sums.best = sums.choose(&placement, data, options, search.ridge, progress)?;
+        let mut sums = BankSums::new(&study, bank, paths, &split, &told)?;
+        sums.best = sums.choose(&study)?;
         bank_r2.push(sums.best.r2);
         // NaN (no output changes) never beats what is there.
         if best.as_ref().is_none_or(|b| sums.best.r2 > b.best.r2) {
@@ -209,7 +211,7 @@ fn run(
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(&placement, data, &mut held, (options, search.ridge), &split)?,
+        scores: best.decode_folds(&study, &split)?,
         bank_r2,
     };
     Ok(Found {
@@ -229,27 +231,28 @@ fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
 }
 
 /// Paired steps of every segment of `data`.
-fn all_steps(data: &Dataset, delay_steps: i64) -> u64 {
+fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
     let paired = (data.segments.iter()).filter_map(|s| paired_steps(s, delay_steps));
     paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
 
-/// What the sums of every fold have in common.
-struct Folding<'a> {
+/// What is cross-validated, and how: what every bank and every fold have in common.
+struct Study<'a> {
     placement: &'a Placement,
+    data: DatasetView<'a>,
     options: &'a TrainOptions,
-    bank: &'a FilterBank,
+    /// The ridge is looked for.
+    search_ridge: bool,
     progress: &'a dyn Progress,
 }
 
-impl Folding<'_> {
+impl Study<'_> {
     /// Sums over `parts`, each with its history: those from where its filters start, less those before
     /// it begins.
-    fn sums_of(&self, held: &mut Dataset, parts: &[Part], paths: Paths) -> Result<Summed> {
-        let mut over = |segments: Vec<Segment>, paths| {
-            held.segments = segments;
-            let told = Quiet(self.progress);
-            normal_equations(self.placement, paths, held, self.options, self.bank, &told)
+    fn sums_of(&self, bank: &FilterBank, parts: &[Part], paths: Paths) -> Result<Summed> {
+        let over = |segments: Vec<Segment>, paths| {
+            let (part, told) = (self.data.with_segments(&segments), Quiet(self.progress));
+            normal_equations(self.placement, paths, &part, self.options, bank, &told)
         };
         let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
         let mut found = over(at_rest.map(|p| p.segment).collect(), paths)?;
@@ -281,21 +284,21 @@ fn joined(a: Option<SampledError>, b: Option<SampledError>) -> Option<SampledErr
 
 impl BankSums {
     fn new(
-        folding: &Folding<'_>,
+        study: &Study<'_>,
+        bank: &FilterBank,
         paths: Paths,
-        held: &mut Dataset,
         split: &Folds,
         told: &dyn Fn(usize),
     ) -> Result<Self> {
-        let (bank, options) = (folding.bank, folding.options);
-        let features = held.channels() * bank.len();
-        let mut total = NormalEquations::zeros(features, held.outputs.len());
+        let Study { data, options, .. } = study;
+        let features = data.channels() * bank.len();
+        let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());
         let (mut path, mut gram_error) = (options.gram, None);
         let mut next = paths;
         for (k, parts) in split.folds.iter().enumerate() {
             told(k);
-            let found = folding.sums_of(held, parts, next)?;
+            let found = study.sums_of(bank, parts, next)?;
             // One path for all folds, so that their sums come from the same arithmetic.
             path = found.path;
             next = paths.taken(path);
@@ -331,15 +334,10 @@ impl BankSums {
     }
 
     /// The best ridge by what the folds leave unexplained.
-    fn choose(
-        &self,
-        placement: &Placement,
-        data: &Dataset,
-        options: &TrainOptions,
-        search_ridge: bool,
-        progress: &dyn Progress,
-    ) -> Result<TriedRidge> {
-        let solving = self.solving(placement, data, options, search_ridge);
+    fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
+        let Study { data, options, .. } = study;
+        let progress = study.progress;
+        let solving = self.solving(study, study.search_ridge);
         // Where no output changes, any ridge will do: the largest.
         let best = |choices: Vec<Result<TriedRidge>>| {
             choices.into_iter().reduce(|a, b| match (a, b) {
@@ -349,7 +347,7 @@ impl BankSums {
             })
         };
         let none = || Error::argument("cross-validation: expected a ridge, got none");
-        if !search_ridge {
+        if !study.search_ridge {
             let steps = all_steps(data, options.delay_steps);
             let lambda = ridge(data, &self.bank, options, steps)?;
             let as_given = [Ridge::PerStep(lambda / steps as f64)];
@@ -362,7 +360,7 @@ impl BankSums {
             // A training set without any response has no scale to take a ridge from; how channels are
             // masked says what is wrong with it.
             Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
-                let masking = self.solving(placement, data, options, false);
+                let masking = self.solving(study, false);
                 best(self.held_out_r2(masking, &grid[..1], progress)?).ok_or_else(none)??
             }
             coarse => coarse?,
@@ -377,7 +375,7 @@ impl BankSums {
     }
 
     /// The λ of the choice for all of `data`: steps between folds, which no fold has, count too.
-    fn ridge_of_all(&self, data: &Dataset, delay_steps: i64) -> f64 {
+    fn ridge_of_all(&self, data: &DatasetView<'_>, delay_steps: i64) -> f64 {
         let (seen, all) = (self.total.steps, all_steps(data, delay_steps));
         self.best.ridge.lambda(&self.total) * (all as f64 / seen as f64)
     }
@@ -429,59 +427,46 @@ impl BankSums {
             .collect())
     }
 
-    fn solving<'a>(
-        &'a self,
-        placement: &'a Placement,
-        data: &'a Dataset,
-        options: &'a TrainOptions,
-        search_ridge: bool,
-    ) -> Solving<'a> {
+    fn solving<'a>(&'a self, study: &Study<'a>, search_ridge: bool) -> Solving<'a> {
         Solving {
-            placement,
-            solver: options.solver,
+            placement: study.placement,
+            solver: study.options.solver,
             // A ridge that is too small is passed over: masking would take one channel after another,
             // with a factorisation each.
             mask: if search_ridge {
                 MaskPolicy::Refuse
             } else {
-                options.mask
+                study.options.mask
             },
             names: FeatureNames {
-                channels: &data.channel_names,
+                channels: study.data.channel_names,
                 bank: &self.bank,
             },
         }
     }
 
     /// Decodes each fold by what was trained on the others, and scores them together.
-    fn decode_folds(
-        &self,
-        placement: &Placement,
-        data: &Dataset,
-        held: &mut Dataset,
-        (options, search_ridge): (&TrainOptions, bool),
-        split: &Folds,
-    ) -> Result<Vec<OutputScore>> {
+    fn decode_folds(&self, study: &Study<'_>, split: &Folds) -> Result<Vec<OutputScore>> {
+        let Study { data, options, .. } = study;
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
-            let solving = self.solving(placement, data, options, search_ridge);
+            let solving = self.solving(study, study.search_ridge);
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
             let decoder = Decoder {
                 step_seconds: data.step_seconds,
                 bank: self.bank.clone(),
                 low_pass: options.low_pass,
                 delay_steps: options.delay_steps,
-                channel_names: data.channel_names.clone(),
+                channel_names: data.channel_names.to_vec(),
                 channel_mask: solution.channel_mask,
                 weights: solution.weights,
                 intercept: solution.intercept,
-                outputs: data.outputs.clone(),
+                outputs: data.outputs.to_vec(),
                 training: TrainingRecord::default(),
             };
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
-                held.segments = segments;
-                let decoded = decode(&decoder, held)?;
+                let decoded = decode(&decoder, data.with_segments(&segments))?;
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);
@@ -498,7 +483,8 @@ impl BankSums {
                 keep(vec![Segment { start, stop }], &[part])?;
             }
         }
-        held.segments = split.folds.iter().flatten().map(|p| p.segment).collect();
+        let held: Vec<Segment> = split.folds.iter().flatten().map(|p| p.segment).collect();
+        let held = data.with_segments(&held);
         Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
     }
 }

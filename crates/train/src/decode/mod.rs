@@ -8,7 +8,7 @@ pub use cost::choose as choose_device;
 
 use betz_base::error::{Error, Result};
 use betz_device::{Device, Ran};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 
@@ -25,7 +25,8 @@ use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 /// differ in length or the weights do not fit the channels;
 /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel
 /// or out of time order; those of the low-pass.
-pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+pub fn decode(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Vec<f32>> {
+    let data: &DatasetView<'_> = &data.into();
     let (outputs, filters) = (decoder.outputs.len(), decoder.bank.len());
     check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
@@ -43,7 +44,7 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     let mut estimates = vec![f32::NAN; data.steps * outputs];
     let mut weighted = vec![0.0; filters * outputs];
     let (mut response, mut sum) = (vec![0.0; outputs], vec![0.0; outputs]);
-    for segment in &data.segments {
+    for segment in data.segments {
         bank.iter_mut().for_each(RecursiveFilter::reset);
         if let Some(low_pass) = &mut low_pass {
             low_pass.reset();
@@ -90,7 +91,12 @@ pub struct Decoded {
 ///
 /// # Errors
 /// As [`decode`], and those of the device.
-pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Decoded> {
+pub fn decode_on(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'_>>,
+) -> Result<Decoded> {
+    let data: &DatasetView<'_> = &data.into();
     let placement = cost::choose(device, decoder, data);
     #[cfg(feature = "cuda")]
     if let Some(context) = placement.contexts().first()
@@ -112,7 +118,8 @@ pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<D
 /// # Errors
 /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch), with the first name that has no partner,
 /// unless both have the same channels, in any order.
-pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
+pub fn channel_order(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Vec<usize>> {
+    let data: &DatasetView<'_> = &data.into();
     let (model, recording) = (&decoder.channel_names, &data.channel_names);
     if model.len() != recording.len() {
         return Err(Error::mismatch(format!(
@@ -140,7 +147,7 @@ pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
 }
 
 /// What `decoder` asks of a dataset's shape, without a look at the spikes.
-fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
+fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds;
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
         return Err(Error::mismatch(format!(
@@ -164,7 +171,7 @@ pub(super) mod tests {
     use super::*;
     use crate::psc::oracle;
     use betz_base::ErrorKind;
-    use betz_recording::{OutputInfo, Segment};
+    use betz_recording::{Dataset, OutputInfo, Segment};
     use betz_runtime::model::TrainingRecord;
     use betz_runtime::psc::{Filter, FilterBank, LowPass};
 

@@ -12,7 +12,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::Ran;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
 use betz_kernels::SCORES;
-use betz_recording::{Dataset, Segment};
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::Decoder;
 
 /// Steps that one block of threads sums.
@@ -34,7 +34,7 @@ struct Staging {
 /// Sums under way: slices of estimates come in, one after another.
 struct Scoring<'a> {
     context: &'a Context,
-    data: &'a Dataset,
+    data: &'a DatasetView<'a>,
     delay_steps: i64,
     /// Segments' paired steps.
     paired: Vec<Segment>,
@@ -47,14 +47,18 @@ struct Scoring<'a> {
 ///
 /// # Errors
 /// As [`evaluate`](super::evaluate), and those of the device.
-pub(super) fn evaluate(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub(super) fn evaluate(
+    context: &Context,
+    decoder: &Decoder,
+    data: &DatasetView<'_>,
+) -> Result<Evaluation> {
     evaluate_within((context, context.available_memory()?), decoder, data)
 }
 
 fn evaluate_within(
     (context, memory): (&Context, u64),
     decoder: &Decoder,
-    data: &Dataset,
+    data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
     let mut scoring = Scoring::new(context, data, decoder.delay_steps)?;
     let extra = 4 * data.outputs.len() + 1;
@@ -74,7 +78,7 @@ fn evaluate_within(
 /// As [`score_estimates`](super::score_estimates), and those of the device.
 pub(super) fn score_estimates(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
@@ -96,7 +100,7 @@ pub(super) fn score_estimates(
 }
 
 impl<'a> Scoring<'a> {
-    fn new(context: &'a Context, data: &'a Dataset, delay_steps: i64) -> Result<Self> {
+    fn new(context: &'a Context, data: &'a DatasetView<'a>, delay_steps: i64) -> Result<Self> {
         super::check_behavior(data)?;
         betz_recording::check_segments(&data.segments, data.steps as i64)?;
         let pairs = data.segments.iter();
@@ -293,7 +297,7 @@ mod tests {
             let decoder = train(&data, &options, &()).unwrap();
             let expected = super::super::evaluate(&decoder, &data).unwrap();
             for memory in [1 << 40, 1_400_000] {
-                let got = evaluate_within((&context, memory), &decoder, &data).unwrap();
+                let got = evaluate_within((&context, memory), &decoder, &data.view()).unwrap();
                 assert_eq!(
                     (expected.steps, expected.segments),
                     (got.steps, got.segments)

@@ -16,7 +16,7 @@ use super::{DeviceSums, behavior, several};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Progress, Quiet};
 use betz_device::cuda::{Buffer, Context, PushKernelArg};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// Columns of one tile of Γ: one a lane.
@@ -117,7 +117,7 @@ struct Demand {
 impl Demand {
     fn new(
         timeline: &Timeline,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         bank: &FilterBank,
         plan: &Plan,
         coefficients: &Coefficients,
@@ -201,7 +201,7 @@ impl Demand {
 /// one device does.
 pub(super) fn sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
     progress: &dyn Progress,
@@ -233,7 +233,7 @@ pub(super) fn sums(
 /// Part `part` of `parts` of Γ, and with the first part the other sums and their steps.
 fn share(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
     (part, parts): (usize, usize),

@@ -28,7 +28,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Precision;
 use betz_device::cuda::{Buffer, Context};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Sums that stay on the device.
@@ -115,13 +115,14 @@ impl DeviceSums {
 /// As [`super::normal_equations`], and those of the device.
 pub fn normal_equations(
     context: &Arc<Context>,
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
+    let data: &DatasetView<'_> = &data.into();
     super::check(data)?;
     let contexts = std::slice::from_ref(context);
     let request = Request::new(data, bank, low_pass, delay_steps, path);
@@ -137,12 +138,13 @@ pub fn normal_equations(
 /// As [`normal_equations`].
 pub fn normal_equations_on(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
+    let data: &DatasetView<'_> = &data.into();
     super::check(data)?;
     match (
         device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
@@ -161,12 +163,13 @@ pub fn normal_equations_on(
 /// As [`normal_equations`].
 pub fn device_sums_on(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: impl Into<DatasetView<'_>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Option<DeviceSums>> {
+    let data: &DatasetView<'_> = &data.into();
     let request = Request::new(data, bank, None, delay_steps, path);
     Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
 }
@@ -188,7 +191,7 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// At full precision, by `path`; [`GramPath::Auto`]: the one expected to be faster on a device.
     pub(crate) fn new(
-        data: &Dataset,
+        data: &DatasetView<'_>,
         bank: &'a FilterBank,
         low_pass: Option<LowPass>,
         delay_steps: i64,
@@ -213,7 +216,7 @@ impl<'a> Request<'a> {
 /// nothing, and to refuse a low-pass on the event path.
 pub(crate) fn device_sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<Option<(DeviceSums, GramPath)>> {
@@ -274,7 +277,7 @@ fn either_short(event: Error, dense: &Error) -> Error {
 
 fn dense_sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<DeviceSums> {

@@ -6,7 +6,7 @@ use super::timeline::Timeline;
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context, Kernel, PushKernelArg};
 use betz_kernels::GRAM_EVENT;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// The kernels of the event path, of which sorting and Υ serve the dense path too.
@@ -34,7 +34,7 @@ impl<'a> DeviceSpikes<'a> {
     /// not wait.
     pub(super) fn new(
         context: &'a Context,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         bank: &FilterBank,
         timeline: Timeline,
         chunk_blocks: usize,
@@ -148,7 +148,7 @@ type Events = (Buffer<u16>, Buffer<u8>, Buffer<u32>);
 /// Packs the spikes into pinned memory and copies them to the device.
 fn stage_events(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     timeline: &Timeline,
     events: usize,
     staging: &mut Staging,

@@ -280,7 +280,7 @@ fn the_device_solves_as_the_cpu_does() {
     for case in cases::all() {
         let request = request(&case, GramPath::Event);
         let contexts = std::slice::from_ref(&context);
-        let Ok(Some((sums, _))) = device_sums(contexts, &case.data, &request, &()) else {
+        let Ok(Some((sums, _))) = device_sums(contexts, &case.data.view(), &request, &()) else {
             continue;
         };
         let host = sums.download(&context).unwrap();

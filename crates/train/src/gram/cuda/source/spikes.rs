@@ -12,13 +12,13 @@ use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, PushKernelArg};
 use betz_kernels::RESPONSES_EVENT;
-use betz_recording::Spikes;
+use betz_recording::SpikesView;
 use betz_runtime::psc::FilterBank;
 
 /// Spikes, sent a round at a time and sorted there by channel.
 pub(crate) struct SpikeSource<'a> {
     context: &'a Context,
-    spikes: &'a Spikes,
+    spikes: &'a SpikesView<'a>,
     channels: usize,
     filters: Filters,
     operands: Vec<Range<usize>>,
@@ -37,7 +37,7 @@ struct Sorted {
 impl<'a> SpikeSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        spikes: &'a Spikes,
+        spikes: &'a SpikesView<'a>,
         channels: usize,
         bank: &FilterBank,
         step_seconds: f64,

@@ -13,7 +13,7 @@ fn request_behind(case: &Case, low_pass: LowPass) -> Request<'_> {
 fn sums(context: &Arc<Context>, case: &Case, low_pass: LowPass) -> NormalEquations {
     let contexts = std::slice::from_ref(context);
     let request = request_behind(case, low_pass);
-    let found = device_sums(contexts, &case.data, &request, &())
+    let found = device_sums(contexts, &case.data.view(), &request, &())
         .unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let (sums, path) = found.unwrap_or_else(|| panic!("{}: left to the CPU", case.name));
     assert_eq!(path, GramPath::Dense);
@@ -71,7 +71,7 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     let capped = Capped::at(&context, 1);
     let contexts = std::slice::from_ref(&context);
     let request = request_behind(&case, low_pass);
-    let refused = device_sums(contexts, &case.data, &request, &());
+    let refused = device_sums(contexts, &case.data.view(), &request, &());
     drop(capped);
     let least = refused.err().unwrap().needed_bytes().unwrap();
     for cap in [least, 2 * least, 5 * least, 40 * least] {
@@ -114,7 +114,7 @@ fn caps_hold_where_the_low_pass_takes_most() {
         let request = request_behind(&case, low_pass);
         let least = {
             let _cap = Capped::at(&context, 1);
-            let refused = device_sums(contexts, &case.data, &request, &()).err();
+            let refused = device_sums(contexts, &case.data.view(), &request, &()).err();
             refused.unwrap().needed_bytes().unwrap()
         };
         assert!(least < peak);
