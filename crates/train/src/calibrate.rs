@@ -206,7 +206,7 @@ fn time_gram(
         let bank = bank(filters)?;
         let work = Work::new(&data, &bank);
         for path in [GramPath::Event, GramPath::Dense] {
-            let seconds = least(|| sums_for_timing(device, &data, &bank, path, progress))?;
+            let seconds = least(|| sums_for_timing(device, &data.view(), &bank, path, progress))?;
             let (model, terms) = work.gram(place, path);
             let problem =
                 format!("{channels} channels, {filters} filters, {steps} steps, {rate} Hz");
@@ -284,9 +284,9 @@ fn time_decoding(
     for &(channels, filters, steps, order) in problems {
         progress::check(progress, "calibrate")?;
         let data = poisson(channels, 20.0, steps, STEP_SECONDS, 1)?;
-        let decoder = decoder(&data, bank(filters)?, order);
+        let decoder = decoder(&data.view(), bank(filters)?, order);
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
-        let (cpu, cuda) = cost::terms(&decoder, &data);
+        let (cpu, cuda) = cost::terms(&decoder, &data.view());
         let (model, terms) = match place {
             Place::Cpu => (&cost::DECODE_CPU, cpu),
             Place::Cuda => (&cost::DECODE_CUDA, cuda),

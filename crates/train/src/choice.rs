@@ -221,13 +221,13 @@ impl Problem {
 /// the user named it, else wherever this host's calibration (`betz info --calibrate`) expects less time,
 /// counting the start of a device that this process has not opened yet. [`train_on`](super::train_on) and
 /// [`train_validated_on`](super::train_validated_on) ask this once, and carry the answer along.
-pub fn choose(
+pub fn choose<'d>(
     device: &Device,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: Option<&Search>,
 ) -> Choice {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let calibration = Calibration::current();
     let banks = match search {
         Some(search) if !search.banks.is_empty() => &search.banks,

@@ -43,14 +43,14 @@ pub struct DelayEstimate {
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; those of [`Responses::new`];
 /// [`ErrorKind::Interrupted`] when `progress` says so.
-pub fn estimate_delay(
-    data: impl Into<DatasetView<'_>>,
+pub fn estimate_delay<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     most: usize,
     progress: &dyn Progress,
 ) -> Result<DelayEstimate> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     data.spikes.check(data.steps as i64, data.channels())?;
     check_segments(&data.segments, data.steps as i64)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
@@ -304,9 +304,9 @@ fn runs(data: &DatasetView<'_>, steps: &[usize]) -> Vec<(usize, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use betz_recording::Dataset;
     use crate::cases;
     use crate::psc::oracle;
+    use betz_recording::Dataset;
 
     /// Σ_jo ρ_jo(l)² by plain loops.
     fn plain(data: &Dataset, bank: &FilterBank, most: i64) -> Vec<f64> {

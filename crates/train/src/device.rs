@@ -34,13 +34,13 @@ pub struct Trained {
 ///
 /// # Errors
 /// As [`train`](super::train), and those of the device.
-pub fn train_on(
+pub fn train_on<'d>(
     device: &Device,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
     let Choice {
         placement, paths, ..

@@ -20,12 +20,12 @@ use betz_runtime::psc::FilterBank;
 /// filters or outputs than a model may have; [`ErrorKind::InvalidRecording`] for two channels or outputs
 /// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
 /// `progress` says so.
-pub fn train(
-    data: impl Into<DatasetView<'_>>,
+pub fn train<'d>(
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let bank = &options.bank;
     check(data, std::slice::from_ref(bank))?;
     let (sums, path) = normal_equations(

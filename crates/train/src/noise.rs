@@ -20,8 +20,8 @@ const STATES: usize = MAX_ORDER as usize + 1;
 /// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
 /// at up to n·τ steps after spikes that may lead to a larger response than there was. Allocates a few
 /// numbers a channel, and 32 KiB a pass.
-pub fn largest_response(data: impl Into<DatasetView<'_>>, bank: &FilterBank) -> f64 {
-    let data: &DatasetView<'_> = &data.into();
+pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> f64 {
+    let data = &data.into();
     let channels = data.channels();
     // Where there are fewer filters than threads, channels are shared out. Every part looks at all
     // spikes, which costs little beside what it does with its own.

@@ -178,12 +178,12 @@ pub fn mean_r2(scores: &[OutputScore]) -> f64 {
 ///
 /// # Errors
 /// As [`scores`]; [`ErrorKind::InsufficientData`] when `data` has no behaviour.
-pub fn score_estimates(
-    data: impl Into<DatasetView<'_>>,
+pub fn score_estimates<'d>(
+    data: impl Into<DatasetView<'d>>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     check_behavior(data)?;
     check_estimates(data, estimates)?;
     let n = data.outputs.len();
@@ -211,13 +211,13 @@ pub fn score_estimates(
 ///
 /// # Errors
 /// As [`score_estimates`], and those of the device.
-pub fn score_estimates_on(
+pub fn score_estimates_on<'d>(
     device: &Device,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let placement = Placement::decide(device, false);
     let scored = || {
         #[cfg(feature = "cuda")]
@@ -269,8 +269,8 @@ fn check_estimates(data: &DatasetView<'_>, estimates: &[f32]) -> Result<()> {
 /// # Errors
 /// As [`decode`] and [`score_estimates`]; [`ErrorKind::Mismatch`] when the recording's outputs are
 /// not the model's, by name and order.
-pub fn evaluate(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Evaluation> {
-    let data: &DatasetView<'_> = &data.into();
+pub fn evaluate<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Evaluation> {
+    let data = &data.into();
     check_outputs(decoder, data)?;
     score_estimates(data, &decode(decoder, data)?, decoder.delay_steps)
 }
@@ -280,12 +280,12 @@ pub fn evaluate(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<E
 ///
 /// # Errors
 /// As [`evaluate`], and those of the device.
-pub fn evaluate_on(
+pub fn evaluate_on<'d>(
     device: &Device,
     decoder: &Decoder,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
 ) -> Result<Evaluation> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     check_outputs(decoder, data)?;
     let placement = choose_device(device, decoder, data);
     #[cfg(feature = "cuda")]
@@ -307,8 +307,8 @@ pub fn evaluate_on(
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] otherwise; [`ErrorKind::InsufficientData`] when `data` has none.
-pub fn check_outputs(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<()> {
-    let data: &DatasetView<'_> = &data.into();
+pub fn check_outputs<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<()> {
+    let data = &data.into();
     let names = |outputs: &[OutputInfo]| {
         let names: Vec<&str> = outputs.iter().map(|o| o.name.as_str()).collect();
         names.join(", ")

@@ -36,8 +36,8 @@ impl Search {
     ///
     /// # Errors
     /// As [`Preset::bank`].
-    pub fn presets(data: impl Into<DatasetView<'_>>) -> Result<Self> {
-        let data: &DatasetView<'_> = &data.into();
+    pub fn presets<'d>(data: impl Into<DatasetView<'d>>) -> Result<Self> {
+        let data = &data.into();
         let banks = Preset::candidates(data).into_iter().map(Preset::bank);
         Ok(Self {
             banks: banks.collect::<Result<_>>()?,

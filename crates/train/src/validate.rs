@@ -48,13 +48,13 @@ pub struct Validation {
 ///
 /// # Errors
 /// As there.
-pub fn train_validated(
-    data: impl Into<DatasetView<'_>>,
+pub fn train_validated<'d>(
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let trained = train_validated_on(&Device::cpu(), data, options, search, progress)?;
     Ok(trained.decoder)
 }
@@ -70,14 +70,14 @@ pub fn train_validated(
 ///
 /// # Errors
 /// As [`train_on`](super::train_on) and [`folds`].
-pub fn train_validated_on(
+pub fn train_validated_on<'d>(
     device: &Device,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let Found {
         placement,
         validation,
@@ -117,13 +117,13 @@ pub fn train_validated_on(
 ///
 /// # Errors
 /// As [`train_validated`].
-pub fn cross_validate(
-    data: impl Into<DatasetView<'_>>,
+pub fn cross_validate<'d>(
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Validation> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
 }
 

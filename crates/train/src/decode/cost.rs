@@ -49,8 +49,12 @@ pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec
 /// Where `decoder` decodes `data`: on `device` itself where the user named it, else wherever this
 /// host's calibration expects less time, counting the start of a device that this process has not
 /// opened yet.
-pub fn choose(device: &Device, decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Placement {
-    let data: &DatasetView<'_> = &data.into();
+pub fn choose<'d>(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Placement {
+    let data = &data.into();
     if device.is_explicit() {
         return Placement::on(device);
     }

@@ -25,8 +25,8 @@ use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 /// differ in length or the weights do not fit the channels;
 /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel
 /// or out of time order; those of the low-pass.
-pub fn decode(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Vec<f32>> {
-    let data: &DatasetView<'_> = &data.into();
+pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Vec<f32>> {
+    let data = &data.into();
     let (outputs, filters) = (decoder.outputs.len(), decoder.bank.len());
     check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
@@ -91,12 +91,12 @@ pub struct Decoded {
 ///
 /// # Errors
 /// As [`decode`], and those of the device.
-pub fn decode_on(
+pub fn decode_on<'d>(
     device: &Device,
     decoder: &Decoder,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
 ) -> Result<Decoded> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let placement = cost::choose(device, decoder, data);
     #[cfg(feature = "cuda")]
     if let Some(context) = placement.contexts().first()
@@ -118,8 +118,11 @@ pub fn decode_on(
 /// # Errors
 /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch), with the first name that has no partner,
 /// unless both have the same channels, in any order.
-pub fn channel_order(decoder: &Decoder, data: impl Into<DatasetView<'_>>) -> Result<Vec<usize>> {
-    let data: &DatasetView<'_> = &data.into();
+pub fn channel_order<'d>(
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Result<Vec<usize>> {
+    let data = &data.into();
     let (model, recording) = (&decoder.channel_names, &data.channel_names);
     if model.len() != recording.len() {
         return Err(Error::mismatch(format!(

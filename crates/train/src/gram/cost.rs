@@ -89,8 +89,8 @@ pub(crate) const DOWNLOAD_CUDA: Model = Model {
 
 impl Work {
     /// The size of training on `data` with `bank`, on rayon's current pool.
-    pub fn new(data: impl Into<DatasetView<'_>>, bank: &FilterBank) -> Self {
-        let data: &DatasetView<'_> = &data.into();
+    pub fn new<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> Self {
+        let data = &data.into();
         let spikes = data.spikes_in_segments();
         Self {
             channels: data.channels() as f64,
@@ -179,12 +179,12 @@ impl Work {
 
 /// [`GramPath::Event`] or [`GramPath::Dense`]: what [`GramPath::Auto`] means for this dataset at
 /// `place`, by this host's calibration.
-pub fn cheaper(
-    data: impl Into<DatasetView<'_>>,
+pub fn cheaper<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     place: Place,
 ) -> GramPath {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     Work::new(data, bank).cheaper(&Calibration::current(), place, low_pass)
 }

@@ -23,14 +23,14 @@ pub const BLOCK_STEPS: usize = 2048;
 ///
 /// # Errors
 /// As [`Responses::new`]; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
-pub fn normal_equations(
-    data: impl Into<DatasetView<'_>>,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let mut responses = Responses::new(data, bank, low_pass)?.paired(delay_steps);
     let (features, outputs) = (responses.features(), data.outputs.len());
     let mut sums = NormalEquations::zeros(features, outputs);

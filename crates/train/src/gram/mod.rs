@@ -277,15 +277,15 @@ impl SampledError {
 /// # Errors
 /// `Mismatch` or `InvalidRecording` when the dataset's arrays do not fit together; `InvalidArgument`
 /// for a bad low-pass; `Interrupted` when `progress` says so.
-pub fn normal_equations(
-    data: impl Into<DatasetView<'_>>,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     check(data)?;
     let path = match path {
         GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Place::Cpu),

@@ -13,13 +13,13 @@ use betz_runtime::psc::{FilterBank, LowPass};
 ///
 /// # Errors
 /// As [`LowPass::check`].
-pub fn normal_equations(
-    data: impl Into<DatasetView<'_>>,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
 ) -> Result<NormalEquations> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let responses = oracle::responses(data, bank, low_pass)?;
     let columns = data.steps_in_segments();
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());

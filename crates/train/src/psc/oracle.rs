@@ -11,12 +11,12 @@ use betz_runtime::psc::{FilterBank, LowPass, LowPassFilter};
 ///
 /// # Errors
 /// As [`LowPass::check`].
-pub fn responses(
-    dataset: impl Into<DatasetView<'_>>,
+pub fn responses<'d>(
+    dataset: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
 ) -> Result<Vec<f64>> {
-    let dataset: &DatasetView<'_> = &dataset.into();
+    let dataset = &dataset.into();
     let columns = dataset.steps_in_segments();
     let mut values = vec![0.0; dataset.channels() * bank.len() * columns];
     for channel in 0..dataset.channels() {

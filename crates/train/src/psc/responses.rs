@@ -213,12 +213,12 @@ impl<'a> Responses<'a> {
 ///
 /// # Errors
 /// As [`Responses::new`].
-pub fn responses<T: Sample>(
-    dataset: impl Into<DatasetView<'_>>,
+pub fn responses<'d, T: Sample>(
+    dataset: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
 ) -> Result<Block<T>> {
-    let dataset: &DatasetView<'_> = &dataset.into();
+    let dataset = &dataset.into();
     let mut block = Block::default();
     Responses::new(dataset, bank, low_pass)?.next_block(dataset.steps_in_segments(), &mut block);
     Ok(block)

@@ -265,11 +265,12 @@ mod tests {
             for delay in [0, 3, -5, 90, 5000, -5000] {
                 let name = format!("{}, delay {delay}", case.name);
                 let expected = super::super::score_estimates(data, &estimates, delay);
-                let got = score_estimates(&context, data, &estimates, delay);
+                let got = score_estimates(&context, &data.view(), &estimates, delay);
                 match (&expected, &got) {
                     (Ok(expected), Ok(got)) => {
                         close(expected, got, &name);
-                        let again = score_estimates(&context, data, &estimates, delay).unwrap();
+                        let again =
+                            score_estimates(&context, &data.view(), &estimates, delay).unwrap();
                         assert_eq!(format!("{again:?}"), format!("{got:?}"));
                     }
                     (Err(expected), Err(got)) => assert_eq!(expected.kind(), got.kind(), "{name}"),
@@ -332,11 +333,11 @@ mod tests {
         }
         let mut estimates: Vec<f32> = data.behavior.iter().map(|x| x + 0.25).collect();
         let expected = super::super::score_estimates(&data, &estimates, 11).unwrap();
-        let got = score_estimates(&context, &data, &estimates, 11).unwrap();
+        let got = score_estimates(&context, &data.view(), &estimates, 11).unwrap();
         close(&expected, &got, "far from zero");
         assert!(got.outputs[1].r2.is_nan());
         estimates[60_000] = f32::INFINITY;
-        let error = score_estimates(&context, &data, &estimates, 11).unwrap_err();
+        let error = score_estimates(&context, &data.view(), &estimates, 11).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NonFinite);
     }
 }

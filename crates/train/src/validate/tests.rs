@@ -5,6 +5,7 @@ use crate::psc::oracle;
 use crate::score::scores;
 use crate::train;
 use crate::{cases, evaluate};
+use betz_recording::Dataset;
 
 /// Behaviour that the responses explain but for a slow wave.
 fn data(segments: &[(i64, i64)]) -> Dataset {

@@ -8,7 +8,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::*;
 use crate::decode::tests::{data, decoder};
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
-use betz_recording::{OutputInfo, Segment};
+use betz_recording::{Dataset, OutputInfo, Segment};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
 /// What estimates may be off by, relative to the largest: f32's rounding and as much again.

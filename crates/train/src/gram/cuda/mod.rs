@@ -113,16 +113,16 @@ impl DeviceSums {
 ///
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.
-pub fn normal_equations(
+pub fn normal_equations<'d>(
     context: &Arc<Context>,
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     super::check(data)?;
     let contexts = std::slice::from_ref(context);
     let request = Request::new(data, bank, low_pass, delay_steps, path);
@@ -136,15 +136,15 @@ pub fn normal_equations(
 ///
 /// # Errors
 /// As [`normal_equations`].
-pub fn normal_equations_on(
+pub fn normal_equations_on<'d>(
     contexts: &[Arc<Context>],
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     super::check(data)?;
     match (
         device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
@@ -161,15 +161,15 @@ pub fn normal_equations_on(
 ///
 /// # Errors
 /// As [`normal_equations`].
-pub fn device_sums_on(
+pub fn device_sums_on<'d>(
     contexts: &[Arc<Context>],
-    data: impl Into<DatasetView<'_>>,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Option<DeviceSums>> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let request = Request::new(data, bank, None, delay_steps, path);
     Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
 }

@@ -3,7 +3,7 @@
 //! The blocks of Γ and the least that fits come from CUSUMMA ([`plan_gram`]); what is left of the
 //! memory goes into longer rounds and more products side by side.
 
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 use betz_device::partition::{GramCosts, plan_gram};
 
 use super::timeline::BLOCK_STEPS;

@@ -8,6 +8,7 @@ use crate::gram::oracle;
 use crate::gram::tests::{scales, worst};
 use crate::solve::{self, FeatureNames, MaskPolicy, Solver};
 use betz_device::cuda::Context;
+use betz_recording::Dataset;
 
 /// What Γ, Υ and Σa may be off by; see `worst`.
 const TOLERANCE: f64 = 2e-6;

@@ -128,13 +128,13 @@ impl Tiling {
 ///
 /// # Errors
 /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
-pub fn normal_equations(
-    data: impl Into<DatasetView<'_>>,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
-    let data: &DatasetView<'_> = &data.into();
+    let data = &data.into();
     let mut sums = NormalEquations::zeros(data.channels() * bank.len(), data.outputs.len());
     add_output_sums(data, delay_steps, &mut sums);
     if sums.features == 0 || sums.steps == 0 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Input;
 use super::recursive::Rows;
 use crate::psc::Sample;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context, PushKernelArg, RealFft};
 use betz_kernels::PSC_CONVOLVE;
 use betz_recording::Segment;
@@ -51,7 +51,7 @@ impl<'a> Convolver<'a> {
     /// transforms of `length` samples, where that is given, or of the length that looks cheapest.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceMemory`] when the filters want a transform of more than 2²⁷ samples;
+    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when the filters want a transform of more than 2²⁷ samples;
     /// those of the device.
     pub(crate) fn new(
         context: &'a Context,
@@ -90,7 +90,7 @@ impl<'a> Convolver<'a> {
     /// segments become zero. Does not wait.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceMemory`] when not even one row fits; those of the device.
+    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when not even one row fits; those of the device.
     pub(crate) fn run<T: Input>(
         &self,
         input: Rows<'_, T>,

@@ -8,6 +8,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::*;
 use crate::psc::oracle;
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes, peaks, worst};
+use betz_base::ErrorKind;
 use betz_recording::Dataset;
 use betz_runtime::psc::Filter;
 
