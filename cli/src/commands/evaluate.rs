@@ -23,11 +23,11 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
-    let dataset = dataset.with_outputs(&model.outputs)?;
+    let dataset = dataset.with_outputs(model.outputs())?;
     let (evaluation, ran) = if let Some(path) = &args.out {
         let decoded = model::decode_on(&device, &model, &dataset)?;
         data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
-        let delay = model.delay_steps;
+        let delay = model.delay_steps();
         let scored = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
         (scored, decoded.ran)
     } else {

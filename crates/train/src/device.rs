@@ -328,7 +328,7 @@ mod tests {
             };
             let trained = train_on(&Device::cpu(), &case.data, &options, &()).unwrap();
             assert_eq!(trained.ran, Ran::on_cpu(gram.name()));
-            assert_eq!(trained.decoder.training.gram_path, gram.name());
+            assert_eq!(trained.decoder.training().gram_path, gram.name());
             assert_eq!(trained.gram_error, None);
         }
     }

@@ -7,7 +7,9 @@ use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, MAX_BYTES, TrainingRecord, check_sizes};
+use betz_runtime::model::{
+    Decoder, DecoderParts, Head, Limits, MAX_BYTES, TrainingRecord, check_sizes,
+};
 use betz_runtime::psc::FilterBank;
 
 /// Trains a decoder on every segment of `data`.
@@ -112,6 +114,30 @@ pub(super) fn decoder(
     steps: u64,
     ridge: f64,
     path: GramPath,
+    solution: Solution,
+) -> Result<Decoder> {
+    let training = TrainingRecord {
+        betz_version: env!("CARGO_PKG_VERSION").into(),
+        steps,
+        segments: data.segments.len() as u64,
+        spikes: data.spikes_in_segments() as u64,
+        ridge,
+        gram_path: path.name().into(),
+        solver: options.solver.name().into(),
+        folds: 0,
+        scores: Vec::new(),
+    };
+    linear(data, options, training, solution)
+}
+
+/// The linear decoder that a solution makes; a masked channel's weights are 0.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
+pub(super) fn linear(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    training: TrainingRecord,
     mut solution: Solution,
 ) -> Result<Decoder> {
     let of_a_channel = options.bank.len() * data.outputs.len();
@@ -123,7 +149,7 @@ pub(super) fn decoder(
             }
         }
     }
-    let decoder = Decoder {
+    let parts = DecoderParts {
         step_seconds: data.step_seconds,
         bank: options.bank.clone(),
         low_pass: options.low_pass,
@@ -132,24 +158,14 @@ pub(super) fn decoder(
         channel_mask: solution.channel_mask,
         weights: solution.weights,
         intercept: solution.intercept,
+        head: Head::Linear,
         outputs: data.outputs.to_vec(),
-        training: TrainingRecord {
-            betz_version: env!("CARGO_PKG_VERSION").into(),
-            steps,
-            segments: data.segments.len() as u64,
-            spikes: data.spikes_in_segments() as u64,
-            ridge,
-            gram_path: path.name().into(),
-            solver: options.solver.name().into(),
-            folds: 0,
-            scores: Vec::new(),
-        },
+        limits: Limits::default(),
+        training,
+        attachments: Vec::new(),
     };
     // All but the numbers was checked before the work.
-    decoder
-        .check()
-        .map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))?;
-    Ok(decoder)
+    Decoder::new(parts).map_err(|e| e.of_kind(ErrorKind::NonFinite).at("training"))
 }
 
 /// A channel none of whose responses is ever other than zero.

@@ -272,7 +272,7 @@ fn check_estimates(data: &DatasetView<'_>, estimates: &[f32]) -> Result<()> {
 pub fn evaluate<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Evaluation> {
     let data = &data.into();
     check_outputs(decoder, data)?;
-    score_estimates(data, &decode(decoder, data)?, decoder.delay_steps)
+    score_estimates(data, &decode(decoder, data)?, decoder.delay_steps())
 }
 
 /// [`evaluate`] on `device`: spikes and behaviour go up, sums come down.
@@ -319,7 +319,7 @@ pub fn check_outputs<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) ->
             "evaluation: expected a recording with behaviour, got none",
         ));
     }
-    let (model, recording) = (names(&decoder.outputs), names(&data.outputs));
+    let (model, recording) = (names(decoder.outputs()), names(&data.outputs));
     if model != recording {
         return Err(Error::mismatch(format!(
             "recording: expected the model's outputs ({model}), got ({recording})"

@@ -7,7 +7,7 @@
 
 use super::choice::{Paths, choose};
 use super::device::{Summed, Trained, decoder_from_sums, normal_equations, train_at};
-use super::fit::{check, ridge};
+use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
 use super::gram::{SampledError, paired_steps};
 use super::held_out::{HeldOut, Ridge, Solving};
@@ -102,13 +102,10 @@ pub fn train_validated_on<'d>(
     let training = TrainingRecord {
         folds: validation.folds as u32,
         scores: validation.scores,
-        ..trained.decoder.training.clone()
+        ..trained.decoder.training().clone()
     };
     Ok(Trained {
-        decoder: Decoder {
-            training,
-            ..trained.decoder
-        },
+        decoder: trained.decoder.with_training(training),
         ..trained
     })
 }
@@ -452,18 +449,11 @@ impl BankSums {
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
             let solving = self.solving(study, study.search_ridge);
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
-            let decoder = Decoder {
-                step_seconds: data.step_seconds,
+            let options = TrainOptions {
                 bank: self.bank.clone(),
-                low_pass: options.low_pass,
-                delay_steps: options.delay_steps,
-                channel_names: data.channel_names.to_vec(),
-                channel_mask: solution.channel_mask,
-                weights: solution.weights,
-                intercept: solution.intercept,
-                outputs: data.outputs.to_vec(),
-                training: TrainingRecord::default(),
+                ..(*options).clone()
             };
+            let decoder = linear(data, &options, TrainingRecord::default(), solution)?;
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 let decoded = decode(&decoder, data.with_segments(&segments))?;

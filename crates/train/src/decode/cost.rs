@@ -31,9 +31,9 @@ pub(crate) const DECODE_CUDA: Model = Model {
 pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
     let spikes = data.spikes_in_segments();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
-    let outputs = decoder.outputs.len() as f64;
-    let weights = decoder.bank.len() as f64 * outputs;
-    let low_pass = decoder.low_pass.map_or(0.0, |l| f64::from(l.order));
+    let outputs = decoder.outputs().len() as f64;
+    let weights = decoder.bank().len() as f64 * outputs;
+    let low_pass = decoder.low_pass().map_or(0.0, |l| f64::from(l.order));
     (
         vec![
             spikes,
@@ -46,14 +46,17 @@ pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec
     )
 }
 
-/// Where `decoder` decodes `data`: on `device` itself where the user named it, else wherever this
-/// host's calibration expects less time, counting the start of a device that this process has not
-/// opened yet.
+/// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
+/// named it, else wherever this host's calibration expects less time, counting the start of a device
+/// that this process has not opened yet.
 pub fn choose<'d>(
     device: &Device,
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
 ) -> Placement {
+    if !decoder.is_linear() {
+        return Placement::cpu();
+    }
     let data = &data.into();
     if device.is_explicit() {
         return Placement::on(device);
