@@ -93,7 +93,8 @@ impl Placement {
         let device = if named || gains && !device.is_cpu() {
             device.clone()
         } else {
-            if let Some(reason) = device.fallback().filter(|_| gains) {
+            // Asked only where it matters: the question opens `auto`.
+            if gains && let Some(reason) = device.fallback() {
                 let _ = fallback.set(reason.to_owned());
             }
             Device::cpu()
