@@ -124,6 +124,14 @@ impl fmt::Display for ErrorKind {
 }
 
 /// An error: its [`ErrorKind`] and a message for a person.
+///
+/// ```
+/// use betz_base::{Error, ErrorKind};
+///
+/// let error = Error::argument("expected at least 1 filter, got 0").at("bank");
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// assert_eq!(error.to_string(), "bank: expected at least 1 filter, got 0");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

@@ -19,7 +19,7 @@
 //!     spikes: Spikes { ticks: vec![10, 10, 1_500], channels: vec![0, 1, 0] },
 //!     channel_names: vec!["left".into(), "right".into()],
 //!     behavior: None,
-//!     segments: vec![Segment { start: 0, end: 1_000 }, Segment { start: 1_000, end: 2_000 }],
+//!     segments: vec![Segment { start: 0, stop: 1_000 }, Segment { start: 1_000, stop: 2_000 }],
 //!     electrode_um: None,
 //!     form: SpikeForm::Events,
 //!     meta: None,
