@@ -330,7 +330,10 @@ impl Context {
         }
         let fail = |e| driver_error("copying between devices", e);
         self.cuda.bind_to_thread().map_err(fail)?;
-        let (source, target) = (buffer.address_of(&range)?, to.address_of(&(0..range.len()))?);
+        let (source, target) = (
+            buffer.address_of(&range)?,
+            to.address_of(&(0..range.len()))?,
+        );
         // SAFETY: both hold the values, checked above, and outlive the copy, which is waited for.
         unsafe {
             result::memcpy_peer_async(

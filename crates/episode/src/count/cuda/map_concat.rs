@@ -183,9 +183,11 @@ fn launch(
         tuples: tuples.write(),
         overflown: results.update().skip(batch.len()),
     };
-    context
-        .load::<EpisodeMap>(&[], threads * bytes)?
-        .launch((blocks as u32, segment_count, 1), threads as u32, map)?;
+    context.load::<EpisodeMap>(&[], threads * bytes)?.launch(
+        (blocks as u32, segment_count, 1),
+        threads as u32,
+        map,
+    )?;
     let (counted, others) = results.update().split_at(batch.len());
     let (overflown_there, recounted) = others.split_at(batch.len());
     let concat = EpisodeConcat {
