@@ -244,7 +244,7 @@ impl<'a> Convolver<'a> {
 
 /// Spectra of the filters' first `taps` samples, with the transforms' 1/length: filters × bins × 2.
 fn spectra(bank: &FilterBank, step_seconds: f64, taps: usize, length: usize) -> Vec<f32> {
-    let forward = realfft::RealFftPlanner::<f64>::new().plan_fft_forward(length);
+    let forward = <f64 as betz_fourier::Real>::forward(length);
     let mut spectrum = forward.make_output_vec();
     let norm = 1.0 / length as f64;
     let mut all = Vec::with_capacity(2 * bank.len() * spectrum.len());
