@@ -131,7 +131,7 @@ impl Published {
         let words = std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let after = self.sequence.load(Ordering::Relaxed);
-        (before == after && before % 2 == 0).then(|| Health::from_words(words))
+        (before == after && before.is_multiple_of(2)).then(|| Health::from_words(words))
     }
 }
 

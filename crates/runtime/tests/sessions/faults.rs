@@ -512,9 +512,12 @@ fn mask_and_clamp_change_while_it_runs() {
     assert!(swapper.set_mask(&decoder, None).is_err());
 }
 
+/// Tick, input, estimates, status, swap, latency of the step before.
+type One = (i64, Vec<u32>, Vec<f32>, StepStatus, SwapState, u32);
+
 /// Keeps all of what it hears.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<(i64, Vec<u32>, Vec<f32>, StepStatus, SwapState, u32)>>>);
+struct Heard(Arc<Mutex<Vec<One>>>);
 
 impl Tap for Heard {
     fn take(&mut self, step: &Step<'_>) {
