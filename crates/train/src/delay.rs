@@ -51,7 +51,7 @@ pub fn estimate_delay<'d>(
 ) -> Result<DelayEstimate> {
     let data = &data.into();
     data.spikes.check(data.steps as i64, data.channels())?;
-    check_segments(&data.segments, data.steps as i64)?;
+    check_segments(data.segments, data.steps as i64)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
     let steps = data.steps_in_segments();
     if features == 0 || outputs == 0 || steps == 0 || data.behavior.len() != data.steps * outputs {

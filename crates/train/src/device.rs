@@ -243,7 +243,7 @@ pub(super) mod cuda {
             None => {
                 let sums = sums.download(context)?;
                 let names = FeatureNames {
-                    channels: &data.channel_names,
+                    channels: data.channel_names,
                     bank,
                 };
                 let mut solution = solve::solve(&sums, ridge, options.solver, options.mask, names)?;

@@ -53,7 +53,7 @@ pub(super) fn decoder_from_sums(
     let ridge = ridge(data, bank, options, sums.steps)?;
     progress.update("solve", 0, 1);
     let names = FeatureNames {
-        channels: &data.channel_names,
+        channels: data.channel_names,
         bank,
     };
     let mut solution =

@@ -196,7 +196,7 @@ pub fn score_estimates<'d>(
         truth.extend_from_slice(&data.behavior[rows(first - delay_steps, stop - delay_steps)]);
     }
     Ok(Evaluation {
-        outputs: scores(&data.outputs, &truth, &paired)?,
+        outputs: scores(data.outputs, &truth, &paired)?,
         steps: (truth.len() / n) as u64,
         segments,
         ran: Ran::default(),
@@ -314,7 +314,7 @@ pub fn check_outputs<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) ->
             "evaluation: expected a recording with behaviour, got none",
         ));
     }
-    let (model, recording) = (names(decoder.outputs()), names(&data.outputs));
+    let (model, recording) = (names(decoder.outputs()), names(data.outputs));
     if model != recording {
         return Err(Error::mismatch(format!(
             "recording: expected the model's outputs ({model}), got ({recording})"

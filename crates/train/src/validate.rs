@@ -175,7 +175,7 @@ fn run(
     let history = HISTORY_LIFETIMES
         .saturating_mul(lifetime as usize)
         .saturating_add(delay);
-    let split = folds(&data.segments, search.folds, guard, history)?;
+    let split = folds(data.segments, search.folds, guard, history)?;
     let mut best: Option<BankSums> = None;
     let mut bank_r2 = Vec::with_capacity(banks.len());
     let study = Study {

@@ -156,7 +156,7 @@ pub(crate) fn walk(
         )?;
         let events = context.upload_pinned(spikes, range.len())?;
         let starts = context.upload_pinned(starts, blocks + 1)?;
-        let layout = Layout::new(&data.segments, steps.start as i64, steps.end as i64);
+        let layout = Layout::new(data.segments, steps.start as i64, steps.end as i64);
         let estimates = decoding.slice(&events, &starts, &layout.upload(context)?)?;
         each(steps, &estimates)?;
     }

@@ -187,7 +187,7 @@ fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
             data.step_seconds
         )));
     }
-    betz_recording::check_segments(&data.segments, data.steps as i64)
+    betz_recording::check_segments(data.segments, data.steps as i64)
 }
 
 #[cfg(test)]

@@ -326,7 +326,7 @@ fn check_shape(data: &DatasetView<'_>) -> Result<()> {
             data.spikes.channels.len()
         )));
     }
-    betz_recording::check_segments(&data.segments, data.steps as i64)
+    betz_recording::check_segments(data.segments, data.steps as i64)
 }
 
 fn mean(sum: &[f64], steps: u64) -> Vec<f64> {
@@ -349,7 +349,7 @@ pub(crate) fn add_output_sums(
     sums: &mut NormalEquations,
 ) {
     let m = sums.outputs;
-    let totals = output_totals(&data.segments, &data.behavior, m, delay_steps);
+    let totals = output_totals(data.segments, data.behavior, m, delay_steps);
     for (o, (sum, squares)) in totals[..m].iter().zip(&totals[m..]).enumerate() {
         sums.output_sum[o] += sum;
         sums.output_sq_sum[o] += squares;

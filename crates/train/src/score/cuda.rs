@@ -100,7 +100,7 @@ pub(super) fn score_estimates(
 impl<'a> Scoring<'a> {
     fn new(context: &'a Context, data: &'a DatasetView<'a>, delay_steps: i64) -> Result<Self> {
         super::check_behavior(data)?;
-        betz_recording::check_segments(&data.segments, data.steps as i64)?;
+        betz_recording::check_segments(data.segments, data.steps as i64)?;
         let pairs = data.segments.iter();
         let paired = pairs
             .filter_map(|segment| paired_steps(segment, delay_steps))

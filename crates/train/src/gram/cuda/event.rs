@@ -246,7 +246,7 @@ fn share(
     let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
     let density = data.spikes.len() as f64 / data.steps_in_segments().max(1) as f64;
     let plan = Plan::new(data.channels(), order, density, context.shared_bytes());
-    let timeline = Timeline::new(&data.segments, data.steps, delay_steps, plan.chunk_blocks)?;
+    let timeline = Timeline::new(data.segments, data.steps, delay_steps, plan.chunk_blocks)?;
     let coefficients = Coefficients::new(&shapes, timeline.longest);
     let demand = Demand::new(&timeline, data, bank, &plan, &coefficients);
     let all = timeline.block_count / plan.chunk_blocks;

@@ -283,9 +283,9 @@ fn dense_sums(
 ) -> Result<DeviceSums> {
     let bank = request.bank;
     let task = Task {
-        segments: &data.segments,
+        segments: data.segments,
         steps: data.steps,
-        behavior: &data.behavior,
+        behavior: data.behavior,
         outputs: data.outputs.len(),
         delay_steps: request.delay_steps,
         precision: request.precision,
