@@ -99,29 +99,6 @@ pub(crate) unsafe fn copy_out<T>(
     Ok(())
 }
 
-/// Checks a configuration's first field, before anything else of it is looked at.
-///
-/// # Safety
-/// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as
-/// that says.
-pub(crate) unsafe fn check_struct_size<T>(
-    config: *const T,
-    expected: u32,
-    name: &'static str,
-) -> Result<()> {
-    check(config, name)?;
-    // SAFETY: not NULL, aligned, and the caller's promise.
-    let got = unsafe { config.cast::<u32>().read() };
-    if got != expected {
-        return Err(Failure::StructSize {
-            name,
-            expected,
-            got,
-        });
-    }
-    Ok(())
-}
-
 /// NUL-terminated UTF-8 text.
 ///
 /// # Safety
@@ -198,8 +175,9 @@ pub(crate) unsafe fn drop_handle<T>(pointer: *mut T) {
     }
 }
 
+/// Refuses NULL and a pointer that is not aligned.
 #[inline]
-fn check<T>(pointer: *const T, name: &'static str) -> Result<()> {
+pub(crate) fn check<T>(pointer: *const T, name: &'static str) -> Result<()> {
     if pointer.is_null() {
         return Err(Failure::Null(name));
     }

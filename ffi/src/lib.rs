@@ -7,8 +7,8 @@
 //! ```text
 //! barrier      every call runs inside it: panics stop here, handles are poisoned, failures become
 //!   │          a status and this thread's message
-//! cast         every pointer from C becomes a reference here, or is refused
-//!   │
+//! cast, grow   every pointer from C becomes a reference here, every struct of another version this one's,
+//!   │          or is refused; workers: threads that inherit nothing from the caller's
 //! failure ──► status, last_error
 //! ```
 //!
@@ -23,6 +23,8 @@ mod barrier;
 mod cast;
 mod enum_bits;
 mod failure;
+mod grow;
+mod workers;
 
 pub mod version;
 

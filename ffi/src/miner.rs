@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +15,10 @@ use betz::{Error, ErrorKind};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
+use crate::grow::{self, Config, grows};
 use crate::queue::betz_spike;
 use crate::status::betz_status;
+use crate::workers::{Process, Workers};
 
 /// Most symbols of a miner, as the library's.
 const MAX_SYMBOLS: u32 = 1 << 24;
@@ -26,9 +29,21 @@ const MAX_SYMBOLS: u32 = 1 << 24;
 /// it; any thread may read it.
 pub struct betz_miner {
     feed: Arc<Feed>,
-    handle: MinerHandle,
+    handle: ManuallyDrop<MinerHandle>,
     alphabet: Arc<Alphabet>,
+    /// Where its threads are.
+    process: Process,
     poison: Poison,
+}
+
+impl Drop for betz_miner {
+    fn drop(&mut self) {
+        // In a forked child there is nothing to wait for: the threads are the parent's.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.handle) }
+        }
+    }
 }
 
 impl Handle for betz_miner {
@@ -50,11 +65,14 @@ impl betz_miner {
 
     /// The feed for a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<impl Tap + use<>> {
+        self.process.check("miner")?;
         Held::new(Arc::clone(&self.feed)).ok_or(TAKEN)
     }
 
-    /// Fails when the miner's thread has died of a panic: what it has counted is not to be relied on.
-    pub(crate) fn alive(&self) -> Result<()> {
+    /// Fails in a process that does not have the miner's threads, and when one of them has died of a
+    /// panic: what it has counted is not to be relied on.
+    pub(crate) fn here(&self) -> Result<()> {
+        self.process.check("miner")?;
         if self.handle.is_running() {
             return Ok(());
         }
@@ -189,14 +207,78 @@ pub struct betz_miner_config {
     pub max_size: u32,
     /// Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
     pub max_episodes: usize,
+    /// Priority of the miner's threads (one that counts; with a window one that mines and one that waits
+    /// for it): 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the right
+    /// (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+    pub thread_priority: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Processors that these threads may run on, by number. NULL (default): those that the process had
+    /// when the library was loaded, whatever the calling thread is pinned to.
+    pub processors: *const u32,
+    /// Number of processors, 0 for NULL.
+    pub n_processors: usize,
+}
+
+grows!(betz_miner_config {
+    struct_size: u32,
+    symbols: u32,
+    tick_seconds: f64,
+    labels: *const *const c_char,
+    episodes: *const *const c_char,
+    n_episodes: usize,
+    patterns: *const betz_episode,
+    n_patterns: usize,
+    intervals: *const betz_interval,
+    n_intervals: usize,
+    capacity: usize,
+    window_seconds: f64,
+    every_seconds: f64,
+    window_events: usize,
+    threshold: u64,
+    min_size: u32,
+    max_size: u32,
+    max_episodes: usize,
+    thread_priority: u32,
+    reserved: u32,
+    processors: *const u32,
+    n_processors: usize,
+});
+
+impl Config for betz_miner_config {
+    fn defaults() -> Self {
+        Self {
+            struct_size: size_of::<Self>() as u32,
+            symbols: 0,
+            tick_seconds: 0.0,
+            labels: std::ptr::null(),
+            episodes: std::ptr::null(),
+            n_episodes: 0,
+            patterns: std::ptr::null(),
+            n_patterns: 0,
+            intervals: std::ptr::null(),
+            n_intervals: 0,
+            capacity: 1 << 16,
+            window_seconds: 0.0,
+            every_seconds: 0.0,
+            window_events: 1 << 20,
+            threshold: 0,
+            min_size: 2,
+            max_size: 6,
+            max_episodes: 1000,
+            thread_priority: 0,
+            reserved: 0,
+            processors: std::ptr::null(),
+            n_processors: 0,
+        }
+    }
 }
 
 impl betz_miner_config {
-    const SIZE: u32 = size_of::<Self>() as u32;
-
     /// # Safety
     /// The arrays are as their fields say.
     unsafe fn read(&self) -> Result<(MinerConfig, Alphabet)> {
+        grow::zero(self.reserved, "config->reserved")?;
         if !(1..=MAX_SYMBOLS).contains(&self.symbols) {
             return Err(Failure::Argument {
                 name: "config->symbols",
@@ -316,43 +398,37 @@ pub struct betz_miner_stats {
     pub failures: u64,
 }
 
-/// Fills a miner's configuration with the defaults. `symbols` and `tick_seconds` are 0: set them.
+grows!(betz_miner_stats {
+    events: u64,
+    dropped: u64,
+    late: u64,
+    invalid: u64,
+    newest_tick: i64,
+    episodes: u64,
+    renewed: u64,
+    failures: u64,
+});
+
+/// Fills a miner's configuration of `size` bytes (give `sizeof`) with the defaults. `symbols` and
+/// `tick_seconds` are 0: set them. Nothing is written behind `size`.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `config` is NULL or writable.
+/// `config` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_miner_config_default(config: *mut betz_miner_config) -> betz_status {
-    barrier::run(|| {
-        // SAFETY: the caller's promise.
-        unsafe { cast::out(config, "config")? }.write(betz_miner_config {
-            struct_size: betz_miner_config::SIZE,
-            symbols: 0,
-            tick_seconds: 0.0,
-            labels: std::ptr::null(),
-            episodes: std::ptr::null(),
-            n_episodes: 0,
-            patterns: std::ptr::null(),
-            n_patterns: 0,
-            intervals: std::ptr::null(),
-            n_intervals: 0,
-            capacity: 1 << 16,
-            window_seconds: 0.0,
-            every_seconds: 0.0,
-            window_events: 1 << 20,
-            threshold: 0,
-            min_size: 2,
-            max_size: 6,
-            max_episodes: 1000,
-        });
-        Ok(())
-    })
+pub unsafe extern "C" fn betz_miner_config_default(
+    config: *mut betz_miner_config,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
-/// Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
-/// the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
-/// `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
+/// Opens a miner and starts its thread, and two more when it has a window. The threads have the priority
+/// and the processors that the configuration says, whatever the calling thread has, and block all
+/// signals. After fork() a miner of the parent can only be closed in the child
+/// (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
 /// it with `betz_miner_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
@@ -366,19 +442,26 @@ pub unsafe extern "C" fn betz_miner_open(
 ) -> betz_status {
     barrier::run(|| {
         // SAFETY: the caller's promise.
-        let (config, alphabet, out) = unsafe {
-            cast::check_struct_size(config, betz_miner_config::SIZE, "config")?;
-            let (config, alphabet) = cast::shared(config, "config")?.read()?;
-            (config, alphabet, cast::out(out, "out")?)
+        let (config, alphabet, workers, out) = unsafe {
+            let given = grow::read(config, "config")?;
+            let workers = Workers::read(
+                0,
+                given.thread_priority,
+                given.processors,
+                given.n_processors,
+            )?;
+            let (config, alphabet) = given.read()?;
+            (config, alphabet, workers, cast::out(out, "out")?)
         };
-        let (feed, handle) = open(config)?;
+        let (feed, handle) = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_miner {
             feed: Arc::new(Feed {
                 held: AtomicBool::new(false),
                 feed: UnsafeCell::new(feed),
             }),
-            handle,
+            handle: ManuallyDrop::new(handle),
             alphabet: Arc::new(alphabet),
+            process: Process::current(),
             poison: Poison::default(),
         }));
         Ok(())
@@ -463,7 +546,11 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_miner_flush(miner: *const betz_miner) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe { barrier::run_on(miner, |miner| Ok(miner.handle.flush()?)) }
+    unsafe { barrier::run_on(miner, |miner| {
+            miner.here()?;
+            Ok(miner.handle.flush()?)
+        })
+    }
 }
 
 /// The counts of all watched episodes at one moment, in the list's order (texts, then patterns), to
@@ -489,7 +576,7 @@ pub unsafe extern "C" fn betz_miner_counts(
     unsafe {
         barrier::run_on(miner, |miner| {
             let len = cast::out(len, "len")?;
-            miner.alive()?;
+            miner.here()?;
             miner.handle.read(|miner| {
                 let watched = miner.counts();
                 cast::copy_out("counts", counts, cap, watched.len(), len, |room| {
@@ -501,25 +588,26 @@ pub unsafe extern "C" fn betz_miner_counts(
     }
 }
 
-/// What the miner has taken and found, to `*out`.
+/// What the miner has taken and found, to `*out`, whose size in bytes is `size` (give `sizeof`).
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
 /// thread). Allocates: no.
 ///
 /// # Safety
-/// `miner` is NULL or a live miner; `out` is NULL or writable.
+/// `miner` is NULL or a live miner; `out` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_miner_get_stats(
     miner: *const betz_miner,
     out: *mut betz_miner_stats,
+    size: usize,
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(miner, |miner| {
-            let out = cast::out(out, "out")?;
-            miner.alive()?;
+            grow::check_place(out, size, "out")?;
+            miner.here()?;
             let now = miner.handle.summary();
-            out.write(betz_miner_stats {
+            let stats = betz_miner_stats {
                 events: now.stats.events,
                 dropped: now.dropped,
                 late: now.stats.late,
@@ -528,8 +616,8 @@ pub unsafe extern "C" fn betz_miner_get_stats(
                 episodes: now.watched as u64,
                 renewed: now.remined,
                 failures: now.remining_failures,
-            });
-            Ok(())
+            };
+            grow::write(out, size, "out", stats)
         })
     }
 }

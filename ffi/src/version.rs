@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 
 /// The version of the C ABI that `betz.h` describes. The shared library's soname ends in it.
-pub const BETZ_ABI_VERSION: u32 = 1;
+pub const BETZ_ABI_VERSION: u32 = 2;
 
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
