@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
+use crate::allocator::Shortage;
 use crate::failure::{Failure, Result};
 
 /// A place for a result, written only on success.
@@ -159,9 +160,11 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &'static str) -> Res
     }
 }
 
-/// A new handle for C to own.
-pub(crate) fn into_handle<T>(value: T) -> *mut T {
-    Box::into_raw(Box::new(value))
+/// A new handle for C to own. Fails, and drops what it is made of, when memory has been short on the way.
+pub(crate) fn into_handle<T>(value: T) -> Result<*mut T> {
+    let handle = Box::new(value);
+    Shortage::check()?;
+    Ok(Box::into_raw(handle))
 }
 
 /// Takes back and drops what [`into_handle`] gave; NULL is nothing to do.

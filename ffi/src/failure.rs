@@ -37,6 +37,14 @@ pub(crate) enum Failure {
     },
     /// The named handle's threads are those of the process that this one was forked from.
     Forked(&'static str),
+    /// The system has no memory left; what the call had made is freed.
+    OutOfMemory,
+    /// A spike of a channel that the model does not have, where that is refused.
+    UnknownChannel {
+        spike: usize,
+        channel: u32,
+        channels: usize,
+    },
     /// The named handle has seen a panic.
     Poisoned(&'static str),
     /// The library refused.
@@ -49,8 +57,12 @@ impl Failure {
             Self::Null(_) => betz_status::BETZ_ERROR_NULL,
             Self::Argument { .. } => betz_status::BETZ_ERROR_INVALID_ARGUMENT,
             Self::Length { .. } => betz_status::BETZ_ERROR_MISMATCH,
-            Self::StructSize { .. } | Self::NewerStruct { .. } => betz_status::BETZ_ERROR_STRUCT_SIZE,
+            Self::StructSize { .. } | Self::NewerStruct { .. } => {
+                betz_status::BETZ_ERROR_STRUCT_SIZE
+            }
             Self::Forked(_) => betz_status::BETZ_ERROR_FORKED,
+            Self::OutOfMemory => betz_status::BETZ_ERROR_OUT_OF_MEMORY,
+            Self::UnknownChannel { .. } => betz_status::BETZ_ERROR_MISMATCH,
             Self::Poisoned(_) => betz_status::BETZ_ERROR_POISONED,
             Self::Betz(error) => error.kind().into(),
         }
@@ -87,6 +99,18 @@ impl fmt::Display for Failure {
                 f,
                 "{name}: expected the process that opened it, got a child forked from it, which has \
                  none of its threads (close it, and open another)"
+            ),
+            Self::OutOfMemory => f.write_str(
+                "memory: expected more of it, the system has none left (what this call had made is \
+                 freed)",
+            ),
+            Self::UnknownChannel {
+                spike,
+                channel,
+                channels,
+            } => write!(
+                f,
+                "channels[{spike}]: expected a channel of the model, below {channels}, got {channel}"
             ),
             Self::Poisoned(name) => write!(
                 f,

@@ -139,11 +139,7 @@ pub(crate) unsafe fn write<T: Grows>(
 }
 
 /// Refuses a place that [`write`] would refuse, before anything has been done for it.
-pub(crate) fn check_place<T: Grows>(
-    place: *mut T,
-    size: usize,
-    name: &'static str,
-) -> Result<()> {
+pub(crate) fn check_place<T: Grows>(place: *mut T, size: usize, name: &'static str) -> Result<()> {
     cast::check(place, name)?;
     if known::<T>(size) {
         Ok(())
@@ -187,7 +183,12 @@ mod tests {
         large: f64,
         last: u64,
     }
-    grows!(Now { struct_size: u32, small: u32, large: f64, last: u64 });
+    grows!(Now {
+        struct_size: u32,
+        small: u32,
+        large: f64,
+        last: u64
+    });
 
     impl Config for Now {
         fn defaults() -> Self {
@@ -236,7 +237,15 @@ mod tests {
         // SAFETY: as long as it says.
         let error = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap_err();
         assert!(
-            matches!(error, Failure::NewerStruct { known: 24, got: 40, at: 39, .. }),
+            matches!(
+                error,
+                Failure::NewerStruct {
+                    known: 24,
+                    got: 40,
+                    at: 39,
+                    ..
+                }
+            ),
             "{error:?}"
         );
     }

@@ -16,6 +16,10 @@
 //! only on success; a handle that C holds is a `Box` of a `betz_*` struct; an enum that comes from C
 //! is read as bits. The documentation here is that of the header: `tests/header.rs` generates it.
 
+#![cfg_attr(
+    not(all(feature = "train", feature = "mine")),
+    allow(dead_code, reason = "what reads their arguments is left out with them")
+)]
 // The names are C's.
 #![allow(non_camel_case_types)]
 
@@ -24,7 +28,10 @@ mod cast;
 mod enum_bits;
 mod failure;
 mod grow;
+#[cfg(any(feature = "train", feature = "mine"))]
 mod workers;
+
+pub mod allocator;
 
 pub mod version;
 
@@ -34,6 +41,7 @@ pub mod last_error;
 
 pub mod model;
 
+#[cfg(feature = "train")]
 pub mod train;
 
 pub mod session;
@@ -46,18 +54,24 @@ pub mod checkpoint;
 
 pub mod queue;
 
+#[cfg(feature = "mine")]
 pub mod miner;
 
+#[cfg(feature = "mine")]
 pub mod watch_list;
 
+#[cfg(feature = "mine")]
 pub mod attach;
 
-#[cfg(feature = "provoke-panic")]
+#[cfg(all(feature = "provoke-panic", feature = "mine"))]
 pub mod provoke_panic;
 
+pub use allocator::{BetzAllocator, betz_allocator, betz_set_allocator};
+#[cfg(feature = "mine")]
 pub use attach::*;
 pub use checkpoint::*;
 pub use last_error::betz_last_error;
+#[cfg(feature = "mine")]
 pub use miner::*;
 pub use model::*;
 pub use queue::*;
@@ -65,6 +79,8 @@ pub use session::*;
 pub use stats::*;
 pub use status::{betz_status, betz_status_string};
 pub use swap::*;
+#[cfg(feature = "train")]
 pub use train::*;
 pub use version::*;
+#[cfg(feature = "mine")]
 pub use watch_list::*;

@@ -428,8 +428,8 @@ pub unsafe extern "C" fn betz_miner_config_default(
 /// Opens a miner and starts its thread, and two more when it has a window. The threads have the priority
 /// and the processors that the configuration says, whatever the calling thread has, and block all
 /// signals. After fork() a miner of the parent can only be closed in the child
-/// (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
-/// it with `betz_miner_close`.
+/// (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread, `BETZ_ERROR_OUT_OF_MEMORY` when
+/// it has no memory for the events in line. The caller frees it with `betz_miner_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -463,7 +463,7 @@ pub unsafe extern "C" fn betz_miner_open(
             alphabet: Arc::new(alphabet),
             process: Process::current(),
             poison: Poison::default(),
-        }));
+        })?);
         Ok(())
     })
 }
@@ -546,7 +546,8 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_miner_flush(miner: *const betz_miner) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe { barrier::run_on(miner, |miner| {
+    unsafe {
+        barrier::run_on(miner, |miner| {
             miner.here()?;
             Ok(miner.handle.flush()?)
         })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use betz::model::Decoder;
 
+use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
@@ -68,7 +69,10 @@ pub unsafe extern "C" fn betz_model_load(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
-        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?)));
+        if let Ok(file) = std::fs::metadata(path) {
+            expect_room_for_file(file.len())?;
+        }
+        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?))?);
         Ok(())
     })
 }
@@ -95,9 +99,9 @@ pub unsafe extern "C" fn betz_model_load_bytes(
         }
         // SAFETY: the caller's promise.
         let (data, out) = unsafe { (cast::slice(data, len, "data")?, cast::out(out, "out")?) };
-        out.write(cast::into_handle(betz_model::new(Decoder::from_bytes(
-            data,
-        )?)));
+        expect_room_for_file(data.len() as u64)?;
+        let model = betz_model::new(Decoder::from_bytes(data)?);
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
@@ -362,11 +366,21 @@ pub unsafe extern "C" fn betz_model_score(
     }
 }
 
+/// Reading a file takes some copies of it.
+fn expect_room_for_file(len: u64) -> Result<()> {
+    let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
+    expect_room(bytes, "model")
+}
+
 /// Refuses to replace what is there and is no regular file.
 fn only_regular(path: &Path) -> Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => {
-            let what = if there.is_symlink() { "a link" } else { "something else" };
+            let what = if there.is_symlink() {
+                "a link"
+            } else {
+                "something else"
+            };
             let text = format!(
                 "writing {}: expected a regular file or nothing there, got {what}",
                 path.display()

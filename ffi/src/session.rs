@@ -8,6 +8,7 @@ use std::time::Duration;
 use betz::model::Decoder;
 use betz::stream::{Clamp, Session, SessionConfig, Swapper, UnknownChannels};
 
+use crate::allocator::{Shortage, expect_room};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
@@ -28,6 +29,7 @@ pub struct betz_session {
     channel_mask: Option<Vec<bool>>,
     /// The model it was opened with: the names that another has to have.
     first: Arc<Decoder>,
+    refuses_unknown_channels: bool,
     channels: usize,
     outputs: usize,
     poison: Poison,
@@ -257,9 +259,15 @@ pub unsafe extern "C" fn betz_session_open(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(model, |model| {
+            Shortage::begin();
+            expect_room(
+                4 * model.decoder().weights.len() * size_of::<f64>(),
+                "session",
+            )?;
             let config = grow::read(config, "config")?.read()?;
             let out = cast::out(out, "out")?;
             let channel_mask = config.channel_mask.clone();
+            let refuses_unknown_channels = config.unknown_channels == UnknownChannels::Refuse;
             let mut session = Session::open(model.decoder(), config)?;
             let swapper = Mutex::new(session.swapper()?);
             out.write(cast::into_handle(betz_session {
@@ -268,9 +276,10 @@ pub unsafe extern "C" fn betz_session_open(
                 session: UnsafeCell::new(session),
                 swapper,
                 channel_mask,
+                refuses_unknown_channels,
                 first: Arc::clone(model.decoder()),
                 poison: Poison::default(),
-            }));
+            })?);
             Ok(())
         })
     }
@@ -319,8 +328,7 @@ pub unsafe extern "C" fn betz_session_step_counts(
 /// `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the session and
 /// `out` are as before. `channels` and `out` must not overlap.
 ///
-/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no (refusing a spike of
-/// an unknown channel, where the configuration asks for that, allocates the message).
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using; `channels` points to `n`
@@ -337,6 +345,17 @@ pub unsafe extern "C" fn betz_session_step_spikes(
     unsafe {
         barrier::run_on(session, |handle| {
             let channels = cast::slice(channels, n, "channels")?;
+            if handle.refuses_unknown_channels {
+                // Here and not in the session, whose refusal would allocate its message.
+                let known = |&channel: &u32| (channel as usize) < handle.channels;
+                if let Some(spike) = channels.iter().position(|channel| !known(channel)) {
+                    return Err(Failure::UnknownChannel {
+                        spike,
+                        channel: channels[spike],
+                        channels: handle.channels,
+                    });
+                }
+            }
             let out = handle.estimates(out, outputs)?;
             Ok(handle.session().step_spikes(channels, out)?)
         })

@@ -5,6 +5,7 @@ use std::sync::{MutexGuard, PoisonError};
 use betz::model::Decoder;
 use betz::stream::{PreparedModel, SwapState, Swapper};
 
+use crate::allocator::{Shortage, expect_room};
 use crate::barrier;
 use crate::cast;
 use crate::failure::Failure;
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn betz_session_swap_model(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            Ok(swapper(session).swap(model.decoder())?)
+            send(session, model.decoder(), None)
         })
     }
 }
@@ -96,10 +97,23 @@ pub unsafe extern "C" fn betz_session_swap_model_after(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            let prepared = PreparedModel::new(model.decoder(), session.channel_mask())?;
-            Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
+            send(session, model.decoder(), Some(warm_up_steps))
         })
     }
+}
+
+/// Prepares `decoder` and sends it, to take over after so many ticks or as many as it needs.
+fn send(
+    session: &betz_session,
+    decoder: &Decoder,
+    warm_up_steps: Option<u64>,
+) -> Result<(), Failure> {
+    Shortage::begin();
+    expect_room(4 * decoder.weights.len() * size_of::<f64>(), "model")?;
+    let prepared = PreparedModel::new(decoder, session.channel_mask())?;
+    Shortage::check()?;
+    let warm_up_steps = warm_up_steps.unwrap_or_else(|| prepared.memory_steps());
+    Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
 }
 
 /// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
@@ -173,12 +187,8 @@ pub unsafe extern "C" fn betz_session_swap_model_with(
             } else {
                 model.decoder().as_ref()
             };
-            let prepared = PreparedModel::new(decoder, session.channel_mask())?;
-            let warm_up_steps = match config.warm_up_steps {
-                u64::MAX => prepared.memory_steps(),
-                steps => steps,
-            };
-            Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
+            let steps = config.warm_up_steps;
+            send(session, decoder, (steps != u64::MAX).then_some(steps))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::Error;
@@ -20,7 +21,7 @@ use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
-use crate::workers::Workers;
+use crate::workers::{Process, Workers};
 
 /// Folds of a cross-validation at most: each takes a solution of its own.
 const MAX_FOLDS: usize = 1000;
@@ -73,8 +74,7 @@ pub enum betz_bad_channels {
 
 /// Told how far training is: `done` of `total` units of `stage` (UTF-8, valid during the call).
 /// Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called at least once
-/// before the work and once after it, from any of
-/// the training threads, possibly from several at once; must not unwind or longjmp.
+/// before the work and once after it, from any of the training threads, possibly from several at once; must not unwind or longjmp.
 pub type betz_progress =
     Option<extern "C" fn(user: *mut c_void, stage: *const c_char, done: u64, total: u64) -> u32>;
 
@@ -225,6 +225,9 @@ pub unsafe extern "C" fn betz_train_config_default(
 /// outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
 /// and the message says what was expected, what came and where.
 ///
+/// After fork() it works in the child, on the CPU; on a device that the parent has used it is refused
+/// (`BETZ_ERROR_FORKED`).
+///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
 /// # Safety
@@ -258,7 +261,7 @@ pub unsafe extern "C" fn betz_train(
         };
         // SAFETY: the caller's promise.
         let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model));
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
@@ -268,7 +271,7 @@ pub unsafe extern "C" fn betz_train(
 /// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
 /// together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
 /// `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
-/// `BETZ_ERROR_IO` when the system has no memory for it. All else is as in `betz_train`; the same
+/// `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
 /// spikes give the same model.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
@@ -303,7 +306,7 @@ pub unsafe extern "C" fn betz_train_counts(
             Spikes::from_counts(counts, config.channels as usize).map_err(|e| e.at("counts"))?;
         // SAFETY: the caller's promise.
         let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model));
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
@@ -517,6 +520,11 @@ unsafe fn open_device(config: &betz_train_config) -> Result<Device> {
     }
     // SAFETY: the caller's promise.
     let spec: DeviceSpec = unsafe { cast::text(config.device, "config->device")? }.parse()?;
+    if spec != DeviceSpec::Cpu {
+        // What a driver has opened does not survive a fork.
+        static OPENED_IN: OnceLock<Process> = OnceLock::new();
+        (OPENED_IN.get_or_init(Process::current)).check("config->device")?;
+    }
     Ok(Device::open(spec)?)
 }
 

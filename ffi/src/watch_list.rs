@@ -6,6 +6,7 @@ use std::sync::Arc;
 use betz::episode::Alphabet;
 use betz::episode::online::Watched;
 
+use crate::allocator::Shortage;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::Failure;
@@ -106,6 +107,7 @@ pub unsafe extern "C" fn betz_miner_watch_list(
         barrier::run_on(miner, |miner| {
             let out = cast::out(out, "out")?;
             miner.here()?;
+            Shortage::begin();
             let alphabet: Arc<Alphabet> = Arc::clone(miner.alphabet());
             let now = miner.handle().snapshot();
             let entries = now.watched.iter().map(|w| Entry::new(w, &alphabet));
@@ -113,7 +115,7 @@ pub unsafe extern "C" fn betz_miner_watch_list(
                 entries: entries.collect(),
                 last_failure: now.remining_error.map(text),
                 poison: Poison::default(),
-            }));
+            })?);
             Ok(())
         })
     }

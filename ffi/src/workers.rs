@@ -48,7 +48,10 @@ impl Workers {
         }
         // SAFETY: the caller's promise.
         let processors = unsafe { cast::slice(processors, n_processors, "config->processors")? };
-        if processors.iter().any(|&p| p as usize >= system::MAX_PROCESSORS) {
+        if processors
+            .iter()
+            .any(|&p| p as usize >= system::MAX_PROCESSORS)
+        {
             return Err(Failure::Argument {
                 name: "config->processors",
                 expected: "numbers of processors, 0 to 1,023",
@@ -78,6 +81,7 @@ impl Workers {
 
     /// As [`run`](Self::run), with a pool of these threads for what `work` does in parallel. The pool
     /// ends with the call.
+    #[cfg(feature = "train")]
     pub(crate) fn run_in_pool<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T> + Send,
@@ -190,7 +194,9 @@ mod system {
                 libc::sched_setaffinity(0, size_of_val(&set), &set);
                 return Ok(());
             }
-            processors.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+            processors
+                .iter()
+                .for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
             if libc::sched_setaffinity(0, size_of_val(&set), &set) != 0 {
                 return Err(system_error(
                     format_args!("config->processors"),

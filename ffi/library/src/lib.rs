@@ -4,3 +4,7 @@
 //! cannot build an rlib under one name and a shared library under another.
 
 pub use betz_ffi::*;
+
+/// So that a process does not end where memory does: see `betz_ffi::allocator`.
+#[global_allocator]
+static MEMORY: betz_ffi::BetzAllocator = betz_ffi::BetzAllocator;
