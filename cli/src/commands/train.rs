@@ -268,14 +268,14 @@ fn print(
     seconds: f64,
     gram_error: Option<GramError>,
 ) -> Result<()> {
-    let record = &model.training;
-    let filters = model.bank.filters();
+    let record = model.training();
+    let filters = model.bank().filters();
     let trained = Trained {
         model: args.out.display().to_string(),
         channels: model.channels(),
-        masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
         features: model.features(),
-        step_seconds: model.step_seconds,
+        step_seconds: model.step_seconds(),
         filters: filters
             .iter()
             .map(|f| FilterShape {
@@ -283,7 +283,7 @@ fn print(
                 order: f.order,
             })
             .collect(),
-        delay_seconds: model.delay_steps as f64 * model.step_seconds,
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
         gram: record.gram_path.clone(),
         solver: record.solver.clone(),
@@ -333,7 +333,7 @@ fn print(
         "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s on {}",
         trained.model,
         trained.channels,
-        model.outputs.len(),
+        model.outputs().len(),
         trained.steps,
         trained.spikes,
         seconds,
