@@ -75,8 +75,9 @@ fn main() {
         let load: libloading::Symbol<
             unsafe extern "C" fn(*const u8, usize, *mut *mut c_void) -> i32,
         > = library.get(b"betz_model_load_bytes").unwrap();
-        let default: libloading::Symbol<unsafe extern "C" fn(*mut betz_session_config, usize) -> i32> =
-            library.get(b"betz_session_config_default").unwrap();
+        let default: libloading::Symbol<
+            unsafe extern "C" fn(*mut betz_session_config, usize) -> i32,
+        > = library.get(b"betz_session_config_default").unwrap();
         let open: libloading::Symbol<
             unsafe extern "C" fn(*mut c_void, *const betz_session_config, *mut *mut c_void) -> i32,
         > = library.get(b"betz_session_open").unwrap();

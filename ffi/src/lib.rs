@@ -55,6 +55,9 @@ pub mod checkpoint;
 pub mod queue;
 
 #[cfg(feature = "mine")]
+pub mod miner_config;
+
+#[cfg(feature = "mine")]
 pub mod miner;
 
 #[cfg(feature = "mine")]
@@ -73,6 +76,8 @@ pub use checkpoint::*;
 pub use last_error::betz_last_error;
 #[cfg(feature = "mine")]
 pub use miner::*;
+#[cfg(feature = "mine")]
+pub use miner_config::*;
 pub use model::*;
 pub use queue::*;
 pub use session::*;

@@ -261,7 +261,7 @@ pub unsafe extern "C" fn betz_session_open(
         barrier::run_on(model, |model| {
             Shortage::begin();
             expect_room(
-                4 * model.decoder().weights.len() * size_of::<f64>(),
+                4 * model.decoder().weights().len() * size_of::<f64>(),
                 "session",
             )?;
             let config = grow::read(config, "config")?.read()?;

@@ -109,7 +109,7 @@ fn send(
     warm_up_steps: Option<u64>,
 ) -> Result<(), Failure> {
     Shortage::begin();
-    expect_room(4 * decoder.weights.len() * size_of::<f64>(), "model")?;
+    expect_room(4 * decoder.weights().len() * size_of::<f64>(), "model")?;
     let prepared = PreparedModel::new(decoder, session.channel_mask())?;
     Shortage::check()?;
     let warm_up_steps = warm_up_steps.unwrap_or_else(|| prepared.memory_steps());
@@ -198,10 +198,14 @@ fn with_names_of(running: &Decoder, next: &Decoder) -> Result<Decoder, Failure> 
     let numbers = [
         (
             "model's channels",
-            running.channel_names.len(),
-            next.channel_names.len(),
+            running.channel_names().len(),
+            next.channel_names().len(),
         ),
-        ("model's outputs", running.outputs.len(), next.outputs.len()),
+        (
+            "model's outputs",
+            running.outputs().len(),
+            next.outputs().len(),
+        ),
     ];
     for (name, expected, got) in numbers {
         if expected != got {
@@ -212,10 +216,10 @@ fn with_names_of(running: &Decoder, next: &Decoder) -> Result<Decoder, Failure> 
             });
         }
     }
-    let mut renamed = next.clone();
-    renamed.channel_names.clone_from(&running.channel_names);
-    renamed.outputs.clone_from(&running.outputs);
-    Ok(renamed)
+    let mut parts = next.parts().clone();
+    parts.channel_names = running.channel_names().to_vec();
+    parts.outputs = running.outputs().to_vec();
+    Ok(Decoder::new(parts)?)
 }
 
 /// Back to the model before the last swap, at the next tick and as if the swap had not been: the

@@ -11,7 +11,8 @@ use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::Failure;
 use crate::grow::{self, grows};
-use crate::miner::{betz_interval, betz_miner};
+use crate::miner::betz_miner;
+use crate::miner_config::betz_interval;
 use crate::status::betz_status;
 
 /// The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "version",
     "status",
     "last_error",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 14] = [
     "swap",
     "checkpoint",
     "queue",
+    "miner_config",
     "miner",
     "watch_list",
     "attach",
@@ -92,7 +93,7 @@ fn for_old_compilers(header: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in header.lines() {
         let line = match line.split_once("//") {
-            Some((before, _)) if line.starts_with('#') => before.trim_end(),
+            Some((before, _)) if line.starts_with(['#', '}']) => before.trim_end(),
             _ => line,
         };
         if line.starts_with('}')
@@ -107,6 +108,13 @@ fn for_old_compilers(header: &str) -> String {
                 "__STDC_VERSION__ >= 202311L",
                 "(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)",
             );
+        // A long declaration has its prefix on a line of its own.
+        if line.starts_with("betz_status ")
+            && let Some(prefix) = lines.last_mut()
+            && prefix == "BETZ_API"
+        {
+            prefix.push_str(" BETZ_CHECKED");
+        }
         lines.push(match line.strip_prefix("BETZ_API betz_status ") {
             Some(function) => format!("BETZ_API BETZ_CHECKED betz_status {function}"),
             None => line,
@@ -144,8 +152,13 @@ fn declarations(header: &str) -> Vec<String> {
     }
     code.push_str(rest);
     let mut text = String::new();
+    let mut continued = false;
     for line in code.lines() {
         let line = line.trim();
+        let goes_on = std::mem::replace(&mut continued, line.ends_with('\\'));
+        if goes_on {
+            continue;
+        }
         if let Some(constant) = line.strip_prefix("#define BETZ_")
             && constant.starts_with("ABI")
         {
@@ -153,6 +166,7 @@ fn declarations(header: &str) -> Vec<String> {
         }
         // `extern "C" {`, its end, and the type of an enum that only some compilers can be told.
         let aside = line.starts_with('#')
+            || line.starts_with("BETZ_ASSERT")
             || line.starts_with("extern")
             || line == ": int32_t"
             || line == ": uint32_t";
@@ -171,8 +185,12 @@ fn declarations(header: &str) -> Vec<String> {
             _ => {}
         }
         if c == ';' && depth == 0 {
-            let words: Vec<&str> = now.split_whitespace().collect();
-            let line = words.join(" ");
+            // How a compiler is told about a function is no part of the ABI.
+            let words = now.split_whitespace();
+            let line = words
+                .filter(|word| !matches!(*word, "BETZ_API" | "BETZ_CHECKED"))
+                .collect::<Vec<_>>()
+                .join(" ");
             if line.contains("betz_") || line.contains("BETZ_ABI") {
                 found.push(line);
             }
@@ -181,7 +199,7 @@ fn declarations(header: &str) -> Vec<String> {
             now.push(c);
         }
     }
-    found.retain(|line| !line.starts_with("BETZ_ASSERT") && !line.contains("_size_assertion"));
+    found.retain(|line| !line.contains("BETZ_ASSERT"));
     found
 }
 

@@ -176,7 +176,10 @@ fn no_change_of_a_model_gives_estimates_that_are_not_finite() {
         bytes.len(),
         tries()
     );
-    assert!(loaded > 0, "no change loaded: the frame is not what this test makes");
+    assert!(
+        loaded > 0,
+        "no change loaded: the frame is not what this test makes"
+    );
     assert_eq!(wrong, 0);
 }
 
@@ -193,7 +196,11 @@ fn no_change_of_a_checkpoint_gives_estimates_that_are_not_finite() {
     let mut flipped = bytes.clone();
     for at in 0..bytes.len() {
         flipped[at] ^= 0xFF;
-        assert_ne!(restore(&flipped), betz_status::BETZ_OK, "byte {at} flipped and not seen");
+        assert_ne!(
+            restore(&flipped),
+            betz_status::BETZ_OK,
+            "byte {at} flipped and not seen"
+        );
         flipped[at] = bytes[at];
     }
     let payload = &bytes[HEADER..bytes.len() - CHECKSUM];
@@ -216,7 +223,10 @@ fn no_change_of_a_checkpoint_gives_estimates_that_are_not_finite() {
         bytes.len(),
         tries()
     );
-    assert!(loaded > 0, "no change loaded: the frame is not what this test makes");
+    assert!(
+        loaded > 0,
+        "no change loaded: the frame is not what this test makes"
+    );
     assert_eq!(wrong, 0);
     // SAFETY: live, and not used any more.
     unsafe {

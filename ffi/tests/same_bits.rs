@@ -54,7 +54,10 @@ fn train_in(threads: u32) -> Vec<u8> {
     let mut len = 0;
     // SAFETY: every pointer is to a live value of the size that is said.
     unsafe {
-        ok(betz_train_config_default(config.as_mut_ptr(), size_of_val(&config)));
+        ok(betz_train_config_default(
+            config.as_mut_ptr(),
+            size_of_val(&config),
+        ));
         let mut config: betz_train_config = config.assume_init();
         config.channels = CHANNELS as u32;
         config.step_seconds = 0.02;
@@ -100,7 +103,10 @@ impl Handles {
                 bytes.len(),
                 &mut model,
             ));
-            ok(betz_session_config_default(config.as_mut_ptr(), size_of_val(&config)));
+            ok(betz_session_config_default(
+                config.as_mut_ptr(),
+                size_of_val(&config),
+            ));
             ok(betz_session_open(model, config.as_ptr(), &mut session));
         }
         Self { model, session }
@@ -221,7 +227,11 @@ fn a_queue_gives_the_same_bits_as_in_rust() {
     let mut stats = MaybeUninit::uninit();
     // SAFETY: live handles and a place for the result.
     let stats = unsafe {
-        ok(betz_session_stats(handles.session, stats.as_mut_ptr(), size_of_val(&stats)));
+        ok(betz_session_stats(
+            handles.session,
+            stats.as_mut_ptr(),
+            size_of_val(&stats),
+        ));
         betz_queue_close(queue);
         stats.assume_init()
     };

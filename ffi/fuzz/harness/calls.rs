@@ -133,7 +133,8 @@ impl World {
                 20 => betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs),
                 21 => {
                     let mut state = MaybeUninit::uninit();
-                    let status = betz_queue_get_state(self.queue, state.as_mut_ptr(), size_of_val(&state));
+                    let status =
+                        betz_queue_get_state(self.queue, state.as_mut_ptr(), size_of_val(&state));
                     if status == betz_status::BETZ_OK && input.byte().is_multiple_of(2) {
                         return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
                     }
@@ -143,7 +144,12 @@ impl World {
                 23 => self.save(m, input),
                 24 => {
                     let mut score = MaybeUninit::uninit();
-                    betz_model_score(model, input.byte().into(), score.as_mut_ptr(), size_of_val(&score))
+                    betz_model_score(
+                        model,
+                        input.byte().into(),
+                        score.as_mut_ptr(),
+                        size_of_val(&score),
+                    )
                 }
                 25 => self.names(m, input),
                 _ => {
