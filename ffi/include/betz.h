@@ -14,8 +14,8 @@
  *   before use. A program may have been compiled with an older header than the library's, or a newer one:
  *   what an older struct lacks has its default, what a newer one has more must be zero. The same holds for
  *   structs that Betz fills, whose size is given with them.
- * - Memory that runs out ends no process: a call gives back what it has made and returns
- *   BETZ_ERROR_OUT_OF_MEMORY.
+ * - Memory that runs out ends no process in a call that starts no thread: the call gives back what it has
+ *   made and returns BETZ_ERROR_OUT_OF_MEMORY. (docs/safety.md has what remains where threads are started.)
  * - A panic inside Betz never crosses this boundary: the call returns BETZ_ERROR_PANIC and its
  *   handle is poisoned (BETZ_ERROR_POISONED from then on); it can still be freed.
  * - After fork() the child may step, swap, train on the CPU and close; what needs a thread of the parent's
