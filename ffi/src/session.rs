@@ -210,6 +210,7 @@ impl betz_session_config {
             },
             statistics: grow::flag(self.statistics, "config->statistics")?,
             deadline: deadline(self.deadline_us)?,
+            ..SessionConfig::default()
         })
     }
 }
