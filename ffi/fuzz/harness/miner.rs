@@ -187,7 +187,7 @@ impl World {
             let status = betz_miner_watch_list(self.miner, &mut list);
             for i in 0..=betz_watch_list_len(list) {
                 let mut watched = MaybeUninit::uninit();
-                betz_watch_list_get(list, i, watched.as_mut_ptr());
+                betz_watch_list_get(list, i, watched.as_mut_ptr(), size_of_val(&watched));
             }
             betz_watch_list_last_failure(list);
             betz_watch_list_free(list);
