@@ -369,12 +369,12 @@ unsafe fn fit(
         };
         // However small the work is, the function is asked before it and after it.
         progress.ask("begun", 0)?;
-        let decoder = match search {
+        let trained = match search {
             Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
             None => train_on(&device, &data, &options, &progress)?,
         };
         progress.ask("done", 1)?;
-        Ok(decoder)
+        Ok(trained.decoder)
     })?;
     Ok(betz_model::new(decoder))
 }

@@ -17,11 +17,11 @@ use crate::decode::cost;
 use crate::decode::decode_on;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_device::Device;
 use betz_device::cost::{Calibration, Model, START_CUDA};
 #[cfg(feature = "cuda")]
 use betz_device::cuda::Context;
-use betz_recording::Dataset;
+use betz_device::{Device, Placement};
+use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_simulate::poisson;
@@ -126,7 +126,9 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
         &mut runs,
         progress,
     )?;
-    if on_device && let Some(timed) = device.or_cpu(time_cuda(&device.first(), progress))? {
+    if on_device
+        && let Some(timed) = Placement::on(device).or_cpu(time_cuda(&device.first(), progress))?
+    {
         runs.0.extend(timed.0);
         #[cfg(feature = "cuda")]
         names.extend(device.contexts().first().map(|c| c.info().name.clone()));
@@ -204,7 +206,7 @@ fn time_gram(
         let bank = bank(filters)?;
         let work = Work::new(&data, &bank);
         for path in [GramPath::Event, GramPath::Dense] {
-            let seconds = least(|| sums_for_timing(device, &data, &bank, path, progress))?;
+            let seconds = least(|| sums_for_timing(device, &data.view(), &bank, path, progress))?;
             let (model, terms) = work.gram(place, path);
             let problem =
                 format!("{channels} channels, {filters} filters, {steps} steps, {rate} Hz");
@@ -282,9 +284,9 @@ fn time_decoding(
     for &(channels, filters, steps, order) in problems {
         progress::check(progress, "calibrate")?;
         let data = poisson(channels, 20.0, steps, STEP_SECONDS, 1)?;
-        let decoder = decoder(&data, bank(filters)?, order)?;
+        let decoder = decoder(&data.view(), bank(filters)?, order)?;
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
-        let (cpu, cuda) = cost::terms(&decoder, &data);
+        let (cpu, cuda) = cost::terms(&decoder, &data.view());
         let (model, terms) = match place {
             Place::Cpu => (&cost::DECODE_CPU, cpu),
             Place::Cuda => (&cost::DECODE_CUDA, cuda),
@@ -297,9 +299,9 @@ fn time_decoding(
 }
 
 /// A decoder of `data` with some weights, behind a low-pass of `order` (0: none).
-fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Result<Decoder> {
+fn decoder(data: &DatasetView<'_>, bank: FilterBank, order: u32) -> Result<Decoder> {
     let (channels, outputs) = (data.channels(), data.outputs.len());
-    let (names, infos) = (data.channel_names.clone(), data.outputs.clone());
+    let (names, infos) = (data.channel_names.to_vec(), data.outputs.to_vec());
     let parts = DecoderParts {
         low_pass: (order > 0).then_some(LowPass {
             order,

@@ -2,7 +2,7 @@
 
 use super::Preset;
 use betz_base::error::Result;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// The coarse grid of relative ridges, in powers of ten.
@@ -36,7 +36,8 @@ impl Search {
     ///
     /// # Errors
     /// As [`Preset::bank`].
-    pub fn presets(data: &Dataset) -> Result<Self> {
+    pub fn presets<'d>(data: impl Into<DatasetView<'d>>) -> Result<Self> {
+        let data = &data.into();
         let banks = Preset::candidates(data).into_iter().map(Preset::bank);
         Ok(Self {
             banks: banks.collect::<Result<_>>()?,

@@ -255,6 +255,9 @@ impl CentredEquations {
                 names.describe(feature)
             ),
         )
+        .with_position(feature)
+        .with_channel(names.channel_of(feature))
+        .with_filter(feature % names.bank.len())
     }
 }
 
