@@ -142,7 +142,6 @@ pub mod model {
 /// From spikes and behaviour to a decoder.
 #[cfg(feature = "train")]
 pub mod train {
-    #[cfg(feature = "cuda")]
     pub use betz_train::train_counts_on;
     pub use betz_train::{
         Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MaskPolicy,

@@ -17,7 +17,7 @@
 
 mod cache;
 pub mod cost;
-#[cfg(feature = "cuda")]
+#[cfg_attr(not(feature = "cuda"), path = "cuda/absent.rs")]
 pub mod cuda;
 pub mod partition;
 mod placement;
@@ -112,7 +112,6 @@ pub struct Device {
 #[derive(Debug, Clone)]
 enum Kind {
     Cpu,
-    #[cfg(feature = "cuda")]
     Cuda(Vec<Arc<cuda::Context>>),
     /// Opened when first needed: starting CUDA takes longer than much of the work there is.
     Auto(Arc<OnceLock<Found>>),
@@ -121,7 +120,6 @@ enum Kind {
 /// What [`Device::auto`] came to.
 #[derive(Debug)]
 struct Found {
-    #[cfg(feature = "cuda")]
     contexts: Vec<Arc<cuda::Context>>,
     fallback: Option<String>,
 }
@@ -144,13 +142,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::DeviceUnavailable`](betz_base::ErrorKind::DeviceUnavailable), with what is missing.
     pub fn cuda(number: usize) -> Result<Self> {
-        #[cfg(feature = "cuda")]
-        return Ok(Self::of(Kind::Cuda(vec![cuda::Context::open(number)?])));
-        #[cfg(not(feature = "cuda"))]
-        Err(Error::new(
-            betz_base::ErrorKind::DeviceUnavailable,
-            format!("CUDA device {number}: {}", probe::BUILT_WITHOUT),
-        ))
+        Ok(Self::of(Kind::Cuda(vec![cuda::Context::open(number)?])))
     }
 
     /// All CUDA devices of the machine, at least one.
@@ -158,14 +150,9 @@ impl Device {
     /// # Errors
     /// As [`Device::cuda`].
     pub fn cuda_all() -> Result<Self> {
-        #[cfg(feature = "cuda")]
-        {
-            let numbers = 0..cuda::device_count()?.max(1);
-            let contexts = numbers.map(cuda::Context::open).collect::<Result<_>>()?;
-            Ok(Self::of(Kind::Cuda(contexts)))
-        }
-        #[cfg(not(feature = "cuda"))]
-        Self::cuda(0)
+        let numbers = 0..cuda::device_count()?.max(1);
+        let contexts = numbers.map(cuda::Context::open).collect::<Result<_>>()?;
+        Ok(Self::of(Kind::Cuda(contexts)))
     }
 
     /// The first CUDA device where one works and the work is large enough to gain by it, the CPU
@@ -199,7 +186,6 @@ impl Device {
     /// The first of its CUDA devices alone, as if the user had named it; the CPU where there is none.
     #[must_use]
     pub fn first(&self) -> Self {
-        #[cfg(feature = "cuda")]
         if let Some(context) = self.contexts().first() {
             return Self {
                 kind: Kind::Cuda(vec![Arc::clone(context)]),
@@ -226,17 +212,13 @@ impl Device {
     /// True when using this device starts nothing: it is open, or [`Device::auto`] comes to a process
     /// that has opened CUDA already.
     pub fn is_started(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.is_open() || cuda::Context::any_open();
-        #[cfg(not(feature = "cuda"))]
-        self.is_open()
+        self.is_open() || cuda::Context::any_open()
     }
 
     /// True when there is nothing but the CPU. Opens what `auto` left closed.
     pub fn is_cpu(&self) -> bool {
         match &self.kind {
             Kind::Cpu => true,
-            #[cfg(feature = "cuda")]
             Kind::Cuda(contexts) => contexts.is_empty(),
             Kind::Auto(auto) => found(auto).fallback.is_some(),
         }
@@ -244,7 +226,6 @@ impl Device {
 
     /// `cpu`, `cuda:N` or `cuda:all`. Opens what `auto` left closed.
     pub fn name(&self) -> String {
-        #[cfg(feature = "cuda")]
         match self.contexts() {
             [] => {}
             [one] => return format!("cuda:{}", one.number()),
@@ -270,25 +251,18 @@ impl Device {
 
     /// The limit in force; `None` on the CPU.
     fn current_memory_cap(&self) -> Option<u64> {
-        #[cfg(feature = "cuda")]
-        return self.contexts().first()?.memory_cap();
-        #[cfg(not(feature = "cuda"))]
-        None
+        self.contexts().first()?.memory_cap()
     }
 
     /// Limits at once what operations plan to use of each CUDA device's memory, in bytes; `None` lifts
     /// the limit. Nothing happens on the CPU. Opens what `auto` left closed.
     pub fn set_memory_cap(&self, bytes: Option<u64>) {
-        #[cfg(feature = "cuda")]
         for context in self.contexts() {
             context.set_memory_cap(bytes);
         }
-        #[cfg(not(feature = "cuda"))]
-        let _ = bytes;
     }
 
     /// The open CUDA contexts, one per device; none on the CPU. Opens what `auto` left closed.
-    #[cfg(feature = "cuda")]
     pub fn contexts(&self) -> &[Arc<cuda::Context>] {
         match &self.kind {
             Kind::Cpu => &[],
@@ -300,9 +274,8 @@ impl Device {
 
 /// What there is, looked for on the first call.
 fn found(auto: &OnceLock<Found>) -> &Found {
-    auto.get_or_init(|| {
-        #[cfg(feature = "cuda")]
-        return match first_that_works(cuda::device_count(), cuda::Context::open) {
+    auto.get_or_init(
+        || match first_that_works(cuda::device_count(), cuda::Context::open) {
             Ok(context) => Found {
                 contexts: vec![context],
                 fallback: None,
@@ -311,16 +284,11 @@ fn found(auto: &OnceLock<Found>) -> &Found {
                 contexts: Vec::new(),
                 fallback: Some(reasons),
             },
-        };
-        #[cfg(not(feature = "cuda"))]
-        Found {
-            fallback: Some(probe::BUILT_WITHOUT.to_owned()),
-        }
-    })
+        },
+    )
 }
 
 /// The first of `count` devices that `open` succeeds with, or why none does: each reason once.
-#[cfg(feature = "cuda")]
 fn first_that_works<T>(
     count: Result<usize>,
     open: impl Fn(usize) -> Result<T>,
@@ -375,7 +343,6 @@ mod tests {
         assert!(!device.is_open());
         let probe = probe();
         assert_eq!(probe.devices.is_empty(), probe.reason.is_some());
-        #[cfg(feature = "cuda")]
         assert_eq!(device.contexts().is_empty(), probe.devices.is_empty());
         assert_eq!(device.is_cpu(), probe.devices.is_empty());
         assert_eq!(device.is_cpu(), device.name() == "cpu");
@@ -388,7 +355,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "cuda")]
     #[test]
     fn auto_takes_the_first_device_that_works_and_keeps_every_reason() {
         let broken = |n: usize| {

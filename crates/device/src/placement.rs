@@ -6,7 +6,6 @@ use betz_base::ErrorKind::{DeviceMemory, DeviceUnavailable};
 use betz_base::error::Result;
 
 use super::Device;
-#[cfg(feature = "cuda")]
 use super::cuda;
 
 /// Where one operation runs. An operation makes one when it begins, asks it alone on the way, and says
@@ -133,7 +132,6 @@ impl Placement {
 
     /// The open CUDA contexts, one per device; none on the CPU, and none once the operation went back to
     /// it.
-    #[cfg(feature = "cuda")]
     pub fn contexts(&self) -> &[std::sync::Arc<cuda::Context>] {
         match self.fallback.get() {
             Some(_) => &[],
@@ -220,7 +218,6 @@ mod tests {
             assert_eq!((ran.device.as_str(), ran.path), ("cpu", "dense"));
             let expected = reason.as_deref().unwrap_or("too little of it");
             assert_eq!(ran.fallback.as_deref(), Some(expected));
-            #[cfg(feature = "cuda")]
             assert!(placement.contexts().is_empty());
         }
         // The next operation starts afresh.

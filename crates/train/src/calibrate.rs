@@ -2,14 +2,11 @@
 
 use std::time::Instant;
 
-#[cfg(feature = "cuda")]
 use super::choice::download_terms;
 use super::choice::solve_terms;
 use super::device::sums_for_timing;
-#[cfg(feature = "cuda")]
 use super::gram::cost::DOWNLOAD_CUDA;
 use super::gram::cost::{Place, Work};
-#[cfg(feature = "cuda")]
 use super::gram::cuda::DeviceSums;
 use super::gram::{GramPath, NormalEquations};
 use super::solve::{self, FeatureNames, MaskPolicy, Solver};
@@ -18,7 +15,6 @@ use crate::decode::decode_on;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_device::cost::{Calibration, CostModel, START_CUDA};
-#[cfg(feature = "cuda")]
 use betz_device::cuda::Context;
 use betz_device::{Device, Placement};
 use betz_recording::DatasetView;
@@ -101,7 +97,6 @@ pub struct Timing {
 /// Those of the device; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
 pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibration, Vec<Timing>)> {
     let threads = rayon::current_num_threads();
-    #[cfg_attr(not(feature = "cuda"), allow(unused_mut))]
     let mut names = vec![format!("{threads} threads")];
     let mut runs = Runs::default();
     let start = Instant::now();
@@ -130,7 +125,6 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
         && let Some(timed) = Placement::on(device).or_cpu(time_cuda(&device.first(), progress))?
     {
         runs.0.extend(timed.0);
-        #[cfg(feature = "cuda")]
         names.extend(device.contexts().first().map(|c| c.info().name.clone()));
     }
     let (fitted, timings) = runs.fitted(Calibration::new(names))?;
@@ -237,22 +231,18 @@ fn time_solve(
         };
         let (model, terms) = solve_terms(&work, place);
         let problem = format!("{order} features");
-        #[cfg(feature = "cuda")]
         if let Some(context) = device.contexts().first() {
             let (solve, download) = device_seconds(context, &sums)?;
             runs.add(model, terms, problem.clone(), solve);
             runs.add(&DOWNLOAD_CUDA, download_terms(&work), problem, download);
             continue;
         }
-        #[cfg(not(feature = "cuda"))]
-        let _ = device;
         runs.add(model, terms, problem, solve_seconds(&sums)?);
     }
     Ok(())
 }
 
 /// Seconds to solve with sums that are on a device, and to bring them to the host.
-#[cfg(feature = "cuda")]
 fn device_seconds(context: &Context, sums: &NormalEquations) -> Result<(f64, f64)> {
     let (ridge, sums) = (sums.steps as f64, DeviceSums::upload(context, sums)?);
     let solve = least(|| {

@@ -53,10 +53,8 @@ pub(super) struct Paths {
     /// On the CPU, as when a device falls short.
     pub(super) cpu: GramPath,
     /// On a device.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
     pub(super) cuda: GramPath,
     /// The user left it open: where one falls short, the other will do.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
     pub(super) either: bool,
 }
 

@@ -4,11 +4,9 @@ use super::choice::{Choice, Paths, choose};
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations, SampledError};
 use super::options::TrainOptions;
-#[cfg(feature = "cuda")]
 use super::solve;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
-#[cfg(feature = "cuda")]
 use betz_device::Precision;
 use betz_device::{Device, Placement, Ran};
 use betz_recording::DatasetView;
@@ -56,7 +54,6 @@ pub(super) fn train_at(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    #[cfg(feature = "cuda")]
     {
         let trained = cuda::train(placement.contexts(), paths, data, options, progress);
         if let Some(Some(trained)) = placement.or_cpu(trained)? {
@@ -94,7 +91,6 @@ pub(super) fn normal_equations(
     bank: &FilterBank,
     progress: &dyn Progress,
 ) -> Result<Summed> {
-    #[cfg(feature = "cuda")]
     if let contexts @ [context, ..] = placement.contexts() {
         let request = cuda::request(paths, options, bank);
         let sums = gram::cuda::device_sums(contexts, data, &request, progress).and_then(|found| {
@@ -111,8 +107,6 @@ pub(super) fn normal_equations(
             return Ok(found);
         }
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = placement;
     let (low_pass, delay) = (options.low_pass, options.delay_steps);
     let (sums, path) = gram::normal_equations(data, bank, low_pass, delay, paths.cpu, progress)?;
     Ok(Summed {
@@ -132,7 +126,6 @@ pub(super) fn decoder_from_sums(
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    #[cfg(feature = "cuda")]
     if let [context, ..] = placement.contexts() {
         let decoder = || {
             let (n, m) = (sums.features, sums.outputs);
@@ -146,8 +139,6 @@ pub(super) fn decoder_from_sums(
             return Ok(decoder);
         }
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = placement;
     fit::decoder_from_sums(data, options, sums, path, progress)
 }
 
@@ -159,7 +150,6 @@ pub(super) fn sums_for_timing(
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<()> {
-    #[cfg(feature = "cuda")]
     if let contexts @ [context, ..] = device.contexts() {
         let request = gram::cuda::Request {
             bank,
@@ -172,12 +162,9 @@ pub(super) fn sums_for_timing(
         gram::cuda::device_sums(contexts, data, &request, progress)?;
         return context.synchronize();
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     gram::normal_equations(data, bank, None, 0, path, progress).map(|_| ())
 }
 
-#[cfg(feature = "cuda")]
 pub(super) mod cuda {
     use std::sync::Arc;
 

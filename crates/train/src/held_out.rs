@@ -1,7 +1,6 @@
 //! A fold that is held out: the system of everything else, solved at any ridge, and what the solution
 //! leaves unexplained of the fold.
 
-#[cfg(feature = "cuda")]
 mod cuda;
 
 use std::cell::OnceCell;
@@ -33,7 +32,6 @@ impl Ridge {
 /// Where and how a fold's system is solved.
 #[derive(Clone, Copy)]
 pub(super) struct Solving<'a> {
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
     pub(super) placement: &'a Placement,
     pub(super) solver: Solver,
     pub(super) mask: MaskPolicy,
@@ -47,7 +45,6 @@ pub(super) struct HeldOut<'a> {
     rest: NormalEquations,
     /// The system where the CPU solves it, made when it first does.
     centred: OnceCell<CentredEquations>,
-    #[cfg(feature = "cuda")]
     there: Option<cuda::OnDevice<'a>>,
 }
 
@@ -64,7 +61,6 @@ impl<'a> HeldOut<'a> {
         let mut rest = total.clone();
         rest.subtract(fold)?;
         Ok(Self {
-            #[cfg(feature = "cuda")]
             there: cuda::OnDevice::new(solving.placement, fold, &rest)?,
             solving,
             fold,
@@ -85,7 +81,6 @@ impl<'a> HeldOut<'a> {
             ..
         } = self.solving;
         let lambda = ridge.lambda(&self.rest);
-        #[cfg(feature = "cuda")]
         if let Some(there) = self.there() {
             let solved = there.solve(lambda, solver);
             if let Some(Some(found)) = self.solving.placement.or_cpu(solved)? {
@@ -96,7 +91,6 @@ impl<'a> HeldOut<'a> {
     }
 
     /// What is on the device, unless the operation went back to the CPU since.
-    #[cfg(feature = "cuda")]
     fn there(&self) -> Option<&cuda::OnDevice<'a>> {
         let given_up = self.solving.placement.contexts().is_empty();
         self.there.as_ref().filter(|_| !given_up)
@@ -150,7 +144,6 @@ impl<'a> HeldOut<'a> {
 
     /// The fold's Γ times `weights`, features × `columns`, row-major.
     fn gram_times(&self, weights: &[f64], columns: usize) -> Result<Vec<f64>> {
-        #[cfg(feature = "cuda")]
         if let Some(there) = self.there() {
             let product = there.gram_times(weights, columns);
             if let Some(product) = self.solving.placement.or_cpu(product)? {

@@ -28,7 +28,6 @@ mod calibrate;
 #[cfg(test)]
 mod cases;
 mod choice;
-#[cfg(feature = "cuda")]
 mod counts;
 pub mod decode;
 mod delay;
@@ -50,7 +49,6 @@ mod validate;
 
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
-#[cfg(feature = "cuda")]
 pub use counts::train_counts_on;
 pub use delay::{DelayEstimate, estimate_delay};
 pub use device::{Trained, train_on};

@@ -3,14 +3,12 @@
 //! A row counts when both truth and estimate of every output are there (not NaN). An output whose
 //! truth never changes has an RMSE but nothing to relate it to: its R² and NRMSEs are NaN.
 
-#[cfg(feature = "cuda")]
 mod cuda;
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::{Device, Placement, Ran};
 use betz_recording::{DatasetView, OutputInfo};
-#[cfg(feature = "cuda")]
 use betz_runtime::model::{Decoder, OutputScore};
 
 /// What is said when no row counts.
@@ -93,7 +91,6 @@ impl Default for ScoreSums {
 impl ScoreSums {
     /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
     /// 1983).
-    #[cfg(feature = "cuda")]
     fn join(&mut self, other: &Self) {
         if other.count == 0.0 {
             return;
@@ -220,7 +217,6 @@ pub fn score_estimates_on<'d>(
     let data = &data.into();
     let placement = Placement::decide(device, false);
     let scored = || {
-        #[cfg(feature = "cuda")]
         if let Some(context) = placement.contexts().first() {
             return cuda::score_estimates(context, data, estimates, delay_steps);
         }
@@ -288,7 +284,6 @@ pub fn evaluate_on<'d>(
     let data = &data.into();
     check_outputs(decoder, data)?;
     let placement = choose_device(device, decoder, data);
-    #[cfg(feature = "cuda")]
     if let Some(context) = placement.contexts().first()
         && let Some(scores) = placement.or_cpu(cuda::evaluate(context, decoder, data))?
     {

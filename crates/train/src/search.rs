@@ -12,7 +12,6 @@ pub(super) const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
 pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
 
 /// Most ridges that are tried side by side.
-#[cfg(feature = "cuda")]
 pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
 
 /// What cross-validation chooses from.

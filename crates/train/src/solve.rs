@@ -4,7 +4,6 @@
 //! With neural noise of standard deviation σ on each feature, λ = σ²T (Eliasmith & Anderson 2003).
 //! Everything here is f64.
 
-#[cfg(feature = "cuda")]
 pub(super) mod cuda;
 
 use faer::linalg::cholesky::llt::factor::LltError;

@@ -3,7 +3,6 @@
 //! [`LatestStart`] is the one to use; the others are the published ones, kept so that the published
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
-#[cfg(feature = "cuda")]
 mod cuda;
 pub(crate) mod extend;
 pub(crate) mod greedy;
@@ -24,7 +23,6 @@ use betz_device::Ran;
 
 use super::{Events, Pattern};
 
-#[cfg(feature = "cuda")]
 pub use cuda::DeviceEvents;
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;

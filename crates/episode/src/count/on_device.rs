@@ -19,15 +19,12 @@ use super::{CountJob, LatestStart, Strategy, strategy};
 /// `InvalidArgument`, listing the names there are.
 pub fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
     let on_cpu = strategy(name)?;
-    #[cfg(feature = "cuda")]
     if let Some(kernels) = cuda::kernels(name)
         && !(device.is_explicit() && device.is_cpu())
         && (device.is_explicit() || kernels == cuda::GAINS)
     {
         return Ok(Box::new(cuda::OnDevice::new(device, kernels, on_cpu)));
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     Ok(on_cpu)
 }
 
@@ -50,7 +47,6 @@ pub struct Counted {
 /// As [`Strategy::count`], and those of the device.
 pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
     let path = LatestStart.name();
-    #[cfg(feature = "cuda")]
     let ran = if cuda::fits(job) {
         let gains = cuda::gains(job);
         let placement = betz_device::Placement::decide(device, gains);
@@ -64,13 +60,10 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
     } else {
         Ran::on_cpu(path)
     };
-    #[cfg(not(feature = "cuda"))]
-    let ran = betz_device::Placement::decide(device, false).ran(path);
     let counts = LatestStart.count(job)?;
     Ok(Counted { counts, ran })
 }
 
-#[cfg(feature = "cuda")]
 mod cuda {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,7 +1,6 @@
 //! Batch decoding of a whole dataset.
 
 pub(crate) mod cost;
-#[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 
 pub use cost::choose as choose_device;
@@ -128,7 +127,6 @@ pub fn decode_on<'d>(
 ) -> Result<Decoded> {
     let data = &data.into();
     let placement = cost::choose(device, decoder, data);
-    #[cfg(feature = "cuda")]
     if let Some(context) = placement.contexts().first()
         && let Some(estimates) = placement.or_cpu(cuda::decode(context, decoder, data))?
     {

@@ -3,7 +3,6 @@
 //! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
 
 pub mod cost;
-#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod dense;
 pub mod event;

@@ -264,7 +264,6 @@ fn a_training_set_without_a_response_is_said_to_have_none() {
     assert!(error.message().contains("every channel is dead"), "{error}");
 }
 
-#[cfg(feature = "cuda")]
 #[test]
 fn a_cuda_device_finds_what_the_cpu_finds() {
     let Ok(device) = Device::cuda(0) else {
