@@ -9,8 +9,6 @@ use betz_kernels::GRAM_EVENT;
 use betz_recording::Dataset;
 use betz_runtime::psc::FilterBank;
 
-/// The kernels of the event path, of which sorting and Υ serve the dense path too.
-
 /// Sorted spikes and what describes them.
 pub(super) struct DeviceSpikes<'a> {
     pub(super) context: &'a Context,
