@@ -302,11 +302,11 @@ unsafe fn fit(
         user: config.progress_user,
         stopped: AtomicBool::new(false),
     };
-    let decoder = match search {
+    let trained = match search {
         Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
         None => train_on(&device, &data, &options, &progress)?,
     };
-    Ok(betz_model::new(decoder))
+    Ok(betz_model::new(trained.decoder))
 }
 
 /// # Safety

@@ -32,10 +32,6 @@ struct Shift {
 #[derive(Debug, Clone)]
 pub struct Events {
     /// Different for every construction; clones hold the same events and share it.
-    #[cfg_attr(
-        not(feature = "cuda"),
-        expect(dead_code, reason = "resident copies are CUDA's")
-    )]
     id: u64,
     alphabet: Alphabet,
     /// `tick << symbol_bits | symbol`, ascending: by time, and by symbol within a tick.
@@ -221,7 +217,6 @@ impl Events {
     }
 
     /// Which events these are, in this process: copies elsewhere are known by it.
-    #[cfg(feature = "cuda")]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -20,6 +20,7 @@ use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
@@ -110,6 +111,8 @@ pub struct Mined {
     /// False when the search was interrupted: every episode listed is frequent and its count exact,
     /// but the last level's list is not complete.
     pub complete: bool,
+    /// Where it was counted, and why not elsewhere.
+    pub ran: Ran,
 }
 
 impl Mined {
@@ -207,6 +210,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             break;
         }
     }
+    mined.ran = options.strategy.ran();
     Ok(mined)
 }
 

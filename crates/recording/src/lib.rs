@@ -62,12 +62,14 @@ pub mod multiunit;
 mod npz;
 mod segments;
 mod spikes;
+mod view;
 
 pub use align::{AlignOptions, AlignReport};
 pub use behavior::{Behavior, OutputInfo};
 pub use dataset::Dataset;
 pub use segments::{Segment, check_segments};
 pub use spikes::Spikes;
+pub use view::{DatasetView, SpikesView};
 
 /// How a recording's spikes were stored in its file, and will be when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{Filter, FilterBank, MAX_ORDER};
 
 const STATES: usize = MAX_ORDER as usize + 1;
@@ -20,7 +20,8 @@ const STATES: usize = MAX_ORDER as usize + 1;
 /// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
 /// at up to n·τ steps after spikes that may lead to a larger response than there was. Allocates a few
 /// numbers a channel, and 32 KiB a pass.
-pub fn largest_response(data: &Dataset, bank: &FilterBank) -> f64 {
+pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> f64 {
+    let data = &data.into();
     let channels = data.channels();
     // Where there are fewer filters than threads, channels are shared out. Every part looks at all
     // spikes, which costs little beside what it does with its own.
@@ -50,7 +51,7 @@ struct Peaks {
 }
 
 impl Peaks {
-    fn of(data: &Dataset, channels: Range<usize>, filter: Filter) -> f64 {
+    fn of(data: &DatasetView<'_>, channels: Range<usize>, filter: Filter) -> f64 {
         let decay = filter.decay(data.step_seconds);
         let mut peaks = Self {
             order: filter.order as usize,
@@ -61,7 +62,7 @@ impl Peaks {
             last: vec![0; channels.len()],
             largest: 0.0,
         };
-        for segment in &data.segments {
+        for segment in data.segments {
             for i in data.spikes.range(segment.start, segment.stop) {
                 let channel = (data.spikes.channels[i] as usize).wrapping_sub(channels.start);
                 if channel < channels.len() {

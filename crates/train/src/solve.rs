@@ -4,7 +4,6 @@
 //! With neural noise of standard deviation σ on each feature, λ = σ²T (Eliasmith & Anderson 2003).
 //! Everything here is f64.
 
-#[cfg(feature = "cuda")]
 pub(super) mod cuda;
 
 use faer::linalg::cholesky::llt::factor::LltError;
@@ -255,6 +254,9 @@ impl CentredEquations {
                 names.describe(feature)
             ),
         )
+        .with_position(feature)
+        .with_channel(names.channel_of(feature))
+        .with_filter(feature % names.bank.len())
     }
 }
 

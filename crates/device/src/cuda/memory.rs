@@ -399,6 +399,7 @@ impl Context {
                 ErrorKind::DeviceMemory,
                 format!("locking {bytes} bytes of host memory: {e}"),
             )
+            .with_needed_bytes(bytes as u64)
         };
         self.cuda.bind_to_thread().map_err(fail)?;
         // SAFETY: the context is current; the pointer is checked below and freed by `Drop`.

@@ -15,7 +15,7 @@ use crate::psc::cuda::{
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::decode::{DecodeCarry, DecodeEstimates, DecodeSum, DecodeTileEnds, DecodeWeigh};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 
 /// Steps whose spikes one block of threads weighs.
@@ -64,7 +64,11 @@ struct Decoding<'a> {
 /// # Errors
 /// As [`decode`](super::decode), and those of the device; [`ErrorKind::DeviceMemory`] when not even
 /// 4,096 steps fit, with how much would.
-pub(crate) fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+pub(crate) fn decode(
+    context: &Context,
+    decoder: &Decoder,
+    data: &DatasetView<'_>,
+) -> Result<Vec<f32>> {
     let memory = context.available_memory()?;
     decode_within((context, memory), decoder, data)
 }
@@ -72,7 +76,7 @@ pub(crate) fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Re
 fn decode_within(
     (context, memory): (&Context, u64),
     decoder: &Decoder,
-    data: &Dataset,
+    data: &DatasetView<'_>,
 ) -> Result<Vec<f32>> {
     let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
@@ -122,7 +126,7 @@ pub(crate) fn walk(
     (context, memory): (&Context, u64),
     extra: usize,
     decoder: &Decoder,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     mut each: impl FnMut(Range<usize>, &Buffer<f32>) -> Result<()>,
 ) -> Result<()> {
     super::check_shape(decoder, data)?;
@@ -191,7 +195,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Steps of a slice, a multiple of a tile, so that every slice fits in `memory` bytes.
-    fn slice_steps(&self, memory: u64, extra: usize, data: &Dataset) -> Result<usize> {
+    fn slice_steps(&self, memory: u64, extra: usize, data: &DatasetView<'_>) -> Result<usize> {
         // Those of the low-pass, at most eight, and of the filters are not there at once.
         let states =
             8 * ((self.bank.order + 1) * self.rows()).max(8 * self.outputs) * (1 + THREADS);
@@ -211,12 +215,7 @@ impl<'a> Decoding<'a> {
         }
         let needed = bytes(steps);
         if needed > memory {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "decoding on a device: expected at least {needed} bytes, {memory} are available"
-                ),
-            ));
+            return Err(Error::device_memory("decoding on a device", needed, memory));
         }
         Ok(steps)
     }
@@ -343,7 +342,7 @@ impl<'a> Decoding<'a> {
 /// # Errors
 /// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
 fn pack(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     steps: &Range<usize>,
     range: Range<usize>,
     mut spikes: &mut [u32],

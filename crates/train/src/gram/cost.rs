@@ -3,7 +3,7 @@
 use super::GramPath;
 use super::event::WIDEST_TILE;
 use betz_device::cost::{Calibration, Model};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// On what kind of device.
@@ -89,10 +89,9 @@ pub(crate) const DOWNLOAD_CUDA: Model = Model {
 
 impl Work {
     /// The size of training on `data` with `bank`, on rayon's current pool.
-    pub fn new(data: &Dataset, bank: &FilterBank) -> Self {
-        let spikes: usize = (data.segments.iter())
-            .map(|s| data.spikes.range(s.start, s.stop).len())
-            .sum();
+    pub fn new<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> Self {
+        let data = &data.into();
+        let spikes = data.spikes_in_segments();
         Self {
             channels: data.channels() as f64,
             filters: bank.len() as f64,
@@ -180,11 +179,12 @@ impl Work {
 
 /// [`GramPath::Event`] or [`GramPath::Dense`]: what [`GramPath::Auto`] means for this dataset at
 /// `place`, by this host's calibration.
-pub fn cheaper(
-    data: &Dataset,
+pub fn cheaper<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     place: Place,
 ) -> GramPath {
+    let data = &data.into();
     Work::new(data, bank).cheaper(&Calibration::current(), place, low_pass)
 }

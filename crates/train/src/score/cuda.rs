@@ -9,10 +9,11 @@ use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::Ran;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::Part;
 use betz_kernels::decode::ScoreParts;
-use betz_recording::{Dataset, Segment};
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::Decoder;
 
 /// Steps that one block of threads sums.
@@ -31,7 +32,7 @@ struct Staging {
 /// Sums under way: slices of estimates come in, one after another.
 struct Scoring<'a> {
     context: &'a Context,
-    data: &'a Dataset,
+    data: &'a DatasetView<'a>,
     delay_steps: i64,
     /// Segments' paired steps.
     paired: Vec<Segment>,
@@ -44,14 +45,18 @@ struct Scoring<'a> {
 ///
 /// # Errors
 /// As [`evaluate`](super::evaluate), and those of the device.
-pub(super) fn evaluate(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub(super) fn evaluate(
+    context: &Context,
+    decoder: &Decoder,
+    data: &DatasetView<'_>,
+) -> Result<Evaluation> {
     evaluate_within((context, context.available_memory()?), decoder, data)
 }
 
 fn evaluate_within(
     (context, memory): (&Context, u64),
     decoder: &Decoder,
-    data: &Dataset,
+    data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
     let mut scoring = Scoring::new(context, data, decoder.delay_steps())?;
     let extra = 4 * data.outputs.len() + 1;
@@ -71,7 +76,7 @@ fn evaluate_within(
 /// As [`score_estimates`](super::score_estimates), and those of the device.
 pub(super) fn score_estimates(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
@@ -93,7 +98,7 @@ pub(super) fn score_estimates(
 }
 
 impl<'a> Scoring<'a> {
-    fn new(context: &'a Context, data: &'a Dataset, delay_steps: i64) -> Result<Self> {
+    fn new(context: &'a Context, data: &'a DatasetView<'a>, delay_steps: i64) -> Result<Self> {
         super::check_behavior(data)?;
         betz_recording::check_segments(&data.segments, data.steps as i64)?;
         let pairs = data.segments.iter();
@@ -188,6 +193,7 @@ impl<'a> Scoring<'a> {
                 .collect::<Result<_>>()?,
             steps: self.paired.iter().map(|s| s.len() as u64).sum(),
             segments: self.paired.len() as u64,
+            ran: Ran::default(),
         })
     }
 }
@@ -255,11 +261,12 @@ mod tests {
             for delay in [0, 3, -5, 90, 5000, -5000] {
                 let name = format!("{}, delay {delay}", case.name);
                 let expected = super::super::score_estimates(data, &estimates, delay);
-                let got = score_estimates(&context, data, &estimates, delay);
+                let got = score_estimates(&context, &data.view(), &estimates, delay);
                 match (&expected, &got) {
                     (Ok(expected), Ok(got)) => {
                         close(expected, got, &name);
-                        let again = score_estimates(&context, data, &estimates, delay).unwrap();
+                        let again =
+                            score_estimates(&context, &data.view(), &estimates, delay).unwrap();
                         assert_eq!(format!("{again:?}"), format!("{got:?}"));
                     }
                     (Err(expected), Err(got)) => assert_eq!(expected.kind(), got.kind(), "{name}"),
@@ -287,7 +294,7 @@ mod tests {
             let decoder = train(&data, &options, &()).unwrap();
             let expected = super::super::evaluate(&decoder, &data).unwrap();
             for memory in [1 << 40, 1_400_000] {
-                let got = evaluate_within((&context, memory), &decoder, &data).unwrap();
+                let got = evaluate_within((&context, memory), &decoder, &data.view()).unwrap();
                 assert_eq!(
                     (expected.steps, expected.segments),
                     (got.steps, got.segments)
@@ -322,11 +329,11 @@ mod tests {
         }
         let mut estimates: Vec<f32> = data.behavior.iter().map(|x| x + 0.25).collect();
         let expected = super::super::score_estimates(&data, &estimates, 11).unwrap();
-        let got = score_estimates(&context, &data, &estimates, 11).unwrap();
+        let got = score_estimates(&context, &data.view(), &estimates, 11).unwrap();
         close(&expected, &got, "far from zero");
         assert!(got.outputs[1].r2.is_nan());
         estimates[60_000] = f32::INFINITY;
-        let error = score_estimates(&context, &data, &estimates, 11).unwrap_err();
+        let error = score_estimates(&context, &data.view(), &estimates, 11).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NonFinite);
     }
 }

@@ -9,7 +9,7 @@ use super::timeline::BLOCK_STEPS;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::gram as kernels;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 
 /// Thread blocks that sum the behaviour.
 const PARTS: usize = 64;
@@ -39,7 +39,7 @@ pub(super) struct BehaviorSums {
 /// them.
 pub(super) fn sums(
     spikes: &DeviceSpikes<'_>,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     most_rows: usize,
     staging: &mut Staging,
 ) -> Result<BehaviorSums> {
@@ -137,7 +137,7 @@ pub(super) fn sums(
 }
 
 /// Copies the behaviour to the device through pinned memory, on rayon's pool.
-fn stage(context: &Context, data: &Dataset, staging: &mut Staging) -> Result<Buffer<f32>> {
+fn stage(context: &Context, data: &DatasetView<'_>, staging: &mut Staging) -> Result<Buffer<f32>> {
     let len = data.behavior.len();
     let pinned = at_least(context, &mut staging.f32s, len)?;
     pinned.as_mut_slice()?[..len]

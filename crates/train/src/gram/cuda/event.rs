@@ -18,7 +18,7 @@ use betz_base::progress::{Progress, Quiet};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::gram as kernels;
 use betz_kernels::{Block, Pair};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// Columns of one tile of Γ: one a lane.
@@ -119,7 +119,7 @@ struct Demand {
 impl Demand {
     fn new(
         timeline: &Timeline,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         bank: &FilterBank,
         plan: &Plan,
         coefficients: &Coefficients,
@@ -179,13 +179,9 @@ impl Demand {
             whole
         };
         if memory < needed {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "gram of {} features from spikes on a device: expected room for at least {needed} bytes, got {memory}",
-                    self.channels * self.filters
-                ),
-            ));
+            let features = self.channels * self.filters;
+            let what = format_args!("gram of {features} features from spikes on a device");
+            return Err(Error::device_memory(what, needed, memory));
         }
         let resident = whole <= memory;
         let (mut channels, mut parts) = (self.channels, 1);
@@ -207,7 +203,7 @@ impl Demand {
 /// one device does.
 pub(super) fn sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
     progress: &dyn Progress,
@@ -239,7 +235,7 @@ pub(super) fn sums(
 /// Part `part` of `parts` of Γ, and with the first part the other sums and their steps.
 fn share(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
     (part, parts): (usize, usize),
@@ -500,12 +496,7 @@ mod tests {
                 (channels, 7, 3 * filters)
             );
             let error = demand.cut(1, 7).unwrap_err();
-            let least: u64 = error
-                .message()
-                .split(|c: char| !c.is_ascii_digit())
-                .filter_map(|word| word.parse().ok())
-                .max()
-                .unwrap();
+            let least = error.needed_bytes().unwrap();
             assert!(demand.cut(least - 1, 7).is_err(), "{error}");
             for cap in [least, least + 1, 2 * least, 9 * least, 100 * least] {
                 let cut = demand.cut(cap, 7).unwrap();

@@ -7,7 +7,7 @@ use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::gram as kernels;
 use betz_kernels::{Arguments, Block, Blocks};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// Sorted spikes and what describes them.
@@ -33,7 +33,7 @@ impl<'a> DeviceSpikes<'a> {
     /// not wait.
     pub(super) fn new(
         context: &'a Context,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         bank: &FilterBank,
         timeline: Timeline,
         chunk_blocks: usize,
@@ -157,7 +157,7 @@ type Events = (Buffer<u16>, Buffer<u8>, Buffer<u32>);
 /// Packs the spikes into pinned memory and copies them to the device.
 fn stage_events(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     timeline: &Timeline,
     events: usize,
     staging: &mut Staging,

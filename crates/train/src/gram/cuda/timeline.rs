@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::gram::paired_steps;
 use betz_base::error::{Error, Result};
 use betz_kernels::Block;
-use betz_recording::{Segment, Spikes};
+use betz_recording::{Segment, SpikesView};
 
 /// Steps of one block: one bit pattern of a warp.
 pub(super) const BLOCK_STEPS: i64 = 32;
@@ -100,7 +100,7 @@ impl Timeline {
     }
 
     /// Number of spikes inside `blocks`.
-    pub(super) fn events(&self, spikes: &Spikes, blocks: Range<usize>) -> usize {
+    pub(super) fn events(&self, spikes: &SpikesView<'_>, blocks: Range<usize>) -> usize {
         self.spans_in(blocks)
             .map(|(_, _, steps)| spikes.range(steps.start, steps.end).len())
             .sum()
@@ -116,7 +116,7 @@ impl Timeline {
     }
 
     /// Most spikes inside one chunk of `chunk_blocks` blocks.
-    pub(super) fn most_events(&self, spikes: &Spikes, chunk_blocks: usize) -> usize {
+    pub(super) fn most_events(&self, spikes: &SpikesView<'_>, chunk_blocks: usize) -> usize {
         (0..self.block_count)
             .into_par_iter()
             .step_by(chunk_blocks)
@@ -215,7 +215,7 @@ impl Timeline {
     /// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
     pub(super) fn pack(
         &self,
-        spikes: &Spikes,
+        spikes: &SpikesView<'_>,
         known: usize,
         blocks: Range<usize>,
         (mut channels, mut ticks, block_events): (&mut [u16], &mut [u8], &mut [u32]),
@@ -325,14 +325,14 @@ mod tests {
                 for from in (0..timeline.block_count).step_by(cut) {
                     let blocks = from..timeline.block_count.min(from + cut);
                     paired += timeline.paired_in(blocks.clone());
-                    let events = timeline.events(&data.spikes, blocks.clone());
-                    assert!(events <= blocks.len() * timeline.most_events(&data.spikes, 1));
+                    let events = timeline.events(&data.spikes.view(), blocks.clone());
+                    assert!(events <= blocks.len() * timeline.most_events(&data.spikes.view(), 1));
                     let mut channels = vec![0; events];
                     let mut ticks = vec![0; events];
                     let mut starts = vec![99; blocks.len() + 1];
                     let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
                     timeline
-                        .pack(&data.spikes, data.channels(), blocks.clone(), target)
+                        .pack(&data.spikes.view(), data.channels(), blocks.clone(), target)
                         .unwrap();
                     assert_eq!(starts[0], 0);
                     assert_eq!(starts[blocks.len()] as usize, events);
@@ -408,12 +408,12 @@ mod tests {
     fn refusal(data: &Dataset) -> Error {
         let timeline = Timeline::new(&data.segments, data.steps, 0, 1).unwrap();
         let blocks = 0..timeline.block_count;
-        let events = timeline.events(&data.spikes, blocks.clone());
+        let events = timeline.events(&data.spikes.view(), blocks.clone());
         let mut starts = vec![0; timeline.block_count + 1];
         let (mut channels, mut ticks) = (vec![0; events], vec![0; events]);
         let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
         timeline
-            .pack(&data.spikes, data.channels(), blocks, target)
+            .pack(&data.spikes.view(), data.channels(), blocks, target)
             .unwrap_err()
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::recursive::Rows;
 use crate::psc::Sample;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context, RealFft};
 use betz_kernels::psc::{ConvolveLoad, ConvolveMultiply, ConvolveStore};
 use betz_kernels::{Chunk, Complex, InPlace, Sample as KernelSample};
@@ -48,7 +48,7 @@ impl<'a> Convolver<'a> {
     /// transforms of `length` samples, where that is given, or of the length that looks cheapest.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceMemory`] when the filters want a transform of more than 2²⁷ samples;
+    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when the filters want a transform of more than 2²⁷ samples;
     /// those of the device.
     pub(crate) fn new(
         context: &'a Context,
@@ -87,7 +87,7 @@ impl<'a> Convolver<'a> {
     /// segments become zero. Does not wait.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceMemory`] when not even one row fits; those of the device.
+    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when not even one row fits; those of the device.
     pub(crate) fn run<T: KernelSample>(
         &self,
         input: Rows<'_, T>,
@@ -247,13 +247,11 @@ impl<'a> Convolver<'a> {
         }
         let needed = bytes(batch)?;
         if needed > available {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "filters on a device: expected at least {needed} bytes for one transform of {} samples, {available} are available",
-                    self.length
-                ),
-            ));
+            let what = format_args!(
+                "filters on a device: one transform of {} samples",
+                self.length
+            );
+            return Err(Error::device_memory(what, needed as u64, available as u64));
         }
         // Rounds of equal size: a last, short one would transform rows of nothing.
         let rounds = items.div_ceil(batch);

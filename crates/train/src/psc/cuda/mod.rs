@@ -20,7 +20,7 @@ pub(crate) use low_pass::LowPassScan;
 pub(crate) use recursive::{DeviceBank, Recursion, Rows, grid};
 pub(crate) use shape::{Shape, shapes};
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context, Value};
 use betz_kernels::Sample;
 use betz_recording::{Segment, check_segments};
@@ -215,7 +215,7 @@ impl<'a> Filtering<'a> {
     /// Computes all responses; zero outside segments. Does not wait: see [`Context::synchronize`].
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when a buffer is too short; those of the device.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when a buffer is too short; those of the device.
     pub fn run(&mut self, samples: &DeviceSamples, responses: &mut Buffer<f32>) -> Result<()> {
         let all = (0, 0, self.steps as i64);
         if let Engine::Recursion(recursion) = &mut self.engine {
@@ -321,8 +321,8 @@ fn filter<T: Sample>(
 /// even one channel fits, in slices of time. Allocates the result.
 ///
 /// # Errors
-/// [`ErrorKind::Mismatch`] when `samples` are not whole rows; those of [`check_segments`], of
-/// [`LowPass::check`] and of the device: [`ErrorKind::DeviceMemory`] when not even one tile of one
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `samples` are not whole rows; those of [`check_segments`], of
+/// [`LowPass::check`] and of the device: [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when not even one tile of one
 /// channel fits, with how much would.
 pub fn responses(
     context: &Context,
@@ -447,13 +447,8 @@ impl Parts {
             slice = slice.div_ceil(2);
         }
         if bytes(slice * TILE) > room {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "filters on a device: expected at least {} bytes, {memory} are available",
-                    2 * bytes(TILE)
-                ),
-            ));
+            let needed = 2 * bytes(TILE) as u64;
+            return Err(Error::device_memory("filters on a device", needed, memory));
         }
         Ok(Self {
             channels: 1,

@@ -19,13 +19,13 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed};
 use betz_kernels::psc::TrainsEvent;
 use betz_kernels::{Block, Target};
-use betz_recording::Spikes;
+use betz_recording::SpikesView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Spikes behind a low-pass and a bank, sent a round at a time.
 pub(crate) struct LowPassSource<'a> {
     context: &'a Context,
-    spikes: &'a Spikes,
+    spikes: &'a SpikesView<'a>,
     channels: usize,
     bank: &'a FilterBank,
     low_pass: LowPass,
@@ -59,7 +59,7 @@ struct Sent {
 impl<'a> LowPassSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        (spikes, channels): (&'a Spikes, usize),
+        (spikes, channels): (&'a SpikesView<'a>, usize),
         (bank, low_pass): (&'a FilterBank, LowPass),
         step_seconds: f64,
     ) -> Result<Self> {

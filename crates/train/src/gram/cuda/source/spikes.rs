@@ -13,13 +13,13 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::Target;
 use betz_kernels::gram::{ChunkStatesEvent, ResponsesEvent};
-use betz_recording::Spikes;
+use betz_recording::SpikesView;
 use betz_runtime::psc::FilterBank;
 
 /// Spikes, sent a round at a time and sorted there by channel.
 pub(crate) struct SpikeSource<'a> {
     context: &'a Context,
-    spikes: &'a Spikes,
+    spikes: &'a SpikesView<'a>,
     channels: usize,
     filters: Filters,
     operands: Vec<Range<usize>>,
@@ -38,7 +38,7 @@ struct Sorted {
 impl<'a> SpikeSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        spikes: &'a Spikes,
+        spikes: &'a SpikesView<'a>,
         channels: usize,
         bank: &FilterBank,
         step_seconds: f64,
