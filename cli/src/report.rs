@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// One cell a column.
+    /// One cell per column.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
@@ -120,7 +120,7 @@ impl Scores {
     }
 }
 
-/// One row an output, and the mean over outputs.
+/// One row per output, and the mean over outputs.
 pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());

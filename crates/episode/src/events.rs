@@ -25,7 +25,7 @@ struct Shift {
 
 /// Events in time order, and the same events by symbol.
 ///
-/// Memory: 8 bytes an event for the time order (tick and symbol packed in one word); 8 bytes an event
+/// Memory: 8 bytes per event for the time order (tick and symbol packed in one word); 8 bytes per event
 /// for the index by symbol and 2.5 to 5 for the tables by time. All are immutable after construction.
 ///
 /// Ticks are at least 0 and count from [`Events::origin_seconds`].
@@ -167,7 +167,7 @@ impl Events {
         })
     }
 
-    /// The spikes of a recording: one symbol a channel, on the recording's own ticks.
+    /// The spikes of a recording: one symbol per channel, on the recording's own ticks.
     ///
     /// Where the segments (trials) do not cover the recording as one, only the spikes inside them are
     /// kept. The first segment then begins at tick 0, and the others are moved so that 60 s of silence

@@ -61,7 +61,7 @@ impl Recording {
         if let Some(places) = &self.electrode_um {
             if places.len() != self.channels() {
                 return Err(Error::recording(format!(
-                    "array `electrode_um`: expected {} positions, one a channel, got {}",
+                    "array `electrode_um`: expected {} positions, one per channel, got {}",
                     self.channels(),
                     places.len()
                 )));
@@ -145,7 +145,7 @@ impl SpikesView<'_> {
 }
 
 impl Behavior {
-    /// Checks shape, names, values and times; without times, one sample a tick of `ticks`.
+    /// Checks shape, names, values and times; without times, one sample per tick of `ticks`.
     pub(crate) fn check(&self, ticks: i64) -> Result<()> {
         let outputs = self.outputs.len();
         if outputs == 0 || self.values.is_empty() || !self.values.len().is_multiple_of(outputs) {
@@ -170,7 +170,7 @@ impl Behavior {
         }
         match &self.times {
             None if self.samples() as i64 != ticks => Err(Error::recording(format!(
-                "array `behavior`: expected {ticks} samples, one a bin (there is no `behavior_times`), got {}",
+                "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
                 self.samples()
             ))),
             None => Ok(()),
@@ -182,7 +182,7 @@ impl Behavior {
 fn check_times(times: &[f64], samples: usize) -> Result<()> {
     if times.len() != samples {
         return Err(Error::recording(format!(
-            "array `behavior_times`: expected {samples} times, one a row of `behavior`, got {}",
+            "array `behavior_times`: expected {samples} times, one per row of `behavior`, got {}",
             times.len()
         )));
     }

@@ -10,14 +10,14 @@ pub struct Dataset {
     pub step_seconds: f64,
     /// Number of steps.
     pub steps: usize,
-    /// One name a channel, all different.
+    /// One name per channel, all different.
     pub channel_names: Vec<String>,
     /// Spikes in steps, ascending; all inside `0..steps`. Spikes outside every segment may be
     /// present and are ignored.
     pub spikes: Spikes,
     /// Trials in steps, half-open, ascending, disjoint, never empty.
     pub segments: Vec<Segment>,
-    /// One entry an output, names all different; empty when no behaviour was recorded.
+    /// One entry per output, names all different; empty when no behaviour was recorded.
     pub outputs: Vec<OutputInfo>,
     /// Behaviour, row-major (steps, outputs); finite inside segments. Empty without behaviour.
     pub behavior: Vec<f32>,

@@ -14,7 +14,7 @@ use crate::decode::cost;
 use crate::decode::decode_on;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_device::cost::{Calibration, Model, START_CUDA};
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
 use betz_device::cuda::Context;
 use betz_device::{Device, Placement};
 use betz_recording::DatasetView;
@@ -142,15 +142,15 @@ fn time_cuda(device: &Device, progress: &dyn Progress) -> Result<Runs> {
 
 /// Every run, in the order they were made.
 #[derive(Default)]
-struct Runs(Vec<(&'static Model, Vec<f64>, String, f64)>);
+struct Runs(Vec<(&'static CostModel, Vec<f64>, String, f64)>);
 
 impl Runs {
-    fn add(&mut self, model: &'static Model, terms: Vec<f64>, problem: String, seconds: f64) {
+    fn add(&mut self, model: &'static CostModel, terms: Vec<f64>, problem: String, seconds: f64) {
         self.0.push((model, terms, problem, seconds));
     }
 
     fn fitted(self, mut calibration: Calibration) -> Result<(Calibration, Vec<Timing>)> {
-        let mut models: Vec<&'static Model> = Vec::new();
+        let mut models: Vec<&'static CostModel> = Vec::new();
         for (model, ..) in &self.0 {
             if !models.iter().any(|m| m.name == model.name) {
                 models.push(model);

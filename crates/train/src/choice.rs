@@ -4,19 +4,19 @@ use super::gram::GramPath;
 use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use super::options::TrainOptions;
 use super::search::Search;
-use betz_device::cost::{Calibration, Model, START_CUDA};
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
 use betz_device::{Device, Placement};
 use betz_recording::DatasetView;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
-pub(super) const SOLVE_CPU: Model = Model {
+pub(super) const SOLVE_CPU: CostModel = CostModel {
     name: "solve.cpu",
     terms: &["1", "elements", "cubes"],
     defaults: &[20e-6, 2e-9, 18e-12],
 };
 
 /// Panels follow each other, so there is a term in n.
-pub(super) const SOLVE_CUDA: Model = Model {
+pub(super) const SOLVE_CUDA: CostModel = CostModel {
     name: "solve.cuda",
     terms: &["1", "features", "cubes"],
     defaults: &[0.13e-3, 0.76e-6, 0.015e-12],
@@ -69,8 +69,8 @@ impl Paths {
     }
 }
 
-/// Model and terms of one solution for `work` at `place`.
-pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static Model, Vec<f64>) {
+/// CostModel and terms of one solution for `work` at `place`.
+pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static CostModel, Vec<f64>) {
     let n = work.features();
     match place {
         Place::Cpu => (&SOLVE_CPU, vec![1.0, n * n, n * n * n / work.threads]),
@@ -146,7 +146,7 @@ pub fn alternatives(
 
 /// What is to be computed, whatever the place.
 struct Problem {
-    /// One a bank.
+    /// One per bank.
     works: Vec<Work>,
     paths: &'static [GramPath],
     folding: Option<Folding>,

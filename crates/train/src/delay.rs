@@ -37,7 +37,7 @@ pub struct DelayEstimate {
 ///
 /// Lags are taken inside segments; near a segment's ends fewer pairs are there, so `most` should be
 /// well below the length of a segment. Takes three transforms of about 6 × `most` steps a feature
-/// and chunk of 4 × `most` steps; allocates one spectrum a feature and output.
+/// and chunk of 4 × `most` steps; allocates one spectrum per feature and output.
 ///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; those of [`Responses::new`];

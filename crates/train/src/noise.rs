@@ -10,7 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use betz_recording::DatasetView;
-use betz_runtime::psc::{Filter, FilterBank, MAX_ORDER};
+use betz_runtime::psc::{BINOMIAL, Filter, FilterBank, MAX_ORDER};
 
 const STATES: usize = MAX_ORDER as usize + 1;
 
@@ -109,12 +109,11 @@ impl Peaks {
     /// max over l of l^k·r^l = (k·τ/e)^k.
     fn bound(&self, state: &[f64; STATES]) -> f64 {
         let peak = |k: usize| (k as f64 * self.tau_steps / std::f64::consts::E).powi(k as i32);
-        let (mut sum, mut binomial) = (0.0, 1.0);
-        for (i, s) in state[..=self.order].iter().enumerate() {
-            sum += binomial * s * peak(self.order - i);
-            binomial = binomial * (self.order - i) as f64 / (i + 1) as f64;
-        }
-        sum
+        let terms = state[..=self.order].iter().zip(BINOMIAL[self.order]);
+        let terms = terms.enumerate();
+        terms.fold(0.0, |sum, (i, (s, ways))| {
+            sum + ways * s * peak(self.order - i)
+        })
     }
 
     /// decayˡ for a whole number l of steps.
@@ -131,12 +130,8 @@ impl Peaks {
 
 /// Σ_i C(j, i)·l^(j−i)·s_i, by Horner's rule: the state s_j, `later` = l steps on, but for r^l.
 fn shifted(state: &[f64; STATES], j: usize, later: f64) -> f64 {
-    let (mut sum, mut binomial) = (0.0, 1.0);
-    for (i, s) in state[..=j].iter().enumerate() {
-        sum = sum * later + binomial * s;
-        binomial = binomial * (j - i) as f64 / (i + 1) as f64;
-    }
-    sum
+    let terms = state[..=j].iter().zip(BINOMIAL[j]);
+    terms.fold(0.0, |sum, (s, ways)| sum * later + ways * s)
 }
 
 #[cfg(test)]

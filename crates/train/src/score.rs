@@ -17,7 +17,7 @@ const NO_ROW: &str = "scores: expected at least one row with truth and estimate,
 /// Scores of a decoder on a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// One score an output, in the decoder's order.
+    /// One score per output, in the decoder's order.
     pub outputs: Vec<OutputScore>,
     /// Steps scored.
     pub steps: u64,
@@ -30,7 +30,7 @@ pub struct Evaluation {
 /// Scores of `estimate` against `truth`, both row-major (rows, outputs).
 ///
 /// R² = 1 − Σ(x − x̂)² / Σ(x − x̄)²; NRMSE is RMSE over the range, or over the (population) standard
-/// deviation, of the truth. Sums in f64.
+/// deviation, of the truth. ScoreSums in f64.
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] when the shapes differ; [`ErrorKind::InsufficientData`] without a row
@@ -61,7 +61,7 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
 
 /// What the scores of one output are made from.
 #[derive(Debug, Clone, Copy)]
-struct Sums {
+struct ScoreSums {
     /// Rows that count.
     count: f64,
     /// Σx.
@@ -74,7 +74,7 @@ struct Sums {
     high: f64,
 }
 
-impl Default for Sums {
+impl Default for ScoreSums {
     /// Over no row.
     fn default() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Default for Sums {
     }
 }
 
-impl Sums {
+impl ScoreSums {
     /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
     /// 1983).
     fn join(&mut self, other: &Self) {
@@ -143,9 +143,9 @@ fn score(
     info: &OutputInfo,
     pairs: impl ExactSizeIterator<Item = (f32, f32)> + Clone,
 ) -> Result<OutputScore> {
-    let mut sums = Sums {
+    let mut sums = ScoreSums {
         count: pairs.len() as f64,
-        ..Sums::default()
+        ..ScoreSums::default()
     };
     for (x, e) in pairs.clone() {
         let (x, e) = (f64::from(x), f64::from(e));

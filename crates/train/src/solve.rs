@@ -55,16 +55,16 @@ pub enum MaskPolicy {
 pub struct Solution {
     /// φ, features × outputs, row-major.
     pub weights: Vec<f64>,
-    /// One intercept an output.
+    /// One intercept per output.
     pub intercept: Vec<f64>,
-    /// False for a channel that was masked; one entry a channel.
+    /// False for a channel that was masked; one entry per channel.
     pub channel_mask: Vec<bool>,
 }
 
 /// What features are called in messages.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureNames<'a> {
-    /// One name a channel.
+    /// One name per channel.
     pub channels: &'a [String],
     /// The filters of every channel.
     pub bank: &'a FilterBank,

@@ -1,14 +1,14 @@
 //! What batch decoding is expected to take, on the CPU and on a CUDA device.
 
-use betz_device::cost::{Calibration, Model, START_CUDA};
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
 use betz_device::{Device, Placement};
 use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 
 // Defaults from benches/record/gpu.md: an EPYC's core, an H200.
 
-/// Weights: one a filter and output. One thread does it all.
-pub(crate) const DECODE_CPU: Model = Model {
+/// Weights: one per filter and output. One thread does it all.
+pub(crate) const DECODE_CPU: CostModel = CostModel {
     name: "decode.cpu",
     terms: &[
         "spikes",
@@ -21,7 +21,7 @@ pub(crate) const DECODE_CPU: Model = Model {
 };
 
 /// Spikes go up, estimates come down.
-pub(crate) const DECODE_CUDA: Model = Model {
+pub(crate) const DECODE_CUDA: CostModel = CostModel {
     name: "decode.cuda",
     terms: &["1", "spikes", "steps x outputs"],
     defaults: &[0.4e-3, 0.4e-9, 0.6e-9],

@@ -321,7 +321,7 @@ fn check_shape(data: &DatasetView<'_>) -> Result<()> {
     }
     if data.spikes.ticks.len() != data.spikes.channels.len() {
         return Err(Error::mismatch(format!(
-            "spikes: expected one channel a tick, got {} ticks and {} channels",
+            "spikes: expected one channel per tick, got {} ticks and {} channels",
             data.spikes.ticks.len(),
             data.spikes.channels.len()
         )));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Evaluation, Sums};
+use super::{Evaluation, ScoreSums};
 use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
@@ -29,7 +29,7 @@ struct Staging {
     estimates: [Option<PinnedBuffer<f32>>; 2],
 }
 
-/// Sums under way: slices of estimates come in, one after another.
+/// ScoreSums under way: slices of estimates come in, one after another.
 struct Scoring<'a> {
     context: &'a Context,
     data: &'a DatasetView<'a>,
@@ -116,7 +116,7 @@ impl<'a> Scoring<'a> {
         })
     }
 
-    /// Sums over `steps`, whose estimates are row-major (steps, outputs). Does not wait.
+    /// ScoreSums over `steps`, whose estimates are row-major (steps, outputs). Does not wait.
     fn add(&mut self, steps: Range<usize>, estimates: &Buffer<f32>) -> Result<()> {
         let (context, width) = (self.context, self.data.outputs.len());
         let which = self.parts.len() % 2;
@@ -163,12 +163,12 @@ impl<'a> Scoring<'a> {
 
     fn finish(self) -> Result<Evaluation> {
         let width = self.data.outputs.len();
-        let mut sums = vec![Sums::default(); width];
+        let mut sums = vec![ScoreSums::default(); width];
         for (parts, len) in &self.parts {
             let parts = self.context.download(parts, *len)?;
             for row in parts.chunks_exact(width) {
                 for (sums, part) in sums.iter_mut().zip(row) {
-                    sums.join(&Sums {
+                    sums.join(&ScoreSums {
                         count: part.count,
                         sum: part.sum,
                         squares: part.squares,
