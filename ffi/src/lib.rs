@@ -48,6 +48,8 @@ pub mod session;
 
 pub mod stats;
 
+pub mod health;
+
 pub mod swap;
 
 pub mod checkpoint;
@@ -73,6 +75,7 @@ pub use allocator::{BetzAllocator, betz_allocator, betz_set_allocator};
 #[cfg(feature = "mine")]
 pub use attach::*;
 pub use checkpoint::*;
+pub use health::*;
 pub use last_error::betz_last_error;
 #[cfg(feature = "mine")]
 pub use miner::*;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use betz::model::Decoder;
+use betz::stream::PreparedModel;
 
 use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
@@ -220,6 +221,28 @@ pub unsafe extern "C" fn betz_model_step_seconds(model: *const betz_model) -> f6
 pub unsafe extern "C" fn betz_model_delay_steps(model: *const betz_model) -> i64 {
     // SAFETY: the caller's promise.
     unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps()) }
+}
+
+/// A number that tells models apart that decode differently, to `*out`: what `betz_swap_progress.running`
+/// and `betz_health.model` show.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `model` is NULL or a live model; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_fingerprint(
+    model: *const betz_model,
+    out: *mut u64,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |model| {
+            let out = cast::out(out, "out")?;
+            out.write(PreparedModel::new(&model.decoder, None)?.decoder_fingerprint());
+            Ok(())
+        })
+    }
 }
 
 /// Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs

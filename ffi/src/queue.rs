@@ -3,13 +3,15 @@
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, offset_of};
 
-use betz::stream::{LateSpikes, Spike, SpikeConsumer, SpikeProducer, spike_queue};
+use betz::stream::{
+    LateSpikes, QueueConfig, Resync, Spike, SpikeConsumer, SpikeProducer, spike_queue_with,
+};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
 use crate::failure::Failure;
-use crate::grow::{self, grows};
+use crate::grow::{self, Config, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
@@ -94,6 +96,9 @@ pub struct betz_queue_state {
     pub dropped: u64,
     /// Spikes in line now.
     pub waiting: u64,
+    /// Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
+    /// decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
+    pub lag: i64,
 }
 
 grows!(betz_queue_state {
@@ -102,7 +107,115 @@ grows!(betz_queue_state {
     newest_age_us: f64,
     dropped: u64,
     waiting: u64,
+    lag: i64,
 });
+
+/// What becomes of a session whose queue goes on elsewhere. 32 bits.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, non_camel_case_types)]
+pub enum betz_resync {
+    /// Its filters decay by the ticks that passed, exactly; a tick that lies back resets them.
+    BETZ_RESYNC_DECAY = 0,
+    /// It starts from rest.
+    BETZ_RESYNC_RESET = 1,
+}
+
+/// How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
+#[repr(C)]
+pub struct betz_queue_config {
+    /// Size of this struct in bytes, as the caller was compiled: set by the default.
+    pub struct_size: u32,
+    /// What becomes of late spikes. Default: they are taken.
+    pub late_spikes: MaybeUninit<betz_late_spikes>,
+    /// Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
+    pub capacity: usize,
+    /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
+    /// further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
+    /// holds up nothing. Default: 10.
+    pub ahead_seconds: f64,
+}
+
+grows!(betz_queue_config {
+    struct_size: u32,
+    late_spikes: MaybeUninit<betz_late_spikes>,
+    capacity: usize,
+    ahead_seconds: f64,
+});
+
+impl Config for betz_queue_config {
+    fn defaults() -> Self {
+        let config = QueueConfig::default();
+        Self {
+            struct_size: size_of::<Self>() as u32,
+            late_spikes: MaybeUninit::new(betz_late_spikes::BETZ_LATE_SPIKES_TAKE),
+            capacity: config.capacity,
+            ahead_seconds: config.ahead_seconds,
+        }
+    }
+}
+
+/// Fills a queue's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
+/// behind `size`.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_config_default(
+    config: *mut betz_queue_config,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
+}
+
+/// Opens a queue as `config` says, with `tick` 0 to be decoded first. Otherwise as `betz_queue_open`.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `config` is NULL or a configuration; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_open_with(
+    config: *const betz_queue_config,
+    out: *mut *mut betz_queue,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let (config, out) = unsafe { (grow::read(config, "config")?, cast::out(out, "out")?) };
+        out.write(open(QueueConfig {
+            capacity: config.capacity,
+            late_spikes: late_spikes(&config.late_spikes, "config->late_spikes")?,
+            ahead_seconds: config.ahead_seconds,
+        })?);
+        Ok(())
+    })
+}
+
+fn late_spikes(
+    given: &MaybeUninit<betz_late_spikes>,
+    name: &'static str,
+) -> Result<LateSpikes, Failure> {
+    match enum_bits(given) {
+        0 => Ok(LateSpikes::Take),
+        1 => Ok(LateSpikes::Discard),
+        _ => Err(Failure::Argument {
+            name,
+            expected: "a value of betz_late_spikes",
+        }),
+    }
+}
+
+fn open(config: QueueConfig) -> Result<*mut betz_queue, Failure> {
+    let (producer, consumer) = spike_queue_with(config)?;
+    cast::into_handle(betz_queue {
+        producer: UnsafeCell::new(producer),
+        consumer: UnsafeCell::new(consumer),
+        poison: Poison::default(),
+    })
+}
 
 /// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
 /// be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
@@ -121,21 +234,10 @@ pub unsafe extern "C" fn betz_queue_open(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let out = unsafe { cast::out(out, "out")? };
-        let late_spikes = match enum_bits(&late_spikes) {
-            0 => LateSpikes::Take,
-            1 => LateSpikes::Discard,
-            _ => {
-                return Err(Failure::Argument {
-                    name: "late_spikes",
-                    expected: "a value of betz_late_spikes",
-                });
-            }
-        };
-        let (producer, consumer) = spike_queue(capacity, late_spikes)?;
-        out.write(cast::into_handle(betz_queue {
-            producer: UnsafeCell::new(producer),
-            consumer: UnsafeCell::new(consumer),
-            poison: Poison::default(),
+        out.write(open(QueueConfig {
+            capacity,
+            late_spikes: self::late_spikes(&late_spikes, "late_spikes")?,
+            ..QueueConfig::default()
         })?);
         Ok(())
     })
@@ -218,8 +320,8 @@ pub unsafe extern "C" fn betz_queue_step(
     }
 }
 
-/// Sets the tick to decode next: where the acquisition's clock stands at the start, or after a
-/// pause.
+/// Sets the tick to decode next: where the acquisition's clock stands at the start. INT64_MAX is refused
+/// (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause `betz_queue_resync` takes the session along.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -231,8 +333,65 @@ pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) 
     unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer().set_tick(tick)?)) }
 }
 
-/// How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest data, drops, what waits. The next tick's
-/// spikes are all here when `newest_tick >= tick`.
+/// Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, or
+/// start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
+/// INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+///
+/// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live session that
+/// no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_resync(
+    queue: *mut betz_queue,
+    session: *mut betz_session,
+    tick: i64,
+    how: MaybeUninit<betz_resync>,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let (session, _guard) = barrier::second(session)?;
+            let how = match enum_bits(&how) {
+                0 => Resync::Decay,
+                1 => Resync::Reset,
+                _ => {
+                    return Err(Failure::Argument {
+                        name: "how",
+                        expected: "a value of betz_resync",
+                    });
+                }
+            };
+            Ok((queue.consumer()).resync(session.session(), tick, how)?)
+        })
+    }
+}
+
+/// Leaves out all spikes that are in line now, and their number goes to `*cleared`; the session counts them
+/// as dropped with its next step.
+///
+/// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes; `cleared` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_clear(
+    queue: *mut betz_queue,
+    cleared: *mut usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let cleared = cast::out(cleared, "cleared")?;
+            cleared.write(queue.consumer().clear());
+            Ok(())
+        })
+    }
+}
+
+/// How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest
+/// data, drops, what waits. The next tick's spikes are all here when `newest_tick >= tick`.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -257,6 +416,7 @@ pub unsafe extern "C" fn betz_queue_get_state(
                 newest_age_us: age.map_or(f64::INFINITY, |age| age.as_secs_f64() * 1e6),
                 dropped: consumer.dropped(),
                 waiting: consumer.waiting() as u64,
+                lag: consumer.lag().unwrap_or(i64::MIN),
             };
             grow::write(out, size, "out", state)
         })

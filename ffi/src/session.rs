@@ -2,11 +2,10 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use betz::model::Decoder;
-use betz::stream::{Clamp, Session, SessionConfig, Swapper, UnknownChannels};
+use betz::stream::{Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels};
 
 use crate::allocator::{Shortage, expect_room};
 use crate::barrier::{self, Handle, Poison};
@@ -25,11 +24,11 @@ pub struct betz_session {
     session: UnsafeCell<Session>,
     /// How other threads reach the session while it steps.
     swapper: Mutex<Swapper>,
-    /// The configuration's, for models that are swapped in.
-    channel_mask: Option<Vec<bool>>,
-    /// The model it was opened with: the names that another has to have.
-    first: Arc<Decoder>,
     refuses_unknown_channels: bool,
+    /// What other threads read, when the configuration asks for it.
+    health: Option<HealthReader>,
+    /// A checkpoint that was asked for and has not been fetched yet.
+    checkpoint: Mutex<Option<Vec<u8>>>,
     channels: usize,
     outputs: usize,
     poison: Poison,
@@ -60,12 +59,29 @@ impl betz_session {
         &self.swapper
     }
 
-    pub(crate) fn channel_mask(&self) -> Option<&[bool]> {
-        self.channel_mask.as_deref()
+    pub(crate) fn health(&self) -> Option<&HealthReader> {
+        self.health.as_ref()
     }
 
-    pub(crate) fn first(&self) -> &Decoder {
-        &self.first
+    pub(crate) fn requested_checkpoint(&self) -> &Mutex<Option<Vec<u8>>> {
+        &self.checkpoint
+    }
+
+    /// One count a channel.
+    ///
+    /// # Safety
+    /// As [`cast::slice`].
+    #[inline]
+    unsafe fn counts<'a, T>(&self, counts: *const T, channels: usize) -> Result<&'a [T]> {
+        if channels != self.channels {
+            return Err(Failure::Length {
+                name: "channels",
+                expected: self.channels,
+                got: channels,
+            });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { cast::slice(counts, channels, "counts") }
     }
 
     /// Room for one estimate an output.
@@ -129,6 +145,25 @@ pub struct betz_session_config {
     pub statistics: u32,
     /// Zero.
     pub reserved: u32,
+    /// 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
+    /// `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
+    /// what silence means.
+    pub hold: u32,
+    /// Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
+    pub patience_steps: u32,
+    /// Default: 0.2.
+    pub hold_seconds: f64,
+    /// Default: 0.5.
+    pub decay_seconds: f64,
+    /// Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
+    pub rest: *const f32,
+    /// Number of entries behind `rest`: the model's outputs, or 0.
+    pub rest_len: usize,
+    /// 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
+    /// (default): it does not.
+    pub health: u32,
+    /// Zero.
+    pub reserved_2: u32,
 }
 
 grows!(betz_session_config {
@@ -142,6 +177,14 @@ grows!(betz_session_config {
     deadline_us: f64,
     statistics: u32,
     reserved: u32,
+    hold: u32,
+    patience_steps: u32,
+    hold_seconds: f64,
+    decay_seconds: f64,
+    rest: *const f32,
+    rest_len: usize,
+    health: u32,
+    reserved_2: u32,
 });
 
 impl Config for betz_session_config {
@@ -157,6 +200,14 @@ impl Config for betz_session_config {
             deadline_us: 0.0,
             statistics: 1,
             reserved: 0,
+            hold: 0,
+            patience_steps: 2,
+            hold_seconds: 0.2,
+            decay_seconds: 0.5,
+            rest: std::ptr::null(),
+            rest_len: 0,
+            health: 0,
+            reserved_2: 0,
         }
     }
 }
@@ -166,6 +217,15 @@ impl betz_session_config {
     /// The arrays are as their fields say.
     unsafe fn read(&self) -> Result<SessionConfig> {
         grow::zero(self.reserved, "config->reserved")?;
+        grow::zero(self.reserved_2, "config->reserved_2")?;
+        // SAFETY: the caller's promise.
+        let rest = unsafe { cast::slice(self.rest, self.rest_len, "config->rest")? };
+        let hold = grow::flag(self.hold, "config->hold")?.then(|| Hold {
+            hold_seconds: self.hold_seconds,
+            decay_seconds: self.decay_seconds,
+            patience_steps: self.patience_steps,
+            rest: (!rest.is_empty()).then(|| rest.to_vec()),
+        });
         let low_len = if self.clamp_low.is_null() {
             0
         } else {
@@ -210,7 +270,7 @@ impl betz_session_config {
             },
             statistics: grow::flag(self.statistics, "config->statistics")?,
             deadline: deadline(self.deadline_us)?,
-            ..SessionConfig::default()
+            hold,
         })
     }
 }
@@ -265,20 +325,22 @@ pub unsafe extern "C" fn betz_session_open(
                 4 * model.decoder().weights().len() * size_of::<f64>(),
                 "session",
             )?;
-            let config = grow::read(config, "config")?.read()?;
+            let config = grow::read(config, "config")?;
+            let publishes = grow::flag(config.health, "config->health")?;
+            let config = config.read()?;
             let out = cast::out(out, "out")?;
-            let channel_mask = config.channel_mask.clone();
             let refuses_unknown_channels = config.unknown_channels == UnknownChannels::Refuse;
             let mut session = Session::open(model.decoder(), config)?;
+            let health = publishes.then(|| session.health());
             let swapper = Mutex::new(session.swapper()?);
             out.write(cast::into_handle(betz_session {
                 channels: session.channels(),
                 outputs: session.outputs(),
                 session: UnsafeCell::new(session),
                 swapper,
-                channel_mask,
                 refuses_unknown_channels,
-                first: Arc::clone(model.decoder()),
+                health,
+                checkpoint: Mutex::new(None),
                 poison: Poison::default(),
             })?);
             Ok(())
@@ -308,14 +370,7 @@ pub unsafe extern "C" fn betz_session_step_counts(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            if channels != handle.channels {
-                return Err(Failure::Length {
-                    name: "channels",
-                    expected: handle.channels,
-                    got: channels,
-                });
-            }
-            let counts = cast::slice(counts, channels, "counts")?;
+            let counts = handle.counts(counts, channels)?;
             let out = handle.estimates(out, outputs)?;
             Ok(handle.session().step_counts(counts, out)?)
         })
@@ -359,6 +414,103 @@ pub unsafe extern "C" fn betz_session_step_spikes(
             }
             let out = handle.estimates(out, outputs)?;
             Ok(handle.session().step_spikes(channels, out)?)
+        })
+    }
+}
+
+/// As `betz_session_step_counts`, from counts of 8 bits.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// As `betz_session_step_counts`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_counts_u8(
+    session: *mut betz_session,
+    counts: *const u8,
+    channels: usize,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let counts = handle.counts(counts, channels)?;
+            let out = handle.estimates(out, outputs)?;
+            Ok(handle.session().step_counts_u8(counts, out)?)
+        })
+    }
+}
+
+/// As `betz_session_step_counts`, from counts that need not be whole (weighted, smoothed): each finite, at
+/// least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// As `betz_session_step_counts`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_counts_f32(
+    session: *mut betz_session,
+    counts: *const f32,
+    channels: usize,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let counts = handle.counts(counts, channels)?;
+            // Here and not in the session, whose refusal would allocate its message.
+            if !counts.iter().all(|count| (0.0..=65535.0).contains(count)) {
+                return Err(Failure::Argument {
+                    name: "counts",
+                    expected: "values of 0 to 65535",
+                });
+            }
+            let out = handle.estimates(out, outputs)?;
+            Ok(handle.session().step_counts_f32(counts, out)?)
+        })
+    }
+}
+
+/// One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
+/// the outputs. Without it the estimates slide to what silence means; the step is flagged
+/// (`BETZ_STEP_STALE`) either way.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// As `betz_session_step_counts`, of `out`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_stale(
+    session: *mut betz_session,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let out = handle.estimates(out, outputs)?;
+            Ok(handle.session().step_stale(out)?)
+        })
+    }
+}
+
+/// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
+/// are made, and the session's clock goes on.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds). Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_skip(session: *mut betz_session, ticks: u64) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            handle.session().skip(ticks);
+            Ok(())
         })
     }
 }

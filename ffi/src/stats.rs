@@ -41,6 +41,10 @@ pub struct betz_stats {
     pub latency_max_us: f64,
     /// Mean.
     pub latency_mean_us: f64,
+    /// Spikes from the queue that lay too far ahead and were left out.
+    pub future: u64,
+    /// Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
+    pub skipped: u64,
 }
 
 grows!(betz_stats {
@@ -57,6 +61,8 @@ grows!(betz_stats {
     latency_p99_9_us: f64,
     latency_max_us: f64,
     latency_mean_us: f64,
+    future: u64,
+    skipped: u64,
 });
 
 impl From<Stats> for betz_stats {
@@ -75,6 +81,8 @@ impl From<Stats> for betz_stats {
             latency_p99_9_us: stats.latency.p99_9_us,
             latency_max_us: stats.latency.max_us,
             latency_mean_us: stats.latency.mean_us,
+            future: stats.future,
+            skipped: stats.skipped,
         }
     }
 }

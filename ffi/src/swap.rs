@@ -3,7 +3,7 @@
 use std::sync::{MutexGuard, PoisonError};
 
 use betz::model::Decoder;
-use betz::stream::{PreparedModel, SwapState, Swapper};
+use betz::stream::{Clamp, PreparedModel, Replay, Spike, SwapOptions, SwapState, Swapper};
 
 use crate::allocator::{Shortage, expect_room};
 use crate::barrier;
@@ -11,6 +11,7 @@ use crate::cast;
 use crate::failure::Failure;
 use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
+use crate::queue::betz_spike;
 use crate::session::betz_session;
 use crate::status::betz_status;
 
@@ -41,7 +42,7 @@ impl From<SwapState> for betz_swap_state {
 }
 
 /// The swapper of a session. The step never takes this lock: it only serialises control threads.
-fn swapper(session: &betz_session) -> MutexGuard<'_, Swapper> {
+pub(crate) fn swapper(session: &betz_session) -> MutexGuard<'_, Swapper> {
     // A panic under the lock poisons the handle, and nobody gets here any more.
     (session.swapper().lock()).unwrap_or_else(PoisonError::into_inner)
 }
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn betz_session_swap_model(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            send(session, model.decoder(), None)
+            send(session, model.decoder(), SwapOptions::default())
         })
     }
 }
@@ -97,23 +98,27 @@ pub unsafe extern "C" fn betz_session_swap_model_after(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            send(session, model.decoder(), Some(warm_up_steps))
+            let options = SwapOptions {
+                warm_up_steps: Some(warm_up_steps),
+                ..SwapOptions::default()
+            };
+            send(session, model.decoder(), options)
         })
     }
 }
 
-/// Prepares `decoder` and sends it, to take over after so many ticks or as many as it needs.
+/// Prepares `decoder` and sends it.
 fn send(
     session: &betz_session,
     decoder: &Decoder,
-    warm_up_steps: Option<u64>,
+    options: SwapOptions<'_>,
 ) -> Result<(), Failure> {
     Shortage::begin();
     expect_room(4 * decoder.weights().len() * size_of::<f64>(), "model")?;
-    let prepared = PreparedModel::new(decoder, session.channel_mask())?;
+    // What memory there is shows in a first preparation, before anything is sent.
+    drop(PreparedModel::new(decoder, None)?);
     Shortage::check()?;
-    let warm_up_steps = warm_up_steps.unwrap_or_else(|| prepared.memory_steps());
-    Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
+    Ok(swapper(session).swap_with(decoder, &options)?)
 }
 
 /// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
@@ -128,12 +133,25 @@ pub struct betz_swap_config {
     /// The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
     /// (default): once what it has not seen is forgotten.
     pub warm_up_steps: u64,
+    /// Then the estimates go from the old model's to its own over so many ticks. Default: 0.
+    pub cross_fade_steps: u64,
+    /// The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
+    /// in the calling thread; NULL (default): none. Not kept.
+    pub replay: *const betz_spike,
+    /// Number of spikes, 0 for NULL.
+    pub n_replay: usize,
+    /// The first tick that they do not cover; of no effect without spikes.
+    pub replay_end_tick: i64,
 }
 
 grows!(betz_swap_config {
     struct_size: u32,
     by_position: u32,
     warm_up_steps: u64,
+    cross_fade_steps: u64,
+    replay: *const betz_spike,
+    n_replay: usize,
+    replay_end_tick: i64,
 });
 
 impl Config for betz_swap_config {
@@ -142,6 +160,10 @@ impl Config for betz_swap_config {
             struct_size: size_of::<Self>() as u32,
             by_position: 0,
             warm_up_steps: u64::MAX,
+            cross_fade_steps: 0,
+            replay: std::ptr::null(),
+            n_replay: 0,
+            replay_end_tick: 0,
         }
     }
 }
@@ -180,46 +202,25 @@ pub unsafe extern "C" fn betz_session_swap_model_with(
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
             let config = grow::read(config, "config")?;
-            let renamed;
-            let decoder = if grow::flag(config.by_position, "config->by_position")? {
-                renamed = with_names_of(session.first(), model.decoder())?;
-                &renamed
-            } else {
-                model.decoder().as_ref()
-            };
+            // `betz_spike` and `Spike` are one layout, as asserted there.
+            let spikes = config.replay.cast::<Spike>();
+            let spikes = cast::slice(spikes, config.n_replay, "config->replay")?;
             let steps = config.warm_up_steps;
-            send(session, decoder, (steps != u64::MAX).then_some(steps))
+            send(
+                session,
+                model.decoder(),
+                SwapOptions {
+                    warm_up_steps: (steps != u64::MAX).then_some(steps),
+                    cross_fade_steps: config.cross_fade_steps,
+                    by_position: grow::flag(config.by_position, "config->by_position")?,
+                    replay: (!spikes.is_empty()).then_some(Replay {
+                        spikes,
+                        end_tick: config.replay_end_tick,
+                    }),
+                },
+            )
         })
     }
-}
-
-/// `next` with the names of `running`, place by place.
-fn with_names_of(running: &Decoder, next: &Decoder) -> Result<Decoder, Failure> {
-    let numbers = [
-        (
-            "model's channels",
-            running.channel_names().len(),
-            next.channel_names().len(),
-        ),
-        (
-            "model's outputs",
-            running.outputs().len(),
-            next.outputs().len(),
-        ),
-    ];
-    for (name, expected, got) in numbers {
-        if expected != got {
-            return Err(Failure::Length {
-                name,
-                expected,
-                got,
-            });
-        }
-    }
-    let mut parts = next.parts().clone();
-    parts.channel_names = running.channel_names().to_vec();
-    parts.outputs = running.outputs().to_vec();
-    Ok(Decoder::new(parts)?)
 }
 
 /// Back to the model before the last swap, at the next tick and as if the swap had not been: the
@@ -273,6 +274,127 @@ pub unsafe extern "C" fn betz_session_swap_state(
             swapper.reclaim();
             out.write(swapper.state().into());
             Ok(())
+        })
+    }
+}
+
+/// How far a swap is, and which model runs.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_swap_progress {
+    /// Where it stands, a `betz_swap_state`.
+    pub state: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
+    /// the request is pending, what it asked for.
+    pub ticks_left: u64,
+    /// Ticks that warm-up and cross-fade of the last swap take in all.
+    pub ticks: u64,
+    /// `betz_model_fingerprint` of the model that gives the estimates.
+    pub running: u64,
+}
+
+grows!(betz_swap_progress {
+    state: u32,
+    reserved: u32,
+    ticks_left: u64,
+    ticks: u64,
+    running: u64,
+});
+
+/// How far the last swap is and which model runs, to `*out`, whose size in bytes is `size` (give `sizeof`).
+/// Also frees models that the session has retired since the last request.
+///
+/// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
+/// models). Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session; `out` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_swap_progress(
+    session: *const betz_session,
+    out: *mut betz_swap_progress,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| {
+            grow::check_place(out, size, "out")?;
+            let mut swapper = swapper(session);
+            swapper.reclaim();
+            let now = swapper.progress();
+            let progress = betz_swap_progress {
+                state: betz_swap_state::from(now.state) as u32,
+                reserved: 0,
+                ticks_left: now.ticks_left,
+                ticks: now.ticks,
+                running: now.running,
+            };
+            grow::write(out, size, "out", progress)
+        })
+    }
+}
+
+/// Has the session take other bounds at its next tick: as `betz_session_config.clamp_low`, `clamp_high` and
+/// `clamp_len`; `len` 0 takes all bounds away.
+///
+/// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+/// Allocates: yes (in this thread, not in the step).
+///
+/// # Safety
+/// `session` is NULL or a live session; `low` and `high` are NULL or point to `len` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_set_clamp(
+    session: *mut betz_session,
+    low: *const f32,
+    high: *const f32,
+    len: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| {
+            let side = |bound: *const f32| if bound.is_null() { 0 } else { len };
+            let low = cast::slice(low, side(low), "low")?;
+            let high = cast::slice(high, side(high), "high")?;
+            if len > 0 && low.is_empty() && high.is_empty() {
+                return Err(Failure::Null("low and high"));
+            }
+            let clamp = |i: usize| Clamp {
+                low: low.get(i).copied().unwrap_or(f32::NEG_INFINITY),
+                high: high.get(i).copied().unwrap_or(f32::INFINITY),
+            };
+            let clamp = (len > 0).then(|| (0..low.len().max(high.len())).map(clamp).collect());
+            Ok(swapper(session).set_clamp(clamp)?)
+        })
+    }
+}
+
+/// Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`,
+/// of `model`, which must be the one that it runs (`BETZ_ERROR_MISMATCH`); NULL and 0 for no mask. Filters go
+/// on. `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+///
+/// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+/// Allocates: yes (in this thread, not in the step).
+///
+/// # Safety
+/// `session` is NULL or a live session; `model` is NULL or a live model; `mask` is NULL or points to `len`
+/// bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_set_mask(
+    session: *mut betz_session,
+    model: *const betz_model,
+    mask: *const u8,
+    len: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| {
+            let (model, _guard) = barrier::second(model)?;
+            let mask = cast::slice(mask, len, "mask")?;
+            let mask: Vec<bool> = mask.iter().map(|&m| m != 0).collect();
+            let mask = (!mask.is_empty()).then_some(mask);
+            Ok(swapper(session).set_mask(model.decoder(), mask.as_deref())?)
         })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 16] = [
     "version",
     "status",
     "last_error",
@@ -18,6 +18,7 @@ const SOURCES: [&str; 15] = [
     "train",
     "session",
     "stats",
+    "health",
     "swap",
     "checkpoint",
     "queue",
@@ -160,7 +161,7 @@ fn declarations(header: &str) -> Vec<String> {
             continue;
         }
         if let Some(constant) = line.strip_prefix("#define BETZ_")
-            && constant.starts_with("ABI")
+            && (constant.starts_with("ABI_V") || constant.starts_with("STEP_"))
         {
             text.push_str(&format!("#define BETZ_{constant};"));
         }
@@ -191,7 +192,7 @@ fn declarations(header: &str) -> Vec<String> {
                 .filter(|word| !matches!(*word, "BETZ_API" | "BETZ_CHECKED"))
                 .collect::<Vec<_>>()
                 .join(" ");
-            if line.contains("betz_") || line.contains("BETZ_ABI") {
+            if line.contains("betz_") || line.starts_with("#define") {
                 found.push(line);
             }
             now.clear();

@@ -183,7 +183,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth process memory threads miner realtime soak; do
+    for test in lifecycle refusals growth steps process memory threads miner realtime soak; do
         compile "$test"
         "$work/$test"
     done
