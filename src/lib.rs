@@ -136,20 +136,19 @@ pub mod psc {
 pub mod model {
     pub use betz_runtime::model::*;
     #[cfg(feature = "train")]
-    pub use betz_train::decode::{channel_order, choose_device, decode, decode_on};
+    pub use betz_train::decode::{Decoded, channel_order, choose_device, decode, decode_on};
 }
 
 /// From spikes and behaviour to a decoder.
 #[cfg(feature = "train")]
 pub mod train {
-    #[cfg(feature = "cuda")]
     pub use betz_train::train_counts_on;
     pub use betz_train::{
         Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MaskPolicy,
-        NormalEquations, PRESETS, Part, Preset, RidgeChoice, Search, Solver, Timing, TrainOptions,
-        Validation, alternatives, calibrate, choose, cross_validate, crossover, estimate_delay,
-        evaluate, evaluate_on, folds, largest_response, train, train_on, train_validated,
-        train_validated_on,
+        NormalEquations, PRESETS, Part, Preset, RidgeChoice, SampledError, Search, Solver, Timing,
+        TrainOptions, Trained, Validation, alternatives, calibrate, choose, cross_validate,
+        crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response, train, train_on,
+        train_validated, train_validated_on,
     };
     pub use betz_train::{gram, score, solve};
 }

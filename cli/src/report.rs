@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// One cell a column.
+    /// One cell per column.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
@@ -120,7 +120,7 @@ impl Scores {
     }
 }
 
-/// One row an output, and the mean over outputs.
+/// One row per output, and the mean over outputs.
 pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());
@@ -150,8 +150,6 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     stage: Mutex<String>,
-    /// What the work measured about itself, the latest last.
-    measured: Mutex<Vec<(String, f64)>>,
     started: Instant,
 }
 
@@ -169,16 +167,8 @@ impl Bar {
         Self {
             bar,
             stage: Mutex::new(String::new()),
-            measured: Mutex::default(),
             started: Instant::now(),
         }
-    }
-
-    /// The latest value that the work measured of `what`.
-    pub(crate) fn measurement(&self, what: &str) -> Option<f64> {
-        let measured = self.measured.lock().ok()?;
-        let latest = measured.iter().rev().find(|(name, _)| name == what);
-        latest.map(|(_, value)| *value)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -195,12 +185,6 @@ impl Drop for Bar {
 }
 
 impl betz::Progress for Bar {
-    fn measured(&self, what: &str, value: f64) {
-        if let Ok(mut measured) = self.measured.lock() {
-            measured.push((what.to_owned(), value));
-        }
-    }
-
     fn update(&self, stage: &str, done: u64, total: u64) {
         let Some(bar) = &self.bar else { return };
         if let Ok(mut current) = self.stage.lock()

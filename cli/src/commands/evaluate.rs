@@ -24,19 +24,23 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         )));
     }
     let dataset = dataset.with_outputs(model.outputs())?;
-    let evaluation = if let Some(path) = &args.out {
+    let (evaluation, ran) = if let Some(path) = &args.out {
         let decoded = model::decode_on(&device, &model, &dataset)?;
-        data::write_outputs(path, &model, &dataset, &decoded)?;
-        score_estimates_on(&device, &dataset, &decoded, model.delay_steps())?
+        data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+        let delay = model.delay_steps();
+        let scored = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
+        (scored, decoded.ran)
     } else {
-        evaluate_on(&device, &model, &dataset)?
+        let scored = evaluate_on(&device, &model, &dataset)?;
+        let ran = scored.ran.clone();
+        (scored, ran)
     };
-    device::note_fallback(&device, "evaluation");
+    device::note_fallback(&ran, "evaluation");
     let scores = Scores {
         outputs: evaluation.outputs,
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),
-        device: model::choose_device(&device, &model, &dataset).name(),
+        device: ran.device,
     };
     if args.common.json {
         report::json(&scores)

@@ -62,7 +62,7 @@ struct GramError {
 
 pub(crate) fn run(args: &Train) -> Result<()> {
     data::check_output("--out", &args.out, &[])?;
-    let device = device::open(&args.common.device)?;
+    let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
@@ -71,41 +71,30 @@ pub(crate) fn run(args: &Train) -> Result<()> {
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
-    let validated = (args.folds > 0).then_some(&search);
-    let choice = train::choose(&device, &dataset, &options, validated);
-    if let Some(reason) = &choice.fallback {
-        eprintln!("trains on the CPU: {reason}");
-    }
-    let device = choice.device;
-    if args.device_memory.is_some() {
-        if device.is_cpu() {
-            eprintln!("--device-memory made no difference: no GPU is used");
-        }
-        device.set_memory_cap(args.device_memory);
-    }
-    let model = if args.folds == 0 {
+    let trained = if args.folds == 0 {
         train::train_on(&device, &dataset, &options, &bar)
     } else {
         train::train_validated_on(&device, &dataset, &options, &search, &bar)
     }
     .map_err(at)?;
-    device::note_fallback(&device, "training");
-    model.save(&args.out)?;
+    let ran = &trained.ran;
+    device::note_fallback(ran, "training");
+    if args.device_memory.is_some() && ran.memory_cap.is_none() {
+        eprintln!("--device-memory made no difference: no GPU is used");
+    }
+    trained.decoder.save(&args.out)?;
     let seconds = bar.seconds();
-    let measured = |what| bar.measurement(what);
-    let gram_error = match (measured("gram_error_largest"), measured("gram_error_rms")) {
-        (Some(largest), Some(rms)) => Some(GramError {
-            precision: options.precision.name(),
-            largest,
-            rms,
-        }),
-        _ => None,
-    };
+    let gram_error = trained.gram_error.map(|error| GramError {
+        precision: options.precision.name(),
+        largest: error.largest,
+        rms: error.rms,
+    });
     if args.tf32 && gram_error.is_none() {
         eprintln!("--tf32 made no difference: Γ was not computed by the dense path on a GPU");
     }
     drop(bar);
-    print(args, &model, device.name(), seconds, gram_error)
+    let device = ran.device.clone();
+    print(args, &trained.decoder, device, seconds, gram_error)
 }
 
 /// Combines units as `--units` or `--groups` ask.

@@ -35,11 +35,6 @@ pub trait Progress: Sync {
         let _ = (stage, done, total);
     }
 
-    /// The work measured `value` of `what` (a name such as `gram_error_rms`) about itself.
-    fn measured(&self, what: &str, value: f64) {
-        let _ = (what, value);
-    }
-
     /// True once the caller wants the work to stop; it then ends with
     /// [`ErrorKind::Interrupted`].
     fn cancelled(&self) -> bool {
@@ -49,14 +44,10 @@ pub trait Progress: Sync {
 
 impl Progress for () {}
 
-/// Passes on a request to stop and what is measured; how far a part of larger work is stays here.
+/// Passes on a request to stop; how far a part of larger work is stays here.
 pub struct Quiet<'a>(pub &'a dyn Progress);
 
 impl Progress for Quiet<'_> {
-    fn measured(&self, what: &str, value: f64) {
-        self.0.measured(what, value);
-    }
-
     fn cancelled(&self) -> bool {
         self.0.cancelled()
     }

@@ -20,6 +20,7 @@ use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
@@ -105,11 +106,13 @@ pub struct Level {
 pub struct Mined {
     /// The frequent episodes, by size, and in the order of their prefixes within a size.
     pub episodes: Vec<Episode>,
-    /// One entry a level.
+    /// One entry per level.
     pub levels: Vec<Level>,
     /// False when the search was interrupted: every episode listed is frequent and its count exact,
     /// but the last level's list is not complete.
     pub complete: bool,
+    /// Where it was counted, and why not elsewhere.
+    pub ran: Ran,
 }
 
 impl Mined {
@@ -178,7 +181,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
     for size in 1..=options.max_size.unwrap_or(usize::MAX) {
         let started = Instant::now();
         let shorter = &mined.episodes[last..];
-        let mut level = Search {
+        let mut level = LevelSearch {
             events,
             options,
             progress,
@@ -207,11 +210,12 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             break;
         }
     }
+    mined.ran = options.strategy.ran();
     Ok(mined)
 }
 
 /// One level of the search.
-struct Search<'a> {
+struct LevelSearch<'a> {
     events: &'a Events,
     options: &'a MineOptions,
     progress: &'a dyn Progress,
@@ -222,7 +226,7 @@ struct Search<'a> {
     interrupted: bool,
 }
 
-impl Search<'_> {
+impl LevelSearch<'_> {
     fn count_symbols(&mut self, symbols: u32) -> Result<()> {
         let candidates: Vec<Pattern> = (0..symbols)
             .map(|s| Pattern::new(vec![s], Vec::new()))

@@ -5,7 +5,7 @@ use super::{Events, Pattern};
 use betz_base::error::Result;
 
 /// The ticks of the events of every occurrence in the largest non-overlapped set, in time order:
-/// one list an occurrence, one tick a symbol. There are as many as the pattern's count.
+/// one list an occurrence, one tick per symbol. There are as many as the pattern's count.
 ///
 /// Of the sets of that size, this is the one whose occurrences end earliest, and start latest for
 /// their ends. Memory: 16 bytes for every valid end of every prefix, and 8 for every event returned.

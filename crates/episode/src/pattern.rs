@@ -131,7 +131,7 @@ impl Pattern {
         &self.symbols
     }
 
-    /// The intervals, one an edge.
+    /// The intervals, one per edge.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
@@ -346,7 +346,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Reads a list of episodes, one a line in the form of [`Pattern::parse`]; blank lines and lines
+/// Reads a list of episodes, one per line in the form of [`Pattern::parse`]; blank lines and lines
 /// that begin with `#` are skipped. The order of the file is kept.
 ///
 /// # Errors
@@ -371,7 +371,7 @@ pub fn read_patterns(
     if patterns.is_empty() {
         return Err(Error::new(
             betz_base::ErrorKind::InsufficientData,
-            format!("{}: no episodes, expected one a line", path.display()),
+            format!("{}: no episodes, expected one per line", path.display()),
         ));
     }
     Ok(patterns)

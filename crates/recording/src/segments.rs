@@ -47,7 +47,8 @@ pub fn check_segments(segments: &[Segment], ticks: i64) -> Result<()> {
             return Err(Error::recording(format!(
                 "segments[{i}] = [{}, {}): expected a non-empty stretch inside [0, {ticks})",
                 s.start, s.stop
-            )));
+            ))
+            .with_segment(i));
         }
         if s.start < previous.stop {
             return Err(Error::recording(format!(
@@ -57,7 +58,8 @@ pub fn check_segments(segments: &[Segment], ticks: i64) -> Result<()> {
                 i - 1,
                 previous.start,
                 previous.stop
-            )));
+            ))
+            .with_segment(i));
         }
         previous = *s;
     }

@@ -16,7 +16,7 @@ pub struct Spikes {
 }
 
 impl Spikes {
-    /// The spikes of binned counts, (bins, channels) row-major, bin after bin. Takes 12 bytes a spike,
+    /// The spikes of binned counts, (bins, channels) row-major, bin after bin. Takes 12 bytes per spike,
     /// no more.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ pub struct Chain {
 /// Simulated spikes and what is hidden in them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkRecording {
-    /// The spikes, one channel a neuron, named by [`label`]; no behaviour.
+    /// The spikes, one channel per neuron, named by [`label`]; no behaviour.
     pub recording: Recording,
     /// The embedded chains.
     pub chains: Vec<Chain>,
@@ -133,7 +133,7 @@ pub fn label(index: usize, neurons: usize) -> String {
 /// Exact in its model, without time steps: a neuron's spikes are its basal Poisson process and those
 /// that its predecessor's spikes cause, less those inside the refractory period; a chain is followed
 /// from its first node to its last. Chains and lone neurons run in parallel. Allocates the recording
-/// (12 bytes a spike) and as much again while it runs.
+/// (12 bytes per spike) and as much again while it runs.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when a parameter is out
@@ -244,7 +244,7 @@ impl Clock {
             .fold(0_usize, |n, &l| n.saturating_add(l));
         if needed > config.neurons || config.chain_lengths.contains(&0) {
             return Err(Error::argument(format!(
-                "network: expected chains of at least one node and at most {} nodes in all, one a neuron, got lengths {:?}",
+                "network: expected chains of at least one node and at most {} nodes in all, one per neuron, got lengths {:?}",
                 config.neurons, config.chain_lengths
             )));
         }
@@ -313,7 +313,7 @@ fn spike_train(
         }
     }
     train.sort_unstable();
-    // At most one spike a tick, and none within the refractory period of the last.
+    // At most one spike per tick, and none within the refractory period of the last.
     let mut last: Option<u32> = None;
     train.retain(|&t| {
         let free = last.is_none_or(|l| t - l >= clock.refractory.max(1));

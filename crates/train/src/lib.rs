@@ -28,7 +28,6 @@ mod calibrate;
 #[cfg(test)]
 mod cases;
 mod choice;
-#[cfg(feature = "cuda")]
 mod counts;
 pub mod decode;
 mod delay;
@@ -50,13 +49,12 @@ mod validate;
 
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
-#[cfg(feature = "cuda")]
 pub use counts::train_counts_on;
 pub use delay::{DelayEstimate, estimate_delay};
-pub use device::train_on;
+pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::{Folds, Part, folds};
-pub use gram::{GramPath, NormalEquations};
+pub use gram::{GramPath, NormalEquations, SampledError};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
 pub use presets::{PRESETS, Preset};

@@ -51,7 +51,7 @@ impl Group {
     }
 }
 
-/// A decoder in the form that steps use: weights scaled, masked, one short row a channel.
+/// A decoder in the form that steps use: weights scaled, masked, one short row per channel.
 ///
 /// Immutable; any number of sessions in any number of threads may run the same one
 /// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes, each row padded to 64.
@@ -82,7 +82,7 @@ pub struct PreparedModel {
 }
 
 impl PreparedModel {
-    /// Prepares `decoder`; channels that are false in `mask` (one entry a channel) take no part,
+    /// Prepares `decoder`; channels that are false in `mask` (one entry per channel) take no part,
     /// besides those that the decoder masks itself. Allocates; to be done away from the loop.
     ///
     /// # Errors

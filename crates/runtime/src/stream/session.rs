@@ -168,7 +168,7 @@ impl Session {
         Ok(())
     }
 
-    /// One tick from the channels that fired, one entry a spike, in any order; the estimates go to
+    /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
     /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
     ///
     /// # Errors

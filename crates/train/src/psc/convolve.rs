@@ -1,6 +1,6 @@
 //! Batch convolution of whole signals by FFT, for a bank of filters at once.
 //!
-//! Overlap-save: one forward transform a chunk, one inverse a filter and chunk. A transform at least
+//! Overlap-save: one forward transform a chunk, one inverse per filter and chunk. A transform at least
 //! as long as signal and filter together makes one chunk of it (plain padding); the plan weighs both
 //! and takes the cheaper.
 
