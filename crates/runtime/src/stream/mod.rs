@@ -23,6 +23,7 @@ mod ledger;
 mod prepared;
 mod queue;
 mod rows;
+mod running;
 mod session;
 mod skip;
 mod status;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::engine::Engine;
 use super::health::Published;
 use super::hold::Holding;
-use super::swap::{Beside, Command, Mailbox, Retired, Running};
+use super::running::{Beside, Running};
+use super::swap::{Command, Mailbox, Retired};
 use super::tap::{Attached, Input, MAX_TAPS, Step};
 use super::timing::Timing;
 use super::{

@@ -49,7 +49,7 @@ pub struct Step<'a> {
 ///
 /// Called inside a step, after its estimates are made: an implementation must neither wait, allocate,
 /// lock nor call the system, or the step does. A miner's feed
-/// ([`MinerFeed`](betz_episode::online::MinerFeed)) is one.
+/// (`betz_episode::online::MinerFeed`) is one.
 ///
 /// ```
 /// use betz_runtime::stream::{Step, Tap};
