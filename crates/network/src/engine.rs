@@ -48,6 +48,8 @@ pub(crate) struct ChunkEdges {
     pub(crate) i: Vec<u32>,
     pub(crate) j: Vec<u32>,
     pub(crate) r: Vec<f32>,
+    /// Empty unless lagged.
+    pub(crate) lag: Vec<i16>,
     pub(crate) counts: Counts,
 }
 
@@ -61,9 +63,8 @@ pub(crate) struct Unit {
 /// Edges of a unit, by window; within one in the order of its tiles.
 struct UnitEdges {
     offsets: Vec<usize>,
-    /// (row − first row) << 16 | (column − first column)
-    places: Vec<u32>,
-    values: Vec<f32>,
+    /// (row − first row) << 48 | (column − first column) << 32 | bits of the value
+    items: Vec<u64>,
     counts: Counts,
 }
 
@@ -112,9 +113,9 @@ struct Room {
     rebuilt: Vec<f32>,
     x: Vec<f64>,
     y: Vec<f64>,
+    /// Of every edge found: its window, and place << 32 | bits of its value. Longer than they are full.
     windows: Vec<u16>,
-    places: Vec<u32>,
-    values: Vec<f32>,
+    items: Vec<u64>,
 }
 
 /// The f64 correlation of nodes i and j in window `q` of the chunk.
@@ -175,6 +176,31 @@ pub(crate) fn too_many(most: u64) -> Error {
     )
 }
 
+/// Whether a pair of window q that the kernel found is an edge: its value, in f64 if that is in doubt.
+#[allow(clippy::too_many_arguments)]
+fn decide(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    cut: &Cut,
+    rules: Rules,
+    (q, i, j): (usize, usize, usize),
+    r: f32,
+    counts: &mut Counts,
+    x: &mut Vec<f64>,
+    y: &mut Vec<f64>,
+) -> Option<f32> {
+    let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[q]);
+    let close =
+        size <= threshold + rules.margin && (rules.one_sided || size >= threshold - rules.margin);
+    if close && rules.recheck {
+        counts.rechecked += 1;
+        return exact(signal, panels, q, i, j, x, y)
+            .filter(|r| reaches(cut.size(*r), threshold, cut.strict))
+            .map(|r| r as f32);
+    }
+    (rules.recheck || size >= threshold).then_some(r)
+}
+
 #[allow(clippy::too_many_arguments)]
 fn walk_unit(
     signal: &Signal<'_>,
@@ -193,6 +219,8 @@ fn walk_unit(
         .iter()
         .map(|t| (t - rules.margin) as f32)
         .collect();
+    let clear: Vec<f64> = cut.thresholds.iter().map(|t| t + rules.margin).collect();
+    let shift = width.trailing_zeros();
     let magnitude = cut.sign == Sign::Both;
     let mut counts = Counts::default();
     let Room {
@@ -201,12 +229,10 @@ fn walk_unit(
         x,
         y,
         windows,
-        places,
-        values,
+        items,
     } = room;
-    windows.clear();
-    places.clear();
-    values.clear();
+    let mut len = 0;
+    let mut offsets = vec![0; panels.chunk.windows + 1];
     'tiles: for j in unit.columns.0..unit.columns.1 {
         for i in unit.rows.0..unit.rows.1 {
             if !above_diagonal(panels, i, j) {
@@ -233,72 +259,65 @@ fn walk_unit(
                     hits,
                 );
             }
-            let before = values.len();
+            let before = len;
+            if items.len() < len + hits.len {
+                let room = (len + hits.len).next_power_of_two();
+                items.resize(room, 0);
+                windows.resize(room, 0);
+            }
+            let (items, windows) = (&mut items[..len + hits.len], &mut windows[..len + hits.len]);
             let (row0, column0) = (i * height, j * width);
+            let corner = (((row0 - first_row) << 16) | (column0 - first_column)) as u32;
+            // Inside the triangle and the signal every pair counts.
+            let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
             for (key, value) in hits.keys[..hits.len].iter().zip(&hits.values[..hits.len]) {
                 let q = (key >> PLACE_BITS) as usize;
-                let place = (key & ((1 << PLACE_BITS) - 1)) as usize;
-                let (a, b) = (row0 + place / width, column0 + place % width);
-                if b <= a || b >= panels.nodes {
-                    continue;
-                }
+                let place = key & ((1 << PLACE_BITS) - 1);
+                // Tiles are as wide as a power of two.
+                let (row, column) = (place >> shift, place & (width as u32 - 1));
                 let mut r = if panels.negative { -*value } else { *value };
-                let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[q]);
-                let close = size <= threshold + rules.margin
-                    && (rules.one_sided || size >= threshold - rules.margin);
-                if close && rules.recheck {
-                    counts.rechecked += 1;
-                    match exact(signal, panels, q, a, b, x, y) {
-                        Some(value) if reaches(cut.size(value), threshold, cut.strict) => {
-                            r = value as f32
-                        }
-                        _ => continue,
+                if !(whole && cut.size(f64::from(r)) > clear[q]) {
+                    let (a, b) = (row0 + row as usize, column0 + column as usize);
+                    if b <= a || b >= panels.nodes {
+                        continue;
                     }
-                } else if !rules.recheck && size < threshold {
-                    continue;
+                    match decide(signal, panels, cut, rules, (q, a, b), r, &mut counts, x, y) {
+                        Some(value) => r = value,
+                        None => continue,
+                    }
                 }
-                windows.push(q as u16);
-                places.push((((a - first_row) << 16) | (b - first_column)) as u32);
-                values.push(r.clamp(-1.0, 1.0));
+                let place = corner + (row << 16) + column;
+                items[len] = u64::from(place) << 32 | u64::from(r.clamp(-1.0, 1.0).to_bits());
+                windows[len] = q as u16;
+                offsets[q + 1] += 1;
+                len += 1;
             }
-            let new = (values.len() - before) as u64;
+            let new = (len - before) as u64;
             if new > 0 && found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     }
-    by_window(panels.chunk.windows, windows, places, values, counts)
+    by_window(offsets, &windows[..len], &items[..len], counts)
 }
 
-/// Brings a unit's edges into the order of their windows.
-fn by_window(
-    count: usize,
-    windows: &[u16],
-    places: &[u32],
-    values: &[f32],
-    counts: Counts,
-) -> UnitEdges {
-    let mut offsets = vec![0; count + 1];
-    for q in windows {
-        offsets[usize::from(*q) + 1] += 1;
-    }
-    for q in 0..count {
-        offsets[q + 1] += offsets[q];
+/// Brings a unit's edges into the order of their windows; `offsets[q + 1]` are in window q.
+fn by_window(mut offsets: Vec<usize>, windows: &[u16], items: &[u64], counts: Counts) -> UnitEdges {
+    for q in 1..offsets.len() {
+        offsets[q] += offsets[q - 1];
     }
     let mut next = offsets.clone();
-    let mut sorted = UnitEdges {
-        offsets,
-        places: vec![0; places.len()],
-        values: vec![0.0; places.len()],
-        counts,
-    };
-    for ((q, place), value) in windows.iter().zip(places).zip(values) {
+    let mut sorted = vec![0; items.len()];
+    for (q, item) in windows.iter().zip(items) {
         let at = &mut next[usize::from(*q)];
-        sorted.places[*at] = *place;
-        sorted.values[*at] = *value;
+        sorted[*at] = *item;
         *at += 1;
     }
-    sorted
+    UnitEdges {
+        offsets,
+        items: sorted,
+        counts,
+    }
 }
 
 /// An edge of a window.
@@ -393,16 +412,14 @@ fn join(
             while u < units.len() {
                 let rows = units[u].rows;
                 let end = u + units[u..].partition_point(|unit| unit.rows == rows);
-                let slice = |u: usize| -> (&[u32], &[f32]) {
-                    let range = parts[u].offsets[q]..parts[u].offsets[q + 1];
-                    (&parts[u].places[range.clone()], &parts[u].values[range])
-                };
+                let slice =
+                    |u: usize| &parts[u].items[parts[u].offsets[q]..parts[u].offsets[q + 1]];
                 // Count by row, then put each edge behind its row's last: units come by columns.
                 next.clear();
                 next.resize((rows.1 - rows.0) * height + 1, 0);
                 for u in u..end {
-                    for place in slice(u).0 {
-                        next[(place >> 16) as usize + 1] += 1;
+                    for item in slice(u) {
+                        next[(item >> 48) as usize + 1] += 1;
                     }
                 }
                 next[0] = done;
@@ -411,17 +428,15 @@ fn join(
                 }
                 done = next[next.len() - 1];
                 for u in u..end {
-                    let (places, values) = slice(u);
-                    let (row0, column0) = (
-                        (rows.0 * height) as u32,
-                        (units[u].columns.0 * width) as u32,
-                    );
-                    for (place, value) in places.iter().zip(values) {
-                        let at = &mut next[(place >> 16) as usize];
-                        i[*at] = row0 + (place >> 16);
-                        j[*at] = column0 + (place & 0xffff);
-                        r[*at] = *value;
-                        *at += 1;
+                    let row0 = (rows.0 * height) as u32;
+                    let column0 = (units[u].columns.0 * width) as u32;
+                    for item in slice(u) {
+                        let row = (item >> 48) as u32;
+                        let at = next[row as usize];
+                        next[row as usize] = at + 1;
+                        i[at] = row0 + row;
+                        j[at] = column0 + (item >> 32 & 0xffff) as u32;
+                        r[at] = f32::from_bits(*item as u32);
                     }
                 }
                 u = end;
@@ -442,6 +457,7 @@ fn join(
         i,
         j,
         r,
+        lag: Vec::new(),
         counts,
     }
 }

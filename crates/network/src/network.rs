@@ -1,7 +1,9 @@
 //! A network that changes from window to window: its edges, and what they were made with.
 
+use crate::engine::ChunkEdges;
 use crate::oracle::Undefined;
 use crate::spec::NetworkSpec;
+use crate::window::Chunk;
 
 /// How a network was made, and what was counted on the way.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,16 +101,23 @@ impl Network {
         }
     }
 
-    pub(crate) fn push(&mut self, window: &WindowEdges<'_>) {
-        self.window_start.push(window.start);
-        self.i.extend_from_slice(window.i);
-        self.j.extend_from_slice(window.j);
-        self.r.extend_from_slice(window.r);
-        self.lag.extend_from_slice(window.lag);
-        self.undefined.extend_from_slice(window.undefined);
-        self.why.extend_from_slice(window.why);
-        self.indptr.push(self.r.len() as u64);
-        self.undefined_indptr.push(self.undefined.len() as u64);
+    /// Takes over the windows of a chunk.
+    pub(crate) fn absorb(&mut self, chunk: Windows) {
+        let (edges, undefined) = (self.r.len() as u64, self.undefined.len() as u64);
+        self.window_start.extend(chunk.starts);
+        self.indptr
+            .extend(chunk.edges.indptr[1..].iter().map(|at| at + edges));
+        self.undefined_indptr.extend(
+            chunk.undefined_indptr[1..]
+                .iter()
+                .map(|at| *at as u64 + undefined),
+        );
+        append(&mut self.i, chunk.edges.i);
+        append(&mut self.j, chunk.edges.j);
+        append(&mut self.r, chunk.edges.r);
+        append(&mut self.lag, chunk.edges.lag);
+        append(&mut self.undefined, chunk.undefined);
+        append(&mut self.why, chunk.why);
     }
 
     /// How it was made.
@@ -210,5 +219,77 @@ impl Network {
             .filter(|why| **why == Undefined::Constant)
             .count() as u64;
         (constant, self.why.len() as u64 - constant)
+    }
+}
+
+fn append<T>(to: &mut Vec<T>, mut from: Vec<T>) {
+    if to.is_empty() {
+        *to = from;
+    } else {
+        to.append(&mut from);
+    }
+}
+
+/// The windows of a chunk, done.
+pub(crate) struct Windows {
+    first: usize,
+    starts: Vec<u64>,
+    edges: ChunkEdges,
+    undefined_indptr: Vec<usize>,
+    undefined: Vec<u32>,
+    why: Vec<Undefined>,
+}
+
+impl Windows {
+    /// `undefined` holds (window of the chunk, node, why), the nodes ascending.
+    pub(crate) fn new(
+        chunk: &Chunk,
+        edges: ChunkEdges,
+        undefined: &[(u32, u32, Undefined)],
+    ) -> Self {
+        let mut indptr = vec![0; chunk.windows + 1];
+        for (q, _, _) in undefined {
+            indptr[*q as usize + 1] += 1;
+        }
+        for q in 0..chunk.windows {
+            indptr[q + 1] += indptr[q];
+        }
+        let mut next = indptr.clone();
+        let mut nodes = vec![0; undefined.len()];
+        let mut why = vec![Undefined::Constant; undefined.len()];
+        for (q, node, reason) in undefined {
+            let next = &mut next[*q as usize];
+            (nodes[*next], why[*next]) = (*node, *reason);
+            *next += 1;
+        }
+        Self {
+            first: chunk.first,
+            starts: (0..chunk.windows)
+                .map(|q| chunk.start_of(q) as u64)
+                .collect(),
+            edges,
+            undefined_indptr: indptr,
+            undefined: nodes,
+            why,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(crate) fn window(&self, q: usize) -> WindowEdges<'_> {
+        let range = self.edges.indptr[q] as usize..self.edges.indptr[q + 1] as usize;
+        let undefined = self.undefined_indptr[q]..self.undefined_indptr[q + 1];
+        WindowEdges {
+            index: self.first + q,
+            start: self.starts[q],
+            i: &self.edges.i[range.clone()],
+            j: &self.edges.j[range.clone()],
+            r: &self.edges.r[range.clone()],
+            lag: self.edges.lag.get(range).unwrap_or_default(),
+            undefined: &self.undefined[undefined.clone()],
+            why: &self.why[undefined],
+        }
     }
 }

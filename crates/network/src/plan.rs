@@ -4,7 +4,7 @@ use betz_base::progress::check;
 use betz_base::{Error, Progress, Result};
 
 use crate::engine::{ChunkEdges, Counts, Cut, correlate, too_many};
-use crate::network::{Meta, Network, WindowEdges};
+use crate::network::{Meta, Network, WindowEdges, Windows};
 use crate::oracle::Undefined;
 use crate::panel::{self, Panels, Rules};
 use crate::signal::Signal;
@@ -188,8 +188,8 @@ impl Plan {
     /// As for [`Plan::stream`].
     pub fn run(&self, signal: &Signal<'_>, progress: &dyn Progress) -> Result<Network> {
         let mut network = Network::empty(self.meta(signal));
-        let meta = self.stream(signal, progress, |window| {
-            network.push(window);
+        let meta = self.each_chunk(signal, progress, &mut |chunk| {
+            network.absorb(chunk);
             Ok(())
         })?;
         network.meta = meta;
@@ -211,6 +211,20 @@ impl Plan {
         progress: &dyn Progress,
         mut take: impl FnMut(&WindowEdges<'_>) -> Result<()>,
     ) -> Result<Meta> {
+        self.each_chunk(signal, progress, &mut |chunk| {
+            for q in 0..chunk.len() {
+                take(&chunk.window(q))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn each_chunk(
+        &self,
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
+        take: &mut dyn FnMut(Windows) -> Result<()>,
+    ) -> Result<Meta> {
         self.same_shape(signal)?;
         let mut meta = self.meta(signal);
         let chunks = self.chunks();
@@ -227,7 +241,7 @@ impl Plan {
             meta.rechecked += rechecked;
             meta.rebuilt += rebuilt;
             meta.extreme += extreme;
-            hand_out(chunk, &edges, &[], &undefined, &mut take)?;
+            take(Windows::new(chunk, edges, &undefined))?;
         }
         progress.update("network", chunks.len() as u64, chunks.len() as u64);
         Ok(meta)
@@ -255,44 +269,4 @@ impl Plan {
         let extreme = panels.extreme.len() as u64;
         Ok((edges, panels.undefined, extreme))
     }
-}
-
-/// Hands out the windows of a chunk.
-fn hand_out(
-    chunk: &Chunk,
-    edges: &ChunkEdges,
-    lags: &[i16],
-    undefined: &[(u32, u32, Undefined)],
-    take: &mut impl FnMut(&WindowEdges<'_>) -> Result<()>,
-) -> Result<()> {
-    // By window; within one by node, as they come.
-    let mut at = vec![0; chunk.windows + 1];
-    for (q, _, _) in undefined {
-        at[*q as usize + 1] += 1;
-    }
-    for q in 0..chunk.windows {
-        at[q + 1] += at[q];
-    }
-    let mut next = at.clone();
-    let mut nodes = vec![0; undefined.len()];
-    let mut why = vec![Undefined::Constant; undefined.len()];
-    for (q, node, reason) in undefined {
-        let next = &mut next[*q as usize];
-        (nodes[*next], why[*next]) = (*node, *reason);
-        *next += 1;
-    }
-    for q in 0..chunk.windows {
-        let range = edges.indptr[q] as usize..edges.indptr[q + 1] as usize;
-        take(&WindowEdges {
-            index: chunk.first + q,
-            start: chunk.start_of(q) as u64,
-            i: &edges.i[range.clone()],
-            j: &edges.j[range.clone()],
-            r: &edges.r[range.clone()],
-            lag: if lags.is_empty() { &[] } else { &lags[range] },
-            undefined: &nodes[at[q]..at[q + 1]],
-            why: &why[at[q]..at[q + 1]],
-        })?;
-    }
-    Ok(())
 }

@@ -138,9 +138,9 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// Room for every pair of every window, and for the store of a whole register behind them.
+    /// Room for every pair of every window, and for one that is written but not wanted.
     fn reserve(&mut self, windows: usize) {
-        let len = windows * MAX_PAIRS + 16;
+        let len = windows * MAX_PAIRS + 1;
         if self.keys.len() < len {
             self.keys.resize(len, 0);
             self.values.resize(len, 0.0);

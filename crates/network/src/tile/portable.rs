@@ -77,27 +77,6 @@ impl Lanes for Four {
             | u32::from(a[2] >= b[2]) << 2
             | u32::from(a[3] >= b[3]) << 3
     }
-
-    #[inline(always)]
-    unsafe fn compress(
-        mut mask: u32,
-        value: [f32; 4],
-        base: u32,
-        values: *mut f32,
-        keys: *mut u32,
-    ) {
-        let mut at = 0;
-        while mask != 0 {
-            let lane = mask.trailing_zeros();
-            mask &= mask - 1;
-            // SAFETY: see above; as many lanes are written as bits are set.
-            unsafe {
-                *values.add(at) = value[lane as usize];
-                *keys.add(at) = base + lane;
-            }
-            at += 1;
-        }
-    }
 }
 
 pub(super) unsafe fn edges(

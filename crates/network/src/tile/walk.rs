@@ -1,6 +1,6 @@
 //! The walk, once for all kinds of registers.
 
-use super::{Filter, Hits, PLACE_BITS, Rebuild, Walk};
+use super::{Filter, Hits, MAX_PAIRS, PLACE_BITS, Rebuild, Walk};
 
 /// Steps of one sum in registers when a window is summed from zero: sums of sums keep digits that
 /// one long f32 sum would round away.
@@ -26,9 +26,6 @@ pub(super) trait Lanes {
     unsafe fn magnitude(a: Self::V, b: Self::V) -> Self::V;
     /// One bit a lane: a ≥ b.
     unsafe fn reaches(a: Self::V, b: Self::V) -> u32;
-    /// Stores the lanes of `mask` (not empty) and `base` + their numbers one after another; may
-    /// write up to a whole register.
-    unsafe fn compress(mask: u32, value: Self::V, base: u32, values: *mut f32, keys: *mut u32);
 }
 
 /// Adds `steps` steps to the sums.
@@ -128,6 +125,10 @@ unsafe fn larger<L: Lanes, const MAGNITUDE: bool>(a: L::V, b: L::V) -> L::V {
     }
 }
 
+/// Where a tile's sums are looked at one by one.
+#[repr(align(64))]
+struct Copied([f32; MAX_PAIRS]);
+
 /// See [`super::edges`]; returns the number of hits.
 ///
 /// # Safety
@@ -147,6 +148,7 @@ pub(super) unsafe fn edges<
     let columns = REGISTERS * L::LEN;
     let (keys, values) = (hits.keys.as_mut_ptr(), hits.values.as_mut_ptr());
     let mut len = 0;
+    let mut copy = Copied([0.0; MAX_PAIRS]);
     // SAFETY: `check` and the asserts beside it found every slice long enough for the indices below,
     // which stay below windows, rows and columns; `len` grows by at most rows × columns a window.
     unsafe {
@@ -158,52 +160,62 @@ pub(super) unsafe fn edges<
                 advance::<L, ROWS, REGISTERS>(&mut sums, walk, &mut rebuild, q, at);
                 at += walk.further;
             }
-            // Largest of the rows, in three chains so that each instruction need not wait for the last.
-            let mut part = [[L::splat(0.0); REGISTERS]; 3];
+            // Largest of the even rows and of the odd ones.
+            let mut part = [[L::splat(0.0); REGISTERS]; 2];
             for (i, sums) in sums.iter().enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
-                    part[i % 3][v] = if i < 3 {
+                    part[i % 2][v] = if i < 2 {
                         *sum
                     } else {
-                        larger::<L, MAGNITUDE>(part[i % 3][v], *sum)
+                        larger::<L, MAGNITUDE>(part[i % 2][v], *sum)
                     };
                 }
             }
             let row_max = L::splat(*filter.row_max.get_unchecked(q));
-            let least = L::splat(*filter.least.get_unchecked(q));
+            let bound = L::splat(*filter.least.get_unchecked(q));
             let column_scale = filter.column_scale.as_ptr().add(q * columns);
             let mut any = 0;
             for v in 0..REGISTERS {
-                let largest = larger::<L, MAGNITUDE>(
-                    larger::<L, MAGNITUDE>(part[0][v], part[1][v]),
-                    part[2][v],
-                );
+                let largest = larger::<L, MAGNITUDE>(part[0][v], part[1][v]);
                 let scale = L::mul(row_max, L::load(column_scale.add(v * L::LEN)));
-                any |= L::reaches(L::mul(largest, scale), least);
+                any |= L::reaches(L::mul(largest, scale), bound);
             }
             if any == 0 {
                 continue;
             }
+            // Sums are copied rather than indexed, and nothing is called: they must not leave their
+            // registers on the common way. Bits of `found`: columns of the even rows, then of the odd.
+            let mut found = 0_u64;
+            for (g, part) in part.iter().enumerate() {
+                for (v, part) in part.iter().enumerate() {
+                    let largest = larger::<L, MAGNITUDE>(*part, *part);
+                    let scale = L::mul(row_max, L::load(column_scale.add(v * L::LEN)));
+                    let mask = L::reaches(L::mul(largest, scale), bound);
+                    found |= u64::from(mask) << (g * columns + v * L::LEN);
+                }
+            }
+            let copy = copy.0.as_mut_ptr();
+            for (i, sums) in sums.iter().enumerate() {
+                for (v, sum) in sums.iter().enumerate() {
+                    L::store(copy.add((i * REGISTERS + v) * L::LEN), *sum);
+                }
+            }
             let row_scale = filter.row_scale.as_ptr().add(q * ROWS);
-            for v in 0..REGISTERS {
-                let column = L::load(column_scale.add(v * L::LEN));
-                let bound = L::mul(row_max, column);
-                for (g, part) in part.iter().enumerate() {
-                    let part = larger::<L, MAGNITUDE>(part[v], part[v]);
-                    if L::reaches(L::mul(part, bound), least) == 0 {
-                        continue;
-                    }
-                    for (i, sums) in sums.iter().enumerate().skip(g).step_by(3) {
-                        let value = L::mul(L::mul(sums[v], L::splat(*row_scale.add(i))), column);
-                        let size = larger::<L, MAGNITUDE>(value, value);
-                        let mask = L::reaches(size, least);
-                        if mask != 0 {
-                            let base =
-                                ((q as u32) << PLACE_BITS) + (i * columns + v * L::LEN) as u32;
-                            L::compress(mask, value, base, values.add(len), keys.add(len));
-                            len += mask.count_ones() as usize;
-                        }
-                    }
+            let least = *filter.least.get_unchecked(q);
+            while found != 0 {
+                let bit = found.trailing_zeros() as usize;
+                found &= found - 1;
+                let (odd, column) = (bit / columns, bit % columns);
+                let scale = *column_scale.add(column);
+                for pair in 0..ROWS / 2 {
+                    let row = 2 * pair + odd;
+                    let place = row * columns + column;
+                    let value = *copy.add(place) * *row_scale.add(row) * scale;
+                    let size = if MAGNITUDE { value.abs() } else { value };
+                    // Always written, counted if wanted: no branch to guess.
+                    *values.add(len) = value;
+                    *keys.add(len) = ((q as u32) << PLACE_BITS) + place as u32;
+                    len += usize::from(size >= least);
                 }
             }
         }

@@ -99,18 +99,6 @@ pub(super) mod avx512 {
             // SAFETY: see above.
             unsafe { _mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b).into() }
         }
-
-        #[inline(always)]
-        unsafe fn compress(mask: u32, value: __m512, base: u32, values: *mut f32, keys: *mut u32) {
-            // SAFETY: see above.
-            unsafe {
-                let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-                let places = _mm512_add_epi32(lanes, _mm512_set1_epi32(base as i32));
-                let mask = mask as __mmask16;
-                _mm512_storeu_ps(values, _mm512_maskz_compress_ps(mask, value));
-                _mm512_storeu_si512(keys.cast(), _mm512_maskz_compress_epi32(mask, places));
-            }
-        }
     }
 
     entry_points!(Zmm, 12, 2, "avx512f,avx512dq,avx2,fma,popcnt,bmi1,bmi2");
@@ -181,29 +169,6 @@ pub(super) mod avx2 {
         unsafe fn reaches(a: __m256, b: __m256) -> u32 {
             // SAFETY: see above.
             unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a, b)) as u32 }
-        }
-
-        #[inline(always)]
-        unsafe fn compress(
-            mut mask: u32,
-            value: __m256,
-            base: u32,
-            values: *mut f32,
-            keys: *mut u32,
-        ) {
-            let mut lanes = [0.0; 8];
-            // SAFETY: see above; as many lanes are written as bits are set.
-            unsafe {
-                _mm256_storeu_ps(lanes.as_mut_ptr(), value);
-                let mut at = 0;
-                while mask != 0 {
-                    let lane = mask.trailing_zeros();
-                    mask &= mask - 1;
-                    *values.add(at) = lanes[lane as usize];
-                    *keys.add(at) = base + lane;
-                    at += 1;
-                }
-            }
         }
     }
 
