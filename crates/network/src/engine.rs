@@ -68,12 +68,24 @@ struct UnitEdges {
     counts: Counts,
 }
 
+/// How the pairs of nodes are cut into tiles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tiling {
+    pub(crate) nodes: usize,
+    /// Nodes down and across a tile.
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    /// Steps of a panel.
+    pub(crate) steps: usize,
+    pub(crate) windows: usize,
+}
+
 /// All tiles with a pair above the diagonal, in units; by rows, then columns.
-pub(crate) fn units(panels: &Panels) -> Vec<Unit> {
-    let (height, width) = (panels.arch.rows(), panels.arch.columns());
-    let (rows, columns) = (panels.row_blocks(), panels.column_blocks());
-    let mut row_group = (CACHED / (panels.steps * height * 4)).clamp(1, (1 << 16) / height);
-    let mut column_group = (CACHED / (panels.steps * width * 4)).clamp(1, (1 << 16) / width);
+pub(crate) fn units(tiling: &Tiling) -> Vec<Unit> {
+    let (height, width) = (tiling.height, tiling.width);
+    let (rows, columns) = (tiling.nodes.div_ceil(height), tiling.nodes.div_ceil(width));
+    let mut row_group = (CACHED / (tiling.steps * height * 4)).clamp(1, (1 << 16) / height);
+    let mut column_group = (CACHED / (tiling.steps * width * 4)).clamp(1, (1 << 16) / width);
     let wanted = 8 * rayon::current_num_threads();
     loop {
         let count = rows.div_ceil(row_group) * columns.div_ceil(column_group) / 2;
@@ -93,7 +105,7 @@ pub(crate) fn units(panels: &Panels) -> Vec<Unit> {
                 rows: (i, (i + row_group).min(rows)),
                 columns: (j, (j + column_group).min(columns)),
             };
-            if above_diagonal(panels, unit.rows.0, unit.columns.1 - 1) {
+            if above_diagonal(tiling, unit.rows.0, unit.columns.1 - 1) {
                 units.push(unit);
             }
         }
@@ -102,8 +114,8 @@ pub(crate) fn units(panels: &Panels) -> Vec<Unit> {
 }
 
 /// True when tile (row block, column block) has a pair i < j.
-pub(crate) fn above_diagonal(panels: &Panels, i: usize, j: usize) -> bool {
-    ((j + 1) * panels.arch.columns()).min(panels.nodes) > i * panels.arch.rows() + 1
+pub(crate) fn above_diagonal(tiling: &Tiling, i: usize, j: usize) -> bool {
+    ((j + 1) * tiling.width).min(tiling.nodes) > i * tiling.height + 1
 }
 
 /// A worker's room.
@@ -119,7 +131,7 @@ struct Room {
 }
 
 /// The f64 correlation of nodes i and j in window `q` of the chunk.
-fn exact(
+pub(crate) fn exact(
     signal: &Signal<'_>,
     panels: &Panels,
     q: usize,
@@ -133,7 +145,11 @@ fn exact(
     y.resize(w, 0.0);
     signal.column(i, start, x);
     signal.column(j, start, y);
-    oracle::pearson(x, y)
+    if panels.ranked {
+        oracle::spearman(x, y)
+    } else {
+        oracle::pearson(x, y)
+    }
 }
 
 /// The edges of a chunk, the same for any number of threads.
@@ -147,7 +163,7 @@ pub(crate) fn correlate(
     rules: Rules,
     progress: &dyn Progress,
 ) -> Result<ChunkEdges> {
-    let units = units(panels);
+    let units = units(&panels.tiling());
     let (found, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let parts: Vec<UnitEdges> = (units.par_iter())
         .map_init(Room::default, |room, unit| {
@@ -212,7 +228,8 @@ fn walk_unit(
     found: &AtomicU64,
     stop: &AtomicBool,
 ) -> UnitEdges {
-    let (height, width) = (panels.arch.rows(), panels.arch.columns());
+    let tiling = panels.tiling();
+    let (height, width) = (tiling.height, tiling.width);
     let (first_row, first_column) = (unit.rows.0 * height, unit.columns.0 * width);
     let least: Vec<f32> = cut
         .thresholds
@@ -235,7 +252,7 @@ fn walk_unit(
     let mut offsets = vec![0; panels.chunk.windows + 1];
     'tiles: for j in unit.columns.0..unit.columns.1 {
         for i in unit.rows.0..unit.rows.1 {
-            if !above_diagonal(panels, i, j) {
+            if !above_diagonal(&tiling, i, j) {
                 break;
             }
             if stop.load(Ordering::Relaxed) {
@@ -243,7 +260,7 @@ fn walk_unit(
             }
             let mut rebuild = |q: usize| {
                 counts.rebuilt += 1;
-                panels.rebuild(signal, i, j, q, rebuilt);
+                panels.rebuild(panels, signal, (i, j, q), rebuilt);
                 let (rows, columns) = rebuilt.split_at(panels.first * height);
                 (rows.as_ptr(), columns.as_ptr())
             };
@@ -402,7 +419,7 @@ fn join(
             slices.push((a, b, c));
         }
     }
-    let (height, width) = (panels.arch.rows(), panels.arch.columns());
+    let Tiling { height, width, .. } = panels.tiling();
     slices
         .into_par_iter()
         .enumerate()

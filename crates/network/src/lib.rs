@@ -1,17 +1,26 @@
 //! Correlation networks of thousands of nodes over sliding windows, and their graphs.
 
 mod engine;
+pub mod graph;
 mod network;
 pub mod oracle;
+mod pairs;
 mod panel;
+mod partial;
+mod phase;
 mod plan;
+mod rank;
+mod scan;
 mod signal;
 mod spec;
+pub mod spikes;
 mod tile;
 mod window;
 
 #[cfg(test)]
 mod cases;
+#[cfg(test)]
+mod measure_tests;
 #[cfg(test)]
 mod tests;
 
@@ -21,5 +30,6 @@ pub use oracle::Undefined;
 pub use plan::{Estimate, Plan};
 pub use signal::{Signal, SignalData};
 pub use spec::{Measure, NetworkSpec, Sign, Threshold};
+pub use spikes::SpikeTrains;
 pub use tile::Arch;
 pub use window::{Window, WindowGrid};

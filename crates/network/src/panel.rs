@@ -21,6 +21,7 @@
 
 use rayon::prelude::*;
 
+use crate::engine::Tiling;
 use crate::oracle::Undefined;
 use crate::signal::Signal;
 use crate::tile::Arch;
@@ -70,6 +71,19 @@ impl Default for Rules {
     }
 }
 
+/// How panels are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Making {
+    pub(crate) arch: Arch,
+    pub(crate) rules: Rules,
+    /// Rows get the opposite sign.
+    pub(crate) negative: bool,
+    /// Keep means and sums of squares.
+    pub(crate) moments: bool,
+    /// Of ranks within each window.
+    pub(crate) ranked: bool,
+}
+
 /// All panels of a chunk of windows.
 #[derive(Debug)]
 pub(crate) struct Panels {
@@ -95,6 +109,11 @@ pub(crate) struct Panels {
     fill: Vec<f64>,
     /// Row panels have the opposite sign: large sums are strong negative correlations.
     pub(crate) negative: bool,
+    /// Ranks stand for the samples.
+    pub(crate) ranked: bool,
+    /// If asked for, (block, window, node).
+    means: Vec<f64>,
+    squares: Vec<f64>,
     /// (window, node, why), by node.
     pub(crate) undefined: Vec<(u32, u32, Undefined)>,
     /// (window, node) that f32 cannot hold, by node.
@@ -119,46 +138,81 @@ pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
 }
 
 /// Steps of a panel.
-fn steps(chunk: &Chunk) -> (usize, usize) {
+fn steps(chunk: &Chunk, ranked: bool) -> (usize, usize) {
     let (w, s) = (chunk.window.length, chunk.window.step);
-    (w, if direct(chunk) { w } else { 2 * s })
+    (w, if ranked || direct(chunk) { w } else { 2 * s })
 }
 
 /// Bytes of the panels of `chunk`.
-pub(crate) fn bytes(chunk: &Chunk, nodes: usize) -> u128 {
-    let (first, further) = steps(chunk);
+pub(crate) fn bytes(chunk: &Chunk, nodes: usize, ranked: bool) -> u128 {
+    let (first, further) = steps(chunk, ranked);
     let padded = (nodes.div_ceil(BLOCK) * BLOCK) as u128;
     let windows = chunk.windows as u128;
     padded * ((first as u128 + further as u128 * (windows - 1)) + windows) * 8
 }
 
 /// One block's share of [`Panels`] to write.
-struct BlockOut<'a> {
+pub(crate) struct BlockOut<'a> {
     rows: &'a mut [f32],
     columns: &'a mut [f32],
-    row_scale: &'a mut [f32],
-    column_scale: &'a mut [f32],
-    row_max: &'a mut [f32],
+    pub(crate) row_scale: &'a mut [f32],
+    pub(crate) column_scale: &'a mut [f32],
+    pub(crate) row_max: &'a mut [f32],
     row_anchor: &'a mut [u8],
     column_anchor: &'a mut [u8],
-    scale: &'a mut [f64],
+    pub(crate) scale: &'a mut [f64],
     fill: &'a mut [f64],
 }
 
-/// What is left of a block besides its panels: undefined and extreme (window, node)s.
-type Exceptions = (Vec<(u32, u32, Undefined)>, Vec<(u32, u32)>);
+impl<'a> BlockOut<'a> {
+    fn split(panels: &'a mut Panels, blocks: usize) -> Vec<Self> {
+        let len = |of: usize| of / blocks;
+        let (row_blocks, column_blocks) = (
+            len(panels.row_anchor.len()),
+            len(panels.column_anchor.len()),
+        );
+        let (panel, scales) = (len(panels.rows.len()), len(panels.row_scale.len()));
+        let mut rows = panels.rows.chunks_mut(panel);
+        let mut columns = panels.columns.chunks_mut(panel);
+        let mut row_scale = panels.row_scale.chunks_mut(scales);
+        let mut column_scale = panels.column_scale.chunks_mut(scales);
+        let mut row_max = panels.row_max.chunks_mut(row_blocks);
+        let mut row_anchor = panels.row_anchor.chunks_mut(row_blocks);
+        let mut column_anchor = panels.column_anchor.chunks_mut(column_blocks);
+        let mut scale = panels.scale.chunks_mut(BLOCK);
+        let mut fill = panels.fill.chunks_mut(BLOCK);
+        let next = |_| {
+            Some(Self {
+                rows: rows.next()?,
+                columns: columns.next()?,
+                row_scale: row_scale.next()?,
+                column_scale: column_scale.next()?,
+                row_max: row_max.next()?,
+                row_anchor: row_anchor.next()?,
+                column_anchor: column_anchor.next()?,
+                scale: scale.next()?,
+                fill: fill.next()?,
+            })
+        };
+        (0..blocks).filter_map(next).collect()
+    }
+}
+
+/// What is left of a block besides its panels.
+#[derive(Default)]
+struct Exceptions {
+    undefined: Vec<(u32, u32, Undefined)>,
+    extreme: Vec<(u32, u32)>,
+    means: Vec<f64>,
+    squares: Vec<f64>,
+}
 
 impl Panels {
     /// Reads the chunk's samples and makes its panels, on rayon's current pool.
-    pub(crate) fn new(
-        signal: &Signal<'_>,
-        chunk: Chunk,
-        arch: Arch,
-        rules: Rules,
-        negative: bool,
-    ) -> Self {
+    pub(crate) fn new(signal: &Signal<'_>, chunk: Chunk, making: Making) -> Self {
+        let Making { arch, negative, .. } = making;
         let nodes = signal.nodes();
-        let (first, further) = steps(&chunk);
+        let (first, further) = steps(&chunk, making.ranked);
         let windows = chunk.windows;
         let steps = first + further * (windows - 1);
         let blocks = nodes.div_ceil(BLOCK);
@@ -171,7 +225,7 @@ impl Panels {
             steps,
             first,
             further,
-            direct: direct(&chunk),
+            direct: making.ranked || direct(&chunk),
             rows: vec![0.0; padded * steps],
             columns: vec![0.0; padded * steps],
             row_scale: vec![0.0; padded * windows],
@@ -182,74 +236,61 @@ impl Panels {
             scale: vec![1.0; padded],
             fill: vec![0.0; padded],
             negative,
+            ranked: making.ranked,
+            means: Vec::new(),
+            squares: Vec::new(),
             undefined: Vec::new(),
             extreme: Vec::new(),
         };
         if blocks == 0 {
             return panels;
         }
-        let per = |a: usize| a / blocks;
-        let outs: Vec<BlockOut<'_>> = (panels.rows.chunks_mut(BLOCK * steps))
-            .zip(panels.columns.chunks_mut(BLOCK * steps))
-            .zip(panels.row_scale.chunks_mut(BLOCK * windows))
-            .zip(panels.column_scale.chunks_mut(BLOCK * windows))
-            .zip(panels.row_max.chunks_mut(per(row_blocks) * windows))
-            .zip(panels.row_anchor.chunks_mut(per(row_blocks) * windows))
-            .zip(
-                panels
-                    .column_anchor
-                    .chunks_mut(per(column_blocks) * windows),
-            )
-            .zip(panels.scale.chunks_mut(BLOCK))
-            .zip(panels.fill.chunks_mut(BLOCK))
-            .map(
-                |(
-                    (
-                        (
-                            (((((rows, columns), row_scale), column_scale), row_max), row_anchor),
-                            column_anchor,
-                        ),
-                        scale,
-                    ),
-                    fill,
-                )| BlockOut {
-                    rows,
-                    columns,
-                    row_scale,
-                    column_scale,
-                    row_max,
-                    row_anchor,
-                    column_anchor,
-                    scale,
-                    fill,
-                },
-            )
-            .collect();
+        let mut parts = BlockOut::split(&mut panels, blocks);
         let vectors = pulp::Arch::new();
-        let exceptions: Vec<Exceptions> = (outs.into_par_iter().enumerate())
+        let exceptions: Vec<Exceptions> = (parts.par_iter_mut().enumerate())
             .map_init(Scratch::default, |scratch, (block, out)| {
-                vectors.dispatch(|| {
-                    prepare(signal, &chunk, arch, rules, negative, block, scratch, out)
-                })
+                vectors.dispatch(|| prepare(signal, &chunk, making, block, scratch, out))
             })
             .collect();
-        for (undefined, extreme) in exceptions {
-            panels.undefined.extend(undefined);
-            panels.extreme.extend(extreme);
+        drop(parts);
+        for part in exceptions {
+            panels.undefined.extend(part.undefined);
+            panels.extreme.extend(part.extreme);
+            panels.means.extend(part.means);
+            panels.squares.extend(part.squares);
         }
         panels
     }
 
-    pub(crate) fn row_blocks(&self) -> usize {
-        self.nodes.div_ceil(self.arch.rows())
+    /// Mean of a node in window q, and the sum of squared deviations: −0 where constant, negative
+    /// where not finite. Only if asked for.
+    pub(crate) fn moments(&self, q: usize, node: usize) -> (f64, f64) {
+        let at = (node / BLOCK * self.chunk.windows + q) * BLOCK + node % BLOCK;
+        (self.means[at], self.squares[at])
     }
 
-    pub(crate) fn column_blocks(&self) -> usize {
-        self.nodes.div_ceil(self.arch.columns())
+    pub(crate) fn tiling(&self) -> Tiling {
+        Tiling {
+            nodes: self.nodes,
+            height: self.arch.rows(),
+            width: self.arch.columns(),
+            steps: self.steps,
+            windows: self.chunk.windows,
+        }
     }
 
     /// The walk of tile (row block, column block).
     pub(crate) fn walk(&self, i: usize, j: usize) -> crate::tile::Walk<'_> {
+        self.walk_with(self, i, j)
+    }
+
+    /// The walk of row block i of these panels and column block j of `others`, of the same shape.
+    pub(crate) fn walk_with<'a>(
+        &'a self,
+        others: &'a Self,
+        i: usize,
+        j: usize,
+    ) -> crate::tile::Walk<'a> {
         let windows = self.chunk.windows;
         let (rows, columns) = (
             self.arch.rows() * self.steps,
@@ -257,13 +298,13 @@ impl Panels {
         );
         crate::tile::Walk {
             rows: &self.rows[i * rows..][..rows],
-            columns: &self.columns[j * columns..][..columns],
+            columns: &others.columns[j * columns..][..columns],
             first: self.first,
             further: self.further,
             direct: self.direct,
             windows,
             row_anchor: &self.row_anchor[i * windows..][..windows],
-            column_anchor: &self.column_anchor[j * windows..][..windows],
+            column_anchor: &others.column_anchor[j * windows..][..windows],
         }
     }
 
@@ -287,13 +328,12 @@ impl Panels {
     }
 
     /// Centred and scaled samples of window `q` of tile (row block, column block) into `out`: rows,
-    /// then columns.
+    /// then columns (those of `others`, which may lie later).
     pub(crate) fn rebuild(
         &self,
+        others: &Self,
         signal: &Signal<'_>,
-        i: usize,
-        j: usize,
-        q: usize,
+        (i, j, q): (usize, usize, usize),
         out: &mut Vec<f32>,
     ) {
         let w = self.chunk.window.length;
@@ -301,33 +341,40 @@ impl Panels {
         out.clear();
         out.resize(w * (rows + columns), 0.0);
         let (left, right) = out.split_at_mut(w * rows);
-        let start = self.chunk.start_of(q);
+        self.centred(signal, q, i * rows, rows, self.negative, left);
+        others.centred(signal, q, j * columns, columns, false, right);
+    }
+
+    fn centred(
+        &self,
+        signal: &Signal<'_>,
+        q: usize,
+        first: usize,
+        width: usize,
+        negate: bool,
+        out: &mut [f32],
+    ) {
+        let w = self.chunk.window.length;
         let mut samples = vec![0.0; w];
-        let sides = [
-            (left, rows, i * rows, self.negative),
-            (right, columns, j * columns, false),
-        ];
-        for (out, width, first, negate) in sides {
-            for c in 0..width.min(self.nodes - first) {
-                let node = first + c;
-                signal.column(node, start, &mut samples);
-                let fill = self.fill[node];
-                for value in &mut samples {
-                    if !value.is_finite() {
-                        *value = fill;
-                    }
+        for c in 0..width.min(self.nodes - first) {
+            let node = first + c;
+            signal.column(node, self.chunk.start_of(q), &mut samples);
+            let fill = self.fill[node];
+            for value in &mut samples {
+                if !value.is_finite() {
+                    *value = fill;
                 }
-                // About the first sample, so that a large offset costs no digits.
-                let origin = samples[0];
-                let mean = origin + samples.iter().map(|v| v - origin).sum::<f64>() / w as f64;
-                let scale = if negate {
-                    -self.scale[node]
-                } else {
-                    self.scale[node]
-                };
-                for (step, value) in samples.iter().enumerate() {
-                    out[step * width + c] = scaled(value - mean, scale);
-                }
+            }
+            // About the first sample, so that a large offset costs no digits.
+            let origin = samples[0];
+            let mean = origin + samples.iter().map(|v| v - origin).sum::<f64>() / w as f64;
+            let scale = if negate {
+                -self.scale[node]
+            } else {
+                self.scale[node]
+            };
+            for (step, value) in samples.iter().enumerate() {
+                out[step * width + c] = scaled(value - mean, scale);
             }
         }
     }
@@ -349,7 +396,7 @@ struct Scratch {
     bad: Vec<(u32, u32)>,
 }
 
-type Row = [f64; BLOCK];
+pub(crate) type Row = [f64; BLOCK];
 
 #[inline(always)]
 fn row(of: &[f64], at: usize) -> &Row {
@@ -358,47 +405,29 @@ fn row(of: &[f64], at: usize) -> &Row {
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 fn prepare(
     signal: &Signal<'_>,
     chunk: &Chunk,
-    arch: Arch,
-    rules: Rules,
-    negative: bool,
+    making: Making,
     block: usize,
     scratch: &mut Scratch,
-    out: BlockOut<'_>,
+    out: &mut BlockOut<'_>,
 ) -> Exceptions {
-    let used = BLOCK.min(signal.nodes() - block * BLOCK);
-    read(signal, chunk, block * BLOCK, used, scratch, out.fill);
-    let mut undefined = Vec::new();
-    moments(chunk, scratch, block * BLOCK, used, &mut undefined);
-    let extreme = scales(
-        chunk,
-        scratch,
-        block * BLOCK,
-        used,
-        arch,
-        rules,
-        &mut ScalesOut {
-            scale: out.scale,
-            row_scale: out.row_scale,
-            column_scale: out.column_scale,
-            row_max: out.row_max,
-            row_anchor: out.row_anchor,
-            column_anchor: out.column_anchor,
-        },
-    );
-    write(
-        chunk,
-        scratch,
-        arch,
-        negative,
-        out.scale,
-        out.rows,
-        out.columns,
-    );
-    (undefined, extreme)
+    let (first, used) = (block * BLOCK, BLOCK.min(signal.nodes() - block * BLOCK));
+    let mut exceptions = Exceptions::default();
+    read(signal, chunk, first, used, scratch, out.fill);
+    moments(chunk, scratch, first, used, &mut exceptions.undefined);
+    if making.ranked {
+        crate::rank::prepare(chunk, making, used, &scratch.samples, &scratch.squares, out);
+        return exceptions;
+    }
+    exceptions.extreme = scales(chunk, scratch, first, used, making, out);
+    write(chunk, scratch, making, out);
+    if making.moments {
+        exceptions.means = scratch.mean.clone();
+        exceptions.squares = scratch.squares.clone();
+    }
+    exceptions
 }
 
 /// Reads the block's samples; a non-finite one is replaced by the node's first finite one and noted.
@@ -610,11 +639,12 @@ fn moments(
                 };
                 if let Some(why) = why {
                     undefined.push((q as u32, (first + c) as u32, why));
-                    // Negative: undefined. The size stays, for the rule of the anchors.
-                    sums[c] = if constant { -0.0 } else { -sums[c].abs() };
-                    if sums[c].is_nan() {
-                        sums[c] = f64::NEG_INFINITY;
-                    }
+                    // The size stays, for the rule of the anchors.
+                    sums[c] = match why {
+                        Undefined::Constant => -0.0,
+                        Undefined::NonFinite if sums[c].is_nan() => f64::NEG_INFINITY,
+                        Undefined::NonFinite => -sums[c].abs().max(f64::MIN_POSITIVE),
+                    };
                 }
             }
         }
@@ -622,28 +652,37 @@ fn moments(
     }
 }
 
-struct ScalesOut<'a> {
-    scale: &'a mut [f64],
-    row_scale: &'a mut [f32],
-    column_scale: &'a mut [f32],
-    row_max: &'a mut [f32],
-    row_anchor: &'a mut [u8],
-    column_anchor: &'a mut [u8],
+/// Writes the scales of window q.
+#[inline(always)]
+pub(crate) fn put_scales(
+    arch: Arch,
+    windows: usize,
+    q: usize,
+    inverse: &[f32; BLOCK],
+    out: &mut BlockOut<'_>,
+) {
+    let (rows, columns) = (arch.rows(), arch.columns());
+    for (b, values) in inverse.chunks_exact(rows).enumerate() {
+        out.row_scale[(b * windows + q) * rows..][..rows].copy_from_slice(values);
+        out.row_max[b * windows + q] = values.iter().fold(0.0, |a: f32, v| a.max(*v));
+    }
+    for (b, values) in inverse.chunks_exact(columns).enumerate() {
+        out.column_scale[(b * windows + q) * columns..][..columns].copy_from_slice(values);
+    }
 }
 
 /// The scale of each node (1/√ of a middling sum of squares: one largest row scale then bounds a whole
 /// block well), the scales of its windows, the flags.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 fn scales(
     chunk: &Chunk,
     scratch: &Scratch,
     first: usize,
     used: usize,
-    arch: Arch,
-    rules: Rules,
-    out: &mut ScalesOut<'_>,
+    making: Making,
+    out: &mut BlockOut<'_>,
 ) -> Vec<(u32, u32)> {
+    let Making { arch, rules, .. } = making;
     let windows = chunk.windows;
     let (rows, columns) = (arch.rows(), arch.columns());
     let stride = (windows / 15).max(1);
@@ -699,15 +738,7 @@ fn scales(
                 }
             }
         }
-        for (b, from) in (0..BLOCK).step_by(rows).enumerate() {
-            let values = &inverse[from..from + rows];
-            out.row_scale[(b * windows + q) * rows..][..rows].copy_from_slice(values);
-            out.row_max[b * windows + q] = values.iter().fold(0.0, |a: f32, v| a.max(*v));
-        }
-        for (b, from) in (0..BLOCK).step_by(columns).enumerate() {
-            out.column_scale[(b * windows + q) * columns..][..columns]
-                .copy_from_slice(&inverse[from..from + columns]);
-        }
+        put_scales(arch, windows, q, &inverse, out);
         if chunk.windows == 1 || direct(chunk) || !rules.anchors {
             continue;
         }
@@ -741,7 +772,7 @@ fn scales(
 }
 
 /// Where the steps of a block go.
-struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     rows: &'a mut [f32],
     columns: &'a mut [f32],
     height: usize,
@@ -750,10 +781,21 @@ struct Steps<'a> {
     negative: bool,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    pub(crate) fn new(making: Making, out: &'a mut BlockOut<'_>) -> Self {
+        Self {
+            steps: out.rows.len() / BLOCK,
+            rows: out.rows,
+            columns: out.columns,
+            height: making.arch.rows(),
+            width: making.arch.columns(),
+            negative: making.negative,
+        }
+    }
+
     /// One step: `values` times their scales; the row panel gets the sign of the product.
     #[inline(always)]
-    fn put(&mut self, step: usize, values: &Row, scale: &Row, negative_rows: bool) {
+    pub(crate) fn put(&mut self, step: usize, values: &Row, scale: &Row, negative_rows: bool) {
         let mut rounded = [0.0_f32; BLOCK];
         for c in 0..BLOCK {
             rounded[c] = scaled(values[c], scale[c]);
@@ -776,26 +818,11 @@ impl Steps<'_> {
 
 /// The panels of a block from its samples and means.
 #[inline(always)]
-fn write(
-    chunk: &Chunk,
-    scratch: &Scratch,
-    arch: Arch,
-    negative: bool,
-    scale: &[f64],
-    rows: &mut [f32],
-    columns: &mut [f32],
-) {
+fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut BlockOut<'_>) {
     let (w, s, windows) = (chunk.window.length, chunk.window.step, chunk.windows);
-    let steps = rows.len() / BLOCK;
-    let mut out = Steps {
-        rows,
-        columns,
-        height: arch.rows(),
-        width: arch.columns(),
-        steps,
-        negative,
-    };
-    let scale = row(scale, 0);
+    let scale = *row(out.scale, 0);
+    let scale = &scale;
+    let mut out = Steps::new(making, out);
     let centred = |t: usize, mean: &Row| -> Row {
         let x = row(&scratch.samples, t);
         let mut u = [0.0; BLOCK];

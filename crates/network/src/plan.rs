@@ -3,14 +3,43 @@
 use betz_base::progress::check;
 use betz_base::{Error, Progress, Result};
 
-use crate::engine::{ChunkEdges, Counts, Cut, correlate, too_many};
+use rayon::prelude::*;
+
+use crate::engine::{ChunkEdges, Counts, Cut, correlate, exact, too_many};
 use crate::network::{Meta, Network, WindowEdges, Windows};
 use crate::oracle::Undefined;
-use crate::panel::{self, Panels, Rules};
+use crate::pairs::{Correlation, Lagged, Moments};
+use crate::panel::{self, Making, Panels, Rules};
+use crate::partial;
+use crate::phase::Phases;
+use crate::scan::{self, Keep};
 use crate::signal::Signal;
-use crate::spec::{Measure, NetworkSpec, Threshold};
+use crate::spec::{Measure, NetworkSpec, Sign, Threshold};
 use crate::tile::Arch;
 use crate::window::{Chunk, WindowGrid};
+
+/// Most windows that are worked on at once.
+fn chunk_windows(spec: &NetworkSpec, nodes: usize) -> usize {
+    let (w, s) = (spec.window.length, spec.window.step);
+    let windows = match spec.measure {
+        // Every window from zero.
+        Measure::Spearman => panel::chunk_windows(w, w),
+        // Panels for each lag at once.
+        Measure::Lagged { lags } => (panel::chunk_windows(w, s) * 8 / (lags + 8)).max(1),
+        // A matrix of all pairs for each window at work.
+        Measure::Partial => 4 * rayon::current_num_threads(),
+        _ => panel::chunk_windows(w, s),
+    };
+    // Lists that are kept until a chunk is done: 2 × 48 bytes a pair kept, up to a GiB.
+    let lists = match spec.threshold {
+        Threshold::TopPerNode(count) => {
+            nodes.saturating_mul(count.saturating_mul(2).saturating_add(64))
+        }
+        Threshold::Top(count) => count.saturating_mul(2),
+        _ => 0,
+    };
+    windows.min(((1 << 30) / 48 / lists.max(1)).max(1))
+}
 
 /// What a plan will take, before anything is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,6 +105,9 @@ impl Plan {
             _ => 0,
         };
         let grid = WindowGrid::with_margin(signal, spec.window, margin)?;
+        if spec.measure == Measure::Partial {
+            scan::at_most(signal.nodes(), partial::MOST_NODES, "partial correlation")?;
+        }
         Ok(Self {
             spec: *spec,
             grid,
@@ -83,7 +115,7 @@ impl Plan {
             nodes: signal.nodes(),
             arch: Arch::best(),
             rules: Rules::default(),
-            chunk_windows: panel::chunk_windows(spec.window.length, spec.window.step),
+            chunk_windows: chunk_windows(spec, signal.nodes()),
         })
     }
 
@@ -132,7 +164,7 @@ impl Plan {
         let chunks = self.chunks();
         let largest = chunks
             .iter()
-            .map(|c| panel::bytes(c, self.nodes))
+            .map(|c| panel::bytes(c, self.nodes, self.making().ranked))
             .max()
             .unwrap_or(0);
         let longest = chunks.iter().map(|c| c.windows).max().unwrap_or(1);
@@ -229,10 +261,29 @@ impl Plan {
         let mut meta = self.meta(signal);
         let chunks = self.chunks();
         let mut left = self.spec.max_edges;
+        let mut hold = match self.spec.measure {
+            Measure::Distance { hold } if hold > 1 => {
+                let step = self.spec.window.step;
+                Some(Hold {
+                    windows: hold,
+                    step,
+                    start: None,
+                    near: Vec::new(),
+                })
+            }
+            _ => None,
+        };
         for (done, chunk) in chunks.iter().enumerate() {
             check(progress, "network")?;
             progress.update("network", done as u64, chunks.len() as u64);
-            let (edges, undefined, extreme) = self.chunk(signal, *chunk, left, progress)?;
+            let Done {
+                mut edges,
+                undefined,
+                extreme,
+            } = self.chunk(signal, *chunk, left, progress)?;
+            if let Some(hold) = &mut hold {
+                hold.filter(chunk, &mut edges);
+            }
             left = (left.checked_sub(edges.r.len() as u64))
                 .ok_or_else(|| too_many(self.spec.max_edges))?;
             let Counts {
@@ -247,26 +298,256 @@ impl Plan {
         Ok(meta)
     }
 
+    fn keep(&self) -> Keep {
+        match self.spec.threshold {
+            Threshold::Absolute(value) => {
+                let threshold = match self.spec.measure {
+                    Measure::Distance { .. } => -value,
+                    // I = −½ ln(1 − r²)
+                    Measure::GaussianInformation => (-(-2.0 * value).exp_m1()).sqrt(),
+                    _ => value,
+                };
+                Keep::Reaching {
+                    threshold,
+                    strict: self.spec.strict,
+                }
+            }
+            Threshold::Density(share) => {
+                let pairs = self.nodes as f64 * (self.nodes as f64 - 1.0) / 2.0;
+                Keep::Strongest((share * pairs).round() as usize)
+            }
+            Threshold::Top(count) => {
+                Keep::Strongest(count.min(self.nodes.saturating_mul(self.nodes)))
+            }
+            Threshold::TopPerNode(count) => Keep::StrongestPerNode(count),
+        }
+    }
+
+    fn making(&self) -> Making {
+        let measure = self.spec.measure;
+        Making {
+            arch: self.arch,
+            rules: self.rules,
+            // Large sums are then what a tile looks for.
+            negative: self.spec.sign == Sign::Negative
+                && matches!(measure, Measure::Pearson | Measure::Spearman),
+            moments: matches!(measure, Measure::Covariance | Measure::Distance { .. }),
+            ranked: measure == Measure::Spearman,
+        }
+    }
+
     fn chunk(
         &self,
         signal: &Signal<'_>,
         chunk: Chunk,
         most: u64,
         progress: &dyn Progress,
-    ) -> Result<(ChunkEdges, Vec<(u32, u32, Undefined)>, u64)> {
-        let negative = self.spec.sign == crate::spec::Sign::Negative;
-        let panels = Panels::new(signal, chunk, self.arch, self.rules, negative);
-        let Threshold::Absolute(threshold) = self.spec.threshold else {
-            return Err(Error::argument("not yet"));
+    ) -> Result<Done> {
+        let (keep, sign, rules) = (self.keep(), self.spec.sign, self.rules);
+        let panels = |chunk: Chunk| Panels::new(signal, chunk, self.making());
+        match self.spec.measure {
+            Measure::Pearson | Measure::GaussianInformation | Measure::Spearman => {
+                let panels = panels(chunk);
+                let mut edges = if let Keep::Reaching { threshold, strict } = keep {
+                    let cut = Cut {
+                        thresholds: vec![threshold; chunk.windows],
+                        sign,
+                        strict,
+                        most,
+                    };
+                    correlate(signal, &panels, &cut, rules, progress)?
+                } else {
+                    scan::scan(
+                        &Correlation {
+                            signal,
+                            panels: &panels,
+                            rules,
+                            sign,
+                        },
+                        keep,
+                        most,
+                        progress,
+                    )?
+                };
+                if self.spec.measure == Measure::GaussianInformation {
+                    informations(signal, &panels, &mut edges);
+                }
+                let extreme = panels.extreme.len() as u64;
+                Ok(Done {
+                    edges,
+                    undefined: panels.undefined,
+                    extreme,
+                })
+            }
+            Measure::Covariance | Measure::Distance { .. } => {
+                let panels = panels(chunk);
+                let distance = self.spec.measure != Measure::Covariance;
+                let pairs = Moments {
+                    signal,
+                    panels: &panels,
+                    rules,
+                    sign,
+                    distance,
+                };
+                let edges = scan::scan(&pairs, keep, most, progress)?;
+                let extreme = panels.extreme.len() as u64;
+                // A constant node has a covariance (0) and distances.
+                let undefined = (panels.undefined.into_iter())
+                    .filter(|(_, _, why)| *why == Undefined::NonFinite)
+                    .collect();
+                Ok(Done {
+                    edges,
+                    undefined,
+                    extreme,
+                })
+            }
+            Measure::Lagged { lags } => {
+                let rows = panels(chunk);
+                let shifted: Vec<Panels> = (0..=2 * lags)
+                    .map(|shift| {
+                        panels(Chunk {
+                            start: chunk.start + shift - lags,
+                            ..chunk
+                        })
+                    })
+                    .collect();
+                let pairs = Lagged {
+                    signal,
+                    rows: &rows,
+                    shifted: &shifted,
+                    rules,
+                    sign,
+                };
+                let edges = scan::scan(&pairs, keep, most, progress)?;
+                let extreme = rows.extreme.len() as u64;
+                Ok(Done {
+                    edges,
+                    undefined: rows.undefined,
+                    extreme,
+                })
+            }
+            Measure::PhaseLocking | Measure::ImaginaryPhaseLocking | Measure::PhaseConsistency => {
+                let phases = Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin);
+                let edges = scan::scan(&phases, keep, most, progress)?;
+                Ok(Done {
+                    edges,
+                    undefined: phases.undefined,
+                    extreme: 0,
+                })
+            }
+            Measure::Partial => {
+                let windows: Vec<_> = (0..chunk.windows)
+                    .into_par_iter()
+                    .map(|q| {
+                        check(progress, "partial correlation")?;
+                        partial::window(signal, chunk.start_of(q), chunk.window.length)
+                    })
+                    .collect::<Result<_>>()?;
+                let (mut lists, mut undefined) = (Vec::new(), Vec::new());
+                for (q, (list, left_out)) in windows.into_iter().enumerate() {
+                    lists.push(list);
+                    undefined.extend(
+                        left_out
+                            .into_iter()
+                            .map(|(node, why)| (q as u32, node, why)),
+                    );
+                }
+                let edges = scan::keep_exact(lists, self.nodes, keep, |v| sign.size(v), most)?;
+                Ok(Done {
+                    edges,
+                    undefined,
+                    extreme: 0,
+                })
+            }
+        }
+    }
+}
+
+/// A chunk's edges, and what was counted.
+struct Done {
+    edges: ChunkEdges,
+    undefined: Vec<(u32, u32, Undefined)>,
+    extreme: u64,
+}
+
+/// Makes Gaussian informations of correlations: from f64 where f32 would not do.
+fn informations(signal: &Signal<'_>, panels: &Panels, edges: &mut ChunkEdges) {
+    let ChunkEdges {
+        indptr, i, j, r, ..
+    } = edges;
+    let mut rest = &mut r[..];
+    let mut windows = Vec::new();
+    for q in 0..panels.chunk.windows {
+        let (now, later) = rest.split_at_mut((indptr[q + 1] - indptr[q]) as usize);
+        windows.push(now);
+        rest = later;
+    }
+    windows.into_par_iter().enumerate().for_each(|(q, r)| {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (e, r) in r.iter_mut().enumerate() {
+            let at = indptr[q] as usize + e;
+            let mut value = f64::from(*r);
+            // dI/dr = r/(1 − r²) carries the error of an f32 correlation beyond 1e-5 from here on.
+            if value.abs() > 0.5 {
+                value = exact(
+                    signal,
+                    panels,
+                    q,
+                    i[at] as usize,
+                    j[at] as usize,
+                    &mut x,
+                    &mut y,
+                )
+                .unwrap_or(value);
+            }
+            *r = crate::oracle::gaussian_information(value) as f32;
+        }
+    });
+}
+
+/// Distances that have lasted: the pairs of the window before and for how many windows they were near.
+struct Hold {
+    windows: usize,
+    step: usize,
+    start: Option<u64>,
+    near: Vec<((u32, u32), usize)>,
+}
+
+impl Hold {
+    /// Takes out of a chunk's windows what has not lasted.
+    fn filter(&mut self, chunk: &Chunk, edges: &mut ChunkEdges) {
+        let mut kept = ChunkEdges {
+            indptr: vec![0],
+            counts: edges.counts,
+            ..ChunkEdges::default()
         };
-        let cut = Cut {
-            thresholds: vec![threshold; chunk.windows],
-            sign: self.spec.sign,
-            strict: self.spec.strict,
-            most,
-        };
-        let edges = correlate(signal, &panels, &cut, self.rules, progress)?;
-        let extreme = panels.extreme.len() as u64;
-        Ok((edges, panels.undefined, extreme))
+        for q in 0..chunk.windows {
+            let start = chunk.start_of(q) as u64;
+            if self
+                .start
+                .is_none_or(|before| before + self.step as u64 != start)
+            {
+                self.near.clear();
+            }
+            self.start = Some(start);
+            let mut near = Vec::new();
+            let mut before = self.near.iter().peekable();
+            for e in edges.indptr[q] as usize..edges.indptr[q + 1] as usize {
+                let pair = (edges.i[e], edges.j[e]);
+                while before.next_if(|(other, _)| *other < pair).is_some() {}
+                let lasted = 1 + before
+                    .next_if(|(other, _)| *other == pair)
+                    .map_or(0, |(_, n)| *n);
+                near.push((pair, lasted));
+                if lasted >= self.windows {
+                    kept.i.push(pair.0);
+                    kept.j.push(pair.1);
+                    kept.r.push(edges.r[e]);
+                }
+            }
+            self.near = near;
+            kept.indptr.push(kept.r.len() as u64);
+        }
+        *edges = kept;
     }
 }

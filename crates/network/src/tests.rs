@@ -245,21 +245,23 @@ fn without_the_recheck_the_threshold_decides_wrongly() {
 #[test]
 fn the_edge_set_does_not_depend_on_the_margin() {
     let case = at_the_threshold();
-    // A margin so small that pairs lie on both sides of its lower end, to within rounding.
-    let thresholds = [0.6, 0.600_01, 0.600_03];
+    // Lower ends of the margin that f32 rounds down, among the pairs' correlations.
+    let ends: Vec<f64> = (0..200)
+        .map(|n| 0.6 + 1e-8 * f64::from(n))
+        .filter(|end| f64::from(*end as f32) < end - 2e-8)
+        .step_by(20)
+        .take(3)
+        .collect();
+    assert_eq!(ends.len(), 3);
     let total = |one_sided: bool| -> usize {
-        (thresholds.iter())
-            .flat_map(|threshold| [1e-5, 3e-5].map(|margin| (*threshold, margin)))
-            .map(|(threshold, margin)| {
-                wrong_under(
-                    &case,
-                    threshold,
-                    Rules {
-                        margin,
-                        one_sided,
-                        ..Rules::default()
-                    },
-                )
+        (ends.iter().zip([1e-5, 3e-5, 1e-4]))
+            .map(|(end, margin)| {
+                let rules = Rules {
+                    margin,
+                    one_sided,
+                    ..Rules::default()
+                };
+                wrong_under(&case, end + margin, rules)
             })
             .sum()
     };

@@ -84,7 +84,6 @@ pub struct WindowGrid {
     /// (first sample, number of windows) of every segment that holds a window.
     runs: Vec<(usize, usize)>,
     trailing: usize,
-    margin: usize,
 }
 
 impl WindowGrid {
@@ -97,8 +96,18 @@ impl WindowGrid {
         Self::with_margin(signal, window, 0)
     }
 
+    /// Windows over one stretch of `samples`.
+    pub(crate) fn of_length(samples: usize, window: Window) -> Result<Self> {
+        let whole = 0..samples;
+        Self::over(std::slice::from_ref(&whole), window, 0)
+    }
+
     /// Windows that have `margin` more samples on both sides within their segment (for lags).
     pub(crate) fn with_margin(signal: &Signal<'_>, window: Window, margin: usize) -> Result<Self> {
+        Self::over(signal.segments(), window, margin)
+    }
+
+    fn over(segments: &[std::ops::Range<usize>], window: Window, margin: usize) -> Result<Self> {
         window.check()?;
         let mut runs = Vec::new();
         let mut trailing = 0;
@@ -107,7 +116,7 @@ impl WindowGrid {
             .and_then(|m| m.checked_add(window.length))
             .unwrap_or(usize::MAX);
         let mut longest = 0;
-        for segment in signal.segments() {
+        for segment in segments {
             let len = segment.len();
             longest = longest.max(len);
             if len < needed {
@@ -123,7 +132,7 @@ impl WindowGrid {
                 ErrorKind::InsufficientData,
                 format!(
                     "windows: expected a segment of at least {needed} samples, the longest of {} has {longest}",
-                    signal.segments().len()
+                    segments.len()
                 ),
             ));
         }
@@ -131,7 +140,6 @@ impl WindowGrid {
             window,
             runs,
             trailing,
-            margin,
         })
     }
 
