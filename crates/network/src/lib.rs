@@ -1,6 +1,7 @@
 //! Correlation networks of thousands of nodes over sliding windows, and their graphs.
 
 mod engine;
+pub mod export;
 pub mod graph;
 mod network;
 pub mod oracle;
@@ -14,6 +15,7 @@ mod scan;
 mod signal;
 mod spec;
 pub mod spikes;
+pub mod surrogate;
 mod tile;
 mod window;
 

@@ -1,7 +1,9 @@
 //! Measures read off the sums of centred products: correlation, covariance, distance, and the largest
 //! correlation over lags.
 
-use crate::engine::{self, Tiling};
+use rayon::prelude::*;
+
+use crate::engine::{self, Tiling, above_diagonal, units};
 use crate::oracle;
 use crate::panel::{Panels, Rules};
 use crate::scan::{Found, Room, Scan};
@@ -375,4 +377,65 @@ impl Scan for Lagged<'_> {
     fn lagged(&self) -> bool {
         true
     }
+}
+
+/// Sizes of all defined pairs in all windows, in `bins` equal parts of 0 to 1.
+pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: usize) -> Vec<u64> {
+    let tiling = panels.tiling();
+    let pairs = tiling.height * tiling.width;
+    let of = |size: f64| ((size * bins as f64) as usize).min(bins - 1);
+    let mut counts = (units(&tiling).into_par_iter())
+        .fold(
+            || (vec![0_u64; bins], Room::default()),
+            |(mut counts, mut room), unit| {
+                for j in unit.columns.0..unit.columns.1 {
+                    for i in (unit.rows.0..unit.rows.1).filter(|i| above_diagonal(&tiling, *i, j)) {
+                        tile_sums(panels, panels, signal, (i, j), &mut room);
+                        let filter = panels.filter(i, j, &[], true);
+                        for (q, sums) in room
+                            .sums
+                            .chunks_exact(pairs)
+                            .take(tiling.windows)
+                            .enumerate()
+                        {
+                            each_pair(&tiling, i, j, |place, _, _| {
+                                let a = filter.row_scale[q * tiling.height + place / tiling.width];
+                                let b =
+                                    filter.column_scale[q * tiling.width + place % tiling.width];
+                                let size = sign.size(f64::from(sums[place] * a * b));
+                                if a > 0.0 && b > 0.0 && size >= 0.0 {
+                                    counts[of(size)] += 1;
+                                }
+                            });
+                        }
+                    }
+                }
+                (counts, room)
+            },
+        )
+        .map(|(counts, _)| counts)
+        .reduce(
+            || vec![0; bins],
+            |mut a, b| {
+                a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+                a
+            },
+        );
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for (at, &(q, a)) in panels.extreme.iter().enumerate() {
+        for b in 0..tiling.nodes as u32 {
+            // A pair of two such nodes once.
+            let both = panels.extreme[..at].iter().any(|other| *other == (q, b));
+            let (i, j) = (a.min(b) as usize, a.max(b) as usize);
+            if a == b || both {
+                continue;
+            }
+            if let Some(r) = engine::exact(signal, panels, q as usize, i, j, &mut x, &mut y)
+                && sign.size(r) >= 0.0
+            {
+                counts[of(sign.size(r))] += 1;
+            }
+        }
+    }
+    counts
 }

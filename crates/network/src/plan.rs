@@ -298,6 +298,43 @@ impl Plan {
         Ok(meta)
     }
 
+    /// How many pairs and windows have a size (magnitude, or value of the sign asked for) in each of
+    /// `bins` equal parts of 0 to 1; sizes below 0 are left out. Pearson and Spearman correlations only.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for another measure or no bin; as for
+    /// [`Plan::stream`].
+    pub fn histogram(
+        &self,
+        signal: &Signal<'_>,
+        bins: usize,
+        progress: &dyn Progress,
+    ) -> Result<Vec<u64>> {
+        self.same_shape(signal)?;
+        if !matches!(self.spec.measure, Measure::Pearson | Measure::Spearman) {
+            return Err(Error::argument(format!(
+                "histogram: expected pearson or spearman, got {}",
+                self.spec.measure.name()
+            )));
+        }
+        if bins == 0 {
+            return Err(Error::argument("histogram: expected at least 1 bin, got 0"));
+        }
+        let mut counts = vec![0; bins];
+        // Sizes are looked up by sign here: rows keep theirs.
+        let making = Making {
+            negative: false,
+            ..self.making()
+        };
+        for chunk in self.chunks() {
+            check(progress, "histogram")?;
+            let panels = Panels::new(signal, chunk, making);
+            let of = crate::pairs::histogram(signal, &panels, self.spec.sign, bins);
+            counts.iter_mut().zip(of).for_each(|(a, b)| *a += b);
+        }
+        Ok(counts)
+    }
+
     fn keep(&self) -> Keep {
         match self.spec.threshold {
             Threshold::Absolute(value) => {
