@@ -92,7 +92,7 @@ pub(crate) fn units(tiling: &Tiling) -> Vec<Unit> {
         if count >= wanted || row_group * column_group <= 4 {
             break;
         }
-        if row_group * height >= column_group * width {
+        if column_group == 1 || row_group > 1 && row_group * height >= column_group * width {
             row_group = row_group.div_ceil(2);
         } else {
             column_group = column_group.div_ceil(2);

@@ -3,6 +3,7 @@
 mod engine;
 pub mod export;
 pub mod graph;
+pub mod live;
 mod network;
 pub mod oracle;
 mod pairs;

@@ -219,7 +219,7 @@ pub(crate) fn scan(
             value,
             lag,
             bound: 0.0,
-            size: scan.size(value),
+            size: scan.size(value) + 0.0,
             ..*c
         })
     };
@@ -295,7 +295,8 @@ pub(crate) fn scan(
                     }
                     batch.clear();
                     scan.tile(*i, *j, &least_of(*i, *j), room, &mut |f: Found| {
-                        let size = scan.size(f.value);
+                        // −0 and 0 are the same size.
+                        let size = scan.size(f.value) + 0.0;
                         let (value, bound) = (f.value, f.bound);
                         batch.push((
                             f.q,
@@ -425,7 +426,7 @@ pub(crate) fn keep_exact(
                 j,
                 value,
                 bound: 0.0,
-                size: size(value),
+                size: size(value) + 0.0,
                 lag: 0,
             });
             match keep {

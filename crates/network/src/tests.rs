@@ -249,7 +249,7 @@ fn the_edge_set_does_not_depend_on_the_margin() {
     let ends: Vec<f64> = (0..200)
         .map(|n| 0.6 + 1e-8 * f64::from(n))
         .filter(|end| f64::from(*end as f32) < end - 2e-8)
-        .step_by(20)
+        .step_by(8)
         .take(3)
         .collect();
     assert_eq!(ends.len(), 3);
