@@ -10,15 +10,14 @@ use std::time::Instant;
 
 use betz_network::{Arch, Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 
+/// CPU seconds of all threads that are alive.
 fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<f64> = (stat.rsplit(')').next().unwrap_or_default())
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|v| v.parse().ok())
-        .collect();
-    fields.iter().sum::<f64>() / 100.0
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+        .filter_map(|stat| stat.split_whitespace().next()?.parse::<f64>().ok())
+        .sum::<f64>()
+        / 1e9
 }
 
 fn main() {
@@ -95,7 +94,7 @@ fn main() {
     let network = last.expect("at least one repeat");
     let estimate = plan.estimate();
     println!(
-        "{{\"nodes\":{nodes},\"windows\":{},\"threads\":{threads},\"arch\":\"{}\",\"seconds\":{wall:.4},\"cpu\":{cpu:.2},\"edges\":{},\"density\":{:.6},\"rechecked\":{},\"rebuilt\":{},\"extreme\":{},\"pair_windows_per_s\":{:.3e},\"expected_seconds\":{:.4},\"expected_bytes\":{}}}",
+        "{{\"nodes\":{nodes},\"windows\":{},\"threads\":{threads},\"arch\":\"{}\",\"seconds\":{wall:.4},\"cpu\":{cpu:.4},\"edges\":{},\"density\":{:.6},\"rechecked\":{},\"rebuilt\":{},\"extreme\":{},\"pair_windows_per_s\":{:.3e},\"expected_seconds\":{:.4},\"expected_bytes\":{}}}",
         network.len(),
         plan.arch().name(),
         network.edges(),

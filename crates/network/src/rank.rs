@@ -1,6 +1,7 @@
 //! Panels of ranks: ranks change with the window, so that every window is summed from zero.
 
-use crate::panel::{BLOCK, BlockOut, Making, Steps, put_scales};
+use crate::panel::{BLOCK, BlockOut, Making};
+use crate::step::{Steps, put_scales};
 use crate::window::Chunk;
 
 /// A node's samples of one window in order, kept up from window to window.

@@ -10,7 +10,7 @@ use crate::oracle::Undefined;
 use crate::plan::Plan;
 use crate::scan::{self, Keep};
 use crate::signal::Signal;
-use crate::spec::{Measure, NetworkSpec, Sign, Threshold};
+use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::window::WindowGrid;
 
 /// Nodes for which all pairs of a window are held at once.
@@ -320,7 +320,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::Window;
+    use crate::{Sign, Window};
 
     fn random(trains: usize, spikes: usize, ticks: u64, seed: u64) -> (Vec<u64>, Vec<u32>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -254,7 +254,12 @@ fn leiden_leaves_no_single_move_that_gains_and_no_torn_community() {
         };
         let found = leiden.run(&graph, None).unwrap();
         for node in 0..60 {
-            for c in 0..=found.count as u32 {
+            // To a neighbour's community or to one of its own.
+            let near = graph
+                .neighbours(node)
+                .iter()
+                .map(|n| found.communities[*n as usize]);
+            for c in near.chain([found.count as u32]) {
                 let mut other = found.communities.clone();
                 other[node] = c;
                 assert!(modularity(&graph, &other, 1.0, signs).unwrap() <= found.quality + 1e-9);
@@ -286,16 +291,21 @@ fn leiden_leaves_no_single_move_that_gains_and_no_torn_community() {
 #[test]
 fn potts_at_high_resolution_leaves_nodes_alone() {
     let graph = planted(3, 10, 1);
-    let at = |resolution: f64| {
+    let truth: Vec<u32> = (0..30).map(|n| n / 10).collect();
+    let at = |resolution: f64, start: Option<&[u32]>, rounds: usize| {
+        let objective = Objective::Potts { resolution };
         Leiden {
-            objective: Objective::Potts { resolution },
+            objective,
+            rounds,
             ..Leiden::default()
         }
-        .run(&graph, None)
+        .run(&graph, start)
         .unwrap()
-        .count
     };
-    assert_eq!((at(2.0), at(0.2), at(0.0)), (30, 3, 1));
+    assert_eq!((at(2.0, None, 10).count, at(0.0, None, 10).count), (30, 1));
+    let planted = at(0.2, Some(&truth), 0);
+    assert_eq!(planted.communities, truth);
+    assert!(at(0.2, None, 10).quality >= planted.quality);
     assert!(
         Leiden {
             restarts: 0,
