@@ -138,7 +138,10 @@ impl<'a> Phases<'a> {
                     return (0.0, f64::INFINITY);
                 }
                 let value = (im.abs() / rest.sqrt()).min(1.0);
-                (value, 1.5 * self.margin * (1.0 / rest.sqrt() + 1.0 / rest))
+                let bound = 1.5 * self.margin * (1.0 / rest.sqrt() + 1.0 / rest);
+                // Close to no imaginary part the quotient magnifies the error of the sums.
+                let coarse = bound > 10.0 * self.margin;
+                (value, if coarse { f64::INFINITY } else { bound })
             }
             Measure::PhaseConsistency => {
                 let w = self.chunk.window.length as f64;

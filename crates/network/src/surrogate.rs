@@ -334,8 +334,9 @@ mod tests {
                 &signal,
             )
             .unwrap();
-            let found = plan.histogram(&signal, 10, &()).unwrap();
-            let mut expected = vec![0_i64; 10];
+            let found = plan.histogram(&signal, 7, &()).unwrap();
+            // Sevenths are no rank correlation over 40 samples.
+            let mut expected = vec![0_i64; 7];
             for start in plan.windows().starts() {
                 let columns: Vec<Vec<f64>> = (0..case.nodes)
                     .map(|node| (start..start + 40).map(|t| signal.value(t, node)).collect())
@@ -347,12 +348,12 @@ mod tests {
                             _ => oracle::spearman(&columns[i], &columns[j]),
                         };
                         if let Some(r) = r {
-                            expected[((r.abs() * 10.0) as usize).min(9)] += 1;
+                            expected[((r.abs() * 7.0) as usize).min(6)] += 1;
                         }
                     }
                 }
             }
-            // A value on the edge of a bin may fall to either side.
+            // A value within f32's error of the edge of a bin may fall to either side.
             assert_eq!(
                 found.iter().sum::<u64>() as i64,
                 expected.iter().sum::<i64>()
