@@ -1,0 +1,179 @@
+//! Signals that every implementation is tested on, and the edges that plain loops find in them.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal, Uniform};
+
+use crate::oracle::{self, reaches};
+use crate::{NetworkSpec, Signal, Threshold, WindowGrid};
+
+/// Samples, time-major, and the number of nodes.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) samples: Vec<f32>,
+    pub(crate) nodes: usize,
+}
+
+impl Case {
+    pub(crate) fn signal(&self) -> Signal<'_> {
+        Signal::new(&self.samples, self.nodes).unwrap()
+    }
+
+    pub(crate) fn set(&mut self, t: usize, node: usize, value: f32) {
+        self.samples[t * self.nodes + node] = value;
+    }
+
+    pub(crate) fn change(&mut self, mut f: impl FnMut(usize, usize, f32) -> f32) {
+        for (at, v) in self.samples.iter_mut().enumerate() {
+            *v = f(at / self.nodes, at % self.nodes, *v);
+        }
+    }
+
+    fn named(mut self, name: &str) -> Self {
+        self.name = format!("{name}, {} nodes", self.nodes);
+        self
+    }
+}
+
+/// Nodes that follow one of five common sources each, more or less, on scales and about offsets of
+/// their own.
+pub(crate) fn communities(nodes: usize, samples: usize, seed: u64) -> Case {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let share = Uniform::new(0.0, 1.3).unwrap();
+    let of: Vec<(usize, f64, f64, f64)> = (0..nodes)
+        .map(|node| {
+            let (log, offset): (f64, f64) = (
+                StandardNormal.sample(&mut rng),
+                StandardNormal.sample(&mut rng),
+            );
+            (
+                (node * 7 + node / 3) % 5,
+                share.sample(&mut rng),
+                log.exp(),
+                50.0 * offset,
+            )
+        })
+        .collect();
+    let mut values = Vec::with_capacity(nodes * samples);
+    for _ in 0..samples {
+        let sources: [f64; 5] = std::array::from_fn(|_| StandardNormal.sample(&mut rng));
+        for (source, share, scale, offset) in &of {
+            let noise: f64 = StandardNormal.sample(&mut rng);
+            values.push(((share * sources[*source] + noise) * scale + offset) as f32);
+        }
+    }
+    Case {
+        name: format!("communities, {nodes} nodes"),
+        samples: values,
+        nodes,
+    }
+}
+
+/// The artefact that swamps a walk which is never begun anew: +1e4 for three samples on a quarter of
+/// the nodes.
+pub(crate) fn artefact(nodes: usize, samples: usize) -> Case {
+    let mut case = communities(nodes, samples, 7);
+    case.change(|t, node, v| {
+        let hit = (samples / 3..samples / 3 + 3).contains(&t) && node < nodes / 4;
+        if hit { v + 1e4 } else { v }
+    });
+    case.named("artefact")
+}
+
+/// All cases. Each has at least 150 samples.
+pub(crate) fn all() -> Vec<Case> {
+    let mut cases: Vec<Case> = [0, 1, 2, 3, 11, 12, 13, 31, 32, 33, 95, 96, 97]
+        .map(|nodes| communities(nodes, 150, nodes as u64))
+        .into();
+    cases.push(artefact(40, 300));
+    for size in [1e9, 1e12, 1e20, 1e30] {
+        let mut case = communities(20, 200, 8);
+        for t in 70..73 {
+            for node in 3..7 {
+                case.set(t, node, if t == 71 { -size } else { size });
+            }
+        }
+        cases.push(case.named(&format!("bursts of {size:e}")));
+    }
+    let mut wander = communities(30, 250, 9);
+    let mut rng = ChaCha8Rng::seed_from_u64(10);
+    let mut level = vec![0.0_f32; 30];
+    wander.change(|_, node, v| {
+        let step: f32 = StandardNormal.sample(&mut rng);
+        level[node] += 30.0 * step;
+        v + level[node]
+    });
+    cases.push(wander.named("random walks"));
+    let mut drift = communities(30, 250, 11);
+    drift.change(|t, node, v| v + (t * (node + 1)) as f32 * 10.0);
+    cases.push(drift.named("drifts"));
+    let mut counts = communities(25, 200, 12);
+    counts.change(|_, _, v| (v * 0.1).round().clamp(-3.0, 3.0));
+    cases.push(counts.named("few values"));
+    let mut holes = communities(20, 260, 13);
+    holes.change(|t, node, v| match node {
+        3 => 7.0,
+        4 if (60..180).contains(&t) => 1.25,
+        5 if t == 77 => f32::NAN,
+        6 if t == 120 => f32::INFINITY,
+        7 if t % 90 == 3 => f32::NEG_INFINITY,
+        8 => f32::NAN,
+        9 if t < 100 => 0.0,
+        10 if t >= 100 => 1e-3,
+        _ => v,
+    });
+    cases.push(holes.named("constant and not finite"));
+    let mut tiny = communities(15, 200, 14);
+    tiny.change(|_, node, v| match node % 3 {
+        0 => v * 1e-38,
+        1 => v * 1e30,
+        _ => v,
+    });
+    cases.push(tiny.named("denormal and huge"));
+    let mut offset = communities(15, 200, 15);
+    offset.change(|_, node, v| if node % 2 == 0 { v + 1e6 } else { v });
+    cases.push(offset.named("offsets of 1e6"));
+    let mut quiet = communities(20, 300, 16);
+    quiet.change(|t, node, v| if node < 8 && t > 110 { v * 1e-15 } else { v });
+    cases.push(quiet.named("falls silent"));
+    let mut twins = communities(24, 200, 17);
+    let values = twins.samples.clone();
+    twins.change(|t, node, v| {
+        if node >= 12 {
+            -values[t * 24 + node - 12]
+        } else {
+            v
+        }
+    });
+    cases.push(twins.named("twins"));
+    cases
+}
+
+/// Edges of every window by plain loops: (i, j, r).
+pub(crate) fn pearson_edges(signal: &Signal<'_>, spec: &NetworkSpec) -> Vec<Vec<(u32, u32, f64)>> {
+    let Threshold::Absolute(threshold) = spec.threshold else {
+        panic!("an absolute threshold");
+    };
+    let nodes = signal.nodes();
+    let w = spec.window.length;
+    let grid = WindowGrid::new(signal, spec.window).unwrap();
+    grid.starts()
+        .map(|start| {
+            let columns: Vec<Vec<f64>> = (0..nodes)
+                .map(|node| (start..start + w).map(|t| signal.value(t, node)).collect())
+                .collect();
+            let mut edges = Vec::new();
+            for i in 0..nodes {
+                for j in i + 1..nodes {
+                    if let Some(r) = oracle::pearson(&columns[i], &columns[j])
+                        && reaches(spec.sign.size(r), threshold, spec.strict)
+                    {
+                        edges.push((i as u32, j as u32, r));
+                    }
+                }
+            }
+            edges
+        })
+        .collect()
+}

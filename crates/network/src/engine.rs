@@ -1,0 +1,480 @@
+//! Correlations of one chunk of windows: tiles dealt to threads, pairs near the threshold decided in
+//! f64, edges joined window by window in the order of their nodes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use betz_base::progress::check;
+use betz_base::{Error, ErrorKind, Progress, Result};
+use rayon::prelude::*;
+
+use crate::oracle::{self, reaches};
+use crate::panel::{Panels, Rules};
+use crate::signal::Signal;
+use crate::spec::Sign;
+use crate::tile::{self, Hits, PLACE_BITS};
+
+/// Panels of a unit's rows, and of its columns, stay in this much of the second cache.
+const CACHED: usize = 512 << 10;
+
+/// Which correlations are edges.
+#[derive(Debug, Clone)]
+pub(crate) struct Cut {
+    /// One a window of the chunk.
+    pub(crate) thresholds: Vec<f64>,
+    pub(crate) sign: Sign,
+    pub(crate) strict: bool,
+    /// More edges than this in the chunk are refused.
+    pub(crate) most: u64,
+}
+
+impl Cut {
+    fn size(&self, r: f64) -> f64 {
+        self.sign.size(r)
+    }
+}
+
+/// What a chunk's correlation counted about itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) rechecked: u64,
+    pub(crate) rebuilt: u64,
+    pub(crate) exact: u64,
+}
+
+/// Edges of all windows of a chunk: those of window q are `indptr[q]..indptr[q + 1]`, by (i, j).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ChunkEdges {
+    pub(crate) indptr: Vec<u64>,
+    pub(crate) i: Vec<u32>,
+    pub(crate) j: Vec<u32>,
+    pub(crate) r: Vec<f32>,
+    /// Empty unless lagged.
+    pub(crate) lag: Vec<i16>,
+    pub(crate) counts: Counts,
+}
+
+/// Tiles that are walked by one thread: row blocks times column blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unit {
+    pub(crate) rows: (usize, usize),
+    pub(crate) columns: (usize, usize),
+}
+
+/// Edges of a unit, by window; within one in the order of its tiles.
+struct UnitEdges {
+    offsets: Vec<usize>,
+    /// (row − first row) << 48 | (column − first column) << 32 | bits of the value
+    items: Vec<u64>,
+    counts: Counts,
+}
+
+/// How the pairs of nodes are cut into tiles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tiling {
+    pub(crate) nodes: usize,
+    /// Nodes down and across a tile.
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    /// Steps of a panel.
+    pub(crate) steps: usize,
+    pub(crate) windows: usize,
+}
+
+/// All tiles with a pair above the diagonal, in units; by rows, then columns.
+pub(crate) fn units(tiling: &Tiling) -> Vec<Unit> {
+    let (height, width) = (tiling.height, tiling.width);
+    let (rows, columns) = (tiling.nodes.div_ceil(height), tiling.nodes.div_ceil(width));
+    let mut row_group = (CACHED / (tiling.steps * height * 4)).clamp(1, (1 << 16) / height);
+    let mut column_group = (CACHED / (tiling.steps * width * 4)).clamp(1, (1 << 16) / width);
+    let wanted = 8 * rayon::current_num_threads();
+    loop {
+        let count = rows.div_ceil(row_group) * columns.div_ceil(column_group) / 2;
+        if count >= wanted || row_group * column_group <= 4 {
+            break;
+        }
+        if column_group == 1 || row_group > 1 && row_group * height >= column_group * width {
+            row_group = row_group.div_ceil(2);
+        } else {
+            column_group = column_group.div_ceil(2);
+        }
+    }
+    let mut units = Vec::new();
+    for i in (0..rows).step_by(row_group) {
+        for j in (0..columns).step_by(column_group) {
+            let unit = Unit {
+                rows: (i, (i + row_group).min(rows)),
+                columns: (j, (j + column_group).min(columns)),
+            };
+            if above_diagonal(tiling, unit.rows.0, unit.columns.1 - 1) {
+                units.push(unit);
+            }
+        }
+    }
+    units
+}
+
+/// True when tile (row block, column block) has a pair i < j.
+pub(crate) fn above_diagonal(tiling: &Tiling, i: usize, j: usize) -> bool {
+    ((j + 1) * tiling.width).min(tiling.nodes) > i * tiling.height + 1
+}
+
+/// A worker's room.
+#[derive(Default)]
+struct Room {
+    hits: Hits,
+    rebuilt: Vec<f32>,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    /// Of every edge found: its window, and place << 32 | bits of its value. Longer than they are full.
+    windows: Vec<u16>,
+    items: Vec<u64>,
+}
+
+/// The f64 correlation of nodes i and j in window `q` of the chunk.
+pub(crate) fn exact(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    q: usize,
+    i: usize,
+    j: usize,
+    x: &mut Vec<f64>,
+    y: &mut Vec<f64>,
+) -> Option<f64> {
+    let (start, w) = (panels.chunk.start_of(q), panels.chunk.window.length);
+    x.resize(w, 0.0);
+    y.resize(w, 0.0);
+    signal.column(i, start, x);
+    signal.column(j, start, y);
+    if panels.ranked {
+        oracle::spearman(x, y)
+    } else {
+        oracle::pearson(x, y)
+    }
+}
+
+/// The edges of a chunk, the same for any number of threads.
+///
+/// # Errors
+/// [`ErrorKind::Interrupted`]; [`ErrorKind::InvalidArgument`] for more edges than `cut.most`.
+pub(crate) fn correlate(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    cut: &Cut,
+    rules: Rules,
+    progress: &dyn Progress,
+) -> Result<ChunkEdges> {
+    let units = units(&panels.tiling());
+    let (found, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let parts: Vec<UnitEdges> = (units.par_iter())
+        .map_init(Room::default, |room, unit| {
+            if stop.load(Ordering::Relaxed) || progress.cancelled() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            walk_unit(signal, panels, cut, rules, *unit, room, &found, &stop)
+        })
+        .collect();
+    check(progress, "correlation")?;
+    let extra = extreme_pairs(signal, panels, cut, progress)?;
+    let total = found.load(Ordering::Relaxed) + extra.iter().map(|e| e.len() as u64).sum::<u64>();
+    if total > cut.most {
+        return Err(too_many(cut.most));
+    }
+    Ok(join(panels, &units, parts, extra))
+}
+
+/// More edges than asked for at most.
+pub(crate) fn too_many(most: u64) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "edges: expected at most {most}, found more; a higher threshold, a density or the strongest few a node keep fewer, or allow more"
+        ),
+    )
+}
+
+/// Whether a pair of window q that the kernel found is an edge: its value, in f64 if that is in doubt.
+#[allow(clippy::too_many_arguments)]
+fn decide(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    cut: &Cut,
+    rules: Rules,
+    (q, i, j): (usize, usize, usize),
+    r: f32,
+    counts: &mut Counts,
+    x: &mut Vec<f64>,
+    y: &mut Vec<f64>,
+) -> Option<f32> {
+    let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[q]);
+    let close =
+        size <= threshold + rules.margin && (rules.one_sided || size >= threshold - rules.margin);
+    if close && rules.recheck {
+        counts.rechecked += 1;
+        return exact(signal, panels, q, i, j, x, y)
+            .filter(|r| reaches(cut.size(*r), threshold, cut.strict))
+            .map(|r| r as f32);
+    }
+    (rules.recheck || size >= threshold).then_some(r)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn walk_unit(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    cut: &Cut,
+    rules: Rules,
+    unit: Unit,
+    room: &mut Room,
+    found: &AtomicU64,
+    stop: &AtomicBool,
+) -> UnitEdges {
+    let tiling = panels.tiling();
+    let (height, width) = (tiling.height, tiling.width);
+    let (first_row, first_column) = (unit.rows.0 * height, unit.columns.0 * width);
+    let least: Vec<f32> = cut
+        .thresholds
+        .iter()
+        .map(|t| (t - rules.margin) as f32)
+        .collect();
+    let clear: Vec<f64> = cut.thresholds.iter().map(|t| t + rules.margin).collect();
+    let shift = width.trailing_zeros();
+    let magnitude = cut.sign == Sign::Both;
+    let mut counts = Counts::default();
+    let Room {
+        hits,
+        rebuilt,
+        x,
+        y,
+        windows,
+        items,
+    } = room;
+    let mut len = 0;
+    let mut offsets = vec![0; panels.chunk.windows + 1];
+    'tiles: for j in unit.columns.0..unit.columns.1 {
+        for i in unit.rows.0..unit.rows.1 {
+            if !above_diagonal(&tiling, i, j) {
+                break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                break 'tiles;
+            }
+            let mut rebuild = |q: usize| {
+                counts.rebuilt += 1;
+                panels.rebuild(panels, signal, (i, j, q), rebuilt);
+                let (rows, columns) = rebuilt.split_at(panels.first * height);
+                (rows.as_ptr(), columns.as_ptr())
+            };
+            // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched
+            // until it is asked for again.
+            #[allow(unsafe_code)]
+            unsafe {
+                tile::edges(
+                    panels.arch,
+                    &panels.walk(i, j),
+                    &panels.filter(i, j, &least, magnitude),
+                    &mut rebuild,
+                    hits,
+                );
+            }
+            let before = len;
+            if items.len() < len + hits.len {
+                let room = (len + hits.len).next_power_of_two();
+                items.resize(room, 0);
+                windows.resize(room, 0);
+            }
+            let (items, windows) = (&mut items[..len + hits.len], &mut windows[..len + hits.len]);
+            let (row0, column0) = (i * height, j * width);
+            let corner = (((row0 - first_row) << 16) | (column0 - first_column)) as u32;
+            // Inside the triangle and the signal every pair counts.
+            let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
+            for (key, value) in hits.keys[..hits.len].iter().zip(&hits.values[..hits.len]) {
+                let q = (key >> PLACE_BITS) as usize;
+                let place = key & ((1 << PLACE_BITS) - 1);
+                // Tiles are as wide as a power of two.
+                let (row, column) = (place >> shift, place & (width as u32 - 1));
+                let mut r = if panels.negative { -*value } else { *value };
+                if !(whole && cut.size(f64::from(r)) > clear[q]) {
+                    let (a, b) = (row0 + row as usize, column0 + column as usize);
+                    if b <= a || b >= panels.nodes {
+                        continue;
+                    }
+                    match decide(signal, panels, cut, rules, (q, a, b), r, &mut counts, x, y) {
+                        Some(value) => r = value,
+                        None => continue,
+                    }
+                }
+                let place = corner + (row << 16) + column;
+                items[len] = u64::from(place) << 32 | u64::from(r.clamp(-1.0, 1.0).to_bits());
+                windows[len] = q as u16;
+                offsets[q + 1] += 1;
+                len += 1;
+            }
+            let new = (len - before) as u64;
+            if new > 0 && found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    by_window(offsets, &windows[..len], &items[..len], counts)
+}
+
+/// Brings a unit's edges into the order of their windows; `offsets[q + 1]` are in window q.
+fn by_window(mut offsets: Vec<usize>, windows: &[u16], items: &[u64], counts: Counts) -> UnitEdges {
+    for q in 1..offsets.len() {
+        offsets[q] += offsets[q - 1];
+    }
+    let mut next = offsets.clone();
+    let mut sorted = vec![0; items.len()];
+    for (q, item) in windows.iter().zip(items) {
+        let at = &mut next[usize::from(*q)];
+        sorted[*at] = *item;
+        *at += 1;
+    }
+    UnitEdges {
+        offsets,
+        items: sorted,
+        counts,
+    }
+}
+
+/// An edge of a window.
+type Edge = (u32, u32, f32);
+
+/// Edges of nodes that f32 cannot hold in a window, all in f64; one list a window.
+fn extreme_pairs(
+    signal: &Signal<'_>,
+    panels: &Panels,
+    cut: &Cut,
+    progress: &dyn Progress,
+) -> Result<Vec<Vec<Edge>>> {
+    if panels.extreme.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut nodes = vec![Vec::new(); panels.chunk.windows];
+    for &(q, node) in &panels.extreme {
+        nodes[q as usize].push(node);
+    }
+    nodes
+        .par_iter()
+        .enumerate()
+        .map(|(q, extreme)| {
+            check(progress, "correlation")?;
+            let (mut x, mut y) = (Vec::new(), Vec::new());
+            let mut edges = Vec::new();
+            for &a in extreme {
+                for b in 0..panels.nodes as u32 {
+                    // A pair of two such nodes once.
+                    if a == b || b < a && extreme.binary_search(&b).is_ok() {
+                        continue;
+                    }
+                    let (i, j) = (a.min(b), a.max(b));
+                    if let Some(r) =
+                        exact(signal, panels, q, i as usize, j as usize, &mut x, &mut y)
+                        && reaches(cut.size(r), cut.thresholds[q], cut.strict)
+                    {
+                        edges.push((i, j, r as f32));
+                    }
+                }
+            }
+            Ok(edges)
+        })
+        .collect()
+}
+
+/// All units' edges, window by window, by (i, j).
+fn join(
+    panels: &Panels,
+    units: &[Unit],
+    parts: Vec<UnitEdges>,
+    extra: Vec<Vec<Edge>>,
+) -> ChunkEdges {
+    let windows = panels.chunk.windows;
+    let mut indptr = vec![0_u64; windows + 1];
+    let mut counts = Counts::default();
+    for part in &parts {
+        counts.rechecked += part.counts.rechecked;
+        counts.rebuilt += part.counts.rebuilt;
+        for q in 0..windows {
+            indptr[q + 1] += (part.offsets[q + 1] - part.offsets[q]) as u64;
+        }
+    }
+    for (q, extra) in extra.iter().enumerate() {
+        indptr[q + 1] += extra.len() as u64;
+        counts.exact += extra.len() as u64;
+    }
+    for q in 0..windows {
+        indptr[q + 1] += indptr[q];
+    }
+    let total = indptr[windows] as usize;
+    let (mut i, mut j, mut r) = (vec![0_u32; total], vec![0_u32; total], vec![0_f32; total]);
+    let mut slices = Vec::with_capacity(windows);
+    {
+        let (mut i, mut j, mut r) = (&mut i[..], &mut j[..], &mut r[..]);
+        for q in 0..windows {
+            let len = (indptr[q + 1] - indptr[q]) as usize;
+            let (a, b, c);
+            (a, i) = i.split_at_mut(len);
+            (b, j) = j.split_at_mut(len);
+            (c, r) = r.split_at_mut(len);
+            slices.push((a, b, c));
+        }
+    }
+    let Tiling { height, width, .. } = panels.tiling();
+    slices
+        .into_par_iter()
+        .enumerate()
+        .for_each_init(Vec::<usize>::new, |next, (q, (i, j, r))| {
+            let mut done = 0;
+            let mut u = 0;
+            while u < units.len() {
+                let rows = units[u].rows;
+                let end = u + units[u..].partition_point(|unit| unit.rows == rows);
+                let slice =
+                    |u: usize| &parts[u].items[parts[u].offsets[q]..parts[u].offsets[q + 1]];
+                // Count by row, then put each edge behind its row's last: units come by columns.
+                next.clear();
+                next.resize((rows.1 - rows.0) * height + 1, 0);
+                for u in u..end {
+                    for item in slice(u) {
+                        next[(item >> 48) as usize + 1] += 1;
+                    }
+                }
+                next[0] = done;
+                for row in 1..next.len() {
+                    next[row] += next[row - 1];
+                }
+                done = next[next.len() - 1];
+                for u in u..end {
+                    let row0 = (rows.0 * height) as u32;
+                    let column0 = (units[u].columns.0 * width) as u32;
+                    for item in slice(u) {
+                        let row = (item >> 48) as u32;
+                        let at = next[row as usize];
+                        next[row as usize] = at + 1;
+                        i[at] = row0 + row;
+                        j[at] = column0 + (item >> 32 & 0xffff) as u32;
+                        r[at] = f32::from_bits(*item as u32);
+                    }
+                }
+                u = end;
+            }
+            if let Some(extra) = extra.get(q).filter(|extra| !extra.is_empty()) {
+                for (at, edge) in extra.iter().enumerate() {
+                    (i[done + at], j[done + at], r[done + at]) = *edge;
+                }
+                let mut all: Vec<Edge> = (0..i.len()).map(|e| (i[e], j[e], r[e])).collect();
+                all.sort_unstable_by_key(|&(i, j, _)| (i, j));
+                for (at, edge) in all.into_iter().enumerate() {
+                    (i[at], j[at], r[at]) = edge;
+                }
+            }
+        });
+    ChunkEdges {
+        indptr,
+        i,
+        j,
+        r,
+        lag: Vec::new(),
+        counts,
+    }
+}

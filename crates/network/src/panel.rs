@@ -1,0 +1,395 @@
+//! What the kernel multiplies: for one chunk of windows, blocks of nodes as step-major panels.
+//!
+//! With u = x − x̄(k), x̄ the mean of window k, the sums of products of the next window are
+//!
+//! C(k+1) = C(k) + Σ_new u uᵀ − Σ_old u uᵀ − (1/W)·D Dᵀ,  D = Σ_new u − Σ_old u.
+//!
+//! An orthogonal H that maps (1 … 1)/√s to the first axis turns the s new and the s old samples so
+//! that only their first components a (new) and d (old) are coupled, by [[1−g, g], [g, −1−g]] with
+//! g = s/W and eigenvalues −g ± √(1+g²). Along its eigenvectors
+//!
+//! C(k+1) = C(k) + Σ_{e<s} p_e p_eᵀ − Σ_{e<s} q_e q_eᵀ :
+//!
+//! 2s multiply-adds a pair and window, means included, with no difference of large numbers. A panel
+//! holds W centred samples of the first window and then 2s vectors a window (−q in row panels, so that
+//! every step is a multiply-add); where 2s ≥ W, W centred samples for every window. Means and sums of
+//! squares are f64; f32 comes last.
+//!
+//! Rounding adds up over a walk, and what a burst leaves behind would swamp quiet windows after it.
+//! So a block is flagged in a window where the sum of squares of one of its nodes has fallen below a
+//! quarter of the largest since the last flag: a tile of that block starts from zero there.
+
+use rayon::prelude::*;
+
+use crate::engine::Tiling;
+use crate::moments::{Scratch, moments, read};
+use crate::oracle::Undefined;
+use crate::signal::Signal;
+use crate::step::{scaled, scales, write};
+use crate::tile::Arch;
+use crate::window::Chunk;
+
+/// Nodes prepared together; a multiple of the height and width of every tile.
+pub(crate) const BLOCK: usize = 96;
+
+/// Bound of the error of a correlation from f32 sums, with room to spare: drift over a chunk's steps is
+/// below 1e-5 at worst (2⁻²⁵·√8192 times the 4 that the flags allow), 4e-6 was seen.
+const MARGIN: f64 = 3e-5;
+
+/// What to do differently, for tests that must fail when a rule is dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Start from zero after a fall of the sum of squares.
+    pub(crate) anchors: bool,
+    /// Decide pairs close to the threshold in f64.
+    pub(crate) recheck: bool,
+    /// Decide everything up to the threshold in f64, however far below; otherwise only what is close to it.
+    pub(crate) one_sided: bool,
+    /// How close is close, and how far below the threshold pairs are looked at.
+    pub(crate) margin: f64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            anchors: true,
+            recheck: true,
+            one_sided: true,
+            margin: MARGIN,
+        }
+    }
+}
+
+/// How panels are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Making {
+    pub(crate) arch: Arch,
+    pub(crate) rules: Rules,
+    /// Rows get the opposite sign.
+    pub(crate) negative: bool,
+    /// Keep means and sums of squares.
+    pub(crate) moments: bool,
+    /// Of ranks within each window.
+    pub(crate) ranked: bool,
+}
+
+/// All panels of a chunk of windows.
+#[derive(Debug)]
+pub(crate) struct Panels {
+    pub(crate) arch: Arch,
+    pub(crate) chunk: Chunk,
+    pub(crate) nodes: usize,
+    pub(crate) steps: usize,
+    pub(crate) first: usize,
+    pub(crate) further: usize,
+    pub(crate) direct: bool,
+    /// (row block, step, row); (column block, step, column).
+    rows: Vec<f32>,
+    columns: Vec<f32>,
+    /// (block, window, node): 1/√(sum of squares) in the node's scale, 0 where undefined.
+    row_scale: Vec<f32>,
+    column_scale: Vec<f32>,
+    /// (row block, window).
+    row_max: Vec<f32>,
+    row_anchor: Vec<u8>,
+    column_anchor: Vec<u8>,
+    /// For each node what its samples are multiplied with, and what stands for a non-finite one.
+    scale: Vec<f64>,
+    fill: Vec<f64>,
+    /// Row panels have the opposite sign: large sums are strong negative correlations.
+    pub(crate) negative: bool,
+    /// Ranks stand for the samples.
+    pub(crate) ranked: bool,
+    /// If asked for, (block, window, node).
+    means: Vec<f64>,
+    squares: Vec<f64>,
+    /// (window, node, why), by node.
+    pub(crate) undefined: Vec<(u32, u32, Undefined)>,
+    /// (window, node) that f32 cannot hold, by node.
+    pub(crate) extreme: Vec<(u32, u32)>,
+}
+
+/// True when a walk from zero in every window is no more work than sliding.
+pub(crate) fn direct(chunk: &Chunk) -> bool {
+    chunk.windows == 1 || chunk.window.step >= chunk.window.length.div_ceil(2)
+}
+
+/// Most windows in a chunk: as many as amortise the first one, as few as keep rounding and memory low.
+pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
+    const STEPS: usize = 8192;
+    let step = step.min(length);
+    let steps = if step >= length.div_ceil(2) {
+        length
+    } else {
+        2 * step
+    };
+    (STEPS / steps.max(1)).clamp(1, 256)
+}
+
+/// Steps of a panel.
+fn steps(chunk: &Chunk, ranked: bool) -> (usize, usize) {
+    let (w, s) = (chunk.window.length, chunk.window.step);
+    (w, if ranked || direct(chunk) { w } else { 2 * s })
+}
+
+/// Bytes of the panels of `chunk`.
+pub(crate) fn bytes(chunk: &Chunk, nodes: usize, ranked: bool) -> u128 {
+    let (first, further) = steps(chunk, ranked);
+    let padded = (nodes.div_ceil(BLOCK) * BLOCK) as u128;
+    let windows = chunk.windows as u128;
+    padded * ((first as u128 + further as u128 * (windows - 1)) + windows) * 8
+}
+
+/// One block's share of [`Panels`] to write.
+pub(crate) struct BlockOut<'a> {
+    pub(crate) rows: &'a mut [f32],
+    pub(crate) columns: &'a mut [f32],
+    pub(crate) row_scale: &'a mut [f32],
+    pub(crate) column_scale: &'a mut [f32],
+    pub(crate) row_max: &'a mut [f32],
+    pub(crate) row_anchor: &'a mut [u8],
+    pub(crate) column_anchor: &'a mut [u8],
+    pub(crate) scale: &'a mut [f64],
+    fill: &'a mut [f64],
+}
+
+impl<'a> BlockOut<'a> {
+    fn split(panels: &'a mut Panels, blocks: usize) -> Vec<Self> {
+        let len = |of: usize| of / blocks;
+        let (row_blocks, column_blocks) = (
+            len(panels.row_anchor.len()),
+            len(panels.column_anchor.len()),
+        );
+        let (panel, scales) = (len(panels.rows.len()), len(panels.row_scale.len()));
+        let mut rows = panels.rows.chunks_mut(panel);
+        let mut columns = panels.columns.chunks_mut(panel);
+        let mut row_scale = panels.row_scale.chunks_mut(scales);
+        let mut column_scale = panels.column_scale.chunks_mut(scales);
+        let mut row_max = panels.row_max.chunks_mut(row_blocks);
+        let mut row_anchor = panels.row_anchor.chunks_mut(row_blocks);
+        let mut column_anchor = panels.column_anchor.chunks_mut(column_blocks);
+        let mut scale = panels.scale.chunks_mut(BLOCK);
+        let mut fill = panels.fill.chunks_mut(BLOCK);
+        let next = |_| {
+            Some(Self {
+                rows: rows.next()?,
+                columns: columns.next()?,
+                row_scale: row_scale.next()?,
+                column_scale: column_scale.next()?,
+                row_max: row_max.next()?,
+                row_anchor: row_anchor.next()?,
+                column_anchor: column_anchor.next()?,
+                scale: scale.next()?,
+                fill: fill.next()?,
+            })
+        };
+        (0..blocks).filter_map(next).collect()
+    }
+}
+
+/// What is left of a block besides its panels.
+#[derive(Default)]
+struct Exceptions {
+    undefined: Vec<(u32, u32, Undefined)>,
+    extreme: Vec<(u32, u32)>,
+    means: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Panels {
+    /// Reads the chunk's samples and makes its panels, on rayon's current pool.
+    pub(crate) fn new(signal: &Signal<'_>, chunk: Chunk, making: Making) -> Self {
+        let Making { arch, negative, .. } = making;
+        let nodes = signal.nodes();
+        let (first, further) = steps(&chunk, making.ranked);
+        let windows = chunk.windows;
+        let steps = first + further * (windows - 1);
+        let blocks = nodes.div_ceil(BLOCK);
+        let padded = blocks * BLOCK;
+        let (row_blocks, column_blocks) = (padded / arch.rows(), padded / arch.columns());
+        let mut panels = Self {
+            arch,
+            chunk,
+            nodes,
+            steps,
+            first,
+            further,
+            direct: making.ranked || direct(&chunk),
+            rows: vec![0.0; padded * steps],
+            columns: vec![0.0; padded * steps],
+            row_scale: vec![0.0; padded * windows],
+            column_scale: vec![0.0; padded * windows],
+            row_max: vec![0.0; row_blocks * windows],
+            row_anchor: vec![0; row_blocks * windows],
+            column_anchor: vec![0; column_blocks * windows],
+            scale: vec![1.0; padded],
+            fill: vec![0.0; padded],
+            negative,
+            ranked: making.ranked,
+            means: Vec::new(),
+            squares: Vec::new(),
+            undefined: Vec::new(),
+            extreme: Vec::new(),
+        };
+        if blocks == 0 {
+            return panels;
+        }
+        let mut parts = BlockOut::split(&mut panels, blocks);
+        let vectors = pulp::Arch::new();
+        let exceptions: Vec<Exceptions> = (parts.par_iter_mut().enumerate())
+            .map_init(Scratch::default, |scratch, (block, out)| {
+                vectors.dispatch(|| prepare(signal, &chunk, making, block, scratch, out))
+            })
+            .collect();
+        drop(parts);
+        for part in exceptions {
+            panels.undefined.extend(part.undefined);
+            panels.extreme.extend(part.extreme);
+            panels.means.extend(part.means);
+            panels.squares.extend(part.squares);
+        }
+        panels
+    }
+
+    /// Mean of a node in window q, and the sum of squared deviations: −0 where constant, negative
+    /// where not finite. Only if asked for.
+    pub(crate) fn moments(&self, q: usize, node: usize) -> (f64, f64) {
+        let at = (node / BLOCK * self.chunk.windows + q) * BLOCK + node % BLOCK;
+        (self.means[at], self.squares[at])
+    }
+
+    pub(crate) fn tiling(&self) -> Tiling {
+        Tiling {
+            nodes: self.nodes,
+            height: self.arch.rows(),
+            width: self.arch.columns(),
+            steps: self.steps,
+            windows: self.chunk.windows,
+        }
+    }
+
+    /// The walk of tile (row block, column block).
+    pub(crate) fn walk(&self, i: usize, j: usize) -> crate::tile::Walk<'_> {
+        self.walk_with(self, i, j)
+    }
+
+    /// The walk of row block i of these panels and column block j of `others`, of the same shape.
+    pub(crate) fn walk_with<'a>(
+        &'a self,
+        others: &'a Self,
+        i: usize,
+        j: usize,
+    ) -> crate::tile::Walk<'a> {
+        let windows = self.chunk.windows;
+        let (rows, columns) = (
+            self.arch.rows() * self.steps,
+            self.arch.columns() * self.steps,
+        );
+        crate::tile::Walk {
+            rows: &self.rows[i * rows..][..rows],
+            columns: &others.columns[j * columns..][..columns],
+            first: self.first,
+            further: self.further,
+            direct: self.direct,
+            windows,
+            row_anchor: &self.row_anchor[i * windows..][..windows],
+            column_anchor: &others.column_anchor[j * windows..][..windows],
+        }
+    }
+
+    /// The scales of tile (row block, column block) that make correlations of its sums.
+    pub(crate) fn filter<'a>(
+        &'a self,
+        i: usize,
+        j: usize,
+        least: &'a [f32],
+        magnitude: bool,
+    ) -> crate::tile::Filter<'a> {
+        let windows = self.chunk.windows;
+        let (rows, columns) = (self.arch.rows() * windows, self.arch.columns() * windows);
+        crate::tile::Filter {
+            row_scale: &self.row_scale[i * rows..][..rows],
+            column_scale: &self.column_scale[j * columns..][..columns],
+            row_max: &self.row_max[i * windows..][..windows],
+            least,
+            magnitude,
+        }
+    }
+
+    /// Centred and scaled samples of window `q` of tile (row block, column block) into `out`: rows,
+    /// then columns (those of `others`, which may lie later).
+    pub(crate) fn rebuild(
+        &self,
+        others: &Self,
+        signal: &Signal<'_>,
+        (i, j, q): (usize, usize, usize),
+        out: &mut Vec<f32>,
+    ) {
+        let w = self.chunk.window.length;
+        let (rows, columns) = (self.arch.rows(), self.arch.columns());
+        out.clear();
+        out.resize(w * (rows + columns), 0.0);
+        let (left, right) = out.split_at_mut(w * rows);
+        self.centred(signal, q, i * rows, rows, self.negative, left);
+        others.centred(signal, q, j * columns, columns, false, right);
+    }
+
+    fn centred(
+        &self,
+        signal: &Signal<'_>,
+        q: usize,
+        first: usize,
+        width: usize,
+        negate: bool,
+        out: &mut [f32],
+    ) {
+        let w = self.chunk.window.length;
+        let mut samples = vec![0.0; w];
+        for c in 0..width.min(self.nodes - first) {
+            let node = first + c;
+            signal.column(node, self.chunk.start_of(q), &mut samples);
+            let fill = self.fill[node];
+            for value in &mut samples {
+                if !value.is_finite() {
+                    *value = fill;
+                }
+            }
+            // About the first sample, so that a large offset costs no digits.
+            let origin = samples[0];
+            let mean = origin + samples.iter().map(|v| v - origin).sum::<f64>() / w as f64;
+            let scale = if negate {
+                -self.scale[node]
+            } else {
+                self.scale[node]
+            };
+            for (step, value) in samples.iter().enumerate() {
+                out[step * width + c] = scaled(value - mean, scale);
+            }
+        }
+    }
+}
+#[inline(always)]
+fn prepare(
+    signal: &Signal<'_>,
+    chunk: &Chunk,
+    making: Making,
+    block: usize,
+    scratch: &mut Scratch,
+    out: &mut BlockOut<'_>,
+) -> Exceptions {
+    let (first, used) = (block * BLOCK, BLOCK.min(signal.nodes() - block * BLOCK));
+    let mut exceptions = Exceptions::default();
+    read(signal, chunk, first, used, scratch, out.fill);
+    moments(chunk, scratch, first, used, &mut exceptions.undefined);
+    if making.ranked {
+        crate::rank::prepare(chunk, making, used, &scratch.samples, &scratch.squares, out);
+        return exceptions;
+    }
+    exceptions.extreme = scales(chunk, scratch, first, used, making, out);
+    write(chunk, scratch, making, out);
+    if making.moments {
+        exceptions.means = scratch.mean.clone();
+        exceptions.squares = scratch.squares.clone();
+    }
+    exceptions
+}

@@ -1,0 +1,272 @@
+//! What a network is made from: samples of many nodes at common instants.
+
+use std::ops::Range;
+
+use betz_base::{Error, Result};
+
+/// Borrowed samples, time-major: all nodes of one instant lie side by side.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum SignalData<'a> {
+    /// 32-bit floating point.
+    F32(&'a [f32]),
+    /// 64-bit floating point.
+    F64(&'a [f64]),
+    /// Signed 16-bit integers, as amplifiers deliver them.
+    I16(&'a [i16]),
+    /// Unsigned 16-bit integers: spike counts, 16-bit cameras.
+    U16(&'a [u16]),
+    /// Unsigned bytes: grey levels of a video.
+    U8(&'a [u8]),
+}
+
+impl SignalData<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::F32(v) => v.len(),
+            Self::F64(v) => v.len(),
+            Self::I16(v) => v.len(),
+            Self::U16(v) => v.len(),
+            Self::U8(v) => v.len(),
+        }
+    }
+
+    fn bytes_per_sample(&self) -> usize {
+        match self {
+            Self::F64(_) => 8,
+            Self::F32(_) => 4,
+            Self::I16(_) | Self::U16(_) => 2,
+            Self::U8(_) => 1,
+        }
+    }
+}
+
+macro_rules! borrowed_from {
+    ($($kind:ident: $sample:ty),*) => { $(
+        impl<'a> From<&'a [$sample]> for SignalData<'a> {
+            fn from(samples: &'a [$sample]) -> Self {
+                Self::$kind(samples)
+            }
+        }
+        impl<'a> From<&'a Vec<$sample>> for SignalData<'a> {
+            fn from(samples: &'a Vec<$sample>) -> Self {
+                Self::$kind(samples)
+            }
+        }
+    )* };
+}
+borrowed_from!(F32: f32, F64: f64, I16: i16, U16: u16, U8: u8);
+
+/// A signal of shape (samples, nodes), borrowed, with the stretches over which it was recorded
+/// without a gap.
+///
+/// ```
+/// use betz_network::Signal;
+///
+/// let samples = vec![0.0_f32; 300 * 4]; // 300 instants of 4 nodes
+/// let signal = Signal::new(&samples, 4)?.with_segments(vec![0..100, 120..300])?;
+/// assert_eq!((signal.samples(), signal.nodes()), (300, 4));
+/// # Ok::<(), betz_network::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Signal<'a> {
+    data: SignalData<'a>,
+    samples: usize,
+    nodes: usize,
+    segments: Vec<Range<usize>>,
+    sample_seconds: Option<f64>,
+}
+
+impl<'a> Signal<'a> {
+    /// A signal without gaps: `data` holds the samples of `nodes` nodes, instant after instant.
+    ///
+    /// # Errors
+    /// [`Mismatch`](betz_base::ErrorKind::Mismatch) when `data` is no whole number of instants,
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for more than 2³¹ − 1 nodes.
+    pub fn new(data: impl Into<SignalData<'a>>, nodes: usize) -> Result<Self> {
+        let data = data.into();
+        let len = data.len();
+        if nodes == 0 && len != 0 {
+            return Err(Error::mismatch(format!(
+                "signal: expected no samples for 0 nodes, got {len}"
+            )));
+        }
+        if nodes > i32::MAX as usize {
+            return Err(Error::argument(format!(
+                "signal: expected at most {} nodes, got {nodes}",
+                i32::MAX
+            )));
+        }
+        let samples = if nodes == 0 { 0 } else { len / nodes };
+        if samples * nodes != len {
+            return Err(Error::mismatch(format!(
+                "signal: expected a whole number of instants of {nodes} nodes, got {len} values ({} too many)",
+                len - samples * nodes
+            )));
+        }
+        Ok(Self {
+            data,
+            samples,
+            nodes,
+            segments: std::iter::once(0..samples).collect(),
+            sample_seconds: None,
+        })
+    }
+
+    /// The same signal, recorded in `segments` (half-open ranges of instants, in order, apart from
+    /// each other). No window crosses the end of one; samples in none of them are not used.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) naming the segment that is
+    /// reversed, out of order or beyond the last sample.
+    pub fn with_segments(mut self, segments: Vec<Range<usize>>) -> Result<Self> {
+        let mut end = 0;
+        for (index, segment) in segments.iter().enumerate() {
+            if segment.start < end || segment.end < segment.start || segment.end > self.samples {
+                return Err(Error::argument(format!(
+                    "segment {index}: expected a range of samples from {end} to at most {}, got {}..{}",
+                    self.samples, segment.start, segment.end
+                )));
+            }
+            end = segment.end;
+        }
+        self.segments = segments;
+        Ok(self)
+    }
+
+    /// The same signal with the time between two samples, in seconds.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) unless it is positive and finite.
+    pub fn with_sample_seconds(mut self, seconds: f64) -> Result<Self> {
+        if !(seconds > 0.0 && seconds.is_finite()) {
+            return Err(Error::argument(format!(
+                "seconds from sample to sample: expected a positive number, got {seconds}"
+            )));
+        }
+        self.sample_seconds = Some(seconds);
+        Ok(self)
+    }
+
+    /// Number of instants.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Stretches without a gap, half-open, in order.
+    pub fn segments(&self) -> &[Range<usize>] {
+        &self.segments
+    }
+
+    /// Seconds from sample to sample, if known.
+    pub fn sample_seconds(&self) -> Option<f64> {
+        self.sample_seconds
+    }
+
+    /// The samples, time-major.
+    pub fn data(&self) -> SignalData<'a> {
+        self.data
+    }
+
+    /// Bytes the samples take.
+    pub fn bytes(&self) -> usize {
+        self.data.len() * self.data.bytes_per_sample()
+    }
+
+    /// The sample of `node` at instant `t`.
+    #[inline]
+    pub fn value(&self, t: usize, node: usize) -> f64 {
+        let at = t * self.nodes + node;
+        match self.data {
+            SignalData::F32(v) => f64::from(v[at]),
+            SignalData::F64(v) => v[at],
+            SignalData::I16(v) => f64::from(v[at]),
+            SignalData::U16(v) => f64::from(v[at]),
+            SignalData::U8(v) => f64::from(v[at]),
+        }
+    }
+
+    /// Samples of neighbouring nodes from `first` on at instant `t`.
+    #[inline(always)]
+    pub(crate) fn read(&self, t: usize, first: usize, out: &mut [f64]) {
+        let at = t * self.nodes + first;
+        let range = at..at + out.len();
+        match self.data {
+            SignalData::F32(v) => convert(&v[range], out),
+            SignalData::F64(v) => out.copy_from_slice(&v[range]),
+            SignalData::I16(v) => convert(&v[range], out),
+            SignalData::U16(v) => convert(&v[range], out),
+            SignalData::U8(v) => convert(&v[range], out),
+        }
+    }
+
+    /// Samples of one node over instants from `start` on.
+    pub(crate) fn column(&self, node: usize, start: usize, out: &mut [f64]) {
+        for (offset, out) in out.iter_mut().enumerate() {
+            *out = self.value(start + offset, node);
+        }
+    }
+}
+
+#[inline(always)]
+fn convert<T: Copy + Into<f64>>(from: &[T], to: &mut [f64]) {
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to = from.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_shapes_and_segments_are_named() {
+        let samples = vec![0.0_f32; 10];
+        let error = Signal::new(&samples, 3).unwrap_err();
+        assert!(
+            error.message().contains("10 values (1 too many)"),
+            "{error}"
+        );
+        assert!(Signal::new(&samples, 0).is_err());
+        let signal = Signal::new(&samples, 2).unwrap();
+        assert_eq!(signal.samples(), 5);
+        for segments in [vec![0..6], vec![0..3, 2..5], vec![3..5, 0..2]] {
+            let error = signal.clone().with_segments(segments).unwrap_err();
+            assert!(error.message().contains("segment"), "{error}");
+        }
+        #[allow(clippy::reversed_empty_ranges)]
+        let reversed = vec![4..2];
+        assert!(signal.clone().with_segments(reversed).is_err());
+        for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(signal.clone().with_sample_seconds(seconds).is_err());
+        }
+    }
+
+    #[test]
+    fn every_kind_of_sample_reads_alike() {
+        let (a, b): (Vec<u8>, Vec<u16>) = ((0..12).collect(), (0..12).collect());
+        let (c, d): (Vec<i16>, Vec<f32>) = ((0..12).collect(), (0..12).map(|v| v as f32).collect());
+        let e: Vec<f64> = (0..12).map(f64::from).collect();
+        let kinds: [SignalData<'_>; 5] = [
+            (&a).into(),
+            (&b).into(),
+            (&c).into(),
+            (&d).into(),
+            (&e).into(),
+        ];
+        for data in kinds {
+            let signal = Signal::new(data, 4).unwrap();
+            let mut row = [0.0; 2];
+            signal.read(1, 2, &mut row);
+            assert_eq!(row, [6.0, 7.0]);
+            let mut column = [0.0; 3];
+            signal.column(3, 0, &mut column);
+            assert_eq!(column, [3.0, 7.0, 11.0]);
+        }
+    }
+}

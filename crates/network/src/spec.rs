@@ -1,0 +1,248 @@
+//! What network to make: measure, window, threshold, sign.
+
+use betz_base::{Error, Result};
+
+use crate::window::Window;
+
+/// How alike two nodes are over a window. Formulas in [`crate::oracle`], which computes each of them
+/// as plainly as can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Pearson correlation, within [−1, 1].
+    Pearson,
+    /// Covariance Σ(x−x̄)(y−ȳ)/(W−1), in the squared unit of the signal.
+    Covariance,
+    /// Euclidean distance √Σ(x−y)²; an edge is what lies at or *below* the threshold.
+    Distance {
+        /// Edges are kept in windows where they have been near for this many windows running (1: no
+        /// condition), counted within a segment.
+        hold: usize,
+    },
+    /// Mutual information of two Gaussians, −½ ln(1 − r²), in nats; without sign.
+    GaussianInformation,
+    /// Spearman's correlation: Pearson's of the ranks within the window, ties at their mean rank.
+    Spearman,
+    /// The Pearson correlation of x(t) with y(t + ℓ) that is largest in magnitude over |ℓ| ≤ `lags`
+    /// samples, y's window shifted by ℓ with mean and deviation of its own. Of equal ones the
+    /// smallest |ℓ| counts, then the negative one. Windows keep `lags` samples away from gaps.
+    Lagged {
+        /// Largest shift in samples.
+        lags: usize,
+    },
+    /// Phase-locking value |Σ e^{i(φx−φy)}|/W; the signal holds phases in radians.
+    PhaseLocking,
+    /// Corrected imaginary phase-locking value |Im P|/√(1 − (Re P)²), P = Σ e^{i(φx−φy)}/W; the signal
+    /// holds phases in radians.
+    ImaginaryPhaseLocking,
+    /// Pairwise phase consistency (|Σ e^{i(φx−φy)}|² − W)/(W(W−1)); the signal holds phases in radians.
+    PhaseConsistency,
+    /// Partial correlation −Ω_ij/√(Ω_ii Ω_jj) given all other nodes, Ω the inverse of the covariance
+    /// shrunk after Ledoit and Wolf (2004). Nodes that are undefined in a window are left out of it.
+    Partial,
+}
+
+impl Measure {
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pearson => "pearson",
+            Self::Covariance => "covariance",
+            Self::Distance { .. } => "distance",
+            Self::GaussianInformation => "gaussian-information",
+            Self::Spearman => "spearman",
+            Self::Lagged { .. } => "lagged",
+            Self::PhaseLocking => "plv",
+            Self::ImaginaryPhaseLocking => "ciplv",
+            Self::PhaseConsistency => "ppc",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// True when values may be negative, so that a sign can be asked for.
+    pub(crate) fn signed(self) -> bool {
+        matches!(
+            self,
+            Self::Pearson | Self::Covariance | Self::Spearman | Self::Lagged { .. } | Self::Partial
+        )
+    }
+
+    /// Largest magnitude a value can have.
+    pub(crate) fn largest(self) -> f64 {
+        match self {
+            Self::Covariance | Self::Distance { .. } | Self::GaussianInformation => f64::INFINITY,
+            _ => 1.0,
+        }
+    }
+}
+
+/// Which of the values count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Sign {
+    /// By magnitude.
+    #[default]
+    Both,
+    /// Positive ones only.
+    Positive,
+    /// Negative ones only, by magnitude.
+    Negative,
+}
+
+impl Sign {
+    /// What is compared with the threshold.
+    #[inline]
+    pub(crate) fn size(self, value: f64) -> f64 {
+        match self {
+            Self::Both => value.abs(),
+            Self::Positive => value,
+            Self::Negative => -value,
+        }
+    }
+
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Positive => "pos",
+            Self::Negative => "neg",
+        }
+    }
+}
+
+/// Which pairs are edges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Threshold {
+    /// Values that reach this one (for distances: that do not exceed it).
+    Absolute(f64),
+    /// The strongest pairs of each window, this share of all pairs of nodes (rounded to the nearest
+    /// whole number of pairs).
+    Density(f64),
+    /// This many strongest pairs of each window.
+    Top(usize),
+    /// Pairs that are among this many strongest of one of their two nodes, in each window.
+    TopPerNode(usize),
+}
+
+/// What network to make.
+///
+/// ```
+/// use betz_network::{NetworkSpec, Sign, Threshold, Window};
+///
+/// let spec = NetworkSpec::pearson(Window { length: 200, step: 1 })
+///     .threshold(Threshold::Density(0.01))
+///     .sign(Sign::Positive);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NetworkSpec {
+    /// How alike two nodes are.
+    pub measure: Measure,
+    /// Over which samples.
+    pub window: Window,
+    /// From which value on there is an edge. [`NetworkSpec::new`] sets an absolute 0.7.
+    pub threshold: Threshold,
+    /// Which values count.
+    pub sign: Sign,
+    /// Values must exceed an absolute threshold (the paper's rule) instead of reaching it.
+    pub strict: bool,
+    /// More edges than this, over all windows, are an error. 10⁹ unless set.
+    pub max_edges: u64,
+}
+
+impl NetworkSpec {
+    /// A network of `measure`: |value| ≥ 0.7, at most 10⁹ edges.
+    pub fn new(measure: Measure, window: Window) -> Self {
+        Self {
+            measure,
+            window,
+            threshold: Threshold::Absolute(0.7),
+            sign: Sign::Both,
+            strict: false,
+            max_edges: 1_000_000_000,
+        }
+    }
+
+    /// A network of Pearson correlations.
+    pub fn pearson(window: Window) -> Self {
+        Self::new(Measure::Pearson, window)
+    }
+
+    /// The same with another threshold.
+    #[must_use]
+    pub fn threshold(mut self, threshold: Threshold) -> Self {
+        self.threshold = threshold;
+        self
+    }
+
+    /// The same for values of one sign.
+    #[must_use]
+    pub fn sign(mut self, sign: Sign) -> Self {
+        self.sign = sign;
+        self
+    }
+
+    /// The same with `strict`.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// The same with another limit of edges.
+    #[must_use]
+    pub fn max_edges(mut self, max_edges: u64) -> Self {
+        self.max_edges = max_edges;
+        self
+    }
+
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) naming the field that is out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.window.check()?;
+        let name = self.measure.name();
+        match self.threshold {
+            Threshold::Absolute(value) => {
+                let most = self.measure.largest();
+                if !(value >= 0.0 && value <= most && value.is_finite()) {
+                    return Err(Error::argument(format!(
+                        "threshold of {name}: expected 0 to {most}, got {value}"
+                    )));
+                }
+            }
+            Threshold::Density(share) => {
+                if !(share > 0.0 && share <= 1.0) {
+                    return Err(Error::argument(format!(
+                        "density: expected more than 0 and at most 1 (all pairs), got {share}"
+                    )));
+                }
+            }
+            Threshold::Top(count) | Threshold::TopPerNode(count) => {
+                if count == 0 {
+                    return Err(Error::argument(
+                        "strongest pairs: expected at least 1, got 0",
+                    ));
+                }
+            }
+        }
+        if self.strict && !matches!(self.threshold, Threshold::Absolute(_)) {
+            return Err(Error::argument(
+                "strict: expected an absolute threshold beside it, which is the only one a value can equal",
+            ));
+        }
+        if self.sign != Sign::Both && !self.measure.signed() {
+            return Err(Error::argument(format!(
+                "sign: expected both for {name}, whose values have none, got {}",
+                self.sign.name()
+            )));
+        }
+        match self.measure {
+            Measure::Distance { hold: 0 } => {
+                Err(Error::argument("hold: expected at least 1 window, got 0"))
+            }
+            Measure::Lagged { lags } if lags > i16::MAX as usize => Err(Error::argument(format!(
+                "lags: expected at most {} samples, got {lags}",
+                i16::MAX
+            ))),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! A block's scales and the steps of its panels, rounded to f32 at the very end.
+
+use crate::moments::{Row, Scratch, row};
+use crate::panel::{BLOCK, BlockOut, Making, direct};
+use crate::tile::Arch;
+use crate::window::Chunk;
+
+/// A fall of the sum of squares by this factor asks for a start from zero.
+const FALL: f64 = 4.0;
+
+/// Scaled sums of squares beyond this (or below its inverse) do not go through f32 sums: such windows
+/// of a node are correlated in f64, pair by pair.
+const EXTREME: f64 = 1e24;
+
+/// No scaled number in a panel is larger: sums of products stay finite whatever the samples are.
+const LARGEST: f64 = 1e14;
+
+#[inline(always)]
+pub(crate) fn scaled(centred: f64, scale: f64) -> f32 {
+    // Not `clamp`, which would let NaN through (means overflow where samples are near f64's largest).
+    (centred * scale).max(-LARGEST).min(LARGEST) as f32
+}
+
+/// Writes the scales of window q.
+#[inline(always)]
+pub(crate) fn put_scales(
+    arch: Arch,
+    windows: usize,
+    q: usize,
+    inverse: &[f32; BLOCK],
+    out: &mut BlockOut<'_>,
+) {
+    let (rows, columns) = (arch.rows(), arch.columns());
+    for (b, values) in inverse.chunks_exact(rows).enumerate() {
+        out.row_scale[(b * windows + q) * rows..][..rows].copy_from_slice(values);
+        out.row_max[b * windows + q] = values.iter().fold(0.0, |a: f32, v| a.max(*v));
+    }
+    for (b, values) in inverse.chunks_exact(columns).enumerate() {
+        out.column_scale[(b * windows + q) * columns..][..columns].copy_from_slice(values);
+    }
+}
+
+/// The scale of each node (1/√ of a middling sum of squares: one largest row scale then bounds a whole
+/// block well), the scales of its windows, the flags.
+#[inline(always)]
+pub(crate) fn scales(
+    chunk: &Chunk,
+    scratch: &Scratch,
+    first: usize,
+    used: usize,
+    making: Making,
+    out: &mut BlockOut<'_>,
+) -> Vec<(u32, u32)> {
+    let Making { arch, rules, .. } = making;
+    let windows = chunk.windows;
+    let (rows, columns) = (arch.rows(), arch.columns());
+    let stride = (windows / 15).max(1);
+    let mut some = Vec::with_capacity(windows / stride + 1);
+    for (c, scale) in out.scale.iter_mut().enumerate().take(used) {
+        some.clear();
+        some.extend(
+            (0..windows)
+                .step_by(stride)
+                .map(|q| scratch.squares[q * BLOCK + c])
+                .filter(|v| *v > 0.0),
+        );
+        if some.is_empty() {
+            // Undefined wherever it was looked at: any defined window will do.
+            some.extend(
+                (0..windows)
+                    .map(|q| scratch.squares[q * BLOCK + c])
+                    .find(|v| *v > 0.0),
+            );
+        }
+        some.sort_unstable_by(f64::total_cmp);
+        *scale = some.get(some.len() / 2).map_or(1.0, |v| 1.0 / v.sqrt());
+    }
+    let mut extreme = Vec::new();
+    let mut squared = [0.0; BLOCK];
+    for c in 0..used {
+        squared[c] = out.scale[c] * out.scale[c];
+    }
+    // For each height and width of blocks its own history of peaks.
+    let mut peaks = [[0.0_f64; BLOCK]; 2];
+    let mut spoilt = [[false; BLOCK]; 2];
+    for q in 0..windows {
+        let sums = row(&scratch.squares, q);
+        let mut inverse = [0.0_f32; BLOCK];
+        let mut odd = false;
+        for c in 0..BLOCK {
+            let size = sums[c] * squared[c];
+            let within = size <= EXTREME && size >= 1.0 / EXTREME;
+            inverse[c] = if within {
+                (1.0 / size.sqrt()) as f32
+            } else {
+                0.0
+            };
+            odd |= !within;
+        }
+        let mut too_large = [false; BLOCK];
+        if odd {
+            for c in 0..used {
+                let size = sums[c] * squared[c];
+                too_large[c] = !(size.abs() <= EXTREME);
+                if sums[c] > 0.0 && inverse[c] == 0.0 {
+                    extreme.push((q as u32, (first + c) as u32));
+                }
+            }
+        }
+        put_scales(arch, windows, q, &inverse, out);
+        if chunk.windows == 1 || direct(chunk) || !rules.anchors {
+            continue;
+        }
+        let sides = [
+            (rows, &mut *out.row_anchor),
+            (columns, &mut *out.column_anchor),
+        ];
+        for (side, (width, flags)) in sides.into_iter().enumerate() {
+            let (peaks, spoilt) = (&mut peaks[side], &mut spoilt[side]);
+            for (b, from) in (0..BLOCK).step_by(width).enumerate() {
+                let mut fell = false;
+                for c in from..from + width {
+                    let size = sums[c].abs();
+                    peaks[c] = peaks[c].max(size);
+                    fell |= inverse[c] > 0.0 && (peaks[c] > FALL * size || spoilt[c]);
+                    spoilt[c] |= too_large[c];
+                }
+                if fell {
+                    // The first window is summed from zero anyway.
+                    flags[b * windows + q] = u8::from(q > 0);
+                    for c in from..from + width {
+                        peaks[c] = sums[c].abs();
+                        spoilt[c] = too_large[c];
+                    }
+                }
+            }
+        }
+    }
+    extreme.sort_unstable_by_key(|&(q, node)| (node, q));
+    extreme
+}
+
+/// Where the steps of a block go.
+pub(crate) struct Steps<'a> {
+    rows: &'a mut [f32],
+    columns: &'a mut [f32],
+    height: usize,
+    width: usize,
+    steps: usize,
+    negative: bool,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(making: Making, out: &'a mut BlockOut<'_>) -> Self {
+        Self {
+            steps: out.rows.len() / BLOCK,
+            rows: out.rows,
+            columns: out.columns,
+            height: making.arch.rows(),
+            width: making.arch.columns(),
+            negative: making.negative,
+        }
+    }
+
+    /// One step: `values` times their scales; the row panel gets the sign of the product.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, step: usize, values: &Row, scale: &Row, negative_rows: bool) {
+        let mut rounded = [0.0_f32; BLOCK];
+        for c in 0..BLOCK {
+            rounded[c] = scaled(values[c], scale[c]);
+        }
+        for (b, values) in rounded.chunks_exact(self.width).enumerate() {
+            self.columns[(b * self.steps + step) * self.width..][..self.width]
+                .copy_from_slice(values);
+        }
+        if negative_rows != self.negative {
+            for value in &mut rounded {
+                *value = -*value;
+            }
+        }
+        for (b, values) in rounded.chunks_exact(self.height).enumerate() {
+            self.rows[(b * self.steps + step) * self.height..][..self.height]
+                .copy_from_slice(values);
+        }
+    }
+}
+
+/// The panels of a block from its samples and means.
+#[inline(always)]
+pub(crate) fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut BlockOut<'_>) {
+    let (w, s, windows) = (chunk.window.length, chunk.window.step, chunk.windows);
+    let scale = *row(out.scale, 0);
+    let scale = &scale;
+    let mut out = Steps::new(making, out);
+    let centred = |t: usize, mean: &Row| -> Row {
+        let x = row(&scratch.samples, t);
+        let mut u = [0.0; BLOCK];
+        for c in 0..BLOCK {
+            u[c] = x[c] - mean[c];
+        }
+        u
+    };
+    let summed = if direct(chunk) { windows } else { 1 };
+    for q in 0..summed {
+        let mean = row(&scratch.mean, q);
+        for e in 0..w {
+            out.put(q * w + e, &centred(q * s + e, mean), scale, false);
+        }
+    }
+    if direct(chunk) {
+        return;
+    }
+    let g = s as f64 / w as f64;
+    let root = (1.0 + g * g).sqrt();
+    let (plus, minus) = (root - g, root + g);
+    let (alpha, beta) = {
+        let (a, b) = (g, plus - 1.0 + g);
+        let length = a.hypot(b);
+        (a / length, b / length)
+    };
+    let (plus, minus) = (plus.sqrt(), minus.sqrt());
+    let h = 1.0 / (s as f64).sqrt();
+    // Householder: I − f·v vᵀ with v = (1 … 1)·h − e₀; vᵀu = h·Σu − u₀, |v|² = 2 − 2h.
+    let f = if s > 1 {
+        2.0 / (2.0 - 2.0 * h) * h
+    } else {
+        0.0
+    };
+    for q in 1..windows {
+        let mean = row(&scratch.mean, q - 1);
+        let old = (q - 1) * s;
+        let new = old + w;
+        let base = w + (q - 1) * 2 * s;
+        let (first_new, first_old) = (centred(new, mean), centred(old, mean));
+        let (mut a, mut d) = (first_new, first_old);
+        for e in 1..s {
+            let (n, o) = (
+                row(&scratch.samples, new + e),
+                row(&scratch.samples, old + e),
+            );
+            for c in 0..BLOCK {
+                a[c] += n[c] - mean[c];
+                d[c] += o[c] - mean[c];
+            }
+        }
+        for e in 1..s {
+            let (mut n, mut o) = (centred(new + e, mean), centred(old + e, mean));
+            for c in 0..BLOCK {
+                n[c] -= f * (a[c] * h - first_new[c]);
+                o[c] -= f * (d[c] * h - first_old[c]);
+            }
+            out.put(base + e, &n, scale, false);
+            out.put(base + s + e, &o, scale, true);
+        }
+        let (mut p, mut o) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for c in 0..BLOCK {
+            let (a, d) = (a[c] * h, d[c] * h);
+            p[c] = plus * (alpha * a + beta * d);
+            o[c] = minus * (alpha * d - beta * a);
+        }
+        out.put(base, &p, scale, false);
+        out.put(base + s, &o, scale, true);
+    }
+}

@@ -1,0 +1,431 @@
+//! Thresholds that chance seldom reaches: surrogate signals in which every node keeps what it has by
+//! itself and nothing is left of what it has in common with others.
+
+use betz_base::progress::{Quiet, check};
+use betz_base::{Error, Progress, Result};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use realfft::RealFftPlanner;
+
+use crate::plan::Plan;
+use crate::signal::Signal;
+use crate::spec::{Measure, NetworkSpec, Threshold};
+
+/// How a surrogate is made of a signal, segment by segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surrogate {
+    /// Every node's Fourier phases drawn anew, each node's on its own: spectrum and autocorrelation
+    /// stay (Theiler et al. 1992).
+    PhaseRandomised,
+    /// Every node turned round by a random number of samples: the distribution stays as well.
+    CircularShift,
+}
+
+/// What is held below `alpha`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Correction {
+    /// The probability of a single false edge in the whole network: the threshold is the 1 − α quantile
+    /// of the surrogates' largest values.
+    Maximum,
+    /// The expected share of false ones among all edges: the lowest threshold at which the surrogates
+    /// have no more than α times the edges.
+    FalseDiscovery,
+}
+
+/// How a threshold is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Significance {
+    /// How surrogates are made.
+    pub surrogate: Surrogate,
+    /// How many.
+    pub count: usize,
+    /// The level.
+    pub alpha: f64,
+    /// Of what.
+    pub correction: Correction,
+    /// Of the random numbers.
+    pub seed: u64,
+}
+
+impl Default for Significance {
+    fn default() -> Self {
+        Self {
+            surrogate: Surrogate::PhaseRandomised,
+            count: 99,
+            alpha: 0.05,
+            correction: Correction::Maximum,
+            seed: 0,
+        }
+    }
+}
+
+/// A threshold, and what it was found from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignificantThreshold {
+    /// Values that reach it are significant; `None` when no value is (false discovery only).
+    pub threshold: Option<f64>,
+    /// The surrogates' largest values, ascending; empty for false discovery.
+    pub maxima: Vec<f64>,
+}
+
+/// A surrogate of `signal`, (samples, nodes), f32; samples in no segment are 0. The same seed gives the
+/// same surrogate for any number of threads. A node that is not finite somewhere in a segment is kept
+/// as it is there.
+///
+/// # Errors
+/// [`Io`](betz_base::ErrorKind::Io) when memory does not suffice.
+pub fn surrogate(signal: &Signal<'_>, kind: Surrogate, seed: u64) -> Result<Vec<f32>> {
+    let (samples, nodes) = (signal.samples(), signal.nodes());
+    let mut out: Vec<f32> = Vec::new();
+    out.try_reserve_exact(samples * nodes).map_err(|_| {
+        Error::no_memory(
+            "a surrogate",
+            samples.saturating_mul(nodes).saturating_mul(4),
+        )
+    })?;
+    out.resize(samples * nodes, 0.0);
+    for (number, segment) in signal
+        .segments()
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| !s.is_empty())
+    {
+        let len = segment.len();
+        let mut planner = RealFftPlanner::<f64>::new();
+        let (forward, inverse) = (planner.plan_fft_forward(len), planner.plan_fft_inverse(len));
+        let columns: Vec<Vec<f32>> = (0..nodes)
+            .into_par_iter()
+            .map(|node| {
+                // A stream of its own for each node and segment.
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream((number as u64) << 32 | node as u64);
+                let mut x = vec![0.0; len];
+                signal.column(node, segment.start, &mut x);
+                if x.iter().all(|v| v.is_finite()) {
+                    match kind {
+                        Surrogate::CircularShift => x.rotate_left(rng.random_range(0..len)),
+                        Surrogate::PhaseRandomised => {
+                            let mut spectrum = forward.make_output_vec();
+                            // Lengths are the planner's own: these cannot fail.
+                            let there = forward.process(&mut x, &mut spectrum);
+                            let last = spectrum.len() - 1;
+                            for (k, value) in spectrum.iter_mut().enumerate() {
+                                // The mean, and at even lengths the highest frequency, stay real.
+                                if k > 0 && (k < last || len % 2 == 1) {
+                                    let turn = rng.random_range(0.0..std::f64::consts::TAU);
+                                    let (sin, cos) = turn.sin_cos();
+                                    let (re, im) = (value.re, value.im);
+                                    value.re = re * cos - im * sin;
+                                    value.im = re * sin + im * cos;
+                                }
+                            }
+                            spectrum[0].im = 0.0;
+                            if len % 2 == 0 {
+                                spectrum[last].im = 0.0;
+                            }
+                            let back = inverse.process(&mut spectrum, &mut x);
+                            debug_assert!(there.is_ok() && back.is_ok());
+                            x.iter_mut().for_each(|v| *v /= len as f64);
+                        }
+                    }
+                }
+                x.into_iter().map(|v| v as f32).collect()
+            })
+            .collect();
+        for (node, column) in columns.iter().enumerate() {
+            for (t, value) in column.iter().enumerate() {
+                out[(segment.start + t) * nodes + node] = *value;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The threshold that `significance` asks for, for networks of `spec` (its own threshold is not looked
+/// at). Takes the time of as many networks as there are surrogates.
+///
+/// # Errors
+/// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a measure whose values have no upper
+/// end, too few surrogates for α, or false discovery of other than Pearson or Spearman correlation;
+/// as for [`Plan::run`].
+pub fn significant_threshold(
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+    significance: &Significance,
+    progress: &dyn Progress,
+) -> Result<SignificantThreshold> {
+    let Significance {
+        count,
+        alpha,
+        correction,
+        ..
+    } = *significance;
+    if !(alpha > 0.0 && alpha < 1.0) {
+        return Err(Error::argument(format!(
+            "alpha: expected more than 0 and less than 1, got {alpha}"
+        )));
+    }
+    if matches!(spec.measure, Measure::Distance { .. } | Measure::Covariance) {
+        return Err(Error::argument(format!(
+            "significance: expected a measure on a scale that all pairs share, got {}",
+            spec.measure.name()
+        )));
+    }
+    if correction == Correction::Maximum && (count as f64 + 1.0) * alpha < 1.0 - 1e-9 {
+        return Err(Error::argument(format!(
+            "surrogates: expected at least {} for a level of {alpha}, got {count}",
+            (1.0 / alpha).ceil() - 1.0
+        )));
+    }
+    if count == 0 {
+        return Err(Error::argument("surrogates: expected at least 1, got 0"));
+    }
+    let spec = NetworkSpec {
+        strict: false,
+        max_edges: u64::MAX,
+        ..*spec
+    };
+    let plan = Plan::new(&spec.threshold(Threshold::Top(1)), signal)?;
+    let mut maxima = Vec::new();
+    let mut chance = vec![0_u64; BINS];
+    for k in 0..count {
+        check(progress, "surrogates")?;
+        progress.update("surrogates", k as u64, count as u64);
+        let samples = surrogate(
+            signal,
+            significance.surrogate,
+            significance.seed.wrapping_add(k as u64),
+        )?;
+        let other =
+            Signal::new(&samples, signal.nodes())?.with_segments(signal.segments().to_vec())?;
+        match correction {
+            Correction::Maximum => {
+                let mut most = 0.0_f64;
+                plan.stream(&other, &Quiet(progress), |window| {
+                    most = window
+                        .r
+                        .iter()
+                        .fold(most, |a, r| a.max(spec.sign.size(f64::from(*r))));
+                    Ok(())
+                })?;
+                maxima.push(most);
+            }
+            Correction::FalseDiscovery => {
+                let of = plan.histogram(&other, BINS, &Quiet(progress))?;
+                chance.iter_mut().zip(of).for_each(|(a, b)| *a += b);
+            }
+        }
+    }
+    progress.update("surrogates", count as u64, count as u64);
+    if correction == Correction::Maximum {
+        maxima.sort_by(f64::total_cmp);
+        // Rank ⌈(1 − α)(S + 1)⌉ of S: at most α of the S + 1 equally likely places lie above it. What
+        // reaches the threshold must lie above that one.
+        let rank = ((1.0 - alpha) * (count as f64 + 1.0) - 1e-9).ceil() as usize;
+        let threshold = maxima[rank.clamp(1, count) - 1].next_up();
+        return Ok(SignificantThreshold {
+            threshold: Some(threshold),
+            maxima,
+        });
+    }
+    let seen = plan.histogram(signal, BINS, &Quiet(progress))?;
+    let (mut by_chance, mut found) = (0, 0);
+    let mut lowest = None;
+    for bin in (0..BINS).rev() {
+        by_chance += chance[bin];
+        found += seen[bin];
+        if found > 0 && (by_chance as f64 / count as f64) <= alpha * found as f64 {
+            lowest = Some(bin as f64 / BINS as f64);
+        }
+    }
+    Ok(SignificantThreshold {
+        threshold: lowest,
+        maxima,
+    })
+}
+
+/// Of values from 0 to 1: thresholds are found to within 1/4,096.
+const BINS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Window, cases, oracle};
+
+    #[test]
+    fn surrogates_keep_each_node_and_nothing_in_common() {
+        let case = cases::communities(10, 301, 4);
+        let signal = case.signal().with_segments(vec![0..120, 130..301]).unwrap();
+        for kind in [Surrogate::PhaseRandomised, Surrogate::CircularShift] {
+            let other = surrogate(&signal, kind, 5).unwrap();
+            assert_eq!(other, surrogate(&signal, kind, 5).unwrap());
+            assert_ne!(other, surrogate(&signal, kind, 6).unwrap());
+            assert!(other[120 * 10..130 * 10].iter().all(|v| *v == 0.0));
+            let other = Signal::new(&other, 10).unwrap();
+            for segment in [0..120, 130..301_usize] {
+                let len = segment.len();
+                for node in 0..10 {
+                    let (mut x, mut y) = (vec![0.0; len], vec![0.0; len]);
+                    signal.column(node, segment.start, &mut x);
+                    other.column(node, segment.start, &mut y);
+                    // Circular autocorrelation: that of the power spectrum.
+                    for lag in [0, 1, 7] {
+                        let auto =
+                            |x: &[f64]| (0..len).map(|t| x[t] * x[(t + lag) % len]).sum::<f64>();
+                        assert!((auto(&x) - auto(&y)).abs() <= 1e-4 * auto(&x).abs().max(1.0));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn independent_noise_has_no_significant_edge_and_common_sources_have() {
+        let case = cases::communities(12, 400, 6);
+        let signal = case.signal();
+        let noise = surrogate(&signal, Surrogate::PhaseRandomised, 77).unwrap();
+        let noise = Signal::new(&noise, 12).unwrap();
+        let spec = NetworkSpec::pearson(Window {
+            length: 200,
+            step: 100,
+        });
+        for surrogate in [Surrogate::PhaseRandomised, Surrogate::CircularShift] {
+            for correction in [Correction::Maximum, Correction::FalseDiscovery] {
+                let asked = Significance {
+                    surrogate,
+                    correction,
+                    count: 39,
+                    ..Significance::default()
+                };
+                let edges = |signal: &Signal<'_>| {
+                    let found = significant_threshold(&spec, signal, &asked, &()).unwrap();
+                    found.threshold.map_or(0, |threshold| {
+                        let spec = spec.threshold(Threshold::Absolute(threshold));
+                        Plan::new(&spec, signal)
+                            .unwrap()
+                            .run(signal, &())
+                            .unwrap()
+                            .edges()
+                    })
+                };
+                assert!(edges(&signal) >= 6, "{surrogate:?}, {correction:?}");
+                assert!(edges(&noise) <= 1, "{surrogate:?}, {correction:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn histograms_count_every_defined_pair_once() {
+        let case = cases::all()
+            .into_iter()
+            .find(|c| c.name.contains("not finite"))
+            .unwrap();
+        let signal = case.signal();
+        for measure in [Measure::Pearson, Measure::Spearman] {
+            let plan = Plan::new(
+                &NetworkSpec::new(
+                    measure,
+                    Window {
+                        length: 40,
+                        step: 5,
+                    },
+                ),
+                &signal,
+            )
+            .unwrap();
+            let found = plan.histogram(&signal, 7, &()).unwrap();
+            // Sevenths are no rank correlation over 40 samples.
+            let mut expected = vec![0_i64; 7];
+            for start in plan.windows().starts() {
+                let columns: Vec<Vec<f64>> = (0..case.nodes)
+                    .map(|node| (start..start + 40).map(|t| signal.value(t, node)).collect())
+                    .collect();
+                for i in 0..case.nodes {
+                    for j in i + 1..case.nodes {
+                        let r = match measure {
+                            Measure::Pearson => oracle::pearson(&columns[i], &columns[j]),
+                            _ => oracle::spearman(&columns[i], &columns[j]),
+                        };
+                        if let Some(r) = r {
+                            expected[((r.abs() * 7.0) as usize).min(6)] += 1;
+                        }
+                    }
+                }
+            }
+            // A value within f32's error of the edge of a bin may fall to either side.
+            assert_eq!(
+                found.iter().sum::<u64>() as i64,
+                expected.iter().sum::<i64>()
+            );
+            assert!(
+                found
+                    .iter()
+                    .zip(&expected)
+                    .all(|(a, b)| (*a as i64 - b).abs() <= 2)
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_refused() {
+        let case = cases::communities(4, 50, 1);
+        let signal = case.signal();
+        let window = Window {
+            length: 20,
+            step: 5,
+        };
+        let ask = |measure: Measure, significance: Significance| {
+            significant_threshold(
+                &NetworkSpec::new(measure, window),
+                &signal,
+                &significance,
+                &(),
+            )
+            .unwrap_err()
+        };
+        let usual = Significance::default();
+        assert!(
+            ask(Measure::Pearson, Significance { count: 18, ..usual })
+                .message()
+                .contains("19")
+        );
+        assert!(
+            ask(
+                Measure::Pearson,
+                Significance {
+                    alpha: 0.0,
+                    ..usual
+                }
+            )
+            .message()
+            .contains("alpha")
+        );
+        assert!(
+            ask(Measure::Distance { hold: 1 }, usual)
+                .message()
+                .contains("distance")
+        );
+        let discovery = Significance {
+            correction: Correction::FalseDiscovery,
+            count: 2,
+            ..usual
+        };
+        assert!(
+            ask(Measure::PhaseLocking, discovery)
+                .message()
+                .contains("pearson")
+        );
+        assert!(
+            ask(
+                Measure::Pearson,
+                Significance {
+                    count: 0,
+                    ..discovery
+                }
+            )
+            .message()
+            .contains("surrogates")
+        );
+    }
+}
