@@ -8,10 +8,10 @@ use crate::spec::{
     Rule, Synapse,
 };
 
-/// Longest order of a PSC.
-pub(crate) const MAX_ORDER: u32 = 3;
+/// Largest order of a PSC.
+const MAX_ORDER: u32 = 3;
 /// Most values of a truncated PSC.
-pub(crate) const MAX_FILTER: u64 = 1 << 20;
+const MAX_FILTER: u64 = 1 << 20;
 /// Most populations: each is a multiple of 64 neurons in memory.
 const MAX_POPULATIONS: usize = 1 << 16;
 
@@ -47,7 +47,9 @@ impl Network {
             }
             self.check_population(population).map_err(|e| e.at(place))?;
         }
-        self.filter_length()?;
+        for i in 0..self.populations.len() {
+            self.filter_length(i)?;
+        }
         for (i, projection) in self.projections.iter().enumerate() {
             self.check_projection(projection).map_err(|e| {
                 e.at(format!(
@@ -152,29 +154,26 @@ impl Network {
         Ok(())
     }
 
-    /// Length of the truncated PSCs in steps; 0 when none is truncated.
-    pub(crate) fn filter_length(&self) -> Result<u64> {
-        let mut length = 0;
-        for population in &self.populations {
-            let Synapse::Psc {
-                tau_ms,
-                truncated: true,
-                ..
-            } = population.synapse
-            else {
-                continue;
-            };
-            // Not rounded up for a length that is whole but for the last digit.
-            let own = (5.0 * tau_ms / self.step_ms - 1e-9).ceil().max(1.0) as u64;
-            if own > MAX_FILTER || (length != 0 && own != length) {
-                return Err(Error::argument(format!(
-                    "population {:?}: expected truncated PSCs of one length of at most {MAX_FILTER} steps, got {own} beside {length}",
-                    population.name
-                )));
-            }
-            length = own;
+    /// Length of a population's PSCs in steps, where they are truncated; otherwise 0.
+    pub(crate) fn filter_length(&self, population: usize) -> Result<u64> {
+        let population = &self.populations[population];
+        let Synapse::Psc {
+            tau_ms,
+            truncated: true,
+            ..
+        } = population.synapse
+        else {
+            return Ok(0);
+        };
+        // Not rounded up for a length that is whole but for the last digit.
+        let length = (5.0 * tau_ms / self.step_ms - 1e-9).ceil().max(1.0);
+        if !(length <= MAX_FILTER as f64) {
+            return Err(Error::argument(format!(
+                "population {:?}: expected a truncated PSC of at most {MAX_FILTER} steps, got {length}",
+                population.name
+            )));
         }
-        Ok(length)
+        Ok(length as u64)
     }
 
     fn check_projection(&self, projection: &Projection) -> Result<()> {

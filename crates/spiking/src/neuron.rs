@@ -47,7 +47,8 @@ pub(crate) struct Receptor {
 
 impl Constants {
     pub(crate) fn of(network: &Network, population: usize) -> Result<Option<Self>> {
-        let population = &network.populations[population];
+        let index = population;
+        let population = &network.populations[index];
         let Neuron::Lif(lif) = population.neuron else {
             return Ok(None);
         };
@@ -55,7 +56,7 @@ impl Constants {
         let leak = (-h / lif.tau_m_ms).exp();
         // R (1 − e^(−Δ/τ_m)) with R = τ_m / C_m.
         let held = lif.tau_m_ms / lif.c_m_pf * -(-h / lif.tau_m_ms).exp_m1();
-        let receptors = receptors(network, population.synapse, lif, held)?;
+        let receptors = receptors(network, index, lif, held)?;
         let early = match population.synapse {
             Synapse::Exponential { arrival, .. } | Synapse::Alpha { arrival, .. } => {
                 arrival == Arrival::Beginning
@@ -95,14 +96,14 @@ impl Constants {
     }
 }
 
-fn receptors(network: &Network, synapse: Synapse, lif: Lif, held: f64) -> Result<Vec<Receptor>> {
+fn receptors(network: &Network, population: usize, lif: Lif, held: f64) -> Result<Vec<Receptor>> {
     let h = network.step_ms;
     // Two time constants that are one make one receptor.
     let taus = |tau: f64, inhibitory: Option<f64>| match inhibitory {
         Some(other) if other != tau => vec![tau, other],
         _ => vec![tau],
     };
-    Ok(match synapse {
+    Ok(match network.populations[population].synapse {
         Synapse::Delta => vec![Receptor {
             decay: 0.0,
             gain: 1.0,
@@ -142,7 +143,7 @@ fn receptors(network: &Network, synapse: Synapse, lif: Lif, held: f64) -> Result
             tau_ms,
             truncated,
         } => {
-            let length = truncated.then(|| network.filter_length()).transpose()?;
+            let length = truncated.then(|| network.filter_length(population)).transpose()?;
             let sum = psc_sum(order, tau_ms / h, length);
             let decay = (-h / tau_ms).exp();
             let mut onto = vec![0.0; order as usize + 1];

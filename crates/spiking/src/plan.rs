@@ -45,7 +45,7 @@ pub struct Plan {
     pub longest_delay: u32,
     /// Bytes of membranes, currents, counters and spike lists.
     pub state_bytes: u64,
-    /// Bytes of the rings of delayed input.
+    /// Bytes of the rings of delayed input, and of past input where PSCs are truncated.
     pub ring_bytes: u64,
     /// Bytes of the synapses.
     pub synapse_bytes: u64,
@@ -53,10 +53,8 @@ pub struct Plan {
     pub building_bytes: u64,
     /// Slots of a ring.
     pub(crate) slots: usize,
-    /// Rings a neuron: one a receptor, and one for the ends of truncated filters.
+    /// Rings a neuron: one a receptor.
     pub(crate) receptors: usize,
-    /// Length of truncated filters, or 0.
-    pub(crate) filter: u64,
     /// Projections stored as a matrix.
     pub(crate) dense: Vec<bool>,
     /// Chunks of neurons in all.
@@ -96,14 +94,18 @@ impl Plan {
                 (1u64 << LANE_BITS) / receptors as u64
             )));
         }
-        let filter = network.filter_length()?;
+        let mut past = 0u64;
+        for (i, population) in network.populations.iter().enumerate() {
+            let chunks = u64::from(population.neurons).div_ceil(CHUNK as u64);
+            let bytes = network.filter_length(i)? * chunks * 4 * CHUNK as u64;
+            past = past.saturating_add(bytes);
+        }
         let (shortest, longest) = delay_range(network).unwrap_or((1, 1));
         let slots = longest.next_power_of_two();
-        let rings = receptors as u64 * if filter > 0 { 2 } else { 1 };
         let lanes = lanes * threads as u64;
         let poisson = network.populations.iter().any(|p| p.poisson.is_some());
         let per_lane = 16 + 4 * chain as u64 + if poisson { 8 } else { 0 };
-        let lists = u64::from(2 * shortest) + filter;
+        let lists = u64::from(2 * shortest).min(4);
         let mut plan = Self {
             neurons: network.neurons(),
             synapses: 0.0,
@@ -111,14 +113,13 @@ impl Plan {
             weight_unit: weight_unit(network)?,
             shortest_delay: shortest,
             longest_delay: longest,
-            // Every neuron may fire in a step; over a filter's length refractoriness spreads them.
-            state_bytes: lanes * per_lane + network.neurons() * 4 * lists.min(4 + filter / 8),
-            ring_bytes: lanes * 4 * u64::from(slots) * rings,
+            // Every neuron may fire in a step, but hardly in each of a block.
+            state_bytes: lanes * per_lane + network.neurons() * 4 * lists,
+            ring_bytes: (lanes * 4 * u64::from(slots) * receptors as u64).saturating_add(past),
             synapse_bytes: (network.neurons() + 1) * 4 * threads as u64,
             building_bytes: lanes * 8 * receptors as u64 + 64 * 1024 * 1024,
             slots: slots as usize,
             receptors,
-            filter,
             dense: Vec::new(),
             chunks: chunks as usize,
         };

@@ -1,5 +1,7 @@
 //! Spikes to their targets: each thread takes every spike to the targets that are its own.
 
+#![allow(clippy::needless_range_loop)]
+
 use pulp::{Simd, WithSimd};
 
 use super::part::{Matrix, Part};
@@ -8,21 +10,11 @@ use crate::plan::{CHUNK, LANE_BITS};
 /// Rows of a matrix that are added together.
 const ROWS: usize = 8;
 
-/// What a spike takes to its targets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    /// Its weight.
-    Input,
-    /// The end of a truncated filter.
-    End,
-}
-
 /// Delivery of the spikes of one step.
 pub(super) struct Deliver<'a> {
     pub(super) part: &'a mut Part,
     pub(super) step: u64,
     pub(super) list: &'a [u32],
-    pub(super) takes: Takes,
 }
 
 impl WithSimd for Deliver<'_> {
@@ -34,61 +26,55 @@ impl WithSimd for Deliver<'_> {
             part,
             step,
             list,
-            takes,
         } = self;
         if !part.keys.is_empty() {
-            match part.rests {
-                true => lists::<true>(part, step, list, takes),
-                false => lists::<false>(part, step, list, takes),
+            // Asking ahead pays where rows are longer than what one miss brings.
+            let long = part.keys.len() > 16 * part.offsets.len();
+            match (part.rests, long) {
+                (true, true) => lists::<true, true>(part, step, list),
+                (true, false) => lists::<true, false>(part, step, list),
+                (false, true) => lists::<false, true>(part, step, list),
+                (false, false) => lists::<false, false>(part, step, list),
             }
         }
         if !part.matrices.is_empty() {
-            matrices(part, step, list, takes);
+            matrices(part, step, list);
         }
-    }
-}
-
-/// Offset of the rings that take what `takes` says, in lanes.
-fn ring_first(part: &Part, takes: Takes) -> usize {
-    match takes {
-        Takes::Input => 0,
-        Takes::End => part.receptors * part.chunks * CHUNK,
     }
 }
 
 #[inline(always)]
-fn lists<const WAKES: bool>(part: &mut Part, step: u64, list: &[u32], takes: Takes) {
+fn lists<const WAKES: bool, const LONG: bool>(part: &mut Part, step: u64, list: &[u32]) {
     let lanes = part.chunks * CHUNK;
-    let per_slot = part.rings * lanes;
-    let first = ring_first(part, takes);
+    let per_slot = part.receptors * lanes;
     let mask = part.slots - 1;
     let words = part.chunks.div_ceil(64);
     let step = step as usize;
     let mut events = 0;
     for (i, &source) in list.iter().enumerate() {
-        if let Some(&next) = list.get(i + 1) {
+        if LONG && let Some(&next) = list.get(i + 1) {
             prefetch(part, next);
         }
         let source = source as usize;
-        let row = part.offsets[source] as usize..part.offsets[source + 1] as usize;
-        events += row.len();
-        for (&key, &weight) in part.keys[row.clone()].iter().zip(&part.weights[row]) {
+        let (begin, end) = (part.offsets[source], part.offsets[source + 1]);
+        let (begin, end) = (begin as usize, end as usize);
+        events += end - begin;
+        let keys = &part.keys[begin..end];
+        let weights = &part.weights[begin..end];
+        let ring = &mut part.ring[..];
+        for k in 0..keys.len() {
+            let (key, weight) = (keys[k], weights[k]);
             let slot = (step + (key >> LANE_BITS) as usize) & mask;
             let lane = (key & ((1 << LANE_BITS) - 1)) as usize;
-            part.ring[slot * per_slot + first + lane] += i32::from(weight);
+            ring[slot * per_slot + lane] += i32::from(weight);
             if WAKES {
-                let mut lane = lane;
-                while lane >= lanes {
-                    lane -= lanes;
-                }
+                let lane = if lane >= lanes { lane - lanes } else { lane };
                 let chunk = lane / CHUNK;
                 part.wake[slot * words + chunk / 64] |= 1 << (chunk % 64);
             }
         }
     }
-    if takes == Takes::Input {
-        part.events += events as u64;
-    }
+    part.events += events as u64;
 }
 
 /// Asks for the beginning of a row before it is needed: rows lie far apart.
@@ -113,50 +99,60 @@ fn prefetch(part: &Part, source: u32) {
 }
 
 #[inline(always)]
-fn matrices(part: &mut Part, step: u64, list: &[u32], takes: Takes) {
-    let per_slot = part.rings * part.chunks;
-    let first = ring_first(part, takes) / CHUNK;
+fn matrices(part: &mut Part, step: u64, list: &[u32]) {
+    let per_slot = part.receptors * part.chunks;
     let words = part.chunks.div_ceil(64);
     let (ring, _) = part.ring.as_chunks_mut::<CHUNK>();
     for matrix in &part.matrices {
         let own = |s: &u32| s.wrapping_sub(matrix.source_first) < matrix.sources;
         part.rows.clear();
-        part.rows
-            .extend(list.iter().filter(|s| own(s)).map(|s| s - matrix.source_first));
+        part.rows.extend(
+            list.iter()
+                .filter(|s| own(s))
+                .map(|s| s - matrix.source_first),
+        );
         if part.rows.is_empty() {
             continue;
         }
         let slot = (step as usize + matrix.delay) & (part.slots - 1);
-        let begin = slot * per_slot + first + matrix.chunk_first;
+        let begin = slot * per_slot + matrix.chunk_first;
         let target = &mut ring[begin..begin + matrix.chunks];
-        let mut groups = part.rows.chunks_exact(ROWS);
-        for rows in &mut groups {
-            add_rows(matrix, rows, target);
+        let (weights, _) = matrix.weights.as_chunks::<CHUNK>();
+        let row = |row: u32| &weights[row as usize * matrix.chunks..][..matrix.chunks];
+        let (groups, rest) = part.rows.as_chunks::<ROWS>();
+        for &[a, b, c, d, e, f, g, h] in groups {
+            let (a, b, c, d) = (row(a), row(b), row(c), row(d));
+            let (e, f, g, h) = (row(e), row(f), row(g), row(h));
+            for k in 0..target.len() {
+                // On the stack, since the compiler cannot know that it does not overlap the rows.
+                let mut sums = target[k];
+                let (a, b, c, d) = (&a[k], &b[k], &c[k], &d[k]);
+                let (e, f, g, h) = (&e[k], &f[k], &g[k], &h[k]);
+                for i in 0..CHUNK {
+                    let left = i32::from(a[i]) + i32::from(b[i]) + i32::from(c[i]) + i32::from(d[i]);
+                    let right =
+                        i32::from(e[i]) + i32::from(f[i]) + i32::from(g[i]) + i32::from(h[i]);
+                    sums[i] += left + right;
+                }
+                target[k] = sums;
+            }
         }
-        add_rows(matrix, groups.remainder(), target);
+        for &one in rest {
+            let one = row(one);
+            for k in 0..target.len() {
+                let (mut sums, one) = (target[k], &one[k]);
+                for i in 0..CHUNK {
+                    sums[i] += i32::from(one[i]);
+                }
+                target[k] = sums;
+            }
+        }
         if part.rests {
             let from = matrix.chunk_first % part.chunks;
             for chunk in from..from + matrix.chunks {
                 part.wake[slot * words + chunk / 64] |= 1 << (chunk % 64);
             }
         }
-        if takes == Takes::Input {
-            part.events += (part.rows.len() * matrix.chunks * CHUNK) as u64;
-        }
-    }
-}
-
-#[inline(always)]
-fn add_rows(matrix: &Matrix, rows: &[u32], target: &mut [[i32; CHUNK]]) {
-    let (weights, _) = matrix.weights.as_chunks::<CHUNK>();
-    for (chunk, target) in target.iter_mut().enumerate() {
-        let mut sums = *target;
-        for &row in rows {
-            let row = &weights[row as usize * matrix.chunks + chunk];
-            for (sum, weight) in sums.iter_mut().zip(row) {
-                *sum += i32::from(*weight);
-            }
-        }
-        *target = sums;
+        part.events += (part.rows.len() * matrix.chunks * CHUNK) as u64;
     }
 }

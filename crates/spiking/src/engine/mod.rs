@@ -110,9 +110,8 @@ impl Engine {
             let (part, trace) = trace(network, &layout, neuron)?;
             parts[part].traces.push(trace);
         }
-        // Lists of a block of steps, of the block before it, which slower threads may still read,
-        // and of those whose truncated filters have not ended.
-        let kept = 2 * plan.shortest_delay as usize + plan.filter as usize;
+        // Lists of a block of steps, and of the block before it, which slower threads may still read.
+        let kept = 2 * plan.shortest_delay as usize;
         let lists = (0..kept)
             .map(|_| (0..plan.threads).map(|_| RwLock::default()).collect())
             .collect();

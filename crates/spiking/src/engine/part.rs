@@ -24,6 +24,10 @@ pub(crate) struct Group {
     pub(crate) gains: Vec<f32>,
     /// The same where truncated filters end, for each M_k.
     pub(crate) tails: Vec<f32>,
+    /// Length of truncated filters, or 0.
+    pub(crate) filter: u64,
+    /// Past input of its first chunk: (step modulo filter, chunk).
+    pub(crate) past_first: usize,
     /// Whether its potentials stay where they are without input, so that chunks can be passed over.
     pub(crate) rests: bool,
     /// Poisson input.
@@ -81,12 +85,14 @@ pub(crate) struct Part {
     pub(crate) current: Vec<f32>,
     pub(crate) chain: Vec<f32>,
     pub(crate) poisson: Vec<u16>,
-    /// (slot, receptor, lane); after the receptors, the same for filters that end.
+    /// (slot, receptor, lane).
     pub(crate) ring: Vec<i32>,
     pub(crate) slots: usize,
     pub(crate) receptors: usize,
-    /// Rings a slot has.
-    pub(crate) rings: usize,
+    /// Input of as many steps as truncated filters are long.
+    pub(crate) past: Vec<i32>,
+    /// Step of each chunk's last input, where its filters end.
+    pub(crate) last_input: Vec<u64>,
     /// Whether chunks may be passed over: input must then wake them.
     pub(crate) rests: bool,
     pub(crate) awake: Vec<u64>,
@@ -123,7 +129,7 @@ impl Part {
     ) -> Result<Self> {
         let mut groups = Vec::new();
         let mut spans = Vec::new();
-        let mut chain = 0;
+        let (mut chain, mut past) = (0, 0);
         for (p, population) in network.populations.iter().enumerate() {
             let constants = Constants::of(network, p)?;
             let chunks = layout.chunks(thread, p);
@@ -157,7 +163,10 @@ impl Part {
             });
             let resting = |c: &Constants| c.constant == 0.0 && c.threshold > 0.0;
             let rests = poisson.is_none() && constants.as_ref().is_none_or(resting);
+            let filter = network.filter_length(p)?;
             groups.push(Group {
+                filter,
+                past_first: past,
                 chain_first: chain,
                 per_chunk,
                 chunks: chunks.clone(),
@@ -168,10 +177,10 @@ impl Part {
                 poisson,
             });
             chain += per_chunk * chunks.len();
+            past += filter as usize * chunks.len();
         }
         let chunks = spans.len();
         let lanes = chunks * CHUNK;
-        let rings = plan.receptors * if plan.filter > 0 { 2 } else { 1 };
         let words = chunks.div_ceil(64);
         let poisson = groups.iter().any(|g| g.poisson.is_some());
         let mut part = Self {
@@ -180,10 +189,11 @@ impl Part {
             current: zeros("currents", lanes)?,
             chain: zeros("synaptic currents", chain * CHUNK)?,
             poisson: zeros("Poisson counts", if poisson { 4 * lanes } else { 0 })?,
-            ring: zeros("rings of input", plan.slots * rings * lanes)?,
+            ring: zeros("rings of input", plan.slots * plan.receptors * lanes)?,
             slots: plan.slots,
             receptors: plan.receptors,
-            rings,
+            past: zeros("past input", past * CHUNK)?,
+            last_input: zeros("steps of last input", chunks)?,
             rests: groups.iter().any(|g| g.rests),
             awake: vec![u64::MAX; words],
             wake: zeros("wake bits", words * plan.slots)?,

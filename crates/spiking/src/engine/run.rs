@@ -8,7 +8,7 @@ use betz_base::{Error, ErrorKind, Progress, Result};
 use pulp::Arch;
 
 use super::barrier::Barrier;
-use super::deliver::{Deliver, Takes};
+use super::deliver::Deliver;
 use super::part::Part;
 use super::update::Update;
 use super::{Engine, Phases, Report};
@@ -26,7 +26,6 @@ struct Shared<'a> {
     begin: u64,
     end: u64,
     block: u64,
-    filter: u64,
     recorded: usize,
     timed: bool,
 }
@@ -43,7 +42,6 @@ pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> R
         begin,
         end: begin + steps,
         block: u64::from(engine.plan.shortest_delay),
-        filter: engine.plan.filter,
         recorded: engine.options.record_spikes,
         timed: engine.options.time_phases,
     };
@@ -98,7 +96,7 @@ fn thread_steps(shared: &Shared<'_>, part: &mut Part, thread: usize) -> u64 {
         }
         let met = shared.timed.then(Instant::now);
         for t in step..step + steps {
-            deliver(shared.lists, part, t, shared.filter, arch);
+            deliver(shared.lists, part, t, arch);
         }
         if let (Some(started), Some(updated), Some(met)) = (started, updated, met) {
             part.phases.update_seconds += (updated - started).as_secs_f64();
@@ -126,7 +124,7 @@ pub(super) fn step(engine: &mut Engine, fired: &mut Vec<u32>) {
         fired.extend_from_slice(&list.read().unwrap_or_else(PoisonError::into_inner));
     }
     for part in &mut engine.parts {
-        deliver(&engine.lists, part, step, engine.plan.filter, arch);
+        deliver(&engine.lists, part, step, arch);
     }
     engine.step += 1;
 }
@@ -162,29 +160,16 @@ fn update(
     }
 }
 
-fn deliver(
-    lists: &[Vec<RwLock<Vec<u32>>>],
-    part: &mut Part,
-    step: u64,
-    filter: u64,
-    arch: Arch,
-) {
-    let mut take = |of: u64, takes: Takes| {
-        for list in &lists[(of % lists.len() as u64) as usize] {
-            let list = list.read().unwrap_or_else(PoisonError::into_inner);
-            if !list.is_empty() {
-                arch.dispatch(Deliver {
-                    part,
-                    step,
-                    list: &list,
-                    takes,
-                });
-            }
+fn deliver(lists: &[Vec<RwLock<Vec<u32>>>], part: &mut Part, step: u64, arch: Arch) {
+    for list in &lists[(step % lists.len() as u64) as usize] {
+        let list = list.read().unwrap_or_else(PoisonError::into_inner);
+        if !list.is_empty() {
+            arch.dispatch(Deliver {
+                part,
+                step,
+                list: &list,
+            });
         }
-    };
-    take(step, Takes::Input);
-    if filter > 0 && step >= filter {
-        take(step - filter, Takes::End);
     }
 }
 

@@ -1,13 +1,17 @@
 //! One step of a part's neurons, sixteen or eight at a time where the processor can.
 //!
 //! Every number is an f32, every multiply-add one rounding, and no sum is reordered: the same bits on
-//! every processor, and on a device that spells its multiply-adds out.
+//! every processor, and on a device that spells its multiply-adds out. Loops are by index over arrays
+//! of known length: calls into iterators would leave the processor's wide registers.
+
+#![allow(clippy::needless_range_loop)]
 
 use pulp::{Simd, WithSimd};
 
 use super::part::{Group, Part, PoissonInput, Span};
+use crate::neuron::Constants;
 use crate::plan::CHUNK;
-use crate::random::{mix, philox};
+use crate::random::{WIDE, mix, philox_wide};
 
 /// Longest table of Poisson thresholds that is compared number by number.
 const COMPARED: usize = 40;
@@ -28,12 +32,13 @@ impl WithSimd for Update<'_> {
         let begin = list.len();
         let words = part.chunks.div_ceil(64);
         let slot = step as usize & (part.slots - 1);
-        let per_slot = part.rings * part.chunks * CHUNK;
+        let per_slot = part.receptors * part.chunks * CHUNK;
         let (ring, _) = part.ring[slot * per_slot..][..per_slot].as_chunks_mut::<CHUNK>();
         let (v, _) = part.v.as_chunks_mut::<CHUNK>();
         let (silent, _) = part.silent.as_chunks_mut::<CHUNK>();
         let (current, _) = part.current.as_chunks_mut::<CHUNK>();
         let (chain, _) = part.chain.as_chunks_mut::<CHUNK>();
+        let (past, _) = part.past.as_chunks_mut::<CHUNK>();
         let (drawn, _) = part.poisson.as_chunks_mut::<CHUNK>();
         let wake = &mut part.wake[slot * words..][..words];
         let mut state = State {
@@ -45,8 +50,9 @@ impl WithSimd for Update<'_> {
             drawn,
             spans: &part.spans,
             counts: &mut part.counts,
+            past,
+            last_input: &mut part.last_input,
             chunks: part.chunks,
-            receptors: part.receptors,
             step,
             list: &mut *list,
         };
@@ -94,8 +100,9 @@ struct State<'a> {
     drawn: &'a mut [[u16; CHUNK]],
     spans: &'a [Span],
     counts: &'a mut [u32],
+    past: &'a mut [[i32; CHUNK]],
+    last_input: &'a mut [u64],
     chunks: usize,
-    receptors: usize,
     step: u64,
     list: &'a mut Vec<u32>,
 }
@@ -112,17 +119,27 @@ impl State<'_> {
             current: &self.current[chunk],
             chain: &mut self.chain[own..own + per_chunk],
             ring: &mut *self.ring,
+            past: (group.filter > 0).then(|| {
+                let past = (self.step % group.filter) as usize * group.chunks.len();
+                &mut self.past[group.past_first + past + (chunk - group.chunks.start)]
+            }),
             chunk,
             chunks: self.chunks,
-            receptors: self.receptors,
         };
         let span = self.spans[chunk];
         if let Some(poisson) = &group.poisson {
             let drawn = &mut self.drawn[4 * chunk..4 * chunk + 4];
             poisson_input(poisson, self.step, span, drawn, &mut lanes);
         }
+        let came = group.filter > 0 && any(&lanes.ring[chunk]);
         let mut fired = lanes.step(group) & (u64::MAX >> (64 - span.len));
-        let still = group.rests && lanes.still();
+        if group.filter > 0 && came {
+            self.last_input[chunk] = self.step;
+        }
+        // A filter that has not ended holds past input, which must be stepped through.
+        let still = group.rests
+            && lanes.still()
+            && self.step >= self.last_input[chunk] + group.filter;
         while fired != 0 {
             let k = fired.trailing_zeros();
             fired &= fired - 1;
@@ -140,52 +157,134 @@ struct Lanes<'a> {
     current: &'a [f32; CHUNK],
     /// (receptor, k).
     chain: &'a mut [[f32; CHUNK]],
-    /// The slot's: (receptor, chunk), then the same where filters end.
+    /// The slot's: (receptor, chunk).
     ring: &'a mut [[i32; CHUNK]],
+    /// What arrived a filter's length ago, where filters end.
+    past: Option<&'a mut [i32; CHUNK]>,
     chunk: usize,
     chunks: usize,
-    receptors: usize,
 }
 
 impl Lanes<'_> {
     /// One step; a bit for each lane that fires.
+    ///
+    /// Chains of one are updated in one loop; that the loops of the others do the same arithmetic is
+    /// tested.
     #[inline(always)]
     fn step(&mut self, group: &Group) -> u64 {
         let Some(c) = &group.constants else {
             return 0;
         };
+        let past = self.past.is_some();
+        match (c.chain(), c.receptors.len(), c.early, past) {
+            (1, 1, false, false) => self.fused::<1, false, false>(group, c),
+            (1, 1, true, false) => self.fused::<1, true, false>(group, c),
+            (1, 1, true, true) => self.fused::<1, true, true>(group, c),
+            (1, 2, false, false) => self.fused::<2, false, false>(group, c),
+            (1, 2, true, false) => self.fused::<2, true, false>(group, c),
+            _ => self.general(group, c),
+        }
+    }
+
+    /// Exponential currents: R receptors, arrivals before (EARLY) or after the potential's step,
+    /// filters that end (PAST).
+    #[inline(always)]
+    fn fused<const R: usize, const EARLY: bool, const PAST: bool>(
+        &mut self,
+        group: &Group,
+        c: &Constants,
+    ) -> u64 {
+        let mut p = [0f32; R];
+        let mut onto = [0f32; R];
+        let mut gain = [0f32; R];
+        for r in 0..R {
+            p[r] = c.receptors[r].decay;
+            onto[r] = c.receptors[r].onto[0];
+            gain[r] = group.gains[r];
+        }
+        let tail = if PAST { group.tails[0] } else { 0.0 };
+        let (leak, constant, threshold) = (c.leak, c.constant, c.threshold);
+        let (reset, refractory) = (c.reset, c.refractory);
+        // Copies on the stack: the compiler cannot know that the arrays do not overlap.
+        let (mut vs, mut silents, currents) = (*self.v, *self.silent, *self.current);
+        let mut chain = [[0f32; CHUNK]; R];
+        let mut inputs = [[0i32; CHUNK]; R];
+        for r in 0..R {
+            chain[r] = self.chain[r];
+            inputs[r] = self.ring[r * self.chunks + self.chunk];
+            self.ring[r * self.chunks + self.chunk] = [0; CHUNK];
+        }
+        let mut past = [0i32; CHUNK];
+        if PAST && let Some(own) = &mut self.past {
+            past = **own;
+            **own = inputs[0];
+        }
+        let mut flags = [0u8; CHUNK];
+        for i in 0..CHUNK {
+            let mut next = vs[i].mul_add(leak, constant) + currents[i];
+            for r in 0..R {
+                let mut m = chain[r][i];
+                let arrived = inputs[r][i] as f32 * gain[r];
+                if EARLY {
+                    m = kept(m.mul_add(p[r], arrived));
+                }
+                if PAST {
+                    m = (past[i] as f32).mul_add(tail, m);
+                }
+                next = m.mul_add(onto[r], next);
+                if !EARLY {
+                    m = kept(m.mul_add(p[r], arrived));
+                }
+                chain[r][i] = m;
+            }
+            let free = silents[i] == 0;
+            let v = if free { kept(next) } else { vs[i] };
+            let fires = free & (v >= threshold);
+            vs[i] = if fires { reset } else { v };
+            let waited = if free { 0 } else { silents[i] - 1 };
+            silents[i] = if fires { refractory } else { waited };
+            flags[i] = u8::from(fires);
+        }
+        *self.v = vs;
+        *self.silent = silents;
+        for r in 0..R {
+            self.chain[r] = chain[r];
+        }
+        bits(&flags)
+    }
+
+    #[inline(always)]
+    fn general(&mut self, group: &Group, c: &Constants) -> u64 {
         let mut next = [0f32; CHUNK];
         if c.early {
             self.arrive(group);
         }
-        for (next, v) in next.iter_mut().zip(&*self.v) {
-            *next = v.mul_add(c.leak, c.constant);
-        }
-        for (next, current) in next.iter_mut().zip(self.current) {
-            *next += current;
+        for i in 0..CHUNK {
+            next[i] = self.v[i].mul_add(c.leak, c.constant) + self.current[i];
         }
         let chain = c.chain();
         for (r, receptor) in c.receptors.iter().enumerate() {
             for (k, &onto) in receptor.onto.iter().enumerate() {
                 // A filter's lower moments do not act on the potential.
                 if onto != 0.0 {
-                    for (next, m) in next.iter_mut().zip(&self.chain[r * chain + k]) {
-                        *next = m.mul_add(onto, *next);
+                    let m = &self.chain[r * chain + k];
+                    for i in 0..CHUNK {
+                        next[i] = m[i].mul_add(onto, next[i]);
                     }
                 }
             }
         }
         if c.delta {
             let input = &mut self.ring[self.chunk];
-            for (next, input) in next.iter_mut().zip(input.iter_mut()) {
-                *next += *input as f32 * group.gains[0];
-                *input = 0;
+            for i in 0..CHUNK {
+                next[i] += input[i] as f32 * group.gains[0];
+                input[i] = 0;
             }
         }
         let mut flags = [0u8; CHUNK];
         for i in 0..CHUNK {
             let free = self.silent[i] == 0;
-            let v = if free { next[i] } else { self.v[i] };
+            let v = if free { kept(next[i]) } else { self.v[i] };
             let fires = free & (v >= c.threshold);
             self.v[i] = if fires { c.reset } else { v };
             let waited = if free { 0 } else { self.silent[i] - 1 };
@@ -211,49 +310,54 @@ impl Lanes<'_> {
             let input = &mut self.ring[r * self.chunks + self.chunk];
             let chain = &mut self.chain[r * length..(r + 1) * length];
             let mut arrived = [0f32; CHUNK];
-            for (arrived, input) in arrived.iter_mut().zip(input.iter()) {
-                *arrived = *input as f32 * gain;
+            for i in 0..CHUNK {
+                arrived[i] = input[i] as f32 * gain;
             }
-            match chain {
+            // What arrived a filter's length ago leaves again; both are whole numbers of units.
+            let ended = self.past.as_deref_mut().map(|past| {
+                let ended = *past;
+                *past = *input;
+                ended
+            });
+            *input = [0; CHUNK];
+            match &mut *chain {
                 [m0] => {
                     for i in 0..CHUNK {
-                        m0[i] = m0[i].mul_add(p, arrived[i]);
+                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1] => {
                     for i in 0..CHUNK {
-                        m1[i] = p * (m1[i] + m0[i]);
-                        m0[i] = m0[i].mul_add(p, arrived[i]);
+                        m1[i] = kept(p * (m1[i] + m0[i]));
+                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1, m2] => {
                     for i in 0..CHUNK {
-                        m2[i] = p * (m2[i] + m1[i].mul_add(2.0, m0[i]));
-                        m1[i] = p * (m1[i] + m0[i]);
-                        m0[i] = m0[i].mul_add(p, arrived[i]);
+                        m2[i] = kept(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
+                        m1[i] = kept(p * (m1[i] + m0[i]));
+                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1, m2, m3] => {
                     for i in 0..CHUNK {
-                        m3[i] = p * (m3[i] + (m2[i] + m1[i]).mul_add(3.0, m0[i]));
-                        m2[i] = p * (m2[i] + m1[i].mul_add(2.0, m0[i]));
-                        m1[i] = p * (m1[i] + m0[i]);
-                        m0[i] = m0[i].mul_add(p, arrived[i]);
+                        m3[i] = kept(p * (m3[i] + (m2[i] + m1[i]).mul_add(3.0, m0[i])));
+                        m2[i] = kept(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
+                        m1[i] = kept(p * (m1[i] + m0[i]));
+                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 _ => {}
             }
-            *input = [0; CHUNK];
-        }
-        // Only truncated filters have tails; they have one receptor.
-        if group.tails.first().is_some_and(|t| *t != 0.0) {
-            let ended = &mut self.ring[self.receptors * self.chunks + self.chunk];
-            for (m, &tail) in self.chain.iter_mut().zip(&group.tails) {
-                for (m, ended) in m.iter_mut().zip(&*ended) {
-                    *m = (*ended as f32).mul_add(tail, *m);
+            let Some(ended) = ended else {
+                continue;
+            };
+            for k in 0..length {
+                let tail = group.tails[k];
+                for i in 0..CHUNK {
+                    chain[k][i] = (ended[i] as f32).mul_add(tail, chain[k][i]);
                 }
             }
-            *ended = [0; CHUNK];
         }
     }
 
@@ -279,17 +383,42 @@ impl Lanes<'_> {
     }
 }
 
+#[inline(always)]
+fn any(row: &[i32; CHUNK]) -> bool {
+    let mut any = 0;
+    for i in 0..CHUNK {
+        any |= row[i];
+    }
+    any != 0
+}
+
+/// What is closer to zero is zero: numbers too small for a full mantissa would take a hundred times
+/// as long, and never fall to zero.
+pub(crate) const TINY: f32 = 1e-30;
+
+#[inline(always)]
+fn kept(x: f32) -> f32 {
+    if x.abs() < TINY { 0.0 } else { x }
+}
+
 /// One bit a flag.
 #[inline(always)]
 fn bits(flags: &[u8; CHUNK]) -> u64 {
     let (eights, _) = flags.as_chunks::<8>();
-    let any = eights.iter().fold(0, |a, e| a | u64::from_le_bytes(*e));
+    let mut any = 0;
+    for eight in eights {
+        any |= u64::from_le_bytes(*eight);
+    }
     if any == 0 {
         return 0;
     }
-    // The product brings bit 0 of byte i to bit 56 + i.
-    let byte = |e: &[u8; 8]| u64::from_le_bytes(*e).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    (eights.iter().enumerate()).fold(0, |a, (i, e)| a | byte(e) << (8 * i))
+    let mut mask = 0;
+    for i in 0..8 {
+        // The product brings bit 0 of byte k to bit 56 + k.
+        let byte = u64::from_le_bytes(eights[i]).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        mask |= byte << (8 * i);
+    }
+    mask
 }
 
 /// Adds the counts of this step; every fourth step draws four of them, since Philox gives four words.
@@ -306,27 +435,28 @@ fn poisson_input(
     }
     let ring = &mut lanes.ring[poisson.receptor * lanes.chunks + lanes.chunk];
     let drawn = &drawn[(step % 4) as usize];
-    for (input, count) in ring.iter_mut().zip(drawn) {
-        *input += i32::from(*count) * poisson.weight;
+    for i in 0..CHUNK {
+        ring[i] += i32::from(drawn[i]) * poisson.weight;
     }
 }
 
 #[inline(always)]
 fn draw(poisson: &PoissonInput, quad: u64, span: Span, drawn: &mut [[u16; CHUNK]]) {
-    const WIDE: usize = 16;
     let words = &poisson.words;
     for begin in (0..CHUNK).step_by(WIDE) {
-        let mut four = [[0u32; WIDE]; 4];
+        let mut counter = [[0u32; WIDE]; 4];
+        counter[0] = [quad as u32; WIDE];
+        counter[1] = [(quad >> 32) as u32; WIDE];
         for i in 0..WIDE {
-            let neuron = span.first + (begin + i) as u32;
-            let counter = [quad as u32, (quad >> 32) as u32, neuron, words.purpose()];
-            let out = philox(counter, words.key());
-            for (four, out) in four.iter_mut().zip(out) {
-                four[i] = out;
-            }
+            counter[2][i] = span.first.wrapping_add((begin + i) as u32);
         }
-        for (drawn, four) in drawn.iter_mut().zip(&four) {
-            let drawn = &mut drawn[begin..begin + WIDE];
+        counter[3] = [words.purpose(); WIDE];
+        let four = philox_wide(counter, words.key());
+        for lag in 0..4 {
+            let four = &four[lag];
+            let Some((drawn, _)) = drawn[lag][begin..].split_first_chunk_mut::<WIDE>() else {
+                return;
+            };
             if poisson.thresholds.len() > COMPARED {
                 for (drawn, word) in drawn.iter_mut().zip(four) {
                     *drawn = poisson.thresholds.partition_point(|t| t <= word) as u16;
@@ -334,13 +464,13 @@ fn draw(poisson: &PoissonInput, quad: u64, span: Span, drawn: &mut [[u16; CHUNK]
                 continue;
             }
             let mut counts = [0u32; WIDE];
-            for threshold in &poisson.thresholds {
-                for (count, word) in counts.iter_mut().zip(four) {
-                    *count += u32::from(word >= threshold);
+            for &threshold in &poisson.thresholds {
+                for i in 0..WIDE {
+                    counts[i] += u32::from(four[i] >= threshold);
                 }
             }
-            for (drawn, count) in drawn.iter_mut().zip(counts) {
-                *drawn = count as u16;
+            for i in 0..WIDE {
+                drawn[i] = counts[i] as u16;
             }
         }
     }
