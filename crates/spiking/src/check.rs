@@ -86,9 +86,7 @@ impl Network {
         self.check_synapse(population.synapse)?;
         if let Some(Poisson { rate_hz, weight }) = population.poisson {
             let expected = rate_hz * self.step_ms * 1e-3;
-            if !(weight.is_finite()
-                && rate_hz >= 0.0
-                && (0.0..=POISSON_LIMIT).contains(&expected))
+            if !(weight.is_finite() && rate_hz >= 0.0 && (0.0..=POISSON_LIMIT).contains(&expected))
             {
                 return Err(Error::argument(format!(
                     "Poisson input: expected a finite weight and a rate of 0 to {} Hz ({POISSON_LIMIT} a step), got {weight} and {rate_hz}",

@@ -33,10 +33,12 @@
 //! ```
 
 mod check;
+pub mod closed_loop;
 mod connect;
 mod engine;
 pub mod models;
 mod neuron;
+pub mod oracle;
 mod plan;
 mod random;
 mod spec;

@@ -143,7 +143,9 @@ fn receptors(network: &Network, population: usize, lif: Lif, held: f64) -> Resul
             tau_ms,
             truncated,
         } => {
-            let length = truncated.then(|| network.filter_length(population)).transpose()?;
+            let length = truncated
+                .then(|| network.filter_length(population))
+                .transpose()?;
             let sum = psc_sum(order, tau_ms / h, length);
             let decay = (-h / tau_ms).exp();
             let mut onto = vec![0.0; order as usize + 1];
@@ -218,7 +220,9 @@ mod tests {
             let s = h * i as f64 / n as f64;
             (-(h - s) / lif.tau_m_ms).exp() * f(s)
         };
-        let inner: f64 = (1..n).map(|i| at(i) * if i % 2 == 1 { 4.0 } else { 2.0 }).sum();
+        let inner: f64 = (1..n)
+            .map(|i| at(i) * if i % 2 == 1 { 4.0 } else { 2.0 })
+            .sum();
         (at(0) + inner + at(n)) * h / n as f64 / 3.0 / lif.c_m_pf
     }
 
@@ -241,10 +245,7 @@ mod tests {
     fn closed_sums_are_the_long_sums() {
         for order in 0..4 {
             for tau in [0.3, 1.0, 10.0, 40.0] {
-                let (closed, long) = (
-                    psc_sum(order, tau, None),
-                    psc_sum(order, tau, Some(4000)),
-                );
+                let (closed, long) = (psc_sum(order, tau, None), psc_sum(order, tau, Some(4000)));
                 assert!((closed / long - 1.0).abs() < 1e-10, "{order} {tau}");
             }
         }

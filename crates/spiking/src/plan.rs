@@ -172,8 +172,9 @@ impl Plan {
         self.dense.push(dense);
         self.synapses += count;
         let padded = (m / CHUNK as f64).ceil() * CHUNK as f64;
-        self.synapse_bytes = (self.synapse_bytes)
-            .saturating_add(if dense { 2.0 * n * padded } else { 6.0 * count } as u64);
+        self.synapse_bytes =
+            (self.synapse_bytes)
+                .saturating_add(if dense { 2.0 * n * padded } else { 6.0 * count } as u64);
         self.building_bytes = self.building_bytes.saturating_add(table as u64);
         Ok(())
     }

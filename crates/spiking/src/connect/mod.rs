@@ -63,7 +63,10 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
     for population in &network.populations {
         if let Some(poisson) = population.poisson {
             largest = largest.max(poisson.weight.abs());
-            constants.push((poisson.weight, format!("Poisson input of {:?}", population.name)));
+            constants.push((
+                poisson.weight,
+                format!("Poisson input of {:?}", population.name),
+            ));
         }
     }
     if largest == 0.0 {
@@ -516,7 +519,9 @@ pub(crate) fn delay_range(network: &Network) -> Option<(u32, u32)> {
     };
     for projection in &network.projections {
         if let Rule::List { synapses } = &projection.rule {
-            synapses.iter().for_each(|s| take(s.delay_steps, s.delay_steps));
+            synapses
+                .iter()
+                .for_each(|s| take(s.delay_steps, s.delay_steps));
             continue;
         }
         match lateness(projection, network) {

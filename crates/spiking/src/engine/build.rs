@@ -126,8 +126,8 @@ impl Maker<'_> {
                     match self.matrix[p] {
                         Some(matrix) => {
                             let first = self.layout.chunks(part, self.targets[p]);
-                            let place = own as usize * first.len() * CHUNK
-                                + (lane - first.start * CHUNK);
+                            let place =
+                                own as usize * first.len() * CHUNK + (lane - first.start * CHUNK);
                             batch.parts[part].dense.push((matrix, place, edge.weight));
                         }
                         None => {
@@ -288,8 +288,8 @@ fn largest_sum(parts: &[Part]) -> Result<u64> {
                 let most = poisson.thresholds.len() as u64;
                 let most = most * u64::from(poisson.weight.unsigned_abs());
                 let first = poisson.receptor * part.chunks;
-                let lanes = (first + group.chunks.start) * CHUNK
-                    ..(first + group.chunks.end) * CHUNK;
+                let lanes =
+                    (first + group.chunks.start) * CHUNK..(first + group.chunks.end) * CHUNK;
                 sums[lanes].iter_mut().for_each(|s| *s += most);
             }
         }

@@ -22,11 +22,7 @@ impl WithSimd for Deliver<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self {
-            part,
-            step,
-            list,
-        } = self;
+        let Self { part, step, list } = self;
         if !part.keys.is_empty() {
             // Asking ahead pays where rows are longer than what one miss brings.
             let long = part.keys.len() > 16 * part.offsets.len();
@@ -91,7 +87,10 @@ fn prefetch(part: &Part, source: u32) {
             _mm_prefetch(keys.wrapping_add(row + 16 * line).cast::<i8>(), _MM_HINT_T0);
         }
         for line in 0..2 {
-            _mm_prefetch(weights.wrapping_add(row + 32 * line).cast::<i8>(), _MM_HINT_T0);
+            _mm_prefetch(
+                weights.wrapping_add(row + 32 * line).cast::<i8>(),
+                _MM_HINT_T0,
+            );
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -129,7 +128,8 @@ fn matrices(part: &mut Part, step: u64, list: &[u32]) {
                 let (a, b, c, d) = (&a[k], &b[k], &c[k], &d[k]);
                 let (e, f, g, h) = (&e[k], &f[k], &g[k], &h[k]);
                 for i in 0..CHUNK {
-                    let left = i32::from(a[i]) + i32::from(b[i]) + i32::from(c[i]) + i32::from(d[i]);
+                    let left =
+                        i32::from(a[i]) + i32::from(b[i]) + i32::from(c[i]) + i32::from(d[i]);
                     let right =
                         i32::from(e[i]) + i32::from(f[i]) + i32::from(g[i]) + i32::from(h[i]);
                     sums[i] += left + right;

@@ -22,6 +22,7 @@ use crate::random::Normal;
 use crate::spec::{Network, Neuron};
 use part::{Part, Trace};
 
+pub(crate) use part::start_potential;
 pub use report::{Phases, Report, Spike, write_counts};
 
 /// How a network is built and what is recorded.

@@ -103,7 +103,11 @@ impl Engine {
             rates_hz: rates.collect(),
             phases,
             threads: self.parts.len(),
-            spikes_left_out: if limit > 0 { spikes.saturating_sub(limit) } else { 0 },
+            spikes_left_out: if limit > 0 {
+                spikes.saturating_sub(limit)
+            } else {
+                0
+            },
         }
     }
 

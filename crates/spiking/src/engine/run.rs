@@ -33,7 +33,10 @@ struct Shared<'a> {
 pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> Result<Report> {
     let begin = engine.step;
     let before = engine.parts.iter().map(|p| p.events).sum::<u64>();
-    engine.parts.iter_mut().for_each(|p| p.phases = Phases::default());
+    engine
+        .parts
+        .iter_mut()
+        .for_each(|p| p.phases = Phases::default());
     let shared = Shared {
         lists: &engine.lists,
         barrier: Barrier::new(engine.parts.len()),
@@ -81,11 +84,9 @@ fn thread_steps(shared: &Shared<'_>, part: &mut Part, thread: usize) -> u64 {
         }
         let updated = shared.timed.then(Instant::now);
         if thread == 0 && block % LOOK == 0 {
-            shared.listener.update(
-                "simulating",
-                step - shared.begin,
-                shared.end - shared.begin,
-            );
+            shared
+                .listener
+                .update("simulating", step - shared.begin, shared.end - shared.begin);
             if shared.listener.cancelled() {
                 // Nobody is past this block's meeting, so all end with it.
                 shared.last.store(block, Ordering::Release);
@@ -179,9 +180,10 @@ impl Part {
         for i in 0..self.emitted.len() {
             let neuron = self.emitted[i];
             list.push(neuron);
-            let span = self.spans.iter().position(|s| {
-                neuron >= s.first && neuron - s.first < s.len
-            });
+            let span = self
+                .spans
+                .iter()
+                .position(|s| neuron >= s.first && neuron - s.first < s.len);
             if let Some(chunk) = span {
                 let k = (neuron - self.spans[chunk].first) as usize;
                 self.counts[chunk * crate::plan::CHUNK + k] += 1;

@@ -137,9 +137,8 @@ impl State<'_> {
             self.last_input[chunk] = self.step;
         }
         // A filter that has not ended holds past input, which must be stepped through.
-        let still = group.rests
-            && lanes.still()
-            && self.step >= self.last_input[chunk] + group.filter;
+        let still =
+            group.rests && lanes.still() && self.step >= self.last_input[chunk] + group.filter;
         while fired != 0 {
             let k = fired.trailing_zeros();
             fired &= fired - 1;

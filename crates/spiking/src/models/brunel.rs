@@ -26,8 +26,7 @@ pub fn brunel(scale: f64, g: f64, eta: f64, seed: u64) -> Result<Network> {
     let (from_e, from_i) = (scaled(1_000.0, scale), scaled(250.0, scale));
     let weight = 0.1 / scale * current_for_potential(lif.c_m_pf, lif.tau_m_ms, tau_s);
     // Rate of all external spikes at which τ_m τ_s w ν / C is the threshold, per ms.
-    let threshold_rate =
-        lif.threshold_mv * lif.c_m_pf / (weight * lif.tau_m_ms * tau_s);
+    let threshold_rate = lif.threshold_mv * lif.c_m_pf / (weight * lif.tau_m_ms * tau_s);
     let mut network = Network::new(0.1, seed);
     for (name, neurons) in [("E", excitatory), ("I", inhibitory)] {
         let mut population = Population::new(name, neurons);

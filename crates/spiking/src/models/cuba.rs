@@ -1,9 +1,7 @@
 use betz_base::Result;
 
 use super::scaled;
-use crate::spec::{
-    Arrival, Draw, Lif, Network, Neuron, Population, Projection, Rule, Synapse,
-};
+use crate::spec::{Arrival, Draw, Lif, Network, Neuron, Population, Projection, Rule, Synapse};
 
 /// The self-sustained network of Vogels and Abbott (2005) with currents, as benchmark 2 of Brette et
 /// al. (2007): at `scale` 1, 4,000 neurons, one in five inhibitory, pairs connected with
