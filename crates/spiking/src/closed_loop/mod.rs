@@ -43,7 +43,7 @@ pub use fault::{Fault, FaultKind};
 pub use kalman::{Kalman, KalmanConfig};
 pub use ole::Ole;
 pub use score::{Interval, Scores, Trial};
-pub use session::{Loop, Session, Setup};
+pub use session::{Bin, Loop, Session, Setup};
 pub use task::Task;
 pub use units::{Units, UnitsConfig};
 pub use user::User;

@@ -4,7 +4,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::part::{Matrix, Part};
+use super::part::Part;
 use crate::plan::{CHUNK, LANE_BITS};
 
 /// Rows of a matrix that are added together.
