@@ -165,7 +165,7 @@ impl Network {
         };
         // Not rounded up for a length that is whole but for the last digit.
         let length = (5.0 * tau_ms / self.step_ms - 1e-9).ceil().max(1.0);
-        if !(length <= MAX_FILTER as f64) {
+        if length.is_nan() || length > MAX_FILTER as f64 {
             return Err(Error::argument(format!(
                 "population {:?}: expected a truncated PSC of at most {MAX_FILTER} steps, got {length}",
                 population.name

@@ -1,6 +1,8 @@
 //! The engine against plain loops: the same bits on any number of threads, and the model itself
 //! within the rounding of an f32.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use betz_spiking::{
     Arrival, Draw, Engine, Lif, Listed, Network, Neuron, Options, Poisson, Population, Projection,
     Rule, Spike, Stimulus, Synapse, models, oracle,

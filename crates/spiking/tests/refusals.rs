@@ -1,5 +1,7 @@
 //! Bad input: each is refused with what was expected and what came, and nothing is allocated for it.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use betz_spiking::closed_loop::{
     Decoder, Fault, FaultKind, Kalman, KalmanConfig, Loop, Ole, Setup, Task, TrainingData, Units,
     UnitsConfig, User, intention, reaches,
@@ -369,7 +371,7 @@ fn input_by_call_is_checked() {
     network.populations.push(source);
     network
         .projections
-        .push(Projection::new("source", "a", Rule::All, 3000.0, 0.1));
+        .push(Projection::new("source", "a", Rule::All, 6000.0, 0.1));
     let mut engine = Engine::build(&network, &Options::default(), &()).unwrap();
     for (neurons, words) in [
         (vec![13], "below 13"),
@@ -385,7 +387,7 @@ fn input_by_call_is_checked() {
     engine.step(&mut fired);
     fired.sort_unstable();
     assert_eq!(fired, [10, 12]);
-    // 6,000 pA for a few steps bring all ten over their threshold; the sources stay silent.
+    // 12,000 pA for half a millisecond bring all ten over their threshold; the sources stay silent.
     let report = engine.run(30, &()).unwrap();
     assert_eq!(report.spikes, 12);
     assert_eq!(engine.counts()[10..], [1, 0, 1]);

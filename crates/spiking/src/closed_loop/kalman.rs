@@ -139,10 +139,8 @@ impl Kalman {
         self.x = self.a.map(|row| (0..STATES).map(|i| row[i] * x[i]).sum());
         let ap = product(&self.a, &self.p);
         let mut p = product(&ap, &transpose(&self.a));
-        for i in 0..STATES {
-            for j in 0..STATES {
-                p[i][j] += self.w[i][j];
-            }
+        for (p, w) in p.iter_mut().flatten().zip(self.w.as_flattened()) {
+            *p += w;
         }
         self.p = p;
     }
@@ -173,8 +171,8 @@ impl Decoder for Kalman {
             return [self.x[2], self.x[3]];
         };
         let gain = product(&inverse, &self.p);
-        for i in 0..STATES {
-            self.x[i] += (0..STATES).map(|j| gain[i][j] * pull[j]).sum::<f64>();
+        for (x, row) in self.x.iter_mut().zip(&gain) {
+            *x += row.iter().zip(pull).map(|(g, p)| g * p).sum::<f64>();
         }
         self.x[4] = 1.0;
         self.p = gain;
