@@ -459,6 +459,10 @@ fn small() -> Setup {
             neurons: 60,
             ..UnitsConfig::default()
         },
+        user: User {
+            delay_s: 0.1,
+            ..User::default()
+        },
         ..Setup::default()
     }
 }
@@ -629,7 +633,6 @@ fn setups_that_are_none_are_refused() {
         refuse(&|s| s.faults = vec![Fault { at_s, kind }], "fault");
     }
     assert!(test_loop(&small()).run(&mut Answers(0.0), 0).is_err());
-    let _ = User::default();
     let few = TrainingData {
         bin_s: 0.025,
         bins: Vec::new(),

@@ -204,59 +204,49 @@ impl Lanes<'_> {
         let tail = if PAST { group.tails[0] } else { 0.0 };
         let (leak, constant, threshold) = (c.leak, c.constant, c.threshold);
         let (reset, refractory) = (c.reset, c.refractory);
-        // Results go to the stack first: the compiler cannot know that the arrays do not overlap.
-        let mut v_after = [0f32; CHUNK];
-        let mut silent_after = [0i32; CHUNK];
-        let mut chain_after = [[0f32; CHUNK]; R];
-        let mut flags = [0u8; CHUNK];
-        {
-            let (vs, silents, currents) = (&*self.v, &*self.silent, self.current);
-            let chain = &*self.chain;
-            let first = &self.ring[self.chunk];
-            let second = &self.ring[(R - 1) * self.chunks + self.chunk];
-            let past = match &self.past {
-                Some(past) => &**past,
-                None => first,
-            };
-            let (zero, last) = (&chain[0], &chain[R - 1]);
-            for i in 0..CHUNK {
-                let mut next = vs[i].mul_add(leak, constant) + currents[i];
-                for r in 0..R {
-                    let (mut m, input) = match r {
-                        0 => (zero[i], first[i]),
-                        _ => (last[i], second[i]),
-                    };
-                    let arrived = input as f32 * gain[r];
-                    if EARLY {
-                        m = kept(m.mul_add(p[r], arrived));
-                    }
-                    if PAST {
-                        m = (past[i] as f32).mul_add(tail, m);
-                    }
-                    next = m.mul_add(onto[r], next);
-                    if !EARLY {
-                        m = kept(m.mul_add(p[r], arrived));
-                    }
-                    chain_after[r][i] = m;
-                }
-                let free = silents[i] == 0;
-                let v = if free { kept(next) } else { vs[i] };
-                let fires = free & (v >= threshold);
-                v_after[i] = if fires { reset } else { v };
-                let waited = if free { 0 } else { silents[i] - 1 };
-                silent_after[i] = if fires { refractory } else { waited };
-                flags[i] = u8::from(fires);
-            }
-        }
-        if PAST && let Some(past) = &mut self.past {
-            **past = self.ring[self.chunk];
-        }
-        *self.v = v_after;
-        *self.silent = silent_after;
-        self.chain[..R].copy_from_slice(&chain_after);
+        // Copies on the stack: the compiler cannot know that the arrays do not overlap.
+        let (mut vs, mut silents, currents) = (*self.v, *self.silent, *self.current);
+        let mut chain = [[0f32; CHUNK]; R];
+        let mut inputs = [[0i32; CHUNK]; R];
         for r in 0..R {
+            chain[r] = self.chain[r];
+            inputs[r] = self.ring[r * self.chunks + self.chunk];
             self.ring[r * self.chunks + self.chunk] = [0; CHUNK];
         }
+        let mut past = [0i32; CHUNK];
+        if PAST && let Some(own) = &mut self.past {
+            past = **own;
+            **own = inputs[0];
+        }
+        let mut flags = [0u8; CHUNK];
+        for i in 0..CHUNK {
+            let mut next = vs[i].mul_add(leak, constant) + currents[i];
+            for r in 0..R {
+                let mut m = chain[r][i];
+                let arrived = inputs[r][i] as f32 * gain[r];
+                if EARLY {
+                    m = kept(m.mul_add(p[r], arrived));
+                }
+                if PAST {
+                    m = (past[i] as f32).mul_add(tail, m);
+                }
+                next = m.mul_add(onto[r], next);
+                if !EARLY {
+                    m = kept(m.mul_add(p[r], arrived));
+                }
+                chain[r][i] = m;
+            }
+            let free = silents[i] == 0;
+            let v = if free { kept(next) } else { vs[i] };
+            let fires = free & (v >= threshold);
+            vs[i] = if fires { reset } else { v };
+            let waited = if free { 0 } else { silents[i] - 1 };
+            silents[i] = if fires { refractory } else { waited };
+            flags[i] = u8::from(fires);
+        }
+        *self.v = vs;
+        *self.silent = silents;
+        self.chain[..R].copy_from_slice(&chain);
         bits(&flags)
     }
 
