@@ -1,7 +1,7 @@
 //! Plain loops to test the engine against; nothing here is fast.
 //!
 //! [`exact`] repeats the engine's arithmetic (f32, whole units of weight) in the order the definition
-//! has it, neuron by neuron, and must give the same spikes bit for bit. [`reference`] is the model in
+//! has it, neuron by neuron, and must give the same spikes bit for bit. [`reference()`] is the model in
 //! f64: currents as sums over all past arrivals, each by its closed form.
 
 use std::collections::HashMap;
