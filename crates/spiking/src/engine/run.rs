@@ -43,7 +43,7 @@ pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> R
         last: AtomicU64::new(u64::MAX),
         listener,
         begin,
-        end: begin + steps,
+        end: begin.saturating_add(steps),
         block: u64::from(engine.plan.shortest_delay),
         recorded: engine.options.record_spikes,
         timed: engine.options.time_phases,
@@ -60,7 +60,7 @@ pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> R
     });
     let seconds = started.elapsed().as_secs_f64();
     engine.step = done;
-    if done < begin + steps {
+    if done < begin.saturating_add(steps) {
         return Err(Error::new(
             ErrorKind::Interrupted,
             format!("simulating: stopped on request at step {done}"),
