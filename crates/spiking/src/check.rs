@@ -1,0 +1,318 @@
+//! What a network must be to be built: every field in its range, said where it is not.
+
+use betz_base::{Error, Result};
+
+use crate::random::{NORMAL_LIMIT, POISSON_LIMIT};
+use crate::spec::{
+    Draw, Lif, MAX_DELAY_STEPS, MAX_NEURONS, Network, Neuron, Poisson, Population, Projection,
+    Rule, Synapse,
+};
+
+/// Largest order of a PSC.
+const MAX_ORDER: u32 = 3;
+/// Most values of a truncated PSC.
+const MAX_FILTER: u64 = 1 << 20;
+/// Most populations: each is a multiple of 64 neurons in memory.
+const MAX_POPULATIONS: usize = 1 << 16;
+
+impl Network {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the population or projection, what was expected and what came.
+    pub fn check(&self) -> Result<()> {
+        if !(self.step_ms.is_finite() && self.step_ms > 0.0) {
+            return Err(Error::argument(format!(
+                "network: expected a finite step above 0 ms, got {}",
+                self.step_ms
+            )));
+        }
+        let neurons = self.neurons();
+        if neurons == 0 {
+            return Err(Error::argument(
+                "network: expected at least one neuron, got 0",
+            ));
+        }
+        if neurons > MAX_NEURONS || self.populations.len() > MAX_POPULATIONS {
+            return Err(Error::argument(format!(
+                "network: expected at most {MAX_NEURONS} neurons in {MAX_POPULATIONS} populations, got {neurons} in {}",
+                self.populations.len()
+            )));
+        }
+        let mut names = std::collections::HashSet::new();
+        for population in &self.populations {
+            let place = format!("population {:?}", population.name);
+            if !names.insert(population.name.as_str()) {
+                return Err(Error::argument(format!("{place}: the name is given twice")));
+            }
+            self.check_population(population).map_err(|e| e.at(place))?;
+        }
+        for i in 0..self.populations.len() {
+            self.filter_length(i)?;
+        }
+        for (i, projection) in self.projections.iter().enumerate() {
+            self.check_projection(projection).map_err(|e| {
+                e.at(format!(
+                    "projection {i} ({} to {})",
+                    projection.source, projection.target
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_population(&self, population: &Population) -> Result<()> {
+        let lif = match population.neuron {
+            Neuron::Lif(lif) => lif,
+            Neuron::Source => {
+                if population.poisson.is_some() || !population.stimuli.is_empty() {
+                    return Err(Error::argument(
+                        "a source fires by call only: expected no Poisson input and no stimuli",
+                    ));
+                }
+                return Ok(());
+            }
+        };
+        check_lif(lif)?;
+        let refractory = self
+            .steps_of(lif.refractory_ms)
+            .map_err(|e| e.at("refractory_ms"))?;
+        if refractory > 1 << 24 || population.start_silent_steps > 1 << 24 {
+            return Err(Error::argument(format!(
+                "expected a silence of at most 2^24 steps, got {refractory} and {}",
+                population.start_silent_steps
+            )));
+        }
+        self.check_synapse(population.synapse)?;
+        if let Some(Poisson { rate_hz, weight }) = population.poisson {
+            let expected = rate_hz * self.step_ms * 1e-3;
+            if !(weight.is_finite() && rate_hz >= 0.0 && (0.0..=POISSON_LIMIT).contains(&expected))
+            {
+                return Err(Error::argument(format!(
+                    "Poisson input: expected a finite weight and a rate of 0 to {} Hz ({POISSON_LIMIT} a step), got {weight} and {rate_hz}",
+                    POISSON_LIMIT / self.step_ms * 1e3
+                )));
+            }
+        }
+        for stimulus in &population.stimuli {
+            let end = u64::from(stimulus.first) + u64::from(stimulus.count);
+            if end > u64::from(population.neurons) || !stimulus.current_pa.is_finite() {
+                return Err(Error::argument(format!(
+                    "stimulus: expected a finite current and neurons below {}, got {stimulus:?}",
+                    population.neurons
+                )));
+            }
+        }
+        let start = [population.start_mv];
+        let fine = start.iter().all(|draw| match *draw {
+            Draw::Constant(v) => v.is_finite(),
+            Draw::Normal { mean, sd } => mean.is_finite() && sd.is_finite() && sd >= 0.0,
+            Draw::Uniform { low, high } => low.is_finite() && high.is_finite() && low <= high,
+        });
+        if !fine {
+            return Err(Error::argument(format!(
+                "start_mv: expected finite numbers, sd >= 0 and low <= high, got {:?}",
+                population.start_mv
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_synapse(&self, synapse: Synapse) -> Result<()> {
+        let taus = match synapse {
+            Synapse::Delta => return Ok(()),
+            Synapse::Exponential {
+                tau_ms,
+                tau_inhibitory_ms,
+                ..
+            }
+            | Synapse::Alpha {
+                tau_ms,
+                tau_inhibitory_ms,
+                ..
+            } => [tau_ms, tau_inhibitory_ms.unwrap_or(tau_ms)],
+            Synapse::Psc { order, tau_ms, .. } => {
+                if order > MAX_ORDER {
+                    return Err(Error::argument(format!(
+                        "PSC: expected an order of 0 to {MAX_ORDER}, got {order}"
+                    )));
+                }
+                [tau_ms; 2]
+            }
+        };
+        for tau in taus {
+            // A constant far below a step is no synapse but a rounding error, and far above it none.
+            if !(tau.is_finite() && tau >= self.step_ms / 50.0 && tau <= self.step_ms * 1e9) {
+                return Err(Error::argument(format!(
+                    "synapse: expected a finite time constant from a fiftieth of a step ({} ms), got {tau} ms",
+                    self.step_ms / 50.0
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Length of a population's PSCs in steps, where they are truncated; otherwise 0.
+    pub(crate) fn filter_length(&self, population: usize) -> Result<u64> {
+        let population = &self.populations[population];
+        let Synapse::Psc {
+            tau_ms,
+            truncated: true,
+            ..
+        } = population.synapse
+        else {
+            return Ok(0);
+        };
+        // Not rounded up for a length that is whole but for the last digit.
+        let length = (5.0 * tau_ms / self.step_ms - 1e-9).ceil().max(1.0);
+        if length.is_nan() || length > MAX_FILTER as f64 {
+            return Err(Error::argument(format!(
+                "population {:?}: expected a truncated PSC of at most {MAX_FILTER} steps, got {length}",
+                population.name
+            )));
+        }
+        Ok(length as u64)
+    }
+
+    fn check_projection(&self, projection: &Projection) -> Result<()> {
+        let source = &self.populations[self.population(&projection.source)?];
+        let target = &self.populations[self.population(&projection.target)?];
+        if target.neuron == Neuron::Source {
+            return Err(Error::argument(
+                "a source fires by call only and takes no synapses",
+            ));
+        }
+        let listed = matches!(projection.rule, Rule::List { .. });
+        if !listed {
+            match projection.weight {
+                Draw::Constant(w) if w.is_finite() => {}
+                Draw::Normal { mean, sd } if mean.is_finite() && sd.is_finite() && sd >= 0.0 => {}
+                other => {
+                    return Err(Error::argument(format!(
+                        "weight: expected a finite number or {{mean, sd >= 0}}, got {other:?}"
+                    )));
+                }
+            }
+            self.check_delay(projection.delay_ms)?;
+        }
+        let (n, m) = (u64::from(source.neurons), u64::from(target.neurons));
+        let same = projection.source == projection.target;
+        let choice = |sizes: u64| sizes - u64::from(same && !projection.autapses && sizes > 0);
+        match &projection.rule {
+            Rule::Ring | Rule::OneToOne if n != m => Err(Error::mismatch(format!(
+                "expected as many sources as targets, got {n} and {m}"
+            ))),
+            Rule::Ring if n == 1 && same && !projection.autapses => Err(Error::argument(
+                "a ring of one neuron is a self-connection, which autapses = false forbids",
+            )),
+            Rule::OneToOne if same && !projection.autapses => Err(Error::argument(
+                "one to one within a population is self-connections, which autapses = false forbids",
+            )),
+            Rule::FixedTotal {
+                distinct: true,
+                count,
+            } if *count > n * choice(m) => Err(Error::argument(format!(
+                "expected at most {} distinct pairs, got {count}",
+                n * choice(m)
+            ))),
+            Rule::FixedTotal { count, .. } if *count > 0 && n * choice(m) == 0 => {
+                Err(Error::argument("no pair of neurons to connect".to_string()))
+            }
+            Rule::FixedIn { count, distinct } => choices(*count, *distinct, choice(n), "sources"),
+            Rule::FixedOut { count, distinct } => choices(*count, *distinct, choice(m), "targets"),
+            Rule::Pairwise { probability } if !(0.0..=1.0).contains(probability) => {
+                Err(Error::argument(format!(
+                    "expected a probability of 0 to 1, got {probability}"
+                )))
+            }
+            Rule::List { synapses } => {
+                for (i, s) in synapses.iter().enumerate() {
+                    if u64::from(s.source) >= n
+                        || u64::from(s.target) >= m
+                        || !s.weight.is_finite()
+                        || !(1..=MAX_DELAY_STEPS).contains(&s.delay_steps)
+                    {
+                        return Err(Error::argument(format!(
+                            "synapse {i} of the list: expected a source below {n}, a target below {m}, a finite weight and a delay of 1 to {MAX_DELAY_STEPS} steps, got {s:?}"
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_delay(&self, delay: Draw) -> Result<()> {
+        let limit = f64::from(MAX_DELAY_STEPS);
+        let largest = match delay {
+            Draw::Constant(ms) => {
+                let steps = self.steps_of(ms).map_err(|e| e.at("delay_ms"))?;
+                if steps == 0 {
+                    return Err(Error::argument(format!(
+                        "delay_ms: expected 1 to {MAX_DELAY_STEPS} steps of {} ms, got 0",
+                        self.step_ms
+                    )));
+                }
+                steps as f64
+            }
+            Draw::Normal { mean, sd } => {
+                let (mean, sd) = (mean / self.step_ms, sd / self.step_ms);
+                if !(mean >= 1.0 && sd >= 0.0 && sd.is_finite()) {
+                    return Err(Error::argument(format!(
+                        "delay_ms: expected a mean of at least a step ({} ms) and sd >= 0, got {delay:?}",
+                        self.step_ms
+                    )));
+                }
+                mean + NORMAL_LIMIT * sd
+            }
+            Draw::Uniform { .. } => f64::NAN,
+        };
+        if largest.is_nan() || largest > limit {
+            return Err(Error::argument(format!(
+                "delay_ms: expected a number or {{mean, sd}} with delays up to {MAX_DELAY_STEPS} steps (mean + {NORMAL_LIMIT} sd), got {delay:?} = up to {largest} steps of {} ms",
+                self.step_ms
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn choices(count: u32, distinct: bool, of: u64, what: &str) -> Result<()> {
+    if (distinct && u64::from(count) > of) || (count > 0 && of == 0) {
+        return Err(Error::argument(format!(
+            "expected {count} {what} to choose from, got {of}"
+        )));
+    }
+    Ok(())
+}
+
+fn check_lif(lif: Lif) -> Result<()> {
+    for (name, value) in [("tau_m_ms", lif.tau_m_ms), ("c_m_pf", lif.c_m_pf)] {
+        if !(value.is_finite() && value > 0.0) {
+            return Err(Error::argument(format!(
+                "{name}: expected a finite number above 0, got {value}"
+            )));
+        }
+    }
+    for (name, value) in [
+        ("rest_mv", lif.rest_mv),
+        ("threshold_mv", lif.threshold_mv),
+        ("reset_mv", lif.reset_mv),
+        ("current_pa", lif.current_pa),
+    ] {
+        if !value.is_finite() || value.abs() > 1e30 {
+            return Err(Error::argument(format!(
+                "{name}: expected a finite number, got {value}"
+            )));
+        }
+    }
+    let (reset, threshold) = (lif.reset_mv - lif.rest_mv, lif.threshold_mv - lif.rest_mv);
+    if reset as f32 >= threshold as f32 {
+        return Err(Error::argument(format!(
+            "expected reset_mv below threshold_mv, got {} and {}: the neuron would fire without end",
+            lif.reset_mv, lif.threshold_mv
+        )));
+    }
+    Ok(())
+}

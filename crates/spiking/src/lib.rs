@@ -1,0 +1,53 @@
+//! Spiking networks in real time, and decoders tested in a closed loop with them.
+//!
+//! A [`Network`] says what there is: populations of leaky integrate-and-fire neurons, projections,
+//! inputs. [`Plan`] says what it takes, before anything is allocated. [`Engine`] builds and runs it.
+//!
+//! ```text
+//! Network ──► Plan (memory, fixed point) ──► Engine ──► counts, spikes, potentials, hash, times
+//!    ▲                                         ▲
+//! models, JSON, connections.bin             currents and spikes by call
+//! ```
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`models`] | networks by name, among them those of Galbraith 2010, chapter 4 |
+//! | [`connections`] | that paper's `connections.bin` |
+//! | [`oracle`] | plain loops in f64 and in the engine's own arithmetic, to test against |
+//! | [`closed_loop`] | a user, a decoder and a cursor: what a decoder is worth under feedback |
+//!
+//! Spikes are a function of the network and its seed: the same on any number of threads. Sums of
+//! input are integers (a unit is a power of two, chosen from the largest weight; what could overflow
+//! is refused), random numbers are counter-based, and neurons use fused multiply-adds that are spelled
+//! out, so that another kind of device can give the same bits.
+//!
+//! ```
+//! use betz_spiking::{Engine, Options, models};
+//!
+//! let network = models::by_name("cuba", 1.0, 1)?;
+//! let mut engine = Engine::build(&network, &Options::default(), &())?;
+//! let report = engine.run(1_000, &())?; // 100 ms
+//! println!("{} spikes, hash {:016x}", report.spikes, report.hash);
+//! # assert!(report.spikes > 100);
+//! # Ok::<(), betz_spiking::Error>(())
+//! ```
+
+mod check;
+pub mod closed_loop;
+mod connect;
+mod engine;
+pub mod models;
+mod neuron;
+pub mod oracle;
+mod plan;
+mod random;
+mod spec;
+
+pub use betz_base::{Error, ErrorKind, Progress, Result};
+pub use connect::file as connections;
+pub use engine::{Engine, Options, Phases, Report, Spike, write_counts};
+pub use plan::{MAX_THREADS, Plan, available_bytes};
+pub use spec::{
+    Arrival, Draw, Lif, Listed, MAX_DELAY_STEPS, MAX_NEURONS, Network, Neuron, Poisson, Population,
+    Projection, Rule, Stimulus, Synapse,
+};

@@ -1,0 +1,439 @@
+//! What a network is: populations, projections and their inputs, in the units of the field.
+//!
+//! Times are milliseconds, potentials mV, currents pA, capacitances pF, as in NEST. A weight is in
+//! the unit of what it adds to: pA for currents, mV for delta synapses.
+
+use betz_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Most steps that a spike may take to its target.
+pub const MAX_DELAY_STEPS: u32 = 255;
+
+/// Most neurons of a network.
+pub const MAX_NEURONS: u64 = 1 << 28;
+
+/// A network, whole: with its seed it is one spike train and no other.
+///
+/// ```
+/// use betz_spiking::{Network, Population, Projection, Rule};
+///
+/// let mut network = Network::new(0.1, 1);
+/// network.populations.push(Population::new("e", 80));
+/// network.projections.push(Projection::new("e", "e", Rule::FixedIn { count: 8, distinct: false }, 20.0, 1.5));
+/// network.check()?;
+/// let text = network.to_json()?;
+/// assert_eq!(Network::from_json(&text)?, network);
+/// # Ok::<(), betz_spiking::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Length of a step.
+    pub step_ms: f64,
+    /// All that is drawn follows from it.
+    #[serde(default)]
+    pub seed: u64,
+    /// Neurons; those of the first population are 0…n − 1, those of the next follow.
+    pub populations: Vec<Population>,
+    /// Synapses.
+    #[serde(default)]
+    pub projections: Vec<Projection>,
+}
+
+/// Neurons alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Population {
+    /// Its name, for projections and reports.
+    pub name: String,
+    /// How many neurons.
+    pub neurons: u32,
+    /// What they are.
+    #[serde(default)]
+    pub neuron: Neuron,
+    /// What arriving spikes do to them.
+    #[serde(default)]
+    pub synapse: Synapse,
+    /// Poisson input, for each neuron its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poisson: Option<Poisson>,
+    /// Constant currents into some of its neurons, beside `current_pa` of all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stimuli: Vec<Stimulus>,
+    /// Membrane potentials at the start in mV.
+    #[serde(default = "rest")]
+    pub start_mv: Draw,
+    /// Steps at the start in which nothing is integrated.
+    #[serde(default)]
+    pub start_silent_steps: u32,
+}
+
+fn rest() -> Draw {
+    Draw::Constant(Lif::default().rest_mv)
+}
+
+/// A kind of neuron.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Neuron {
+    /// Leaky integrate-and-fire.
+    Lif(Lif),
+    /// Fires when the caller says so ([`Engine::emit`](crate::Engine::emit)), never by itself.
+    Source,
+}
+
+impl Default for Neuron {
+    fn default() -> Self {
+        Self::Lif(Lif::default())
+    }
+}
+
+/// Leaky integrate-and-fire: τ_m dV/dt = −(V − E_L) + (I + I_e) τ_m / C_m, integrated exactly over a
+/// step; at V ≥ V_th a spike, then V_reset for t_ref.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lif {
+    /// Membrane time constant τ_m.
+    pub tau_m_ms: f64,
+    /// Capacitance C_m.
+    pub c_m_pf: f64,
+    /// Resting potential E_L.
+    pub rest_mv: f64,
+    /// Threshold V_th.
+    pub threshold_mv: f64,
+    /// Potential after a spike V_reset.
+    pub reset_mv: f64,
+    /// Refractory time t_ref: whole steps, 0 allowed.
+    pub refractory_ms: f64,
+    /// Constant current I_e.
+    pub current_pa: f64,
+}
+
+impl Default for Lif {
+    /// 10 ms, 250 pF, −65 mV, −50 mV, −65 mV, 2 ms, no current: the microcircuit's neuron.
+    fn default() -> Self {
+        Self {
+            tau_m_ms: 10.0,
+            c_m_pf: 250.0,
+            rest_mv: -65.0,
+            threshold_mv: -50.0,
+            reset_mv: -65.0,
+            refractory_ms: 2.0,
+            current_pa: 0.0,
+        }
+    }
+}
+
+/// What a spike does to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Synapse {
+    /// The potential jumps by the weight in mV; what arrives while refractory is lost.
+    Delta,
+    /// I(t) = w e^(−t/τ).
+    Exponential {
+        /// τ.
+        tau_ms: f64,
+        /// τ of negative weights, where it is another.
+        #[serde(default)]
+        tau_inhibitory_ms: Option<f64>,
+        /// When an arrival counts.
+        #[serde(default)]
+        arrival: Arrival,
+    },
+    /// I(t) = w (t/τ) e^(1 − t/τ).
+    Alpha {
+        /// τ.
+        tau_ms: f64,
+        /// τ of negative weights, where it is another.
+        #[serde(default)]
+        tau_inhibitory_ms: Option<f64>,
+        /// When an arrival counts.
+        #[serde(default)]
+        arrival: Arrival,
+    },
+    /// The filter of Galbraith 2010 (§2.2.5, §4.1): h_j ∝ (jΔ)^n e^(−jΔ/τ), of sum 1, current held
+    /// over a step.
+    Psc {
+        /// n, 0 to 3.
+        order: u32,
+        /// τ.
+        tau_ms: f64,
+        /// Ends after ⌈5τ/Δ⌉ values, as published; otherwise it never ends.
+        #[serde(default)]
+        truncated: bool,
+    },
+}
+
+impl Default for Synapse {
+    fn default() -> Self {
+        Self::Exponential {
+            tau_ms: 0.5,
+            tau_inhibitory_ms: None,
+            arrival: Arrival::End,
+        }
+    }
+}
+
+/// Whether a spike that arrives in a step acts on the potential within that step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// It arrives at the step's end: first felt in the next step (NEST).
+    #[default]
+    End,
+    /// It arrives at the step's beginning (Brian2 with one step less of delay).
+    Beginning,
+}
+
+/// Independent Poisson spike trains, one a neuron, that arrive in the step they are drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Poisson {
+    /// Spikes a second that each neuron gets.
+    pub rate_hz: f64,
+    /// Weight of each.
+    pub weight: f64,
+}
+
+/// A constant current into some neurons of a population.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stimulus {
+    /// First neuron, counted within the population.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// The current.
+    pub current_pa: f64,
+}
+
+/// A number, or how to draw one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Draw {
+    /// Always the same.
+    Constant(f64),
+    /// Normally distributed. Weights are drawn again until they have the mean's sign; delays are
+    /// rounded to steps and drawn again until they are one at least.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        sd: f64,
+    },
+    /// Uniform; of membrane potentials only.
+    Uniform {
+        /// Least.
+        low: f64,
+        /// Largest.
+        high: f64,
+    },
+}
+
+impl From<f64> for Draw {
+    fn from(value: f64) -> Self {
+        Self::Constant(value)
+    }
+}
+
+/// Synapses from one population to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Projection {
+    /// Name of the sending population.
+    pub source: String,
+    /// Name of the receiving population.
+    pub target: String,
+    /// Who is connected with whom.
+    pub rule: Rule,
+    /// Weights; their sign chooses between two synaptic time constants.
+    pub weight: Draw,
+    /// Delays in ms: whole steps, 1 to 255.
+    pub delay_ms: Draw,
+    /// Whether a neuron may be connected with itself, where the populations are one.
+    #[serde(default = "yes")]
+    pub autapses: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Who is connected with whom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rule {
+    /// Neuron i with i + 1, the last with the first.
+    Ring,
+    /// Every neuron with every neuron.
+    All,
+    /// Neuron i with i.
+    OneToOne,
+    /// So many synapses in all, their ends uniform.
+    FixedTotal {
+        /// How many.
+        count: u64,
+        /// No pair twice.
+        #[serde(default)]
+        distinct: bool,
+    },
+    /// So many synapses onto each target, their sources uniform.
+    FixedIn {
+        /// How many.
+        count: u32,
+        /// No source twice.
+        #[serde(default)]
+        distinct: bool,
+    },
+    /// So many synapses from each source, their targets uniform.
+    FixedOut {
+        /// How many.
+        count: u32,
+        /// No target twice.
+        #[serde(default)]
+        distinct: bool,
+    },
+    /// Each pair with this probability.
+    Pairwise {
+        /// The probability.
+        probability: f64,
+    },
+    /// Listed synapses, as read from a file; `weight` and `delay_ms` of the projection do not count.
+    List {
+        /// Each of them.
+        synapses: Vec<Listed>,
+    },
+}
+
+/// One synapse of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// Neuron of the sending population.
+    pub source: u32,
+    /// Neuron of the receiving population.
+    pub target: u32,
+    /// Weight.
+    pub weight: f32,
+    /// Delay in steps, 1 to 255.
+    pub delay_steps: u32,
+}
+
+impl Network {
+    /// No neurons yet.
+    pub fn new(step_ms: f64, seed: u64) -> Self {
+        Self {
+            step_ms,
+            seed,
+            populations: Vec::new(),
+            projections: Vec::new(),
+        }
+    }
+
+    /// Neurons in all.
+    pub fn neurons(&self) -> u64 {
+        self.populations.iter().map(|p| u64::from(p.neurons)).sum()
+    }
+
+    /// First neuron of each population, and one past the last of the last.
+    pub fn firsts(&self) -> Vec<u64> {
+        let mut next = 0;
+        let mut firsts = vec![0];
+        for population in &self.populations {
+            next += u64::from(population.neurons);
+            firsts.push(next);
+        }
+        firsts
+    }
+
+    /// The population of that name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is none.
+    pub fn population(&self, name: &str) -> Result<usize> {
+        let found = self.populations.iter().position(|p| p.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.populations.iter().map(|p| p.name.as_str()).collect();
+            Error::argument(format!("no population {name:?} among {names:?}"))
+        })
+    }
+
+    /// Reads a network from JSON, and checks it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for text that is no JSON, names no field of a network, or describes a
+    /// network that [`Network::check`] refuses.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let network: Self = serde_json::from_str(text)
+            .map_err(|e| Error::argument(format!("network description: {e}")))?;
+        network.check()?;
+        Ok(network)
+    }
+
+    /// The network as JSON.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it holds NaN or infinity, which JSON cannot say.
+    pub fn to_json(&self) -> Result<String> {
+        self.check()?;
+        serde_json::to_string_pretty(self)
+            .map_err(|e| Error::argument(format!("network description: {e}")))
+    }
+
+    /// Whole steps of `ms`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is no whole number of steps, by more than a millionth of one.
+    pub fn steps_of(&self, ms: f64) -> Result<u64> {
+        let steps = ms / self.step_ms;
+        if !(steps.is_finite() && (0.0..9e15).contains(&steps)) {
+            return Err(Error::argument(format!(
+                "expected a finite time from 0 ms, got {ms} ms"
+            )));
+        }
+        if (steps - steps.round()).abs() > 1e-6 * steps.max(1.0) {
+            return Err(Error::argument(format!(
+                "expected whole steps of {} ms, got {ms} ms = {steps} steps",
+                self.step_ms
+            )));
+        }
+        Ok(steps.round() as u64)
+    }
+}
+
+impl Population {
+    /// Neurons with default constants, at rest, without input.
+    pub fn new(name: impl Into<String>, neurons: u32) -> Self {
+        Self {
+            name: name.into(),
+            neurons,
+            neuron: Neuron::default(),
+            synapse: Synapse::default(),
+            poisson: None,
+            stimuli: Vec::new(),
+            start_mv: rest(),
+            start_silent_steps: 0,
+        }
+    }
+}
+
+impl Projection {
+    /// Synapses by `rule`, self-connections allowed.
+    pub fn new(
+        source: impl Into<String>,
+        target: impl Into<String>,
+        rule: Rule,
+        weight: impl Into<Draw>,
+        delay_ms: impl Into<Draw>,
+    ) -> Self {
+        Self {
+            source: source.into(),
+            target: target.into(),
+            rule,
+            weight: weight.into(),
+            delay_ms: delay_ms.into(),
+            autapses: true,
+        }
+    }
+}
