@@ -6,7 +6,7 @@ use betz_base::{Error, Progress, Result};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use realfft::RealFftPlanner;
+use betz_fourier::Real;
 
 use crate::plan::Plan;
 use crate::signal::Signal;
@@ -92,8 +92,7 @@ pub fn surrogate(signal: &Signal<'_>, kind: Surrogate, seed: u64) -> Result<Vec<
         .filter(|(_, s)| !s.is_empty())
     {
         let len = segment.len();
-        let mut planner = RealFftPlanner::<f64>::new();
-        let (forward, inverse) = (planner.plan_fft_forward(len), planner.plan_fft_inverse(len));
+        let (forward, inverse) = (f64::forward(len), f64::inverse(len));
         let columns: Vec<Vec<f32>> = (0..nodes)
             .into_par_iter()
             .map(|node| {
