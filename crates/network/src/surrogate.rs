@@ -3,10 +3,10 @@
 
 use betz_base::progress::{Quiet, check};
 use betz_base::{Error, Progress, Result};
+use betz_fourier::Real;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use betz_fourier::Real;
 
 use crate::plan::Plan;
 use crate::signal::Signal;
