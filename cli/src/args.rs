@@ -44,6 +44,10 @@ pub(crate) struct Common {
     /// Where to compute: auto, cpu, cuda, cuda:N, cuda:all
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
+    /// Replace output files that are there, whatever they hold; without it only an earlier result of
+    /// the same kind is replaced. What a command reads is never replaced
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Which part of a recording to use.
@@ -277,7 +281,8 @@ pub(crate) struct Evaluate {
     /// Recording (.npz) with behaviour
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// Also write true and decoded outputs here (.csv: step, seconds, each output twice)
+    /// Also write true and decoded outputs here (.csv: step, start_seconds, end_seconds, each output
+    /// twice). Estimate and truth belong to the step's end
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -294,7 +299,8 @@ pub(crate) struct Stream {
     /// Recording (.npz)
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// Also write the decoded outputs here (.csv)
+    /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
+    /// belong to the step's end)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Deadline of one step in microseconds; steps that take longer are counted

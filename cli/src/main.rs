@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod data;
 mod device;
+mod files;
 mod picture;
 mod raster;
 mod report;

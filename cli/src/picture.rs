@@ -1,6 +1,5 @@
 //! The demo's picture: true and decoded movement over time, as in fig. 5.6 of Galbraith 2010.
 
-use std::io::Write;
 use std::path::Path;
 
 use betz::{Error, ErrorKind, Result};
@@ -77,7 +76,7 @@ pub(crate) fn draw(movement: &Movement<'_>, path: &Path) -> Result<()> {
             )
         })?;
     }
-    betz::file::write_atomically(path, |w| w.write_all(svg.as_bytes()))
+    crate::files::write_picture(path, &svg)
 }
 
 fn paint(

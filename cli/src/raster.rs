@@ -1,6 +1,5 @@
 //! A raster of the events with the strongest chains marked.
 
-use std::io::Write;
 use std::path::Path;
 
 use betz::episode::{Episode, Events, occurrences};
@@ -39,7 +38,7 @@ pub(crate) fn draw(events: &Events, episodes: &[Episode], path: &Path) -> Result
             format!("drawing {}: {e}", path.display()),
         )
     })?;
-    betz::file::write_atomically(path, |file| file.write_all(svg.as_bytes()))
+    crate::files::write_picture(path, &svg)
 }
 
 fn strongest(events: &Events, episodes: &[Episode]) -> Result<Vec<Chain>> {

@@ -42,12 +42,16 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     line(&text)
 }
 
-/// Prints one line on standard output; a closed pipe is an error with a message, not a panic.
+/// Prints one line on standard output. A reader that has closed the pipe (`| head`) has seen enough:
+/// that is no error.
 pub(crate) fn line(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::new(ErrorKind::Io, format!("writing standard output: {e}")))
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => {
+            done.map_err(|e| Error::new(ErrorKind::Io, format!("writing standard output: {e}")))
+        }
+    }
 }
 
 /// Aligned columns: the first to the left, the others to the right.

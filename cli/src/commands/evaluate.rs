@@ -8,12 +8,14 @@ use betz::{Error, Result};
 use crate::args::Evaluate;
 use crate::data;
 use crate::device;
+use crate::files::Files;
 use crate::report::{self, Scores};
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
-    if let Some(path) = &args.out {
-        data::check_output("--out", path, &[])?;
-    }
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording)
+        .may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;

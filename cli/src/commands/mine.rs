@@ -23,6 +23,7 @@ use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::raster;
 use crate::report::{self, Bar};
 
@@ -77,14 +78,15 @@ impl Wanted {
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
     chance::check(&args.chance)?;
-    for (option, path, endings) in [
-        ("--csv", &args.csv, &[][..]),
-        ("--graph", &args.graph, &["dot", "gv", "graphml"]),
-        ("--picture", &args.picture, &["svg"]),
+    let mut files = Files::new(&args.common)
+        .reads("EVENTS", &args.events)
+        .may_read("--count-only", args.count_only.as_deref());
+    for (option, path, kind) in [
+        ("--csv", &args.csv, Kind::Table(&["size,count,symbols,"])),
+        ("--graph", &args.graph, Kind::Graph),
+        ("--picture", &args.picture, Kind::Picture),
     ] {
-        if let Some(path) = path {
-            data::check_output(option, path, endings)?;
-        }
+        files.may_write(option, path.as_deref(), kind)?;
     }
     let events = read(args)?;
     let device = device_for(args, &events)?;

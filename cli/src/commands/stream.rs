@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::args::Stream;
 use crate::data;
 use crate::device;
+use crate::files::Files;
 use crate::report::{self, Bar, Scores};
 
 /// Latencies as the contract names them.
@@ -79,9 +80,10 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
             "--speed: expected a multiple > 0, got {speed}"
         )));
     }
-    if let Some(path) = &args.out {
-        data::check_output("--out", path, &[])?;
-    }
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording)
+        .may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args::{Gram, SolverName, Train};
 use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 
 /// How far `--delay auto` looks, before and after.
@@ -61,7 +62,10 @@ struct GramError {
 }
 
 pub(crate) fn run(args: &Train) -> Result<()> {
-    data::check_output("--out", &args.out, &[])?;
+    Files::new(&args.common)
+        .reads("RECORDING", &args.recording)
+        .may_read("--groups", args.groups.as_deref())
+        .writes("--out", &args.out, Kind::Model)?;
     let device = device::open(&args.common.device)?;
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;

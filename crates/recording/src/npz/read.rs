@@ -30,6 +30,17 @@ impl Recording {
                 if named { e } else { e.at(path.display()) }
             })
     }
+
+    /// The free text of the archive at `path` ([`Recording::meta`]), without reading the rest.
+    ///
+    /// # Errors
+    /// As [`Recording::read_npz`], as far as that text is concerned.
+    pub fn read_meta(path: &Path) -> Result<Option<String>> {
+        Archive::open(path)
+            .and_then(|mut archive| archive.read_strings("meta", 0))
+            .map(|meta| meta.and_then(|mut m| m.pop()))
+            .map_err(|e| e.at(path.display()))
+    }
 }
 
 fn read(archive: &mut Archive) -> Result<Recording> {
