@@ -9,7 +9,7 @@
 //! Time is integer ticks inside; seconds only at the edges.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
-pub use betz_base::{error, file, progress};
+pub use betz_base::{error, file, memory, progress};
 pub use betz_recording as recording;
 pub use betz_runtime::stream;
 
@@ -41,11 +41,11 @@ pub mod train {
     #[cfg(feature = "cuda")]
     pub use betz_train::train_counts_on;
     pub use betz_train::{
-        Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MaskPolicy,
-        NormalEquations, PRESETS, Part, Preset, RidgeChoice, Search, Solver, Timing, TrainOptions,
-        Validation, alternatives, calibrate, choose, cross_validate, crossover, estimate_delay,
-        evaluate, evaluate_on, folds, largest_response, train, train_on, train_validated,
-        train_validated_on,
+        Active, Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MAX_FOLDS,
+        MaskPolicy, NormalEquations, PRESETS, Part, Preset, RidgeChoice, Search, Solver, Timing,
+        TrainOptions, Validation, active, alternatives, calibrate, choose, cross_validate,
+        crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response, spread, train,
+        train_on, train_validated, train_validated_on,
     };
     pub use betz_train::{gram, score, solve};
 }

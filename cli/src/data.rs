@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::Path;
 
 use betz::model::Decoder;
-use betz::recording::{AlignOptions, Dataset, Recording};
+use betz::recording::{AlignOptions, Dataset, Recording, invented_channel_names};
 use betz::{Error, Result};
 
 use crate::args::Part;
 use crate::files::Kind;
+use crate::report;
 
 /// Decoded outputs as a table; `step,seconds` began those of earlier versions.
 pub(crate) const OUTPUTS: Kind = Kind::Table(&["step,start_seconds,end_seconds,", "step,seconds,"]);
@@ -21,17 +22,12 @@ const DEFAULT_STEP_SECONDS: f64 = 0.005;
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
     let recording = Recording::read_npz(path)?;
     eprintln!(
-        "{}: {} channels, {} spikes, {:.1} s, {} segment{}",
+        "{}: {}, {}, {:.1} s, {}",
         path.display(),
-        recording.channels(),
-        recording.spikes.len(),
+        report::count(recording.channels() as u128, "channel"),
+        report::count(recording.spikes.len() as u128, "spike"),
         recording.seconds(),
-        recording.segments.len(),
-        if recording.segments.len() == 1 {
-            ""
-        } else {
-            "s"
-        },
+        report::count(recording.segments.len() as u128, "segment"),
     );
     Ok(recording)
 }
@@ -153,7 +149,13 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
-    let recording = read_recording(path)?
+    let recording = read_recording(path)?;
+    if invented_channel_names(&model.channel_names)
+        || invented_channel_names(&recording.channel_names)
+    {
+        eprintln!("channels have no names in the model or the recording: taken by their numbers");
+    }
+    let recording = recording
         .with_channels(&model.channel_names)
         .map_err(|e| e.at(path.display()))?;
     dataset(recording, model.step_seconds, chosen).map_err(|e| e.at(path.display()))

@@ -96,6 +96,7 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
                 truth: &truth,
                 single: &single_seen,
                 multi: &multi_seen,
+                spikes: &made.test,
                 single_label: label(&single),
                 multi_label: label(&multi),
                 title: format!(

@@ -41,7 +41,13 @@ struct Found {
     episodes: Vec<Listed>,
     events: usize,
     symbols: usize,
+    /// Of counting.
     seconds: f64,
+    /// Of surrogates and parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance_seconds: Option<f64>,
+    /// All of the command's time, reading included.
+    total_seconds: f64,
     strategy: String,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +132,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    let testing = Instant::now();
     device::note_fallback(&device, "counting");
     let tested = if mined.complete {
         let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
@@ -136,6 +143,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     } else {
         None
     };
+    let chance_seconds = tested.is_some().then(|| testing.elapsed().as_secs_f64());
     drop(bar);
     say_what_is_missing(args, &mined, tested.is_some());
     let list = List::new(args, &mined, tested.as_ref());
@@ -146,6 +154,8 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         events: events.len(),
         symbols: events.symbols(),
         seconds,
+        chance_seconds,
+        total_seconds: report::total_seconds(),
         strategy: args.strategy.clone(),
         device: ran_on,
         chance: tested.as_ref().map(|t| t.how.clone()),
@@ -230,17 +240,23 @@ fn read(args: &Mine) -> Result<Events> {
     } else {
         Order::Required
     };
-    match args.events.extension().and_then(|e| e.to_str()) {
-        Some("npz") => {
-            let recording = Recording::read_npz(&args.events)?;
-            Events::from_recording(&recording).map_err(|e| e.at(args.events.display()))
-        }
-        Some("csv" | "txt") => Events::read_csv(&args.events, order),
-        _ => Err(Error::argument(format!(
-            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
-            args.events.display()
-        ))),
+    let path = &args.events;
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if ending.eq_ignore_ascii_case("npz") {
+        let recording = Recording::read_npz(path)?;
+        return Events::from_recording(&recording).map_err(|e| e.at(path.display()));
     }
+    let text = ["csv", "txt"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e));
+    let stream = path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file());
+    if !(text || stream) {
+        return Err(Error::argument(format!(
+            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
+            path.display()
+        )));
+    }
+    Events::read_csv(path, order)
 }
 
 /// The counts of the given episodes, and where they were made.
@@ -381,12 +397,17 @@ fn print(
     if let Some(tested) = tested {
         report::line(&tested.describe())?;
     }
+    let chance = match found.chance_seconds {
+        Some(seconds) => format!(", {seconds:.3} s of surrogates"),
+        None => String::new(),
+    };
     report::line(&format!(
-        "{} episodes in {} events of {} symbols, {:.3} s ({}, {})",
-        found.episodes.len(),
-        found.events,
-        found.symbols,
+        "{} in {} of {}, {:.3} s of counting{chance}, {:.3} s in all ({}, {})",
+        report::count(found.episodes.len() as u128, "episode"),
+        report::count(found.events as u128, "event"),
+        report::count(found.symbols as u128, "symbol"),
         found.seconds,
+        found.total_seconds,
         found.strategy,
         found.device
     ))

@@ -4,6 +4,7 @@ mod chance;
 pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod info;
+mod inside;
 mod listed;
 pub(crate) mod mine;
 mod replay;

@@ -122,6 +122,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),
         device,
+        total_seconds: report::total_seconds(),
     };
     let streamed = Streamed {
         scores,
@@ -163,7 +164,9 @@ pub(crate) fn replay(
     progress: &dyn Progress,
 ) -> Result<Vec<f32>> {
     let width = session.outputs();
-    let mut decoded = vec![f32::NAN; dataset.steps * width];
+    let values = dataset.steps.saturating_mul(width);
+    betz::memory::plan("the decoded outputs", values as u128 * 4)?;
+    let mut decoded = betz::memory::filled("the decoded outputs", f32::NAN, values)?;
     let mut counts = vec![0u16; session.channels()];
     let started = Instant::now();
     let (mut done, total) = (0u64, dataset.steps_in_segments() as u64);

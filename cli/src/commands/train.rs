@@ -48,6 +48,8 @@ struct Trained {
     /// Cross-validated: every step decoded by a decoder that did not see it.
     outputs: Vec<OutputScore>,
     seconds: f64,
+    /// All of the command's time, reading and writing included.
+    total_seconds: f64,
     device: String,
     /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,14 +73,27 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(args.recording.display());
-    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let names = dataset.channel_names.clone();
+    // Silent channels cost nothing; who wants them refused has them named by the solver.
+    let active = if args.refuse_dead {
+        None
+    } else {
+        train::active(&dataset).map_err(at)?
+    };
+    let firing = active.map(|active| {
+        dataset = active.data;
+        active.channels
+    });
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
     let validated = (args.folds > 0).then_some(&search);
     let choice = train::choose(&device, &dataset, &options, validated);
     if let Some(reason) = &choice.fallback {
-        eprintln!("trains on the CPU: {reason}");
+        // Why there is none is long, and the same every time.
+        let why = reason.split([':', ';']).next().unwrap_or(reason);
+        eprintln!("trains on the CPU: {why} (betz info says more)");
     }
     let device = choice.device;
     if args.device_memory.is_some() {
@@ -94,6 +109,17 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     .map_err(at)?;
     device::note_fallback(&device, "training");
+    let model = match &firing {
+        Some(firing) => {
+            eprintln!(
+                "{} of {} without a spike: masked",
+                names.len() - firing.len(),
+                report::count(names.len() as u128, "channel")
+            );
+            train::spread(model, &names, firing)
+        }
+        None => model,
+    };
     model.save(&args.out)?;
     let seconds = bar.seconds();
     let measured = |what| bar.measurement(what);
@@ -212,6 +238,13 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
                     "--delay: expected a finite time, got {seconds} s"
                 )));
             }
+            let rounded = steps * dataset.step_seconds;
+            if (rounded - seconds).abs() > 1e-6 * dataset.step_seconds {
+                eprintln!(
+                    "--delay {seconds} s is no whole number of steps of {} s: taken as {rounded} s",
+                    dataset.step_seconds
+                );
+            }
             steps as i64
         }
     };
@@ -297,6 +330,7 @@ fn print(
         folds: record.folds,
         outputs: record.scores.clone(),
         seconds,
+        total_seconds: report::total_seconds(),
         device,
         gram_error,
     };
@@ -311,6 +345,7 @@ fn print(
             trained.folds
         ))?;
         report::score_table(&trained.outputs)?;
+        report::remarks(&trained.outputs);
     }
     let shapes: Vec<String> = filters
         .iter()
@@ -329,18 +364,20 @@ fn print(
     }
     if trained.masked_channels > 0 {
         report::line(&format!(
-            "{} of {} channels masked (silent, or copies of others)",
-            trained.masked_channels, trained.channels
+            "{} of {} masked (silent, or copies of others)",
+            trained.masked_channels,
+            report::count(trained.channels as u128, "channel")
         ))?;
     }
     report::line(&format!(
-        "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s on {}",
+        "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
         trained.model,
-        trained.channels,
-        model.outputs.len(),
-        trained.steps,
-        trained.spikes,
+        report::count(trained.channels as u128, "channel"),
+        report::count(model.outputs.len() as u128, "output"),
+        report::count(trained.steps, "step"),
+        report::count(trained.spikes, "spike"),
         seconds,
+        trained.total_seconds,
         trained.device
     ))
 }

@@ -7,10 +7,57 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::memory;
+
+/// Bytes of a stream that are read at once.
+const BLOCK: usize = 1 << 20;
+
+/// The whole file `path`, or all that comes through a pipe; `-` is standard input.
+///
+/// With `begins`, a stream that begins otherwise is left off at once: a device may never end. Memory
+/// grows with what comes and is planned ([`memory`]); a stream that outgrows it is refused.
+///
+/// # Errors
+/// [`ErrorKind::Io`](crate::ErrorKind::Io), also for a directory;
+/// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory).
+pub fn read_all(path: &Path, begins: Option<&[u8]>) -> Result<Vec<u8>> {
+    let io = |e: io::Error| Error::io("reading", path, &e);
+    let mut stream: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(path).map_err(io)?;
+        let about = file.metadata().map_err(io)?;
+        if about.is_dir() {
+            return Err(io(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "expected a file, got a directory",
+            )));
+        }
+        Box::new(file)
+    };
+    let mut all: Vec<u8> = Vec::new();
+    loop {
+        if all.capacity() - all.len() < BLOCK {
+            let more = all.len().max(BLOCK);
+            memory::plan(path.display(), (all.len() + more) as u128)?;
+            all.try_reserve_exact(more)
+                .map_err(|_| Error::no_memory(path.display(), all.len() + more))?;
+        }
+        let before = all.len();
+        let got = (&mut stream)
+            .take(BLOCK as u64)
+            .read_to_end(&mut all)
+            .map_err(io)?;
+        let start = &all[..all.len().min(begins.map_or(0, <[u8]>::len))];
+        if got == 0 || begins.is_some_and(|b| before == 0 && !b.starts_with(start)) {
+            return Ok(all);
+        }
+    }
+}
 
 /// Symbolic links that are followed, as the system does.
 const MAX_LINKS: usize = 40;
@@ -412,7 +459,6 @@ mod tests {
     #[cfg(unix)]
     mod unix {
         use super::*;
-        use std::io::Read;
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         fn mode(path: &Path) -> u32 {

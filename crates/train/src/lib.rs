@@ -7,6 +7,7 @@
 //! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
 //! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
 
+mod active;
 mod calibrate;
 #[cfg(test)]
 mod cases;
@@ -31,6 +32,7 @@ pub mod solve;
 mod tests;
 mod validate;
 
+pub use active::{Active, active, spread};
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 #[cfg(feature = "cuda")]
@@ -38,7 +40,7 @@ pub use counts::train_counts_on;
 pub use delay::{DelayEstimate, estimate_delay};
 pub use device::train_on;
 pub use fit::train;
-pub use folds::{Folds, Part, folds};
+pub use folds::{Folds, MAX_FOLDS, Part, folds};
 pub use gram::{GramPath, NormalEquations};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
