@@ -347,7 +347,8 @@ pub(crate) struct Info {
     /// Say what this file holds instead: a model or a recording
     #[arg(value_name = "FILE", conflicts_with = "calibrate")]
     pub(crate) file: Option<PathBuf>,
-    /// Of a model: also write its weights (.npz: weights (channels, filters, outputs), intercept, …)
+    /// Of a model: also write its weights (.npz: weights (channels, filters, latents: the outputs
+    /// of a linear decoder), intercept, …)
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) weights: Option<PathBuf>,
     /// Of a recording: also draw raster, rates, gaps and tuning (.svg)

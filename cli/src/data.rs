@@ -150,15 +150,15 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
     let recording = read_recording(path)?;
-    if invented_channel_names(&model.channel_names)
+    if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {
         eprintln!("channels have no names in the model or the recording: taken by their numbers");
     }
     let recording = recording
-        .with_channels(&model.channel_names)
+        .with_channels(model.channel_names())
         .map_err(|e| e.at(path.display()))?;
-    dataset(recording, model.step_seconds, chosen).map_err(|e| e.at(path.display()))
+    dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
 }
 
 /// `text` in quotes where it would not be one field otherwise.
@@ -182,14 +182,14 @@ pub(crate) fn write_outputs(
     let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
         write!(file, "step,start_seconds,end_seconds")?;
-        for output in &model.outputs {
+        for output in model.outputs() {
             write!(file, ",{}", csv_field(&output.name))?;
             if truth.is_some() {
                 write!(file, ",{}", csv_field(&format!("{}_true", output.name)))?;
             }
         }
         writeln!(file)?;
-        let width = model.outputs.len();
+        let width = model.outputs().len();
         for segment in &dataset.segments {
             for step in segment.start..segment.stop {
                 let row = step as usize * width;

@@ -64,31 +64,6 @@ impl Kind {
                     || (begins("<?xml")
                         && String::from_utf8_lossy(&start).contains("<graph id=\"episodes\""))
             }
-            Self::Picture => &["svg"],
-            Self::Simulated | Self::Weights => &["npz"],
-            Self::SimulatedEvents => &["csv"],
-            _ => &[],
-        }
-    }
-
-    /// Whether the file at `path` is an earlier result of this kind.
-    fn made(self, path: &Path) -> bool {
-        let start = start(path);
-        let begins = |with: &str| start.starts_with(with.as_bytes());
-        match self {
-            Self::Model => begins("BETZMODL"),
-            Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
-            Self::Weights => meta_begins(path, "{\"weights_of\": "),
-            Self::SimulatedEvents => Self::Chains.made(&path.with_extension("chains.txt")),
-            Self::Table(headers) => headers.iter().any(|h| begins(h)),
-            Self::Chains => begins("# Chains embedded among "),
-            Self::Graph => {
-                begins("digraph episodes {")
-                    || (begins("<?xml")
-                        && start
-                            .windows(20)
-                            .any(|w| w == b"<graph id=\"episodes\""[..20].as_ref()))
-            }
             Self::Picture => begins(DRAWN) || begins("<svg width=\"1160\" height=\""),
         }
     }

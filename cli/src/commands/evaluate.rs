@@ -58,22 +58,22 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
-    let dataset = dataset.with_outputs(&model.outputs)?;
+    let dataset = dataset.with_outputs(model.outputs())?;
     let rates = rates(&model, &dataset);
     let detailed =
         args.trials || args.chance.is_some() || args.importance || args.picture.is_some();
     let mut more = Vec::new();
     let evaluation = if args.out.is_some() || detailed {
-        let values = dataset.steps as u128 * model.outputs.len() as u128;
+        let values = dataset.steps as u128 * model.outputs().len() as u128;
         betz::memory::plan("the decoded outputs", values * 4)?;
         let decoded = model::decode_on(&device, &model, &dataset)?;
         if let Some(path) = &args.out {
             data::write_outputs(path, &model, &dataset, &decoded)?;
         }
-        let evaluation = score_estimates_on(&device, &dataset, &decoded, model.delay_steps)?;
+        let evaluation = score_estimates_on(&device, &dataset, &decoded, model.delay_steps())?;
         if detailed {
-            let pairs: Vec<Pairs> = (0..model.outputs.len())
-                .map(|o| Pairs::new(&dataset, &decoded, model.delay_steps, o))
+            let pairs: Vec<Pairs> = (0..model.outputs().len())
+                .map(|o| Pairs::new(&dataset, &decoded, model.delay_steps(), o))
                 .collect();
             if let Some(path) = &args.picture {
                 let title = format!("{} on {}", args.model.display(), args.recording.display());
@@ -115,9 +115,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
 
 /// Mean rates of the channels that the model uses; nothing where the model does not say.
 fn rates(model: &Decoder, dataset: &Dataset) -> Option<Rates> {
-    let record = &model.training;
-    let used = model.channel_mask.iter().filter(|used| **used).count() as f64;
-    let seconds = |steps: f64| steps * model.step_seconds;
+    let record = model.training();
+    let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
+    let seconds = |steps: f64| steps * model.step_seconds();
     let spikes: usize = (dataset.segments.iter())
         .map(|s| dataset.spikes.range(s.start, s.stop).len())
         .sum();
@@ -139,7 +139,7 @@ fn details(
     if args.importance {
         lost = importance(device, model, dataset, pairs)?;
     }
-    let more = pairs.iter().zip(&model.outputs).zip(lost);
+    let more = pairs.iter().zip(model.outputs()).zip(lost);
     Ok(more
         .map(|((pairs, output), importance)| More {
             name: output.name.clone(),
@@ -171,23 +171,22 @@ fn importance(
 ) -> Result<Vec<Vec<Lost>>> {
     use betz::Progress;
     let bar = Bar::new();
-    let width = model.bank.len() * model.outputs.len();
+    let width = model.bank().len() * model.latents();
     let whole: Vec<f64> = pairs.iter().map(scoring::r2_of_course).collect();
     let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
     let used: Vec<usize> = (0..model.channels())
-        .filter(|&c| model.channel_mask[c])
+        .filter(|&c| model.channel_mask()[c])
         .collect();
-    let mut without = model.clone();
     for (done, &channel) in used.iter().enumerate() {
         bar.update("leaving channels out", done as u64, used.len() as u64);
-        let own = channel * width..(channel + 1) * width;
-        without.weights[own.clone()].fill(0.0);
+        let mut parts = model.parts().clone();
+        parts.weights[channel * width..(channel + 1) * width].fill(0.0);
+        let without = Decoder::new(parts)?;
         let decoded = model::decode_on(device, &without, dataset)?;
-        without.weights[own.clone()].copy_from_slice(&model.weights[own]);
         for (o, lost) in lost.iter_mut().enumerate() {
-            let left = Pairs::new(dataset, &decoded, model.delay_steps, o);
+            let left = Pairs::new(dataset, &decoded, model.delay_steps(), o);
             lost.push(Lost {
-                channel: model.channel_names[channel].clone(),
+                channel: model.channel_names()[channel].clone(),
                 r2_lost: whole[o] - scoring::r2_of_course(&left),
             });
         }

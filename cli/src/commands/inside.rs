@@ -101,25 +101,25 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     if let Some(to) = &args.weights {
         write_weights(&model, path, to)?;
     }
-    let record = &model.training;
+    let record = model.training();
     let facts = ModelFacts {
         kind: "model",
         file: path.display().to_string(),
         bytes,
         betz_version: record.betz_version.clone(),
         channels: model.channels(),
-        masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
-        channel_names: model.channel_names.clone(),
-        outputs: outputs(&model.outputs),
-        step_seconds: model.step_seconds,
-        filters: (model.bank.filters().iter())
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
+        channel_names: model.channel_names().to_vec(),
+        outputs: outputs(model.outputs()),
+        step_seconds: model.step_seconds(),
+        filters: (model.bank().filters().iter())
             .map(|f| FilterShape {
                 tau_seconds: f.tau_seconds,
                 order: f.order,
             })
             .collect(),
-        low_pass_hz: model.low_pass.map(|l| l.cutoff_hz),
-        delay_seconds: model.delay_steps as f64 * model.step_seconds,
+        low_pass_hz: model.low_pass().map(|l| l.cutoff_hz),
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
         gram: record.gram_path.clone(),
         solver: record.solver.clone(),
@@ -172,13 +172,14 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
 /// The weights with all that is needed to use them elsewhere.
 fn write_weights(model: &Decoder, from: &Path, to: &Path) -> Result<()> {
     use betz::recording::arrays::{Array, write};
-    let shape = [model.channels(), model.bank.len(), model.outputs.len()];
-    let filters = model.bank.filters();
+    let shape = [model.channels(), model.bank().len(), model.latents()];
+    let named = [model.outputs().len()];
+    let filters = model.bank().filters();
     let tau: Vec<f64> = filters.iter().map(|f| f.tau_seconds).collect();
     let order: Vec<i64> = filters.iter().map(|f| i64::from(f.order)).collect();
-    let used: Vec<i64> = model.channel_mask.iter().map(|&u| i64::from(u)).collect();
-    let outputs: Vec<String> = model.outputs.iter().map(|o| o.name.clone()).collect();
-    let units: Vec<String> = model.outputs.iter().map(|o| o.unit.clone()).collect();
+    let used: Vec<i64> = model.channel_mask().iter().map(|&u| i64::from(u)).collect();
+    let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let units: Vec<String> = model.outputs().iter().map(|o| o.unit.clone()).collect();
     let meta = format!(
         "{{\"weights_of\": {}}}",
         serde_json::Value::from(from.display().to_string())
@@ -186,19 +187,19 @@ fn write_weights(model: &Decoder, from: &Path, to: &Path) -> Result<()> {
     write(
         to,
         &[
-            ("weights", Array::F64(&shape, &model.weights)),
-            ("intercept", Array::F64(&shape[2..], &model.intercept)),
+            ("weights", Array::F64(&shape, model.weights())),
+            ("intercept", Array::F64(&shape[2..], model.intercept())),
             ("filter_tau_seconds", Array::F64(&shape[1..2], &tau)),
             ("filter_order", Array::I64(&shape[1..2], &order)),
             ("channel_used", Array::I64(&shape[..1], &used)),
-            ("step_seconds", Array::F64(&[], &[model.step_seconds])),
-            ("delay_steps", Array::I64(&[], &[model.delay_steps])),
+            ("step_seconds", Array::F64(&[], &[model.step_seconds()])),
+            ("delay_steps", Array::I64(&[], &[model.delay_steps()])),
             (
                 "channel_names",
-                Array::Text(&shape[..1], &model.channel_names),
+                Array::Text(&shape[..1], model.channel_names()),
             ),
-            ("output_names", Array::Text(&shape[2..], &outputs)),
-            ("output_units", Array::Text(&shape[2..], &units)),
+            ("output_names", Array::Text(&named, &outputs)),
+            ("output_units", Array::Text(&named, &units)),
             ("meta", Array::Text(&[], &[meta])),
         ],
     )

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
                 names.len() - firing.len(),
                 report::count(names.len() as u128, "channel")
             );
-            train::spread(model, &names, firing)
+            train::spread(model, &names, firing)?
         }
         None => model,
     };
@@ -305,14 +305,14 @@ fn print(
     seconds: f64,
     gram_error: Option<GramError>,
 ) -> Result<()> {
-    let record = &model.training;
-    let filters = model.bank.filters();
+    let record = model.training();
+    let filters = model.bank().filters();
     let trained = Trained {
         model: args.out.display().to_string(),
         channels: model.channels(),
-        masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
         features: model.features(),
-        step_seconds: model.step_seconds,
+        step_seconds: model.step_seconds(),
         filters: filters
             .iter()
             .map(|f| FilterShape {
@@ -320,7 +320,7 @@ fn print(
                 order: f.order,
             })
             .collect(),
-        delay_seconds: model.delay_steps as f64 * model.step_seconds,
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
         gram: record.gram_path.clone(),
         solver: record.solver.clone(),
@@ -373,7 +373,7 @@ fn print(
         "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
         trained.model,
         report::count(trained.channels as u128, "channel"),
-        report::count(model.outputs.len() as u128, "output"),
+        report::count(model.outputs().len() as u128, "output"),
         report::count(trained.steps, "step"),
         report::count(trained.spikes, "spike"),
         seconds,

@@ -3,7 +3,7 @@
 use betz_base::error::Result;
 use betz_base::memory;
 use betz_recording::{Dataset, Spikes};
-use betz_runtime::model::Decoder;
+use betz_runtime::model::{Decoder, DecoderParts};
 
 /// The channels of a dataset that fire in one of its segments.
 pub struct Active {
@@ -82,22 +82,32 @@ pub fn active(data: &Dataset) -> Result<Option<Active>> {
 
 /// `model`, trained on the channels numbered `channels` of a recording with `names`, as a model of all its
 /// channels: those that are not among them are masked, with weights of 0.
-#[must_use]
-pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Decoder {
-    let width = model.bank.len() * model.outputs.len();
-    let mut weights = vec![0.0; names.len() * width];
+///
+/// # Errors
+/// As [`Decoder::new`].
+pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Decoder> {
+    let mut parts = model.into_parts();
+    if let Some(blanking) = &mut parts.limits.blanking {
+        let mut mean_counts = vec![0.0; names.len()];
+        for (&mean, &c) in blanking.mean_counts.iter().zip(channels) {
+            mean_counts[c as usize] = mean;
+        }
+        blanking.mean_counts = mean_counts;
+    }
+    let width = parts.bank.len() * parts.latents();
+    let mut weights = memory::filled("weights", 0.0, names.len() * width)?;
     let mut channel_mask = vec![false; names.len()];
     for (new, &c) in channels.iter().enumerate() {
         let (from, to) = (new * width, c as usize * width);
-        weights[to..to + width].copy_from_slice(&model.weights[from..from + width]);
-        channel_mask[c as usize] = model.channel_mask[new];
+        weights[to..to + width].copy_from_slice(&parts.weights[from..from + width]);
+        channel_mask[c as usize] = parts.channel_mask[new];
     }
-    Decoder {
+    Decoder::new(DecoderParts {
         channel_names: names.to_vec(),
         channel_mask,
         weights,
-        ..model
-    }
+        ..parts
+    })
 }
 
 #[cfg(test)]
@@ -145,15 +155,14 @@ mod tests {
         let found = active(&sparse).unwrap().unwrap();
         assert_eq!(found.channels, [5, 700, 59_999]);
         let model = train(&found.data, &options, &()).unwrap();
-        let model = spread(model, &sparse.channel_names, &found.channels);
-        model.check().unwrap();
+        let model = spread(model, &sparse.channel_names, &found.channels).unwrap();
         let plain = train(&data(3, [0, 1, 2]), &options, &()).unwrap();
         assert_eq!(model.channels(), 60_000);
-        assert_eq!(model.channel_mask.iter().filter(|used| **used).count(), 3);
+        assert_eq!(model.channel_mask().iter().filter(|used| **used).count(), 3);
         for (k, &c) in found.channels.iter().enumerate() {
-            assert_eq!(model.weights[c as usize], plain.weights[k]);
+            assert_eq!(model.weights()[c as usize], plain.weights()[k]);
         }
-        assert_eq!(model.intercept, plain.intercept);
+        assert_eq!(model.intercept(), plain.intercept());
         assert!(active(&data(3, [0, 1, 2])).unwrap().is_none());
         let mut silent = data(3, [0, 1, 2]);
         silent.spikes = Spikes::default();

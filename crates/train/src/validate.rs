@@ -7,7 +7,7 @@
 
 use super::choice::choose;
 use super::device::{decoder_from_sums, normal_equations, train_on};
-use super::fit::{check, ridge};
+use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
 use super::gram::paired_steps;
 use super::held_out::{HeldOut, Ridge, Solving};
@@ -91,14 +91,12 @@ pub fn train_validated_on(
     } else {
         train_on(&device, data, &options, progress)?
     };
-    Ok(Decoder {
-        training: TrainingRecord {
-            folds: validation.folds as u32,
-            scores: validation.scores,
-            ..decoder.training.clone()
-        },
-        ..decoder
-    })
+    let training = TrainingRecord {
+        folds: validation.folds as u32,
+        scores: validation.scores,
+        ..decoder.training().clone()
+    };
+    Ok(decoder.with_training(training))
 }
 
 /// Chooses and scores without training on the whole.
@@ -448,18 +446,11 @@ impl BankSums {
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
             let solving = self.solving(device, data, options, search_ridge);
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.choice.ridge)?;
-            let decoder = Decoder {
-                step_seconds: data.step_seconds,
+            let options = TrainOptions {
                 bank: self.bank.clone(),
-                low_pass: options.low_pass,
-                delay_steps: options.delay_steps,
-                channel_names: data.channel_names.clone(),
-                channel_mask: solution.channel_mask,
-                weights: solution.weights,
-                intercept: solution.intercept,
-                outputs: data.outputs.clone(),
-                training: TrainingRecord::default(),
+                ..options.clone()
             };
+            let decoder = linear(data, &options, TrainingRecord::default(), solution)?;
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 held.segments = segments;
