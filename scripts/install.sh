@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only] [--target TRIPLE] [--debug]
+#
+#   --no-cuda       trains and mines, on the CPU alone
+#   --runtime-only  loads, steps and swaps models, and has queues: nothing that trains or mines
+#   --target        for another machine (aarch64-unknown-linux-gnu): needs Rust's standard library for it
+#                   and a C cross-compiler, TRIPLE's own or what CC and CROSS (a prefix, such as
+#                   aarch64-linux-gnu-) name
+#   --debug         built quickly, for tests of the package: slow, and large
 #
 #   DIR/include/{betz.h,betz.hpp}
 #   DIR/lib/libbetz.so -> libbetz.so.ABI, libbetz.a
@@ -15,17 +22,25 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,12s/^# \{0,1\}//p' "$0"
+    sed -n '2,20s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
 prefix=
 features=()
+target=
+profile=(--release)
+folder=release
+runtime_only=
 while [ $# -gt 0 ]; do
     case $1 in
     --prefix) prefix=${2:?--prefix needs a folder}; shift 2 ;;
     --prefix=*) prefix=${1#*=}; shift ;;
-    --no-cuda) features=(--no-default-features); shift ;;
+    --no-cuda) features=(--no-default-features --features train,mine); shift ;;
+    --runtime-only) features=(--no-default-features); runtime_only=1; shift ;;
+    --target) target=${2:?--target needs a triple}; shift 2 ;;
+    --target=*) target=${1#*=}; shift ;;
+    --debug) profile=(); folder=debug; shift ;;
     -h | --help) usage 0 ;;
     *) echo "install.sh: unknown argument $1" >&2; usage 2 >&2 ;;
     esac
@@ -34,13 +49,36 @@ done
 # A relative folder is the caller's.
 case $prefix in /*) ;; *) prefix=$from/$prefix ;; esac
 
-cargo build --release --package betz-library "${features[@]}"
-built=${CARGO_TARGET_DIR:-target}/release
+built=${CARGO_TARGET_DIR:-target}/$folder
+strip=strip
+if [ -n "$target" ]; then
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
+        echo "install.sh: rustc has no standard library for $target (rustup target add $target)" >&2
+        exit 1
+    fi
+    built=${CARGO_TARGET_DIR:-target}/$target/$folder
+    features+=(--target "$target")
+    if [ "$target" != "$host" ]; then
+        # aarch64-unknown-linux-gnu: the tools are aarch64-linux-gnu-gcc and so on.
+        CROSS=${CROSS-${target/-unknown-/-}-}
+        linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_LINKER
+        export "$linker=${CC:-${CROSS}gcc}"
+        export LD=${LD:-${CROSS}ld} OBJCOPY=${OBJCOPY:-${CROSS}objcopy} AR=${AR:-${CROSS}ar}
+        export STRIP=${STRIP:-${CROSS}strip} READELF=${READELF:-${CROSS}readelf}
+        strip=$STRIP
+        command -v "${!linker}" >/dev/null || {
+            echo "install.sh: no ${!linker} to link with (set CC or CROSS)" >&2
+            exit 1
+        }
+    fi
+fi
+cargo build "${profile[@]}" --package betz-library "${features[@]}"
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=$(sed -n 's/^#define BETZ_ABI_VERSION \([0-9]*\)/\1/p' ffi/include/betz.h)
 static_libs="-lgcc_s -lm -lpthread -ldl -lc"
-readelf -d "$built/libbetz.so" | grep -q "\[libbetz.so.$abi\]" || {
+"${READELF:-readelf}" -d "$built/libbetz.so" | grep -q "\[libbetz.so.$abi\]" || {
     echo "install.sh: the soname of $built/libbetz.so is not libbetz.so.$abi" >&2
     exit 1
 }
@@ -54,11 +92,11 @@ fill() { # TEMPLATE TARGET
 install -d "$root/include" "$root/lib/pkgconfig" "$root/lib/cmake/betz"
 install -m 644 ffi/include/betz.h ffi/include/betz.hpp "$root/include/"
 install -m 755 "$built/libbetz.so" "$root/lib/libbetz.so.$abi"
-strip --strip-unneeded "$root/lib/libbetz.so.$abi"
+"$strip" --strip-unneeded "$root/lib/libbetz.so.$abi"
 ln -sf "libbetz.so.$abi" "$root/lib/libbetz.so"
 scripts/localise.sh "$built/libbetz.a" "$root/lib/libbetz.a"
 chmod 644 "$root/lib/libbetz.a"
 fill ffi/package/betz.pc.in "$root/lib/pkgconfig/betz.pc"
 fill ffi/package/betzConfig.cmake.in "$root/lib/cmake/betz/betzConfig.cmake"
 fill ffi/package/betzConfigVersion.cmake.in "$root/lib/cmake/betz/betzConfigVersion.cmake"
-echo "Betz $version (ABI $abi) is in $root"
+echo "Betz $version (ABI $abi${runtime_only:+, runtime only}) is in $root"

@@ -5,7 +5,7 @@
 #
 # Rust's own symbols (rust_eh_personality, the standard library's, those of every dependency) become
 # local, so that they do not collide with those of another Rust library in the same program. LD,
-# OBJCOPY, STRIP and AR name the tools, for another target than this machine.
+# OBJCOPY, STRIP, READELF and AR name the tools, for another target than this machine.
 set -euo pipefail
 in=${1:?usage: localise.sh IN.a OUT.a}
 out=${2:?usage: localise.sh IN.a OUT.a}
@@ -13,10 +13,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # One object, its sections kept apart: a program linked with --gc-sections still drops what it does
-# not use. The compiler's bitcode would only confuse linkers with an LLVM plugin.
-"${LD:-ld}" -r --whole-archive "$in" -o "$work/betz.o"
+# not use. Groups of sections (those of which a linker keeps one of several alike) are resolved here: left
+# alone, another library's group of the same name would win over this one's, whose symbols are local by
+# then and gone with it. The compiler's bitcode would only confuse linkers with an LLVM plugin.
+"${LD:-ld}" -r --force-group-allocation --whole-archive "$in" -o "$work/betz.o"
 "${OBJCOPY:-objcopy}" --wildcard --keep-global-symbol='betz_*' \
     --remove-section=.llvmbc --remove-section=.llvmcmd "$work/betz.o"
 "${STRIP:-strip}" --strip-debug "$work/betz.o"
+# A group that is left would make the archive fail beside another Rust library.
+if "${READELF:-readelf}" --section-groups --wide "$work/betz.o" | grep -q '^COMDAT group section'; then
+    echo "localise.sh: $out still has groups of sections: this linker does not resolve them" >&2
+    exit 1
+fi
 rm -f "$out"
 "${AR:-ar}" rcs "$out" "$work/betz.o"

@@ -40,7 +40,7 @@ fn time(device: &Device, name: &str, threads: usize, job: &CountJob<'_>) -> (Dur
             ..*job
         };
         strategy.count(&first).unwrap();
-        assert_eq!(strategy.ran_on(), device.name());
+        assert_eq!(strategy.ran().device, device.name());
     }
     let begun = Instant::now();
     for _ in 0..5 {
@@ -337,7 +337,8 @@ fn on_device(options: &Options) {
         let patterns = episodes(number, size);
         let job = CountJob::new(&events, &patterns);
         let (resident, counts) = all.install(|| median(21, || there.count(&job).unwrap()));
-        let (host, again) = all.install(|| median(11, || count_on(&options.device, &job).unwrap()));
+        let (host, again) =
+            all.install(|| median(11, || count_on(&options.device, &job).unwrap().counts));
         let cpu_runs = if number > 30 { 1 } else { 5 };
         let (cpu, expected) =
             all.install(|| median(cpu_runs, || count(&events, &patterns).unwrap()));
@@ -445,7 +446,7 @@ fn large(options: &Options) {
                 milliseconds(took)
             );
         }
-        let (took, counts) = median(5, || count_on(device, &job).unwrap());
+        let (took, counts) = median(5, || count_on(device, &job).unwrap().counts);
         assert_eq!(counts, expected);
         println!(
             "| {number} | {size} | latest-start, from host memory | {} | {} |",

@@ -170,7 +170,7 @@ pub(crate) struct Network {
     /// Delay of such a spike, low < delay <= high [default: 0.004,0.006]
     #[arg(long, value_name = "LOW,HIGH", requires = "net")]
     pub(crate) delay: Option<String>,
-    /// Where to write the chains, one a line as `betz mine --count-only` reads them [default: beside
+    /// Where to write the chains, one per line as `betz mine --count-only` reads them [default: beside
     /// the recording, .chains.txt]
     #[arg(long, value_name = "FILE", requires = "net")]
     pub(crate) truth: Option<PathBuf>,
@@ -264,7 +264,7 @@ pub(crate) struct Train {
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
-    /// Combine units by a list: one channel a line, names or numbers separated by spaces
+    /// Combine units by a list: one channel per line, names or numbers separated by spaces
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Option<PathBuf>,
     /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
@@ -384,7 +384,7 @@ pub(crate) struct Mine {
     /// Longest episode to look for, in symbols; default: until no longer one is frequent
     #[arg(long, value_name = "K")]
     pub(crate) max_size: Option<usize>,
-    /// Count just the episodes of this file, one a line: labels separated by spaces, or the full
+    /// Count just the episodes of this file, one per line: labels separated by spaces, or the full
     /// text form `a3 -(0.004,0.006]-> a5`. A label with a space or an edge in it, or one that begins
     /// with # or a quote, stands in quotes: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]

@@ -1,19 +1,17 @@
 //! `--device`: which device was asked for, and which does the work.
 
 use betz::Result;
-use betz::device::{Device, DeviceSpec};
+use betz::device::{Device, DeviceSpec, Ran};
 
 /// Opens the device that `spec` asks for. An explicit `cuda` that cannot be had is an error; `auto`
-/// falls back to the CPU, which [`note_fallback`] says once, where CUDA was looked for.
+/// falls back to the CPU, which [`note_fallback`] says of the work that was for a GPU.
 pub(crate) fn open(spec: &str) -> Result<Device> {
     Device::open(spec.parse::<DeviceSpec>()?)
 }
 
 /// Notes on standard error that `work` which was for a GPU by `auto` ended on the CPU, and why.
-pub(crate) fn note_fallback(device: &Device, work: &str) {
-    if device.is_open()
-        && let Some(reason) = device.fallback()
-    {
+pub(crate) fn note_fallback(ran: &Ran, work: &str) {
+    if let Some(reason) = &ran.fallback {
         eprintln!("{work} ended on the CPU: {reason}");
     }
 }

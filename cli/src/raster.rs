@@ -19,7 +19,7 @@ const SPIKE: RGBColor = RGBColor(176, 180, 190);
 struct Chain {
     label: String,
     symbols: Vec<u32>,
-    /// Ticks of each occurrence, one a symbol.
+    /// Ticks of each occurrence, one per symbol.
     occurrences: Vec<Vec<i64>>,
 }
 

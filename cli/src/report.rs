@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// One cell a column.
+    /// One cell per column.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
@@ -127,7 +127,7 @@ impl Scores {
     }
 }
 
-/// One row an output, and the mean over outputs.
+/// One row per output, and the mean over outputs.
 pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());
@@ -199,8 +199,6 @@ const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
     stage: Mutex<Stage>,
-    /// What the work measured about itself, the latest last.
-    measured: Mutex<Vec<(String, f64)>>,
     started: Instant,
 }
 
@@ -230,16 +228,8 @@ impl Bar {
                 started,
                 said: started,
             }),
-            measured: Mutex::default(),
             started,
         }
-    }
-
-    /// The latest value that the work measured of `what`.
-    pub(crate) fn measurement(&self, what: &str) -> Option<f64> {
-        let measured = self.measured.lock().ok()?;
-        let latest = measured.iter().rev().find(|(name, _)| name == what);
-        latest.map(|(_, value)| *value)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -267,12 +257,6 @@ impl Drop for Bar {
 }
 
 impl betz::Progress for Bar {
-    fn measured(&self, what: &str, value: f64) {
-        if let Ok(mut measured) = self.measured.lock() {
-            measured.push((what.to_owned(), value));
-        }
-    }
-
     fn update(&self, stage: &str, done: u64, total: u64) {
         let Ok(mut current) = self.stage.lock() else {
             return;

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     const double step = betz_model_step_seconds(model);
 
     betz_session_config config;
-    must(betz_session_config_default(&config), "configuring");
+    must(betz_session_config_default(&config, sizeof config), "configuring");
     config.deadline_us = 100.0;
     betz_session *session = NULL;
     must(betz_session_open(model, &config, &session), "opening the session");
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     }
 
     betz_stats stats;
-    must(betz_session_stats(session, &stats), "reading the statistics");
+    must(betz_session_stats(session, &stats, sizeof stats), "reading the statistics");
     fprintf(stderr, "%llu ticks, %llu spikes; a step took %.2f us (median), %.2f us (99 %%), %.2f us at most\n",
             (unsigned long long)stats.ticks, (unsigned long long)stats.spikes, stats.latency_p50_us,
             stats.latency_p99_us, stats.latency_max_us);

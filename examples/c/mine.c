@@ -66,7 +66,7 @@ static void print(const betz_miner *miner, size_t most) {
     must(betz_miner_watch_list(miner, &list), "reading the counts");
     for (size_t i = 0; i < betz_watch_list_len(list) && i < most; i++) {
         betz_watched watched;
-        must(betz_watch_list_get(list, i, &watched), "reading an episode");
+        must(betz_watch_list_get(list, i, &watched, sizeof watched), "reading an episode");
         printf("  %6llu  %s\n", (unsigned long long)watched.count, watched.text);
     }
     betz_watch_list_free(list);
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     static const betz_interval interval = {0.004, 0.006};
 
     betz_miner_config config;
-    must(betz_miner_config_default(&config), "configuring");
+    must(betz_miner_config_default(&config, sizeof config), "configuring");
     config.symbols = UNITS;
     config.tick_seconds = TICK;
     config.labels = labels;
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
     }
 
     betz_miner_stats stats;
-    must(betz_miner_get_stats(fixed, &stats), "reading the statistics");
+    must(betz_miner_get_stats(fixed, &stats, sizeof stats), "reading the statistics");
     printf("%llu events, %llu dropped\n", (unsigned long long)stats.events,
            (unsigned long long)stats.dropped);
     betz_miner_close(fixed);

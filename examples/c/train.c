@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     simulate(counts, velocity);
 
     betz_train_config config;
-    must(betz_train_config_default(&config), "configuring");
+    must(betz_train_config_default(&config, sizeof config), "configuring");
     config.channels = CHANNELS;
     config.step_seconds = STEP_SECONDS;
     const betz_filter bank[] = {{0.05, 0}, {0.15, 0}, {0.15, 1}};
@@ -101,14 +101,14 @@ int main(int argc, char **argv) {
     fprintf(stderr, "\n");
     for (uint32_t i = 0; i < OUTPUTS; i++) {
         betz_score score;
-        must(betz_model_score(model, i, &score), "reading the score");
+        must(betz_model_score(model, i, &score, sizeof score), "reading the score");
         printf("%s: R2 %.3f cross-validated, RMSE %.2f %s\n", betz_model_output_name(model, i),
                score.r2, score.rmse, betz_model_output_unit(model, i));
     }
 
     /* Judge on the trials that were kept: R2 = 1 - residual / total sum of squares. */
     betz_session_config session_config;
-    must(betz_session_config_default(&session_config), "configuring");
+    must(betz_session_config_default(&session_config, sizeof session_config), "configuring");
     betz_session *session = NULL;
     must(betz_session_open(model, &session_config, &session), "opening the session");
     double residual[OUTPUTS] = {0}, sum[OUTPUTS] = {0}, square[OUTPUTS] = {0};

@@ -75,8 +75,9 @@ fn main() {
         let load: libloading::Symbol<
             unsafe extern "C" fn(*const u8, usize, *mut *mut c_void) -> i32,
         > = library.get(b"betz_model_load_bytes").unwrap();
-        let default: libloading::Symbol<unsafe extern "C" fn(*mut betz_session_config) -> i32> =
-            library.get(b"betz_session_config_default").unwrap();
+        let default: libloading::Symbol<
+            unsafe extern "C" fn(*mut betz_session_config, usize) -> i32,
+        > = library.get(b"betz_session_config_default").unwrap();
         let open: libloading::Symbol<
             unsafe extern "C" fn(*mut c_void, *const betz_session_config, *mut *mut c_void) -> i32,
         > = library.get(b"betz_session_open").unwrap();
@@ -90,7 +91,7 @@ fn main() {
         let (mut model, mut handle) = (ptr::null_mut(), ptr::null_mut());
         let mut config = MaybeUninit::uninit();
         assert_eq!(load(bytes.as_ptr(), bytes.len(), &mut model), 0);
-        assert_eq!(default(config.as_mut_ptr()), 0);
+        assert_eq!(default(config.as_mut_ptr(), size_of_val(&config)), 0);
         let start = Instant::now();
         assert_eq!(open(model, config.as_ptr(), &mut handle), 0);
         println!(

@@ -6,8 +6,19 @@
 //   std::vector<float> out(model.outputs());
 //   session.step_counts(counts, out);         // counts: any contiguous range of uint16_t
 //
+// Without exceptions, by choice or with -fno-exceptions: what a loop calls and what opens a handle has a
+// form that gives back the status and throws nothing,
+//
+//   betz::model model;
+//   if (betz::model::try_load("arm.betz", model) != BETZ_OK) { /* betz_last_error() */ }
+//   betz::session session;
+//   if (betz::session::try_open(model, betz::session_config(), session) != BETZ_OK) { ... }
+//   if (session.try_step_counts(counts, out) != BETZ_OK) { ... }
+//
+// and those that throw are not there where exceptions are not.
+//
 // Real time: step, push and mark throw only when the call is refused, and a thrown exception
-// allocates. Where even that must not happen, call the C function on `session.get()`.
+// allocates. Where even that must not happen, call the try_ form.
 #ifndef BETZ_HPP
 #define BETZ_HPP
 
@@ -16,14 +27,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#if !defined(BETZ_EXCEPTIONS)
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define BETZ_EXCEPTIONS 1
+#else
+#define BETZ_EXCEPTIONS 0
+#endif
+#endif
+
+#if BETZ_EXCEPTIONS
+#include <stdexcept>
+#endif
+
 namespace betz {
 
+#if BETZ_EXCEPTIONS
 // A refused call: its status, and this thread's message.
 class error : public std::runtime_error {
 public:
@@ -35,6 +58,7 @@ public:
 private:
     betz_status status_;
 };
+#endif
 
 // This thread's last message.
 inline std::string last_error() {
@@ -44,12 +68,14 @@ inline std::string last_error() {
     return text;
 }
 
+#if BETZ_EXCEPTIONS
 // Throws unless `status` is BETZ_OK.
 inline void check(betz_status status) {
     if (status != BETZ_OK) {
         throw error(status, last_error());
     }
 }
+#endif
 
 // A view of contiguous elements, as C++20's std::span: made from a pointer and a length, or from
 // anything with data() and size(). Does not own.
@@ -87,48 +113,100 @@ struct deleter {
 };
 } // namespace detail
 
-// betz_train_config with its defaults. Fields are set as in C; what they point to must live until
-// training is done.
+// betz_train_config with its defaults. Bank and trials are copied; other fields are set as in C, and what
+// they point to must live until training is done.
 struct train_config : betz_train_config {
-    train_config(std::uint32_t channel_count, double step) {
-        check(betz_train_config_default(this));
+    train_config(std::uint32_t channel_count, double step) : betz_train_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_train_config_default(this, sizeof(betz_train_config)) == BETZ_OK);
         channels = channel_count;
         step_seconds = step;
     }
 
-    train_config &bank(span<const betz_filter> bank) noexcept {
-        filters = bank.data();
-        n_filters = bank.size();
+    train_config(const train_config &other)
+        : betz_train_config(other), bank_(other.bank_), trials_(other.trials_) {
+        point();
+    }
+
+    train_config &operator=(const train_config &other) {
+        betz_train_config::operator=(other);
+        bank_ = other.bank_;
+        trials_ = other.trials_;
+        point();
         return *this;
     }
 
-    train_config &trials(span<const betz_segment> trials) noexcept {
-        segments = trials.data();
-        n_segments = trials.size();
+    train_config &bank(span<const betz_filter> bank) {
+        bank_.assign(bank.begin(), bank.end());
+        filters = bank_.data();
+        n_filters = bank_.size();
         return *this;
     }
+
+    train_config &trials(span<const betz_segment> trials) {
+        trials_.assign(trials.begin(), trials.end());
+        segments = trials_.data();
+        n_segments = trials_.size();
+        return *this;
+    }
+
+private:
+    // What was copied is this one's own; what was set by hand stays.
+    void point() noexcept {
+        if (!bank_.empty()) filters = bank_.data();
+        if (!trials_.empty()) segments = trials_.data();
+    }
+
+    std::vector<betz_filter> bank_;
+    std::vector<betz_segment> trials_;
 };
 
 // A trained decoder. Copies share one handle; may be used from any number of threads.
 class model {
 public:
+    // None yet: for try_load and try_load_bytes.
+    model() noexcept = default;
+
     // Takes ownership of a handle.
     explicit model(betz_model *handle) : handle_(handle, detail::deleter()) {}
 
-    static model load(const std::string &path) {
+    [[nodiscard]] static betz_status try_load(const char *path, model &out) {
+        betz_model *handle = nullptr;
+        const betz_status status = betz_model_load(path, &handle);
+        if (status == BETZ_OK) out = model(handle);
+        return status;
+    }
+
+    [[nodiscard]] static betz_status try_load_bytes(span<const std::uint8_t> bytes, model &out) {
+        betz_model *handle = nullptr;
+        const betz_status status = betz_model_load_bytes(bytes.data(), bytes.size(), &handle);
+        if (status == BETZ_OK) out = model(handle);
+        return status;
+    }
+
+    [[nodiscard]] betz_status try_save(const char *path) const noexcept {
+        return betz_model_save(get(), path);
+    }
+
+    [[nodiscard]] betz_status try_score(std::uint32_t output, betz_score &out) const noexcept {
+        return betz_model_score(get(), output, &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    [[nodiscard]] static model load(const std::string &path) {
         betz_model *handle = nullptr;
         check(betz_model_load(path.c_str(), &handle));
         return model(handle);
     }
 
-    static model load_bytes(span<const std::uint8_t> bytes) {
+    [[nodiscard]] static model load_bytes(span<const std::uint8_t> bytes) {
         betz_model *handle = nullptr;
         check(betz_model_load_bytes(bytes.data(), bytes.size(), &handle));
         return model(handle);
     }
 
     // Spikes in ascending order; behaviour (steps, outputs) row-major.
-    static model train(const betz_train_config &config, span<const betz_spike> spikes,
+    [[nodiscard]] static model train(const betz_train_config &config, span<const betz_spike> spikes,
                        span<const float> behavior, std::size_t outputs) {
         betz_model *handle = nullptr;
         check(betz_train(&config, spikes.data(), spikes.size(), behavior.data(),
@@ -137,7 +215,7 @@ public:
     }
 
     // Counts (steps, channels) and behaviour (steps, outputs), both row-major.
-    static model train_counts(const betz_train_config &config, span<const std::uint16_t> counts,
+    [[nodiscard]] static model train_counts(const betz_train_config &config, span<const std::uint16_t> counts,
                               span<const float> behavior, std::size_t outputs) {
         const std::size_t steps = rows(behavior.size(), outputs);
         if (rows(counts.size(), config.channels) != steps) {
@@ -150,7 +228,7 @@ public:
 
     void save(const std::string &path) const { check(betz_model_save(get(), path.c_str())); }
 
-    std::vector<std::uint8_t> save_bytes() const {
+    [[nodiscard]] std::vector<std::uint8_t> save_bytes() const {
         std::size_t len = 0;
         check(betz_model_save_bytes(get(), nullptr, 0, &len));
         std::vector<std::uint8_t> bytes(len);
@@ -158,24 +236,29 @@ public:
         return bytes;
     }
 
+#endif
+
     std::uint32_t channels() const noexcept { return betz_model_channels(get()); }
     std::uint32_t outputs() const noexcept { return betz_model_outputs(get()); }
     double step_seconds() const noexcept { return betz_model_step_seconds(get()); }
     std::int64_t delay_steps() const noexcept { return betz_model_delay_steps(get()); }
     bool channel_used(std::uint32_t c) const noexcept { return betz_model_channel_used(get(), c) != 0; }
+#if BETZ_EXCEPTIONS
     std::string channel_name(std::uint32_t c) const { return text(betz_model_channel_name(get(), c)); }
     std::string output_name(std::uint32_t o) const { return text(betz_model_output_name(get(), o)); }
     std::string output_unit(std::uint32_t o) const { return text(betz_model_output_unit(get(), o)); }
 
-    betz_score score(std::uint32_t output) const {
+    [[nodiscard]] betz_score score(std::uint32_t output) const {
         betz_score score;
-        check(betz_model_score(get(), output, &score));
+        check(betz_model_score(get(), output, &score, sizeof score));
         return score;
     }
+#endif
 
     const betz_model *get() const noexcept { return handle_.get(); }
 
 private:
+#if BETZ_EXCEPTIONS
     static std::size_t rows(std::size_t values, std::size_t columns) {
         if (columns == 0 || values % columns != 0) {
             throw error(BETZ_ERROR_MISMATCH, "expected a whole number of rows");
@@ -189,28 +272,75 @@ private:
         }
         return text;
     }
+#endif
 
     std::shared_ptr<betz_model> handle_;
 };
 
-// betz_session_config with its defaults. What it points to must live until the session is open.
+// betz_session_config with its defaults. Clamp and mask are copied: they may be temporaries.
 struct session_config : betz_session_config {
-    session_config() { check(betz_session_config_default(this)); }
+    session_config() : betz_session_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_session_config_default(this, sizeof(betz_session_config)) == BETZ_OK);
+    }
 
-    session_config &clamp(span<const float> low, span<const float> high) {
-        if (low.size() != high.size()) {
-            throw error(BETZ_ERROR_MISMATCH, "clamp: expected as many low as high bounds");
-        }
-        clamp_low = low.data();
-        clamp_high = high.data();
-        clamp_len = low.size();
+    session_config(const session_config &other)
+        : betz_session_config(other), low_(other.low_), high_(other.high_), mask_(other.mask_) {
+        point();
+    }
+
+    session_config &operator=(const session_config &other) {
+        betz_session_config::operator=(other);
+        low_ = other.low_;
+        high_ = other.high_;
+        mask_ = other.mask_;
+        point();
         return *this;
     }
 
-    session_config &mask(span<const std::uint8_t> mask) noexcept {
-        channel_mask = mask.data();
-        channel_mask_len = mask.size();
+    // One bound an output each; the session is refused when their numbers differ.
+    session_config &clamp(span<const float> low, span<const float> high) {
+        low_.assign(low.begin(), low.end());
+        high_.assign(high.begin(), high.end());
+        clamp_low = low_.data();
+        clamp_high = high_.data();
+        clamp_len = low_.size();
+        if (low_.size() != high_.size()) {
+#if BETZ_EXCEPTIONS
+            throw error(BETZ_ERROR_MISMATCH, "clamp: expected as many low as high bounds");
+#else
+            // No model has so many outputs: betz_session_open says so.
+            clamp_len = static_cast<std::size_t>(-1) / sizeof(float);
+            clamp_low = clamp_high = nullptr;
+#endif
+        }
         return *this;
+    }
+
+    session_config &mask(span<const std::uint8_t> mask) {
+        mask_.assign(mask.begin(), mask.end());
+        channel_mask = mask_.data();
+        channel_mask_len = mask_.size();
+        return *this;
+    }
+
+private:
+    // What was copied is this one's own; what was set by hand stays.
+    void point() noexcept {
+        if (!low_.empty()) clamp_low = low_.data();
+        if (!high_.empty()) clamp_high = high_.data();
+        if (!mask_.empty()) channel_mask = mask_.data();
+    }
+
+    std::vector<float> low_, high_;
+    std::vector<std::uint8_t> mask_;
+};
+
+// betz_swap_config with its defaults.
+struct swap_config : betz_swap_config {
+    swap_config() noexcept : betz_swap_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_swap_config_default(this, sizeof(betz_swap_config)) == BETZ_OK);
     }
 };
 
@@ -219,47 +349,94 @@ class miner;
 // A decoder at work. Moves, does not copy; one thread at a time, but for the model swap.
 class session {
 public:
-    explicit session(const model &model, const betz_session_config &config = session_config()) {
+    // None yet: for try_open.
+    session() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(const model &model, const betz_session_config &config,
+                                              session &out) noexcept {
         betz_session *handle = nullptr;
-        check(betz_session_open(model.get(), &config, &handle));
-        handle_.reset(handle);
+        const betz_status status = betz_session_open(model.get(), &config, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    [[nodiscard]] betz_status try_step_counts(span<const std::uint16_t> counts,
+                                              span<float> out) noexcept {
+        return betz_session_step_counts(get(), counts.data(), counts.size(), out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_step_spikes(span<const std::uint32_t> channels,
+                                              span<float> out) noexcept {
+        return betz_session_step_spikes(get(), channels.data(), channels.size(), out.data(),
+                                        out.size());
+    }
+
+    [[nodiscard]] betz_status try_reset() noexcept { return betz_session_reset(get()); }
+
+    [[nodiscard]] betz_status try_stats(betz_stats &out) const noexcept {
+        return betz_session_stats(get(), &out, sizeof out);
+    }
+
+    [[nodiscard]] betz_status try_swap_model(const model &model) noexcept {
+        return betz_session_swap_model(get(), model.get());
+    }
+
+    [[nodiscard]] betz_status try_swap_model(const model &model,
+                                             const betz_swap_config &config) noexcept {
+        return betz_session_swap_model_with(get(), model.get(), &config);
+    }
+
+    [[nodiscard]] betz_status try_rollback_model() noexcept {
+        return betz_session_rollback_model(get());
+    }
+
+    [[nodiscard]] betz_status try_restore(span<const std::uint8_t> bytes) noexcept {
+        return betz_session_restore(get(), bytes.data(), bytes.size());
+    }
+
+#if BETZ_EXCEPTIONS
+    explicit session(const model &model, const betz_session_config &config = session_config()) {
+        check(try_open(model, config, *this));
     }
 
     void step_counts(span<const std::uint16_t> counts, span<float> out) {
-        check(betz_session_step_counts(get(), counts.data(), counts.size(), out.data(), out.size()));
+        check(try_step_counts(counts, out));
     }
 
     void step_spikes(span<const std::uint32_t> channels, span<float> out) {
-        check(betz_session_step_spikes(get(), channels.data(), channels.size(), out.data(),
-                                       out.size()));
+        check(try_step_spikes(channels, out));
     }
 
-    void reset() { check(betz_session_reset(get())); }
+    void reset() { check(try_reset()); }
 
-    betz_stats stats() const {
+    [[nodiscard]] betz_stats stats() const {
         betz_stats stats;
-        check(betz_session_stats(get(), &stats));
+        check(try_stats(stats));
         return stats;
     }
 
     void clear_stats() { check(betz_session_clear_stats(get())); }
 
-    void swap_model(const model &model) { check(betz_session_swap_model(get(), model.get())); }
+    void swap_model(const model &model) { check(try_swap_model(model)); }
+
+    void swap_model(const model &model, const betz_swap_config &config) {
+        check(try_swap_model(model, config));
+    }
 
     void swap_model_after(const model &model, std::uint64_t warm_up_steps) {
         check(betz_session_swap_model_after(get(), model.get(), warm_up_steps));
     }
 
-    void rollback_model() { check(betz_session_rollback_model(get())); }
+    void rollback_model() { check(try_rollback_model()); }
     void release_model() { check(betz_session_release_model(get())); }
 
-    betz_swap_state swap_state() const {
+    [[nodiscard]] betz_swap_state swap_state() const {
         betz_swap_state state;
         check(betz_session_swap_state(get(), &state));
         return state;
     }
 
-    std::vector<std::uint8_t> checkpoint() const {
+    [[nodiscard]] std::vector<std::uint8_t> checkpoint() const {
         std::size_t len = 0;
         check(betz_session_checkpoint(get(), nullptr, 0, &len));
         std::vector<std::uint8_t> bytes(len);
@@ -267,13 +444,12 @@ public:
         return bytes;
     }
 
-    void restore(span<const std::uint8_t> bytes) {
-        check(betz_session_restore(get(), bytes.data(), bytes.size()));
-    }
+    void restore(span<const std::uint8_t> bytes) { check(try_restore(bytes)); }
 
     // Steps hand their spikes to `miner`, the next one as `first_tick`; neither has to outlive the other.
     void attach(miner &miner, std::int64_t first_tick = 0);
     void detach_miner() { check(betz_session_detach_miner(get())); }
+#endif
 
     betz_session *get() const noexcept { return handle_.get(); }
 
@@ -284,32 +460,60 @@ private:
 // Spikes from an acquisition thread (push, mark) to the thread that steps (all else).
 class queue {
 public:
-    explicit queue(std::size_t capacity, betz_late_spikes late_spikes = BETZ_LATE_SPIKES_TAKE) {
+    // None yet: for try_open.
+    queue() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(std::size_t capacity, betz_late_spikes late_spikes,
+                                              queue &out) noexcept {
         betz_queue *handle = nullptr;
-        check(betz_queue_open(capacity, late_spikes, &handle));
-        handle_.reset(handle);
+        const betz_status status = betz_queue_open(capacity, late_spikes, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    // `pushed`: how many found room, the first so many. The rest is dropped and counted.
+    [[nodiscard]] betz_status try_push(span<const betz_spike> spikes, std::size_t &pushed) noexcept {
+        return betz_queue_push(get(), spikes.data(), spikes.size(), &pushed);
+    }
+
+    [[nodiscard]] betz_status try_mark(std::int64_t tick) noexcept {
+        return betz_queue_mark(get(), tick);
+    }
+
+    [[nodiscard]] betz_status try_step(session &session, span<float> out) noexcept {
+        return betz_queue_step(get(), session.get(), out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_set_tick(std::int64_t tick) noexcept {
+        return betz_queue_set_tick(get(), tick);
+    }
+
+    [[nodiscard]] betz_status try_state(betz_queue_state &out) const noexcept {
+        return betz_queue_get_state(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    explicit queue(std::size_t capacity, betz_late_spikes late_spikes = BETZ_LATE_SPIKES_TAKE) {
+        check(try_open(capacity, late_spikes, *this));
     }
 
     // How many found room: the first so many. The rest is dropped and counted.
     std::size_t push(span<const betz_spike> spikes) {
         std::size_t pushed = 0;
-        check(betz_queue_push(get(), spikes.data(), spikes.size(), &pushed));
+        check(try_push(spikes, pushed));
         return pushed;
     }
 
-    void mark(std::int64_t tick) { check(betz_queue_mark(get(), tick)); }
+    void mark(std::int64_t tick) { check(try_mark(tick)); }
+    void step(session &session, span<float> out) { check(try_step(session, out)); }
+    void set_tick(std::int64_t tick) { check(try_set_tick(tick)); }
 
-    void step(session &session, span<float> out) {
-        check(betz_queue_step(get(), session.get(), out.data(), out.size()));
-    }
-
-    void set_tick(std::int64_t tick) { check(betz_queue_set_tick(get(), tick)); }
-
-    betz_queue_state state() const {
+    [[nodiscard]] betz_queue_state state() const {
         betz_queue_state state;
-        check(betz_queue_get_state(get(), &state));
+        check(try_state(state));
         return state;
     }
+#endif
 
     betz_queue *get() const noexcept { return handle_.get(); }
 
@@ -317,11 +521,12 @@ private:
     std::unique_ptr<betz_queue, detail::deleter> handle_;
 };
 
-// betz_miner_config with its defaults. Texts are kept here; what else it points to must live until the
-// miner is open.
+// betz_miner_config with its defaults. Texts, names and edges are copied; what patterns point to must live
+// until the miner is open.
 struct miner_config : betz_miner_config {
-    miner_config(std::uint32_t symbol_count, double tick) {
-        check(betz_miner_config_default(this));
+    miner_config(std::uint32_t symbol_count, double tick) : betz_miner_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_miner_config_default(this, sizeof(betz_miner_config)) == BETZ_OK);
         symbols = symbol_count;
         tick_seconds = tick;
     }
@@ -332,9 +537,8 @@ struct miner_config : betz_miner_config {
         return *this;
     }
 
-    miner_config &watch_patterns(span<const betz_episode> given) noexcept {
-        patterns = given.data();
-        n_patterns = given.size();
+    miner_config &watch_patterns(span<const betz_episode> given) {
+        patterns_.assign(given.begin(), given.end());
         return *this;
     }
 
@@ -344,9 +548,8 @@ struct miner_config : betz_miner_config {
         return *this;
     }
 
-    miner_config &edges(span<const betz_interval> given) noexcept {
-        intervals = given.data();
-        n_intervals = given.size();
+    miner_config &edges(span<const betz_interval> given) {
+        edges_.assign(given.begin(), given.end());
         return *this;
     }
 
@@ -357,9 +560,9 @@ struct miner_config : betz_miner_config {
         return *this;
     }
 
-    betz_miner *open() const {
+    [[nodiscard]] betz_status try_open(betz_miner **out) const {
         if (!names_.empty() && names_.size() != symbols) {
-            throw error(BETZ_ERROR_MISMATCH, "names: expected one a symbol");
+            return BETZ_ERROR_MISMATCH;
         }
         betz_miner_config config = *this;
         const std::vector<const char *> texts = pointers(texts_), names = pointers(names_);
@@ -370,10 +573,27 @@ struct miner_config : betz_miner_config {
         if (!names.empty()) {
             config.labels = names.data();
         }
+        if (!patterns_.empty()) {
+            config.patterns = patterns_.data();
+            config.n_patterns = patterns_.size();
+        }
+        if (!edges_.empty()) {
+            config.intervals = edges_.data();
+            config.n_intervals = edges_.size();
+        }
+        return betz_miner_open(&config, out);
+    }
+
+#if BETZ_EXCEPTIONS
+    [[nodiscard]] betz_miner *open() const {
+        if (!names_.empty() && names_.size() != symbols) {
+            throw error(BETZ_ERROR_MISMATCH, "names: expected one a symbol");
+        }
         betz_miner *handle = nullptr;
-        check(betz_miner_open(&config, &handle));
+        check(try_open(&handle));
         return handle;
     }
+#endif
 
 private:
     static std::vector<const char *> pointers(const std::vector<std::string> &texts) {
@@ -385,25 +605,33 @@ private:
     }
 
     std::vector<std::string> texts_, names_;
+    std::vector<betz_episode> patterns_;
+    std::vector<betz_interval> edges_;
 };
 
 // What a miner watched at one moment, with its counts. Moves, does not copy.
 class watch_list {
 public:
     // Takes ownership of a handle.
-    explicit watch_list(betz_watch_list *handle) : handle_(handle) {}
+    explicit watch_list(betz_watch_list *handle = nullptr) noexcept : handle_(handle) {}
 
     std::size_t size() const noexcept { return betz_watch_list_len(get()); }
 
     // What it points to lives as long as the list.
-    betz_watched operator[](std::size_t i) const {
-        betz_watched watched;
-        check(betz_watch_list_get(get(), i, &watched));
-        return watched;
+    [[nodiscard]] betz_status try_get(std::size_t i, betz_watched &out) const noexcept {
+        return betz_watch_list_get(get(), i, &out, sizeof out);
     }
 
+#if BETZ_EXCEPTIONS
+    [[nodiscard]] betz_watched operator[](std::size_t i) const {
+        betz_watched watched;
+        check(try_get(i, watched));
+        return watched;
+    }
+#endif
+
     // Why mining the window failed last; empty when it never had.
-    std::string last_failure() const {
+    [[nodiscard]] std::string last_failure() const {
         const char *text = betz_watch_list_last_failure(get());
         return text == nullptr ? std::string() : text;
     }
@@ -417,6 +645,41 @@ private:
 // Counts episodes while the events come. Moves, does not copy; one thread feeds, any thread reads.
 class miner {
 public:
+    // None yet: for try_open.
+    miner() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(const miner_config &config, miner &out) {
+        betz_miner *handle = nullptr;
+        const betz_status status = config.try_open(&handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    // `pushed`: how many found room, the first so many. The rest is dropped and counted.
+    [[nodiscard]] betz_status try_push(span<const betz_spike> events, std::size_t &pushed) noexcept {
+        return betz_miner_push(get(), events.data(), events.size(), &pushed);
+    }
+
+    // Waits until everything pushed so far has been counted.
+    [[nodiscard]] betz_status try_flush() const noexcept { return betz_miner_flush(get()); }
+
+    // `len`: how many counts there are; BETZ_ERROR_MISMATCH when `out` has too little room.
+    [[nodiscard]] betz_status try_counts(span<std::uint64_t> out, std::size_t &len) const noexcept {
+        return betz_miner_counts(get(), out.data(), out.size(), &len);
+    }
+
+    [[nodiscard]] betz_status try_watch_list(betz::watch_list &out) const {
+        betz_watch_list *list = nullptr;
+        const betz_status status = betz_miner_watch_list(get(), &list);
+        if (status == BETZ_OK) out = betz::watch_list(list);
+        return status;
+    }
+
+    [[nodiscard]] betz_status try_stats(betz_miner_stats &out) const noexcept {
+        return betz_miner_get_stats(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
     explicit miner(const miner_config &config) : handle_(config.open()) {}
 
     // How many found room: the first so many. The rest is dropped and counted.
@@ -439,7 +702,7 @@ public:
     void flush() const { check(betz_miner_flush(get())); }
 
     // In the order of the list. With a window, watch_list() gives list and counts together.
-    std::vector<std::uint64_t> counts() const {
+    [[nodiscard]] std::vector<std::uint64_t> counts() const {
         std::vector<std::uint64_t> counts;
         for (;;) {
             // With a window the list may grow between asking for its length and taking the counts.
@@ -458,17 +721,18 @@ public:
         }
     }
 
-    betz::watch_list watch_list() const {
+    [[nodiscard]] betz::watch_list watch_list() const {
         betz_watch_list *list = nullptr;
         check(betz_miner_watch_list(get(), &list));
         return betz::watch_list(list);
     }
 
-    betz_miner_stats stats() const {
+    [[nodiscard]] betz_miner_stats stats() const {
         betz_miner_stats stats;
-        check(betz_miner_get_stats(get(), &stats));
+        check(try_stats(stats));
         return stats;
     }
+#endif
 
     betz_miner *get() const noexcept { return handle_.get(); }
 
@@ -476,9 +740,11 @@ private:
     std::unique_ptr<betz_miner, detail::deleter> handle_;
 };
 
+#if BETZ_EXCEPTIONS
 inline void session::attach(miner &miner, std::int64_t first_tick) {
     check(betz_session_attach_miner(get(), miner.get(), first_tick));
 }
+#endif
 
 } // namespace betz
 

@@ -4,6 +4,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The number is `betz_abi_version()`: it changes when a program must be linked anew.
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.1");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.2");
+        // Threads of the host's may have something of the library's to run when they end.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
 }

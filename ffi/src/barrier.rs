@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::allocator::Shortage;
 use crate::failure::{Failure, Result};
 use crate::last_error;
 use crate::status::betz_status;
@@ -23,6 +24,7 @@ pub(crate) trait Handle {
 
 /// Runs a call that has no handle yet.
 pub(crate) fn run(call: impl FnOnce() -> Result<()>) -> betz_status {
+    Shortage::begin();
     // Unwind-safe: without a handle nothing outlives the call but what it has written out, and
     // that is written last.
     match catch_unwind(AssertUnwindSafe(call)) {

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
+use crate::allocator::Shortage;
 use crate::failure::{Failure, Result};
 
 /// A place for a result, written only on success.
@@ -99,29 +100,6 @@ pub(crate) unsafe fn copy_out<T>(
     Ok(())
 }
 
-/// Checks a configuration's first field, before anything else of it is looked at.
-///
-/// # Safety
-/// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as
-/// that says.
-pub(crate) unsafe fn check_struct_size<T>(
-    config: *const T,
-    expected: u32,
-    name: &'static str,
-) -> Result<()> {
-    check(config, name)?;
-    // SAFETY: not NULL, aligned, and the caller's promise.
-    let got = unsafe { config.cast::<u32>().read() };
-    if got != expected {
-        return Err(Failure::StructSize {
-            name,
-            expected,
-            got,
-        });
-    }
-    Ok(())
-}
-
 /// NUL-terminated UTF-8 text.
 ///
 /// # Safety
@@ -182,9 +160,11 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &'static str) -> Res
     }
 }
 
-/// A new handle for C to own.
-pub(crate) fn into_handle<T>(value: T) -> *mut T {
-    Box::into_raw(Box::new(value))
+/// A new handle for C to own. Fails, and drops what it is made of, when memory has been short on the way.
+pub(crate) fn into_handle<T>(value: T) -> Result<*mut T> {
+    let handle = Box::new(value);
+    Shortage::check()?;
+    Ok(Box::into_raw(handle))
 }
 
 /// Takes back and drops what [`into_handle`] gave; NULL is nothing to do.
@@ -198,8 +178,9 @@ pub(crate) unsafe fn drop_handle<T>(pointer: *mut T) {
     }
 }
 
+/// Refuses NULL and a pointer that is not aligned.
 #[inline]
-fn check<T>(pointer: *const T, name: &'static str) -> Result<()> {
+pub(crate) fn check<T>(pointer: *const T, name: &'static str) -> Result<()> {
     if pointer.is_null() {
         return Err(Failure::Null(name));
     }

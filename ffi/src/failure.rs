@@ -22,11 +22,28 @@ pub(crate) enum Failure {
         expected: usize,
         got: usize,
     },
-    /// The named struct is of no known size.
+    /// The named struct is of a size that no version of it has.
     StructSize {
         name: &'static str,
-        expected: u32,
-        got: u32,
+        known: usize,
+        got: usize,
+    },
+    /// The named struct is a newer version's and asks for something.
+    NewerStruct {
+        name: &'static str,
+        known: usize,
+        got: usize,
+        at: usize,
+    },
+    /// The named handle's threads are those of the process that this one was forked from.
+    Forked(&'static str),
+    /// The system has no memory left; what the call had made is freed.
+    OutOfMemory,
+    /// A spike of a channel that the model does not have, where that is refused.
+    UnknownChannel {
+        spike: usize,
+        channel: u32,
+        channels: usize,
     },
     /// The named handle has seen a panic.
     Poisoned(&'static str),
@@ -40,7 +57,12 @@ impl Failure {
             Self::Null(_) => betz_status::BETZ_ERROR_NULL,
             Self::Argument { .. } => betz_status::BETZ_ERROR_INVALID_ARGUMENT,
             Self::Length { .. } => betz_status::BETZ_ERROR_MISMATCH,
-            Self::StructSize { .. } => betz_status::BETZ_ERROR_STRUCT_SIZE,
+            Self::StructSize { .. } | Self::NewerStruct { .. } => {
+                betz_status::BETZ_ERROR_STRUCT_SIZE
+            }
+            Self::Forked(_) => betz_status::BETZ_ERROR_FORKED,
+            Self::OutOfMemory => betz_status::BETZ_ERROR_OUT_OF_MEMORY,
+            Self::UnknownChannel { .. } => betz_status::BETZ_ERROR_MISMATCH,
             Self::Poisoned(_) => betz_status::BETZ_ERROR_POISONED,
             Self::Betz(error) => error.kind().into(),
         }
@@ -57,14 +79,38 @@ impl fmt::Display for Failure {
                 expected,
                 got,
             } => write!(f, "{name}: expected {expected}, got {got}"),
-            Self::StructSize {
+            Self::StructSize { name, known, got } => write!(
+                f,
+                "{name}: expected the size of a version of this struct, at most {known} in this \
+                 library, got {got} (give sizeof; a configuration is filled with its \
+                 betz_*_config_default first)"
+            ),
+            Self::NewerStruct {
                 name,
-                expected,
+                known,
                 got,
+                at,
             } => write!(
                 f,
-                "{name}->struct_size: expected {expected}, got {got} (fill the struct with its \
-                 betz_*_config_default first, and link the library whose header you compile with)"
+                "{name}: expected zeros behind the {known} bytes that this library knows, got {got} \
+                 bytes of which byte {at} is set (the program was compiled for a newer library)"
+            ),
+            Self::Forked(name) => write!(
+                f,
+                "{name}: expected the process that opened it, got a child forked from it, which has \
+                 none of its threads (close it, and open another)"
+            ),
+            Self::OutOfMemory => f.write_str(
+                "memory: expected more of it, the system has none left (what this call had made is \
+                 freed)",
+            ),
+            Self::UnknownChannel {
+                spike,
+                channel,
+                channels,
+            } => write!(
+                f,
+                "channels[{spike}]: expected a channel of the model, below {channels}, got {channel}"
             ),
             Self::Poisoned(name) => write!(
                 f,

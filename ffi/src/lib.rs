@@ -7,8 +7,8 @@
 //! ```text
 //! barrier      every call runs inside it: panics stop here, handles are poisoned, failures become
 //!   │          a status and this thread's message
-//! cast         every pointer from C becomes a reference here, or is refused
-//!   │
+//! cast, grow   every pointer from C becomes a reference here, every struct of another version this one's,
+//!   │          or is refused; workers: threads that inherit nothing from the caller's
 //! failure ──► status, last_error
 //! ```
 //!
@@ -16,6 +16,10 @@
 //! only on success; a handle that C holds is a `Box` of a `betz_*` struct; an enum that comes from C
 //! is read as bits. The documentation here is that of the header: `tests/header.rs` generates it.
 
+#![cfg_attr(
+    not(all(feature = "train", feature = "mine")),
+    allow(dead_code, reason = "what reads their arguments is left out with them")
+)]
 // The names are C's.
 #![allow(non_camel_case_types)]
 
@@ -23,6 +27,11 @@ mod barrier;
 mod cast;
 mod enum_bits;
 mod failure;
+mod grow;
+#[cfg(any(feature = "train", feature = "mine"))]
+mod workers;
+
+pub mod allocator;
 
 pub mod version;
 
@@ -32,6 +41,7 @@ pub mod last_error;
 
 pub mod model;
 
+#[cfg(feature = "train")]
 pub mod train;
 
 pub mod session;
@@ -44,25 +54,38 @@ pub mod checkpoint;
 
 pub mod queue;
 
+#[cfg(feature = "mine")]
+pub mod miner_config;
+
+#[cfg(feature = "mine")]
 pub mod miner;
 
+#[cfg(feature = "mine")]
 pub mod watch_list;
 
+#[cfg(feature = "mine")]
 pub mod attach;
 
-#[cfg(feature = "provoke-panic")]
+#[cfg(all(feature = "provoke-panic", feature = "mine"))]
 pub mod provoke_panic;
 
+pub use allocator::{BetzAllocator, betz_allocator, betz_set_allocator};
+#[cfg(feature = "mine")]
 pub use attach::*;
 pub use checkpoint::*;
 pub use last_error::betz_last_error;
+#[cfg(feature = "mine")]
 pub use miner::*;
+#[cfg(feature = "mine")]
+pub use miner_config::*;
 pub use model::*;
 pub use queue::*;
 pub use session::*;
 pub use stats::*;
 pub use status::{betz_status, betz_status_string};
 pub use swap::*;
+#[cfg(feature = "train")]
 pub use train::*;
 pub use version::*;
+#[cfg(feature = "mine")]
 pub use watch_list::*;

@@ -1,13 +1,16 @@
 //! A trained decoder: loaded, saved, asked about, shared.
 
 use std::ffi::{CString, c_char};
+use std::path::Path;
 use std::sync::Arc;
 
 use betz::model::Decoder;
 
+use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
+use crate::grow::{self, grows};
 use crate::status::betz_status;
 
 /// A trained decoder. Immutable: any number of sessions and threads may share one, and every
@@ -66,7 +69,10 @@ pub unsafe extern "C" fn betz_model_load(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
-        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?)));
+        if let Ok(file) = std::fs::metadata(path) {
+            expect_room_for_file(file.len())?;
+        }
+        out.write(cast::into_handle(betz_model::new(Decoder::load(path)?))?);
         Ok(())
     })
 }
@@ -93,14 +99,15 @@ pub unsafe extern "C" fn betz_model_load_bytes(
         }
         // SAFETY: the caller's promise.
         let (data, out) = unsafe { (cast::slice(data, len, "data")?, cast::out(out, "out")?) };
-        out.write(cast::into_handle(betz_model::new(Decoder::from_bytes(
-            data,
-        )?)));
+        expect_room_for_file(data.len() as u64)?;
+        let model = betz_model::new(Decoder::from_bytes(data)?);
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
 
 /// Writes the model file `path`: complete, or not at all (a temporary file beside it is renamed).
+/// `BETZ_ERROR_IO` when `path` is there and no regular file: a link, a device or a folder stays.
 ///
 /// Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.
 ///
@@ -115,6 +122,7 @@ pub unsafe extern "C" fn betz_model_save(
     unsafe {
         barrier::run_on(model, |model| {
             let path = cast::path(path, "path")?;
+            only_regular(path)?;
             Ok(model.decoder.save(path)?)
         })
     }
@@ -306,7 +314,15 @@ pub struct betz_score {
     pub nrmse_std: f64,
 }
 
-/// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`.
+grows!(betz_score {
+    r2: f64,
+    rmse: f64,
+    nrmse_range: f64,
+    nrmse_std: f64,
+});
+
+/// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`, whose
+/// size in bytes is `size` (give `sizeof`).
 ///
 /// `BETZ_ERROR_INSUFFICIENT_DATA` for a model that was trained without folds;
 /// `BETZ_ERROR_INVALID_ARGUMENT` when there is no such output.
@@ -314,17 +330,18 @@ pub struct betz_score {
 /// Thread-safe: yes. Realtime-safe: no. Allocates: no (a refusal allocates its message).
 ///
 /// # Safety
-/// `model` is NULL or a live model; `out` is NULL or writable.
+/// `model` is NULL or a live model; `out` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_model_score(
     model: *const betz_model,
     output: u32,
     out: *mut betz_score,
+    size: usize,
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(model, |model| {
-            let out = cast::out(out, "out")?;
+            grow::check_place(out, size, "out")?;
             if output as usize >= model.output_names.len() {
                 return Err(Failure::Argument {
                     name: "output",
@@ -338,14 +355,40 @@ pub unsafe extern "C" fn betz_model_score(
                     "score: expected a model trained with folds, got one without scores",
                 )
             })?;
-            out.write(betz_score {
+            let score = betz_score {
                 r2: score.r2,
                 rmse: score.rmse,
                 nrmse_range: score.nrmse_range,
                 nrmse_std: score.nrmse_std,
-            });
-            Ok(())
+            };
+            grow::write(out, size, "out", score)
         })
+    }
+}
+
+/// Reading a file takes some copies of it.
+fn expect_room_for_file(len: u64) -> Result<()> {
+    let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
+    expect_room(bytes, "model")
+}
+
+/// Refuses to replace what is there and is no regular file.
+fn only_regular(path: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let what = if there.is_symlink() {
+                "a link"
+            } else {
+                "something else"
+            };
+            let text = format!(
+                "writing {}: expected a regular file or nothing there, got {what}",
+                path.display()
+            );
+            Err(betz::Error::new(betz::ErrorKind::Io, text).into())
+        }
+        // What cannot be looked at is left to writing, which says why.
+        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
 use crate::failure::Failure;
+use crate::grow::{self, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
@@ -95,6 +96,14 @@ pub struct betz_queue_state {
     pub waiting: u64,
 }
 
+grows!(betz_queue_state {
+    tick: i64,
+    newest_tick: i64,
+    newest_age_us: f64,
+    dropped: u64,
+    waiting: u64,
+});
+
 /// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
 /// be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
 /// for it. The caller frees it with `betz_queue_close`.
@@ -127,7 +136,7 @@ pub unsafe extern "C" fn betz_queue_open(
             producer: UnsafeCell::new(producer),
             consumer: UnsafeCell::new(consumer),
             poison: Poison::default(),
-        }));
+        })?);
         Ok(())
     })
 }
@@ -219,40 +228,37 @@ pub unsafe extern "C" fn betz_queue_step(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(queue, |queue| {
-            queue.consumer().set_tick(tick);
-            Ok(())
-        })
-    }
+    unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer().set_tick(tick)?)) }
 }
 
-/// How the queue stands, to `*out`: the age of the newest data, drops, what waits. The next tick's
+/// How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest data, drops, what waits. The next tick's
 /// spikes are all here when `newest_tick >= tick`.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `queue` is NULL or a live queue that no other thread consumes; `out` is NULL or writable.
+/// `queue` is NULL or a live queue that no other thread consumes; `out` is NULL or writable for
+/// `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_queue_get_state(
     queue: *const betz_queue,
     out: *mut betz_queue_state,
+    size: usize,
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(queue, |queue| {
-            let out = cast::out(out, "out")?;
+            grow::check_place(out, size, "out")?;
             let consumer = queue.consumer();
             let age = consumer.newest_age();
-            out.write(betz_queue_state {
+            let state = betz_queue_state {
                 tick: consumer.tick(),
                 newest_tick: consumer.newest_tick().unwrap_or(i64::MIN),
                 newest_age_us: age.map_or(f64::INFINITY, |age| age.as_secs_f64() * 1e6),
                 dropped: consumer.dropped(),
                 waiting: consumer.waiting() as u64,
-            });
-            Ok(())
+            };
+            grow::write(out, size, "out", state)
         })
     }
 }

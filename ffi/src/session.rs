@@ -2,15 +2,18 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use betz::model::Decoder;
 use betz::stream::{Clamp, Session, SessionConfig, Swapper, UnknownChannels};
 
+use crate::allocator::{Shortage, expect_room};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
 use crate::failure::{Failure, Result};
+use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::status::betz_status;
 
@@ -24,6 +27,9 @@ pub struct betz_session {
     swapper: Mutex<Swapper>,
     /// The configuration's, for models that are swapped in.
     channel_mask: Option<Vec<bool>>,
+    /// The model it was opened with: the names that another has to have.
+    first: Arc<Decoder>,
+    refuses_unknown_channels: bool,
     channels: usize,
     outputs: usize,
     poison: Poison,
@@ -56,6 +62,10 @@ impl betz_session {
 
     pub(crate) fn channel_mask(&self) -> Option<&[bool]> {
         self.channel_mask.as_deref()
+    }
+
+    pub(crate) fn first(&self) -> &Decoder {
+        &self.first
     }
 
     /// Room for one estimate an output.
@@ -121,12 +131,41 @@ pub struct betz_session_config {
     pub reserved: u32,
 }
 
-impl betz_session_config {
-    const SIZE: u32 = size_of::<Self>() as u32;
+grows!(betz_session_config {
+    struct_size: u32,
+    unknown_channels: MaybeUninit<betz_unknown_channels>,
+    clamp_low: *const f32,
+    clamp_high: *const f32,
+    clamp_len: usize,
+    channel_mask: *const u8,
+    channel_mask_len: usize,
+    deadline_us: f64,
+    statistics: u32,
+    reserved: u32,
+});
 
+impl Config for betz_session_config {
+    fn defaults() -> Self {
+        Self {
+            struct_size: size_of::<Self>() as u32,
+            unknown_channels: MaybeUninit::new(betz_unknown_channels::BETZ_UNKNOWN_CHANNELS_IGNORE),
+            clamp_low: std::ptr::null(),
+            clamp_high: std::ptr::null(),
+            clamp_len: 0,
+            channel_mask: std::ptr::null(),
+            channel_mask_len: 0,
+            deadline_us: 0.0,
+            statistics: 1,
+            reserved: 0,
+        }
+    }
+}
+
+impl betz_session_config {
     /// # Safety
     /// The arrays are as their fields say.
     unsafe fn read(&self) -> Result<SessionConfig> {
+        grow::zero(self.reserved, "config->reserved")?;
         let low_len = if self.clamp_low.is_null() {
             0
         } else {
@@ -169,8 +208,9 @@ impl betz_session_config {
                     });
                 }
             },
-            statistics: self.statistics != 0,
+            statistics: grow::flag(self.statistics, "config->statistics")?,
             deadline: deadline(self.deadline_us)?,
+            ..SessionConfig::default()
         })
     }
 }
@@ -187,33 +227,20 @@ fn deadline(microseconds: f64) -> Result<Option<Duration>> {
         })
 }
 
-/// Fills a session's configuration with the defaults: no clamp, no mask, unknown channels ignored,
-/// steps timed, no deadline.
+/// Fills a session's configuration of `size` bytes (give `sizeof`) with the defaults: no clamp, no mask,
+/// unknown channels ignored, steps timed, no deadline. Nothing is written behind `size`.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `config` is NULL or writable.
+/// `config` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_config_default(
     config: *mut betz_session_config,
+    size: usize,
 ) -> betz_status {
-    barrier::run(|| {
-        // SAFETY: the caller's promise.
-        unsafe { cast::out(config, "config")? }.write(betz_session_config {
-            struct_size: betz_session_config::SIZE,
-            unknown_channels: MaybeUninit::new(betz_unknown_channels::BETZ_UNKNOWN_CHANNELS_IGNORE),
-            clamp_low: std::ptr::null(),
-            clamp_high: std::ptr::null(),
-            clamp_len: 0,
-            channel_mask: std::ptr::null(),
-            channel_mask_len: 0,
-            deadline_us: 0.0,
-            statistics: 1,
-            reserved: 0,
-        });
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
 /// Opens a session of `model`, its filters at rest. All allocation is here. The caller frees it
@@ -233,10 +260,15 @@ pub unsafe extern "C" fn betz_session_open(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(model, |model| {
-            cast::check_struct_size(config, betz_session_config::SIZE, "config")?;
-            let config = cast::shared(config, "config")?.read()?;
+            Shortage::begin();
+            expect_room(
+                4 * model.decoder().weights().len() * size_of::<f64>(),
+                "session",
+            )?;
+            let config = grow::read(config, "config")?.read()?;
             let out = cast::out(out, "out")?;
             let channel_mask = config.channel_mask.clone();
+            let refuses_unknown_channels = config.unknown_channels == UnknownChannels::Refuse;
             let mut session = Session::open(model.decoder(), config)?;
             let swapper = Mutex::new(session.swapper()?);
             out.write(cast::into_handle(betz_session {
@@ -245,8 +277,10 @@ pub unsafe extern "C" fn betz_session_open(
                 session: UnsafeCell::new(session),
                 swapper,
                 channel_mask,
+                refuses_unknown_channels,
+                first: Arc::clone(model.decoder()),
                 poison: Poison::default(),
-            }));
+            })?);
             Ok(())
         })
     }
@@ -295,8 +329,7 @@ pub unsafe extern "C" fn betz_session_step_counts(
 /// `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the session and
 /// `out` are as before. `channels` and `out` must not overlap.
 ///
-/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no (refusing a spike of
-/// an unknown channel, where the configuration asks for that, allocates the message).
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using; `channels` points to `n`
@@ -313,6 +346,17 @@ pub unsafe extern "C" fn betz_session_step_spikes(
     unsafe {
         barrier::run_on(session, |handle| {
             let channels = cast::slice(channels, n, "channels")?;
+            if handle.refuses_unknown_channels {
+                // Here and not in the session, whose refusal would allocate its message.
+                let known = |&channel: &u32| (channel as usize) < handle.channels;
+                if let Some(spike) = channels.iter().position(|channel| !known(channel)) {
+                    return Err(Failure::UnknownChannel {
+                        spike,
+                        channel: channels[spike],
+                        channels: handle.channels,
+                    });
+                }
+            }
             let out = handle.estimates(out, outputs)?;
             Ok(handle.session().step_spikes(channels, out)?)
         })

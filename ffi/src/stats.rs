@@ -3,7 +3,7 @@
 use betz::stream::Stats;
 
 use crate::barrier;
-use crate::cast;
+use crate::grow::{self, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
@@ -41,9 +41,23 @@ pub struct betz_stats {
     pub latency_max_us: f64,
     /// Mean.
     pub latency_mean_us: f64,
-    /// Zeros; room for what a later version counts.
-    pub reserved: [u64; 8],
 }
+
+grows!(betz_stats {
+    ticks: u64,
+    spikes: u64,
+    unknown_channel_spikes: u64,
+    dropped: u64,
+    late: u64,
+    deadline_misses: u64,
+    model_swaps: u64,
+    latency_steps: u64,
+    latency_p50_us: f64,
+    latency_p99_us: f64,
+    latency_p99_9_us: f64,
+    latency_max_us: f64,
+    latency_mean_us: f64,
+});
 
 impl From<Stats> for betz_stats {
     fn from(stats: Stats) -> Self {
@@ -61,29 +75,30 @@ impl From<Stats> for betz_stats {
             latency_p99_9_us: stats.latency.p99_9_us,
             latency_max_us: stats.latency.max_us,
             latency_mean_us: stats.latency.mean_us,
-            reserved: [0; 8],
         }
     }
 }
 
-/// Copies the session's counters and latencies to `*out`. Takes a few microseconds: call it once a
+/// Copies the session's counters and latencies to `*out`, whose size in bytes is `size` (give `sizeof`):
+/// an older program's smaller struct gets the fields that it has, a newer one's more is zero. Takes a few microseconds: call it once a
 /// second rather than every tick.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `session` is NULL or a live session that no other thread is using; `out` is NULL or writable.
+/// `session` is NULL or a live session that no other thread is using; `out` is NULL or writable
+/// for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_stats(
     session: *const betz_session,
     out: *mut betz_stats,
+    size: usize,
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let out = cast::out(out, "out")?;
-            out.write(handle.session().stats().into());
-            Ok(())
+            grow::check_place(out, size, "out")?;
+            grow::write(out, size, "out", handle.session().stats().into())
         })
     }
 }

@@ -24,9 +24,12 @@ pub enum betz_status {
     BETZ_ERROR_MISMATCH = 101,
     /// A pointer that must not be NULL is.
     BETZ_ERROR_NULL = 110,
-    /// A struct's `struct_size` is none that this library knows: fill it with its
-    /// `betz_*_config_default` first.
+    /// The size given for a struct is that of no version of it, or a newer version's struct asks for
+    /// what this library does not have.
     BETZ_ERROR_STRUCT_SIZE = 111,
+    /// The handle has threads, and they are in the process that this one was forked from: open another
+    /// here.
+    BETZ_ERROR_FORKED = 112,
     /// Training data breaks its documented form.
     BETZ_ERROR_INVALID_RECORDING = 200,
     /// The data is well-formed but too small or too empty for what was asked.
@@ -66,12 +69,13 @@ pub enum betz_status {
 use betz_status::*;
 
 /// Every status with the text of [`betz_status_string`].
-const TABLE: [(betz_status, &CStr); 22] = [
+const TABLE: [(betz_status, &CStr); 23] = [
     (BETZ_OK, c"success"),
     (BETZ_ERROR_INVALID_ARGUMENT, c"invalid argument"),
     (BETZ_ERROR_MISMATCH, c"mismatch"),
     (BETZ_ERROR_NULL, c"NULL pointer"),
-    (BETZ_ERROR_STRUCT_SIZE, c"unknown struct_size"),
+    (BETZ_ERROR_STRUCT_SIZE, c"unknown struct size"),
+    (BETZ_ERROR_FORKED, c"forked process"),
     (BETZ_ERROR_INVALID_RECORDING, c"invalid recording"),
     (BETZ_ERROR_INSUFFICIENT_DATA, c"insufficient data"),
     (BETZ_ERROR_INVALID_MODEL, c"invalid model"),

@@ -2,10 +2,14 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use betz::model::Decoder;
 use betz::stream::{PreparedModel, SwapState, Swapper};
 
+use crate::allocator::{Shortage, expect_room};
 use crate::barrier;
 use crate::cast;
+use crate::failure::Failure;
+use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::session::betz_session;
 use crate::status::betz_status;
@@ -70,7 +74,7 @@ pub unsafe extern "C" fn betz_session_swap_model(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            Ok(swapper(session).swap(model.decoder())?)
+            send(session, model.decoder(), None)
         })
     }
 }
@@ -93,10 +97,129 @@ pub unsafe extern "C" fn betz_session_swap_model_after(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
-            let prepared = PreparedModel::new(model.decoder(), session.channel_mask())?;
-            Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
+            send(session, model.decoder(), Some(warm_up_steps))
         })
     }
+}
+
+/// Prepares `decoder` and sends it, to take over after so many ticks or as many as it needs.
+fn send(
+    session: &betz_session,
+    decoder: &Decoder,
+    warm_up_steps: Option<u64>,
+) -> Result<(), Failure> {
+    Shortage::begin();
+    expect_room(4 * decoder.weights().len() * size_of::<f64>(), "model")?;
+    let prepared = PreparedModel::new(decoder, session.channel_mask())?;
+    Shortage::check()?;
+    let warm_up_steps = warm_up_steps.unwrap_or_else(|| prepared.memory_steps());
+    Ok(swapper(session).swap_prepared(prepared.into(), warm_up_steps)?)
+}
+
+/// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
+#[repr(C)]
+pub struct betz_swap_config {
+    /// Size of this struct in bytes, as the caller was compiled: set by the default.
+    pub struct_size: u32,
+    /// 0 (default): channels and outputs must have the names of the running model's, in the same order.
+    /// 1: channel i is channel i and output i is output i, whatever they are called; only their numbers
+    /// must agree.
+    pub by_position: u32,
+    /// The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
+    /// (default): once what it has not seen is forgotten.
+    pub warm_up_steps: u64,
+}
+
+grows!(betz_swap_config {
+    struct_size: u32,
+    by_position: u32,
+    warm_up_steps: u64,
+});
+
+impl Config for betz_swap_config {
+    fn defaults() -> Self {
+        Self {
+            struct_size: size_of::<Self>() as u32,
+            by_position: 0,
+            warm_up_steps: u64::MAX,
+        }
+    }
+}
+
+/// Fills a swap's configuration of `size` bytes (give `sizeof`) with the defaults: what
+/// `betz_session_swap_model` does. Nothing is written behind `size`.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_swap_config_default(
+    config: *mut betz_swap_config,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
+}
+
+/// As `betz_session_swap_model`, in the way that `config` says.
+///
+/// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+/// Allocates: yes (in this thread, not in the step).
+///
+/// # Safety
+/// As `betz_session_swap_model`; `config` is NULL or a configuration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_swap_model_with(
+    session: *mut betz_session,
+    model: *const betz_model,
+    config: *const betz_swap_config,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |session| {
+            let (model, _guard) = barrier::second(model)?;
+            let config = grow::read(config, "config")?;
+            let renamed;
+            let decoder = if grow::flag(config.by_position, "config->by_position")? {
+                renamed = with_names_of(session.first(), model.decoder())?;
+                &renamed
+            } else {
+                model.decoder().as_ref()
+            };
+            let steps = config.warm_up_steps;
+            send(session, decoder, (steps != u64::MAX).then_some(steps))
+        })
+    }
+}
+
+/// `next` with the names of `running`, place by place.
+fn with_names_of(running: &Decoder, next: &Decoder) -> Result<Decoder, Failure> {
+    let numbers = [
+        (
+            "model's channels",
+            running.channel_names().len(),
+            next.channel_names().len(),
+        ),
+        (
+            "model's outputs",
+            running.outputs().len(),
+            next.outputs().len(),
+        ),
+    ];
+    for (name, expected, got) in numbers {
+        if expected != got {
+            return Err(Failure::Length {
+                name,
+                expected,
+                got,
+            });
+        }
+    }
+    let mut parts = next.parts().clone();
+    parts.channel_names = running.channel_names().to_vec();
+    parts.outputs = running.outputs().to_vec();
+    Ok(Decoder::new(parts)?)
 }
 
 /// Back to the model before the last swap, at the next tick and as if the swap had not been: the

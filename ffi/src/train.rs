@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::Error;
@@ -16,9 +17,14 @@ use crate::barrier;
 use crate::cast;
 use crate::enum_bits::enum_bits;
 use crate::failure::{Failure, Result};
+use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
+use crate::workers::{Process, Workers};
+
+/// Folds of a cross-validation at most: each takes a solution of its own.
+const MAX_FOLDS: usize = 1000;
 
 /// One post-synaptic filter of the bank, h(t) = t^order e^(-t / tau_seconds) for t >= 0.
 #[repr(C)]
@@ -67,8 +73,8 @@ pub enum betz_bad_channels {
 }
 
 /// Told how far training is: `done` of `total` units of `stage` (UTF-8, valid during the call).
-/// Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called from any of
-/// the training threads, possibly from several at once; must not unwind or longjmp.
+/// Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called at least once
+/// before the work and once after it, from any of the training threads, possibly from several at once; must not unwind or longjmp.
 pub type betz_progress =
     Option<extern "C" fn(user: *mut c_void, stage: *const c_char, done: u64, total: u64) -> u32>;
 
@@ -107,9 +113,10 @@ pub struct betz_train_config {
     pub low_pass_order: u32,
     /// Folds of the cross-validation that chooses what was left open and scores the model
     /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
-    /// several times as fast; bank and ridge must then be given.
+    /// several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
     pub folds: u32,
-    /// Names of the channels, UTF-8, one a channel, all different; NULL (default): "0", "1", ...
+    /// Names of the channels, UTF-8, one a channel, all different; NULL (default): "ch0", "ch1", ...,
+    /// as for the command line's recordings.
     pub channel_names: *const *const c_char,
     /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
     pub output_names: *const *const c_char,
@@ -124,24 +131,49 @@ pub struct betz_train_config {
     /// NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
     /// in rounding.
     pub device: *const c_char,
+    /// Threads that train; they end with the call. 0 (default): one for each of the processors below.
+    pub threads: u32,
+    /// Their priority: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the
+    /// right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+    pub thread_priority: u32,
+    /// Processors that they may run on, by number. NULL (default): those that the process had when the
+    /// library was loaded, whatever the calling thread is pinned to.
+    pub processors: *const u32,
+    /// Number of processors, 0 for NULL.
+    pub n_processors: usize,
 }
 
-impl betz_train_config {
-    const SIZE: u32 = size_of::<Self>() as u32;
-}
+grows!(betz_train_config {
+    struct_size: u32,
+    channels: u32,
+    step_seconds: f64,
+    filters: *const betz_filter,
+    n_filters: usize,
+    segments: *const betz_segment,
+    n_segments: usize,
+    ridge_choice: MaybeUninit<betz_ridge>,
+    bad_channels: MaybeUninit<betz_bad_channels>,
+    ridge: f64,
+    delay_steps: i64,
+    low_pass_hz: f64,
+    low_pass_order: u32,
+    folds: u32,
+    channel_names: *const *const c_char,
+    output_names: *const *const c_char,
+    output_units: *const *const c_char,
+    progress: betz_progress,
+    progress_user: *mut c_void,
+    device: *const c_char,
+    threads: u32,
+    thread_priority: u32,
+    processors: *const u32,
+    n_processors: usize,
+});
 
-/// Fills a training configuration with the defaults. `step_seconds` and `channels` are 0: set them.
-///
-/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
-///
-/// # Safety
-/// `config` is NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_config) -> betz_status {
-    barrier::run(|| {
-        // SAFETY: the caller's promise.
-        unsafe { cast::out(config, "config")? }.write(betz_train_config {
-            struct_size: betz_train_config::SIZE,
+impl Config for betz_train_config {
+    fn defaults() -> Self {
+        Self {
+            struct_size: size_of::<Self>() as u32,
             channels: 0,
             step_seconds: 0.0,
             filters: std::ptr::null(),
@@ -161,9 +193,28 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
             progress: None,
             progress_user: std::ptr::null_mut(),
             device: std::ptr::null(),
-        });
-        Ok(())
-    })
+            threads: 0,
+            thread_priority: 0,
+            processors: std::ptr::null(),
+            n_processors: 0,
+        }
+    }
+}
+
+/// Fills a training configuration of `size` bytes (give `sizeof`) with the defaults. `step_seconds` and
+/// `channels` are 0: set them. Nothing is written behind `size`.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_train_config_default(
+    config: *mut betz_train_config,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
 /// Trains a model from spike times. The caller frees it with `betz_model_free`.
@@ -173,6 +224,9 @@ pub unsafe extern "C" fn betz_train_config_default(config: *mut betz_train_confi
 /// what the outputs were at the end of each step, in the units the model will give; 1 to 4,096
 /// outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
 /// and the message says what was expected, what came and where.
+///
+/// After fork() it works in the child, on the CPU; on a device that the parent has used it is refused
+/// (`BETZ_ERROR_FORKED`).
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
@@ -192,9 +246,8 @@ pub unsafe extern "C" fn betz_train(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (config, spikes, behavior, out) = unsafe {
-            cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
-            let config = cast::shared(config, "config")?;
-            check_sizes(config, outputs)?;
+            let config = grow::read(config, "config")?;
+            check_sizes(&config, steps, outputs)?;
             (
                 config,
                 cast::slice(spikes, n_spikes, "spikes")?,
@@ -207,8 +260,8 @@ pub unsafe extern "C" fn betz_train(
             channels: spikes.iter().map(|spike| spike.channel).collect(),
         };
         // SAFETY: the caller's promise.
-        let model = unsafe { fit(config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model));
+        let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
@@ -239,9 +292,8 @@ pub unsafe extern "C" fn betz_train_counts(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (config, counts, behavior, out) = unsafe {
-            cast::check_struct_size(config, betz_train_config::SIZE, "config")?;
-            let config = cast::shared(config, "config")?;
-            check_sizes(config, outputs)?;
+            let config = grow::read(config, "config")?;
+            check_sizes(&config, steps, outputs)?;
             let cells = product(steps, config.channels as usize, "counts")?;
             (
                 config,
@@ -253,22 +305,23 @@ pub unsafe extern "C" fn betz_train_counts(
         let spikes =
             Spikes::from_counts(counts, config.channels as usize).map_err(|e| e.at("counts"))?;
         // SAFETY: the caller's promise.
-        let model = unsafe { fit(config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model));
+        let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
+        out.write(cast::into_handle(model)?);
         Ok(())
     })
 }
 
 /// Refuses sizes that no model has before anything is made in proportion to them. What training
 /// itself refuses is left to it.
-fn check_sizes(config: &betz_train_config, outputs: usize) -> Result<()> {
+fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
     let sizes = [
+        ("config->folds", config.folds as usize, steps.min(MAX_FOLDS)),
         ("config->channels", config.channels as usize, MAX_CHANNELS),
         ("outputs", outputs, MAX_OUTPUTS),
     ];
     for (name, got, most) in sizes {
         if got > most {
-            let text = format!("{name}: expected 1 to {most}, got {got}");
+            let text = format!("{name}: expected at most {most}, got {got}");
             return Err(Error::argument(text).into());
         }
     }
@@ -292,22 +345,51 @@ unsafe fn fit(
     outputs: usize,
 ) -> Result<betz_model> {
     // SAFETY: the caller's promise.
-    let data = unsafe { read_dataset(config, spikes, behavior, steps, outputs)? };
-    // SAFETY: the caller's promise.
-    let (options, search) = unsafe { read_options(config, &data)? };
-    // SAFETY: the caller's promise.
-    let device = unsafe { open_device(config)? };
-    let progress = Callback {
-        function: config.progress,
-        user: config.progress_user,
-        stopped: AtomicBool::new(false),
+    let workers = unsafe {
+        Workers::read(
+            config.threads,
+            config.thread_priority,
+            config.processors,
+            config.n_processors,
+        )?
     };
-    let decoder = match search {
-        Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
-        None => train_on(&device, &data, &options, &progress)?,
-    };
+    let config = Shared(config);
+    let decoder = workers.run_in_pool(|| {
+        let config = config.get();
+        // SAFETY: the caller's promise; the caller's thread waits meanwhile.
+        let data = unsafe { read_dataset(config, spikes, behavior, steps, outputs)? };
+        // SAFETY: the caller's promise.
+        let (options, search) = unsafe { read_options(config, &data)? };
+        // SAFETY: the caller's promise.
+        let device = unsafe { open_device(config)? };
+        let progress = Callback {
+            function: config.progress,
+            user: config.progress_user,
+            stopped: AtomicBool::new(false),
+        };
+        // However small the work is, the function is asked before it and after it.
+        progress.ask("begun", 0)?;
+        let trained = match search {
+            Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
+            None => train_on(&device, &data, &options, &progress)?,
+        };
+        progress.ask("done", 1)?;
+        Ok(trained.decoder)
+    })?;
     Ok(betz_model::new(decoder))
 }
+
+/// A configuration of the caller's, for a thread that works while the caller's waits.
+struct Shared<'a>(&'a betz_train_config);
+
+impl Shared<'_> {
+    fn get(&self) -> &betz_train_config {
+        self.0
+    }
+}
+
+// SAFETY: what it points to is the caller's for the whole call, and only read.
+unsafe impl Sync for Shared<'_> {}
 
 /// # Safety
 /// The configuration's arrays are as its fields say.
@@ -345,7 +427,7 @@ unsafe fn read_dataset(
         step_seconds: config.step_seconds,
         steps,
         channel_names: channel_names
-            .unwrap_or_else(|| (0..channels).map(|i| i.to_string()).collect()),
+            .unwrap_or_else(|| (0..channels).map(|i| format!("ch{i}")).collect()),
         spikes,
         segments,
         outputs: (0..outputs)
@@ -438,6 +520,11 @@ unsafe fn open_device(config: &betz_train_config) -> Result<Device> {
     }
     // SAFETY: the caller's promise.
     let spec: DeviceSpec = unsafe { cast::text(config.device, "config->device")? }.parse()?;
+    if spec != DeviceSpec::Cpu {
+        // What a driver has opened does not survive a fork.
+        static OPENED_IN: OnceLock<Process> = OnceLock::new();
+        (OPENED_IN.get_or_init(Process::current)).check("config->device")?;
+    }
     Ok(Device::open(spec)?)
 }
 
@@ -450,6 +537,14 @@ struct Callback {
 
 // SAFETY: the function is documented to be called from several threads; `user` is only handed on.
 unsafe impl Sync for Callback {}
+
+impl Callback {
+    /// Says how far the whole is, and fails when it is to stop.
+    fn ask(&self, stage: &str, done: u64) -> betz::Result<()> {
+        self.update(stage, done, 1);
+        betz::progress::check(self, "training")
+    }
+}
 
 impl Progress for Callback {
     fn update(&self, stage: &str, done: u64, total: u64) {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 
 /// The version of the C ABI that `betz.h` describes. The shared library's soname ends in it.
-pub const BETZ_ABI_VERSION: u32 = 1;
+pub const BETZ_ABI_VERSION: u32 = 2;
 
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -27,3 +27,35 @@ pub extern "C" fn betz_abi_version() -> u32 {
 pub extern "C" fn betz_version() -> *const c_char {
     VERSION.as_ptr()
 }
+
+/// 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
+///
+/// "train" (`betz_train`), "mine" (`betz_miner`), "cuda" (training on devices, loaded at run time),
+/// "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
+/// this header that the library lacks is none that a program can link with: ask before `dlsym`.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `name` is NULL or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_has_feature(name: *const c_char) -> u32 {
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: not NULL, and the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    u32::from(
+        FEATURES
+            .iter()
+            .any(|&(known, there)| there && known == name),
+    )
+}
+
+const FEATURES: [(&CStr, bool); 5] = [
+    (c"train", cfg!(feature = "train")),
+    (c"mine", cfg!(feature = "mine")),
+    (c"cuda", cfg!(feature = "cuda")),
+    (c"swap-by-position", true),
+    (c"allocator", true),
+];

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use betz::episode::Alphabet;
 use betz::episode::online::Watched;
 
+use crate::allocator::Shortage;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::Failure;
-use crate::miner::{betz_interval, betz_miner};
+use crate::grow::{self, grows};
+use crate::miner::betz_miner;
+use crate::miner_config::betz_interval;
 use crate::status::betz_status;
 
 /// The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any
@@ -79,6 +82,15 @@ pub struct betz_watched {
     pub since_tick: i64,
 }
 
+grows!(betz_watched {
+    text: *const c_char,
+    symbols: *const u32,
+    intervals: *const betz_interval,
+    size: usize,
+    count: u64,
+    since_tick: i64,
+});
+
 /// The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
@@ -95,7 +107,8 @@ pub unsafe extern "C" fn betz_miner_watch_list(
     unsafe {
         barrier::run_on(miner, |miner| {
             let out = cast::out(out, "out")?;
-            miner.alive()?;
+            miner.here()?;
+            Shortage::begin();
             let alphabet: Arc<Alphabet> = Arc::clone(miner.alphabet());
             let now = miner.handle().snapshot();
             let entries = now.watched.iter().map(|w| Entry::new(w, &alphabet));
@@ -103,7 +116,7 @@ pub unsafe extern "C" fn betz_miner_watch_list(
                 entries: entries.collect(),
                 last_failure: now.remining_error.map(text),
                 poison: Poison::default(),
-            }));
+            })?);
             Ok(())
         })
     }
@@ -121,36 +134,37 @@ pub unsafe extern "C" fn betz_watch_list_len(list: *const betz_watch_list) -> us
     unsafe { barrier::query(list, 0, |list| list.entries.len()) }
 }
 
-/// Episode `index`, counted from 0, to `*out`. What it points to lives until the list is freed.
+/// Episode `index`, counted from 0, to `*out`, whose size in bytes is `size` (give `sizeof`). What it points to lives until the list is freed.
 /// `BETZ_ERROR_INVALID_ARGUMENT` for an index past the end.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `list` is NULL or a live list; `out` is NULL or writable.
+/// `list` is NULL or a live list; `out` is NULL or writable for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_watch_list_get(
     list: *const betz_watch_list,
     index: usize,
     out: *mut betz_watched,
+    size: usize,
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(list, |list| {
-            let out = cast::out(out, "out")?;
+            grow::check_place(out, size, "out")?;
             let entry = list.entries.get(index).ok_or(Failure::Argument {
                 name: "index",
                 expected: "less than the list's length",
             })?;
-            out.write(betz_watched {
+            let watched = betz_watched {
                 text: entry.text.as_ptr(),
                 symbols: entry.symbols.as_ptr(),
                 intervals: entry.intervals.as_ptr(),
                 size: entry.symbols.len(),
                 count: entry.count,
                 since_tick: entry.since.unwrap_or(i64::MIN),
-            });
-            Ok(())
+            };
+            grow::write(out, size, "out", watched)
         })
     }
 }

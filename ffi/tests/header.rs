@@ -1,16 +1,19 @@
-//! `include/betz.h` is what the pinned cbindgen makes of the sources.
+//! `include/betz.h` is what the pinned cbindgen makes of the sources, and the ABI only grows.
 //!
-//! `BETZ_BLESS=1 cargo test -p betz-ffi --test header` rewrites it after a change.
+//! `BETZ_BLESS=1 cargo test -p betz-ffi --test header` rewrites the header after a change, and adds what
+//! is new to `abi/N.txt`, where N is the ABI's number. A change of what is in there needs another number.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 15] = [
     "version",
     "status",
     "last_error",
+    "allocator",
     "model",
     "train",
     "session",
@@ -18,13 +21,62 @@ const SOURCES: [&str; 13] = [
     "swap",
     "checkpoint",
     "queue",
+    "miner_config",
     "miner",
     "watch_list",
     "attach",
 ];
 
+/// What a declaration may carry besides its types.
+const MACROS: &str = r#"/** The library whose header this is. The one that runs: betz_version(). */
+#define BETZ_VERSION_MAJOR @MAJOR@
+#define BETZ_VERSION_MINOR @MINOR@
+#define BETZ_VERSION_PATCH @PATCH@
+/** One number to compare: 1,000,000 major + 1,000 minor + patch. */
+#define BETZ_VERSION_NUMBER                                                                        \
+    (BETZ_VERSION_MAJOR * 1000000 + BETZ_VERSION_MINOR * 1000 + BETZ_VERSION_PATCH)
+
+/** A function of the library's. On Windows, define BETZ_STATIC to link statically. */
+#ifndef BETZ_API
+#if defined(_WIN32) && !defined(BETZ_STATIC)
+#define BETZ_API __declspec(dllimport)
+#elif defined(__GNUC__)
+#define BETZ_API __attribute__((visibility("default")))
+#else
+#define BETZ_API
+#endif
+#endif
+
+/** A status that must be looked at: compilers warn of a call that drops it. */
+#ifndef BETZ_CHECKED
+#if defined(__GNUC__)
+#define BETZ_CHECKED __attribute__((warn_unused_result))
+#elif defined(_MSC_VER)
+#define BETZ_CHECKED _Check_return_
+#else
+#define BETZ_CHECKED
+#endif
+#endif
+
+/** A function that is kept for old programs; the text says what to call instead. */
+#ifndef BETZ_DEPRECATED
+#if defined(__GNUC__)
+#define BETZ_DEPRECATED(text) __attribute__((deprecated(text)))
+#elif defined(_MSC_VER)
+#define BETZ_DEPRECATED(text) __declspec(deprecated(text))
+#else
+#define BETZ_DEPRECATED(text)
+#endif
+#endif"#;
+
 fn generate(root: &Path) -> String {
-    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    config.after_includes = Some(
+        MACROS
+            .replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
+            .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))
+            .replace("@PATCH@", env!("CARGO_PKG_VERSION_PATCH")),
+    );
     let builder = SOURCES.iter().fold(
         cbindgen::Builder::new().with_config(config),
         |builder, name| builder.with_src(root.join(format!("src/{name}.rs"))),
@@ -32,8 +84,43 @@ fn generate(root: &Path) -> String {
     let mut header = Vec::new();
     builder.generate().unwrap().write(&mut header);
     let header = String::from_utf8(header).unwrap();
-    // Rust's heading for what C calls the caller's duties.
-    header.replace("// # Safety", "// The caller's part:")
+    for_old_compilers(&header)
+}
+
+/// What cbindgen has no option for: statuses must be looked at, C89 knows neither `//` nor a comma after
+/// the last enumerator, and `# Safety` is Rust's heading for the caller's duties.
+fn for_old_compilers(header: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in header.lines() {
+        let line = match line.split_once("//") {
+            Some((before, _)) if line.starts_with(['#', '}']) => before.trim_end(),
+            _ => line,
+        };
+        if line.starts_with('}')
+            && let Some(last) = lines.last_mut()
+            && last.ends_with(',')
+        {
+            last.pop();
+        }
+        let line = line
+            .replace(" * # Safety", " * The caller's part:")
+            .replace(
+                "__STDC_VERSION__ >= 202311L",
+                "(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)",
+            );
+        // A long declaration has its prefix on a line of its own.
+        if line.starts_with("betz_status ")
+            && let Some(prefix) = lines.last_mut()
+            && prefix == "BETZ_API"
+        {
+            prefix.push_str(" BETZ_CHECKED");
+        }
+        lines.push(match line.strip_prefix("BETZ_API betz_status ") {
+            Some(function) => format!("BETZ_API BETZ_CHECKED betz_status {function}"),
+            None => line,
+        });
+    }
+    lines.join("\n") + "\n"
 }
 
 #[test]
@@ -55,6 +142,163 @@ fn header_is_current() {
     );
 }
 
+/// The header's declarations, one a line, without comments, macros and line breaks.
+fn declarations(header: &str) -> Vec<String> {
+    let mut code = String::new();
+    let mut rest = header;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        code.push_str(before);
+        rest = comment.split_once("*/").map_or("", |(_, after)| after);
+    }
+    code.push_str(rest);
+    let mut text = String::new();
+    let mut continued = false;
+    for line in code.lines() {
+        let line = line.trim();
+        let goes_on = std::mem::replace(&mut continued, line.ends_with('\\'));
+        if goes_on {
+            continue;
+        }
+        if let Some(constant) = line.strip_prefix("#define BETZ_")
+            && constant.starts_with("ABI")
+        {
+            text.push_str(&format!("#define BETZ_{constant};"));
+        }
+        // `extern "C" {`, its end, and the type of an enum that only some compilers can be told.
+        let aside = line.starts_with('#')
+            || line.starts_with("BETZ_ASSERT")
+            || line.starts_with("extern")
+            || line == ": int32_t"
+            || line == ": uint32_t";
+        if !aside && !line.ends_with('\\') {
+            text.push_str(line);
+            text.push(' ');
+        }
+    }
+    let mut found = Vec::new();
+    let (mut depth, mut now) = (0, String::new());
+    for c in text.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' => continue,
+            _ => {}
+        }
+        if c == ';' && depth == 0 {
+            // How a compiler is told about a function is no part of the ABI.
+            let words = now.split_whitespace();
+            let line = words
+                .filter(|word| !matches!(*word, "BETZ_API" | "BETZ_CHECKED"))
+                .collect::<Vec<_>>()
+                .join(" ");
+            if line.contains("betz_") || line.contains("BETZ_ABI") {
+                found.push(line);
+            }
+            now.clear();
+        } else {
+            now.push(c);
+        }
+    }
+    found.retain(|line| !line.contains("BETZ_ASSERT"));
+    found
+}
+
+/// What a declaration declares, and the parts that may only grow at the end.
+fn parts(line: &str) -> (String, Vec<String>) {
+    match line.split_once('{') {
+        Some((name, body)) => {
+            let body = body.rsplit_once('}').map_or(body, |(body, _)| body);
+            let separator = if name.contains("enum") { ',' } else { ';' };
+            let parts = body.split(separator).map(|p| p.trim().to_owned());
+            (
+                name.trim().to_owned(),
+                parts.filter(|p| !p.is_empty()).collect(),
+            )
+        }
+        None => (line.to_owned(), Vec::new()),
+    }
+}
+
+/// Why a program that was compiled against `old` would not do with `new`.
+fn breaks(old: &[String], new: &[String]) -> Vec<String> {
+    let new: BTreeMap<_, _> = new.iter().map(|line| parts(line)).collect();
+    let mut found = Vec::new();
+    for line in old {
+        let (name, old_parts) = parts(line);
+        match new.get(&name) {
+            None => found.push(format!("gone or changed: {line}")),
+            Some(new_parts) => {
+                // Enumerators may come between others: their values are written out.
+                let kept = if name.contains("enum") {
+                    old_parts.iter().all(|part| new_parts.contains(part))
+                } else {
+                    new_parts.starts_with(&old_parts)
+                };
+                if !kept {
+                    found.push(format!(
+                        "changed otherwise than by growing at its end: {name}"
+                    ));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_abi_only_grows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fresh = declarations(&generate(root));
+    let path = root.join(format!("abi/{}.txt", betz_ffi::BETZ_ABI_VERSION));
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let kept: Vec<String> = kept.lines().map(str::to_owned).collect();
+    let broken = breaks(&kept, &fresh);
+    assert!(
+        broken.is_empty(),
+        "programs linked with {} would break; undo it, or give BETZ_ABI_VERSION and the soname another \
+         number:\n{}",
+        path.display(),
+        broken.join("\n")
+    );
+    if std::env::var_os("BETZ_BLESS").is_some_and(|v| v == "1") {
+        std::fs::create_dir_all(root.join("abi")).unwrap();
+        std::fs::write(&path, fresh.join("\n") + "\n").unwrap();
+    } else {
+        assert!(
+            kept == fresh,
+            "the ABI has grown beyond {}: run BETZ_BLESS=1 cargo test -p betz-ffi --test header",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_change_of_the_abi_is_seen() {
+    let old = declarations(
+        "struct betz_a {\n  uint32_t x; /* one; */\n  double y;\n};\nenum betz_e {\n BETZ_P = 0,\n BETZ_Q = 1\n};\n\
+         BETZ_API void betz_f(struct betz_a *a,\n    int b);\n",
+    );
+    assert_eq!(old.len(), 3, "{old:?}");
+    assert!(breaks(&old, &old).is_empty());
+    let with = |from: &str, to: &str| -> Vec<String> {
+        old.iter().map(|line| line.replace(from, to)).collect()
+    };
+    assert!(breaks(&old, &with("double y;", "double y; double z;")).is_empty());
+    assert!(breaks(&old, &with("BETZ_Q = 1", "BETZ_Q = 1, BETZ_R = 2")).is_empty());
+    assert_eq!(breaks(&old, &with("double y;", "float y;")).len(), 1);
+    assert_eq!(
+        breaks(
+            &old,
+            &with("uint32_t x; double y;", "double y; uint32_t x;")
+        )
+        .len(),
+        1
+    );
+    assert_eq!(breaks(&old, &with("BETZ_Q = 1", "BETZ_Q = 2")).len(), 1);
+    assert_eq!(breaks(&old, &with("int b", "long b")).len(), 1);
+    assert_eq!(breaks(&old, &old[..2]).len(), 1);
+}
+
 #[test]
 fn every_function_says_what_it_may_be_used_for() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -62,13 +306,11 @@ fn every_function_says_what_it_may_be_used_for() {
     let mut comment = String::new();
     let mut functions = 0;
     for line in header.lines() {
-        if let Some(text) = line.strip_prefix("//") {
-            comment.push_str(text);
+        if line.starts_with("/**") || line.starts_with(" *") {
+            comment.push_str(line);
             continue;
         }
-        let declares = line.contains(" betz_") || line.contains("*betz_");
-        if declares && line.contains('(') && !line.starts_with("typedef") && !line.starts_with("#")
-        {
+        if line.starts_with("BETZ_API") {
             functions += 1;
             for promise in ["Thread-safe: ", "Realtime-safe: ", "Allocates: "] {
                 assert!(comment.contains(promise), "{line}: no \"{promise}\"");

@@ -19,7 +19,7 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 for name in "$@"; do
     RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0 \
         RUSTFLAGS="-Zsanitizer=$name -Cunsafe-allow-abi-mismatch=sanitizer" \
-        cargo build --package betz-library --no-default-features --target "$target" \
+        cargo build --package betz-library --no-default-features --features train,mine --target "$target" \
         --target-dir target/sanitize/"$name"
     # rustc's own runtime, whole: that of the C compiler may be older than what rustc calls.
     runtime=$(rustc --print sysroot)/lib/rustlib/$target/lib/librustc-stable_rt.${name:0:1}san.a

@@ -17,7 +17,7 @@ const SHIFTS: (i64, i64) = (20, 200);
 
 /// What surrogates say of a list of episodes.
 pub(super) struct Tested {
-    /// One entry an episode; `None` for single symbols, which every surrogate keeps, and for those that
+    /// One entry per episode; `None` for single symbols, which every surrogate keeps, and for those that
     /// cannot be chains because their parts are none.
     pub(super) rows: Vec<Option<ChainTest>>,
     pub(super) how: How,

@@ -63,17 +63,18 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     let detailed =
         args.trials || args.chance.is_some() || args.importance || args.picture.is_some();
     let mut more = Vec::new();
-    let evaluation = if args.out.is_some() || detailed {
+    let (evaluation, ran) = if args.out.is_some() || detailed {
         let values = dataset.steps as u128 * model.outputs().len() as u128;
         betz::memory::plan("the decoded outputs", values * 4)?;
         let decoded = model::decode_on(&device, &model, &dataset)?;
         if let Some(path) = &args.out {
-            data::write_outputs(path, &model, &dataset, &decoded)?;
+            data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
         }
-        let evaluation = score_estimates_on(&device, &dataset, &decoded, model.delay_steps())?;
+        let delay = model.delay_steps();
+        let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
         if detailed {
             let pairs: Vec<Pairs> = (0..model.outputs().len())
-                .map(|o| Pairs::new(&dataset, &decoded, model.delay_steps(), o))
+                .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
                 .collect();
             if let Some(path) = &args.picture {
                 let title = format!("{} on {}", args.model.display(), args.recording.display());
@@ -81,17 +82,19 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             }
             more = details(args, &device, &model, &dataset, &pairs)?;
         }
-        evaluation
+        (evaluation, decoded.ran)
     } else {
-        evaluate_on(&device, &model, &dataset)?
+        let scored = evaluate_on(&device, &model, &dataset)?;
+        let ran = scored.ran.clone();
+        (scored, ran)
     };
-    device::note_fallback(&device, "evaluation");
+    device::note_fallback(&ran, "evaluation");
     let evaluated = Evaluated {
         scores: Scores {
             outputs: evaluation.outputs,
             steps: dataset.steps_in_segments(),
             segments: dataset.segments.len(),
-            device: model::choose_device(&device, &model, &dataset).name(),
+            device: ran.device,
             total_seconds: report::total_seconds(),
         },
         more,
@@ -184,7 +187,7 @@ fn importance(
         let without = Decoder::new(parts)?;
         let decoded = model::decode_on(device, &without, dataset)?;
         for (o, lost) in lost.iter_mut().enumerate() {
-            let left = Pairs::new(dataset, &decoded, model.delay_steps(), o);
+            let left = Pairs::new(dataset, &decoded.estimates, model.delay_steps(), o);
             lost.push(Lost {
                 channel: model.channel_names()[channel].clone(),
                 r2_lost: whole[o] - scoring::r2_of_course(&left),

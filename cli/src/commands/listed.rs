@@ -14,7 +14,7 @@ use crate::report::{self, Table};
 #[derive(Serialize)]
 pub(super) struct Listed {
     symbols: Vec<String>,
-    /// [low, high] in seconds, one an edge.
+    /// [low, high] in seconds, one per edge.
     intervals: Vec<[f64; 2]>,
     count: u64,
     #[serde(flatten)]

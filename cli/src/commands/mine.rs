@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, LatestStart, Strategy, strategy_on};
+use betz::episode::count::{CountJob, Strategy, strategy_on};
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         files.may_write(option, path.as_deref(), kind)?;
     }
     let events = read(args)?;
-    let device = device_for(args, &events)?;
+    let device = device_for(args)?;
     let intervals: Vec<Interval> = args
         .intervals
         .iter()
@@ -121,19 +121,19 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     let bar = Bar::new();
     let started = Instant::now();
     let strategy = strategy_on(&args.strategy, &device)?;
-    if args.chance.surrogates.is_some() && !device.is_cpu() {
-        eprintln!(
-            "surrogates are counted on the CPU; {} counts the episodes only",
-            device.name()
-        );
-    }
-    let (mut mined, ran_on) = match wanted {
+    let mut mined = match wanted {
         Wanted::Given(patterns) => count(strategy, &events, patterns, &bar)?,
         Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
     let testing = Instant::now();
-    device::note_fallback(&device, "counting");
+    device::note_fallback(&mined.ran, "counting");
+    if args.chance.surrogates.is_some() && mined.ran.device != Device::cpu().name() {
+        eprintln!(
+            "surrogates are counted on the CPU; {} counted the episodes only",
+            mined.ran.device
+        );
+    }
     let tested = if mined.complete {
         let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
         if let Some(tested) = &mut tested {
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         chance_seconds,
         total_seconds: report::total_seconds(),
         strategy: args.strategy.clone(),
-        device: ran_on,
+        device: mined.ran.device.clone(),
         chance: tested.as_ref().map(|t| t.how.clone()),
         levels: mined
             .levels
@@ -218,18 +218,11 @@ fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
     }
 }
 
-/// Events below which `auto` leaves counting to the CPU: opening a device takes longer.
-const AUTO_EVENTS: usize = 1 << 20;
-
-/// The device that counts; a replay runs on the CPU. `auto` looks for one only where it can gain.
-fn device_for(args: &Mine, events: &Events) -> Result<Device> {
+/// The device that counts; a replay runs on the CPU. `auto` looks for one only where work gains.
+fn device_for(args: &Mine) -> Result<Device> {
     let spec = args.common.device.as_str();
     if args.replay.is_some() {
         return device::cpu_for("a replay", spec).map(|_| Device::cpu());
-    }
-    let gains = args.strategy == LatestStart.name() && events.len() >= AUTO_EVENTS;
-    if spec == "auto" && !gains {
-        return Ok(Device::cpu());
     }
     device::open(spec)
 }
@@ -259,44 +252,43 @@ fn read(args: &Mine) -> Result<Events> {
     Events::read_csv(path, order)
 }
 
-/// The counts of the given episodes, and where they were made.
+/// The counts of the given episodes.
 fn count(
     strategy: Box<dyn Strategy>,
     events: &Events,
     patterns: Vec<Pattern>,
     bar: &Bar,
-) -> Result<(Mined, String)> {
+) -> Result<Mined> {
     let job = CountJob {
         progress: bar,
         ..CountJob::new(events, &patterns)
     };
     let counts = strategy.count(&job)?;
     let episodes = patterns.into_iter().zip(counts);
-    let mined = Mined {
+    Ok(Mined {
         episodes: episodes
             .map(|(pattern, count)| Episode { pattern, count })
             .collect(),
         levels: Vec::new(),
         complete: true,
-    };
-    Ok((mined, strategy.ran_on()))
+        ran: strategy.ran(),
+    })
 }
 
-/// The frequent episodes, and where they were counted.
+/// The frequent episodes.
 fn search(
     args: &Mine,
     strategy: Box<dyn Strategy>,
     events: &Events,
     intervals: Vec<Interval>,
     bar: &Bar,
-) -> Result<(Mined, String)> {
+) -> Result<Mined> {
     let options = MineOptions {
         max_size: args.max_size,
         strategy,
         ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
     };
-    let mined = mine(events, &options, bar)?;
-    Ok((mined, options.strategy.ran_on()))
+    mine(events, &options, bar)
 }
 
 /// The episodes to list, each with what surrogates say of it.

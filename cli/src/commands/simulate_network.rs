@@ -161,7 +161,7 @@ fn patterns(made: &NetworkRecording) -> Result<Vec<Pattern>> {
         .collect()
 }
 
-/// The chains, one a line as `--count-only` reads them.
+/// The chains, one per line as `--count-only` reads them.
 fn write_truth(
     path: &Path,
     config: &NetworkConfig,

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .reads("RECORDING", &args.recording)
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
-    let device = device::open(&args.common.device)?;
+    let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
@@ -88,27 +88,17 @@ pub(crate) fn run(args: &Train) -> Result<()> {
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
-    let validated = (args.folds > 0).then_some(&search);
-    let choice = train::choose(&device, &dataset, &options, validated);
-    if let Some(reason) = &choice.fallback {
-        // Why there is none is long, and the same every time.
-        let why = reason.split([':', ';']).next().unwrap_or(reason);
-        eprintln!("trains on the CPU: {why} (betz info says more)");
-    }
-    let device = choice.device;
-    if args.device_memory.is_some() {
-        if device.is_cpu() {
-            eprintln!("--device-memory made no difference: no GPU is used");
-        }
-        device.set_memory_cap(args.device_memory);
-    }
-    let model = if args.folds == 0 {
+    let trained = if args.folds == 0 {
         train::train_on(&device, &dataset, &options, &bar)
     } else {
         train::train_validated_on(&device, &dataset, &options, &search, &bar)
     }
     .map_err(at)?;
-    device::note_fallback(&device, "training");
+    let ran = &trained.ran;
+    device::note_fallback(ran, "training");
+    if args.device_memory.is_some() && ran.memory_cap.is_none() {
+        eprintln!("--device-memory made no difference: no GPU is used");
+    }
     let model = match &firing {
         Some(firing) => {
             eprintln!(
@@ -116,26 +106,23 @@ pub(crate) fn run(args: &Train) -> Result<()> {
                 names.len() - firing.len(),
                 report::count(names.len() as u128, "channel")
             );
-            train::spread(model, &names, firing)?
+            train::spread(trained.decoder, &names, firing)?
         }
-        None => model,
+        None => trained.decoder,
     };
     model.save(&args.out)?;
     let seconds = bar.seconds();
-    let measured = |what| bar.measurement(what);
-    let gram_error = match (measured("gram_error_largest"), measured("gram_error_rms")) {
-        (Some(largest), Some(rms)) => Some(GramError {
-            precision: options.precision.name(),
-            largest,
-            rms,
-        }),
-        _ => None,
-    };
+    let gram_error = trained.gram_error.map(|error| GramError {
+        precision: options.precision.name(),
+        largest: error.largest,
+        rms: error.rms,
+    });
     if args.tf32 && gram_error.is_none() {
         eprintln!("--tf32 made no difference: Γ was not computed by the dense path on a GPU");
     }
     drop(bar);
-    print(args, &model, device.name(), seconds, gram_error)
+    let device = ran.device.clone();
+    print(args, &model, device, seconds, gram_error)
 }
 
 /// Combines units as `--units` or `--groups` ask.

@@ -135,13 +135,12 @@ impl fmt::Display for ErrorKind {
 /// ```
 /// use betz_base::{Error, ErrorKind};
 ///
-/// let error = Error::new(ErrorKind::DeviceMemory, "Γ: expected room for 4096 bytes, got 1000")
-///     .with_needed_bytes(4096)
-///     .with_available_bytes(1000)
-///     .at("training");
+/// let error = Error::device_memory("Γ", 4096, 1000).at("training");
+/// assert_eq!(error.kind(), ErrorKind::DeviceMemory);
 /// assert_eq!((error.needed_bytes(), error.available_bytes()), (Some(4096), Some(1000)));
 /// assert_eq!(error.channel(), None);
-/// assert_eq!(error.message(), "training: Γ: expected room for 4096 bytes, got 1000");
+/// let says = "training: Γ: expected room for at least 4096 bytes, got 1000";
+/// assert_eq!(error.message(), says);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -179,6 +178,16 @@ impl Error {
     /// More work than a device's kernels take, which the CPU may still do.
     pub fn device_limit(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DeviceMemory, message)
+    }
+
+    /// `what` takes `needed` bytes of a device's memory at least, of which `available` may be used.
+    pub fn device_memory(what: impl fmt::Display, needed: u64, available: u64) -> Self {
+        Self::new(
+            ErrorKind::DeviceMemory,
+            format!("{what}: expected room for at least {needed} bytes, got {available}"),
+        )
+        .with_needed_bytes(needed)
+        .with_available_bytes(available)
     }
 
     /// Two things that do not fit together.

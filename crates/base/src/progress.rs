@@ -5,16 +5,34 @@ use crate::error::{Error, ErrorKind, Result};
 /// Told about the progress of long work; asked whether to go on.
 ///
 /// `Sync` because the work may be spread over threads. `()` listens to nothing and never cancels.
+///
+/// ```
+/// use betz_base::Progress;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// /// Stops after the first ten units.
+/// #[derive(Default)]
+/// struct Ten(AtomicU64);
+///
+/// impl Progress for Ten {
+///     fn update(&self, _stage: &str, done: u64, _total: u64) {
+///         self.0.store(done, Ordering::Relaxed);
+///     }
+///
+///     fn cancelled(&self) -> bool {
+///         self.0.load(Ordering::Relaxed) >= 10
+///     }
+/// }
+///
+/// let progress = Ten::default();
+/// progress.update("counting", 10, 100);
+/// assert!(betz_base::progress::check(&progress, "counting").is_err());
+/// ```
 pub trait Progress: Sync {
     /// `done` of `total` units of `stage` are finished. Called seldom enough that drawing a bar
     /// each time is fine.
     fn update(&self, stage: &str, done: u64, total: u64) {
         let _ = (stage, done, total);
-    }
-
-    /// The work measured `value` of `what` (a name such as `gram_error_rms`) about itself.
-    fn measured(&self, what: &str, value: f64) {
-        let _ = (what, value);
     }
 
     /// True once the caller wants the work to stop; it then ends with
@@ -26,14 +44,10 @@ pub trait Progress: Sync {
 
 impl Progress for () {}
 
-/// Passes on a request to stop and what is measured; how far a part of larger work is stays here.
+/// Passes on a request to stop; how far a part of larger work is stays here.
 pub struct Quiet<'a>(pub &'a dyn Progress);
 
 impl Progress for Quiet<'_> {
-    fn measured(&self, what: &str, value: f64) {
-        self.0.measured(what, value);
-    }
-
     fn cancelled(&self) -> bool {
         self.0.cancelled()
     }

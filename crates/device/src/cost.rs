@@ -1,8 +1,8 @@
 //! What work is expected to take: linear models, with defaults, or fitted to runs on this machine.
 //!
-//! A domain describes each of its operations by a [`Model`]: a few counts of work, and the seconds
+//! A domain describes each of its operations by a [`CostModel`]: a few counts of work, and the seconds
 //! that one of each costs. A [`Calibration`] holds fitted seconds; it is a small text file in the
-//! user's cache folder, one a host. Nothing here knows what an operation does.
+//! user's cache folder, one per host. Nothing here knows what an operation does.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ const HEADER: &str = "betz calibration 1";
 
 /// Seconds of an operation = Σ coefficient × term, on one kind of device.
 #[derive(Debug, Clone, Copy)]
-pub struct Model {
+pub struct CostModel {
     /// Name of operation and device, such as `gram.event.cpu`; no white space.
     pub name: &'static str,
     /// What each term counts; on the CPU, of what the busiest thread does.
@@ -30,7 +30,7 @@ pub struct Model {
 }
 
 /// Opening a context, with what else a process's first work on a device needs.
-pub const START_CUDA: Model = Model {
+pub const START_CUDA: CostModel = CostModel {
     name: "start.cuda",
     terms: &["1"],
     defaults: &[0.5],
@@ -105,7 +105,7 @@ impl Calibration {
     }
 
     /// The fitted coefficients of `model`; `None` when it has its defaults.
-    pub fn fitted(&self, model: &Model) -> Option<&[f64]> {
+    pub fn fitted(&self, model: &CostModel) -> Option<&[f64]> {
         self.coefficients
             .get(model.name)
             .filter(|c| c.len() == model.terms.len())
@@ -116,7 +116,7 @@ impl Calibration {
     ///
     /// # Errors
     /// As [`fit`].
-    pub fn fit(&mut self, model: &Model, runs: &[(Vec<f64>, f64)]) -> Result<()> {
+    pub fn fit(&mut self, model: &CostModel, runs: &[(Vec<f64>, f64)]) -> Result<()> {
         let coefficients = fit(runs).map_err(|e| e.at(model.name))?;
         self.coefficients
             .insert(model.name.to_owned(), coefficients);
@@ -124,7 +124,7 @@ impl Calibration {
     }
 
     /// Seconds that `model` expects for `terms`.
-    pub fn seconds(&self, model: &Model, terms: &[f64]) -> f64 {
+    pub fn seconds(&self, model: &CostModel, terms: &[f64]) -> f64 {
         let coefficients = self.fitted(model).unwrap_or(model.defaults);
         coefficients.iter().zip(terms).map(|(c, t)| c * t).sum()
     }
@@ -201,7 +201,7 @@ impl Calibration {
 /// relative errors.
 ///
 /// Tries every set of terms that may differ from zero: exact, and quick for the few terms of a
-/// [`Model`].
+/// [`CostModel`].
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] without runs, with runs of different lengths or more than 12
@@ -253,7 +253,7 @@ pub fn fit(runs: &[(Vec<f64>, f64)]) -> Result<Vec<f64>> {
 mod tests {
     use super::*;
 
-    const MODEL: Model = Model {
+    const MODEL: CostModel = CostModel {
         name: "work.cpu",
         terms: &["1", "items"],
         defaults: &[1.0, 4.0],
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_again_is_kept() {
-        const OTHER: Model = Model {
+        const OTHER: CostModel = CostModel {
             name: "work.cuda",
             ..MODEL
         };

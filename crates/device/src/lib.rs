@@ -3,12 +3,24 @@
 //! CUDA is loaded at run time. A machine without a driver, a library or a device is no error for
 //! [`DeviceSpec::Auto`], which then stays on the CPU and keeps the reason; asking for CUDA by name
 //! where it cannot be had is an error that says why. Nothing here knows what the work is about.
+//!
+//! ```
+//! use betz_device::{Device, DeviceSpec};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let device = Device::open("auto".parse::<DeviceSpec>()?)?;
+//! assert!(!device.is_explicit()); // `auto` leaves the choice to the work
+//! println!("{}: {}", device.name(), device.fallback().unwrap_or("ready"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod cache;
 pub mod cost;
-#[cfg(feature = "cuda")]
+#[cfg_attr(not(feature = "cuda"), path = "cuda/absent.rs")]
 pub mod cuda;
 pub mod partition;
+mod placement;
 mod probe;
 
 use std::fmt;
@@ -17,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 
 use betz_base::error::{Error, Result};
 
+pub use placement::{Placement, Ran};
 pub use probe::{CudaDevice, Probe, probe};
 
 /// A choice of device, as written on a command line.
@@ -89,31 +102,24 @@ impl Precision {
     }
 }
 
-/// Where work is to run.
+/// What was asked for: the CPU, CUDA devices, or whatever suits. An operation makes a [`Placement`] of it.
 #[derive(Debug, Clone)]
-pub struct Device(Kind);
+pub struct Device {
+    kind: Kind,
+    memory_cap: Option<u64>,
+}
 
 #[derive(Debug, Clone)]
 enum Kind {
     Cpu,
-    #[cfg(feature = "cuda")]
     Cuda(Vec<Arc<cuda::Context>>),
     /// Opened when first needed: starting CUDA takes longer than much of the work there is.
-    Auto(Arc<Auto>),
-}
-
-/// What the copies of one [`Device::auto`] share.
-#[derive(Debug, Default)]
-struct Auto {
-    found: OnceLock<Found>,
-    /// Why work that had been given to CUDA went on on the CPU; see [`Device::or_cpu`].
-    given_up: OnceLock<String>,
+    Auto(Arc<OnceLock<Found>>),
 }
 
 /// What [`Device::auto`] came to.
 #[derive(Debug)]
 struct Found {
-    #[cfg(feature = "cuda")]
     contexts: Vec<Arc<cuda::Context>>,
     fallback: Option<String>,
 }
@@ -121,7 +127,14 @@ struct Found {
 impl Device {
     /// The CPU.
     pub const fn cpu() -> Self {
-        Self(Kind::Cpu)
+        Self::of(Kind::Cpu)
+    }
+
+    const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            memory_cap: None,
+        }
     }
 
     /// The CUDA device `number`.
@@ -129,13 +142,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::DeviceUnavailable`](betz_base::ErrorKind::DeviceUnavailable), with what is missing.
     pub fn cuda(number: usize) -> Result<Self> {
-        #[cfg(feature = "cuda")]
-        return Ok(Self(Kind::Cuda(vec![cuda::Context::open(number)?])));
-        #[cfg(not(feature = "cuda"))]
-        Err(Error::new(
-            betz_base::ErrorKind::DeviceUnavailable,
-            format!("CUDA device {number}: {}", probe::BUILT_WITHOUT),
-        ))
+        Ok(Self::of(Kind::Cuda(vec![cuda::Context::open(number)?])))
     }
 
     /// All CUDA devices of the machine, at least one.
@@ -143,21 +150,16 @@ impl Device {
     /// # Errors
     /// As [`Device::cuda`].
     pub fn cuda_all() -> Result<Self> {
-        #[cfg(feature = "cuda")]
-        {
-            let numbers = 0..cuda::device_count()?.max(1);
-            let contexts = numbers.map(cuda::Context::open).collect::<Result<_>>()?;
-            Ok(Self(Kind::Cuda(contexts)))
-        }
-        #[cfg(not(feature = "cuda"))]
-        Self::cuda(0)
+        let numbers = 0..cuda::device_count()?.max(1);
+        let contexts = numbers.map(cuda::Context::open).collect::<Result<_>>()?;
+        Ok(Self::of(Kind::Cuda(contexts)))
     }
 
     /// The first CUDA device where one works and the work is large enough to gain by it, the CPU
     /// otherwise. Nothing is opened before [`Device::contexts`] or one of the questions below is
     /// asked; [`Device::fallback`] then says what stood in the way.
     pub fn auto() -> Self {
-        Self(Kind::Auto(Arc::default()))
+        Self::of(Kind::Auto(Arc::default()))
     }
 
     /// The device that `spec` asks for.
@@ -173,40 +175,22 @@ impl Device {
         }
     }
 
-    /// Why [`Device::auto`] stays on the CPU, or went back to it; `None` when it need not, or was not
-    /// asked. Opens what `auto` left closed.
+    /// Why [`Device::auto`] stays on the CPU; `None` when it need not. Opens what `auto` left closed.
     pub fn fallback(&self) -> Option<&str> {
-        match &self.0 {
-            Kind::Auto(auto) => auto.fallback(),
+        match &self.kind {
+            Kind::Auto(auto) => found(auto).fallback.as_deref(),
             _ => None,
-        }
-    }
-
-    /// What became of work on this device. `Ok(None)` where the user did not name the device and it
-    /// cannot do the work (a library is missing, or its memory or another limit of it falls short):
-    /// the work is then for the CPU, as is whatever else is asked of this device or a copy of it, and
-    /// [`Device::fallback`] keeps the reason.
-    ///
-    /// # Errors
-    /// Any other error of `outcome`, and every one where the user named the device.
-    pub fn or_cpu<T>(&self, outcome: Result<T>) -> Result<Option<T>> {
-        use betz_base::ErrorKind::{DeviceMemory, DeviceUnavailable};
-        match (&self.0, outcome) {
-            (_, Ok(done)) => Ok(Some(done)),
-            (Kind::Auto(auto), Err(e)) if matches!(e.kind(), DeviceUnavailable | DeviceMemory) => {
-                auto.given_up.get_or_init(|| e.message().to_owned());
-                Ok(None)
-            }
-            (_, Err(error)) => Err(error),
         }
     }
 
     /// The first of its CUDA devices alone, as if the user had named it; the CPU where there is none.
     #[must_use]
     pub fn first(&self) -> Self {
-        #[cfg(feature = "cuda")]
         if let Some(context) = self.contexts().first() {
-            return Self(Kind::Cuda(vec![Arc::clone(context)]));
+            return Self {
+                kind: Kind::Cuda(vec![Arc::clone(context)]),
+                memory_cap: self.memory_cap,
+            };
         }
         Self::cpu()
     }
@@ -214,13 +198,13 @@ impl Device {
     /// True when the user named this device: work then runs there even where another would be
     /// faster.
     pub fn is_explicit(&self) -> bool {
-        !matches!(self.0, Kind::Auto(_))
+        !matches!(self.kind, Kind::Auto(_))
     }
 
     /// True unless this is [`Device::auto`] before it had to look for CUDA.
     pub fn is_open(&self) -> bool {
-        match &self.0 {
-            Kind::Auto(auto) => auto.found.get().is_some(),
+        match &self.kind {
+            Kind::Auto(auto) => auto.get().is_some(),
             _ => true,
         }
     }
@@ -228,25 +212,20 @@ impl Device {
     /// True when using this device starts nothing: it is open, or [`Device::auto`] comes to a process
     /// that has opened CUDA already.
     pub fn is_started(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.is_open() || cuda::Context::any_open();
-        #[cfg(not(feature = "cuda"))]
-        self.is_open()
+        self.is_open() || cuda::Context::any_open()
     }
 
     /// True when there is nothing but the CPU. Opens what `auto` left closed.
     pub fn is_cpu(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Cpu => true,
-            #[cfg(feature = "cuda")]
             Kind::Cuda(contexts) => contexts.is_empty(),
-            Kind::Auto(auto) => auto.fallback().is_some(),
+            Kind::Auto(auto) => found(auto).fallback.is_some(),
         }
     }
 
     /// `cpu`, `cuda:N` or `cuda:all`. Opens what `auto` left closed.
     pub fn name(&self) -> String {
-        #[cfg(feature = "cuda")]
         match self.contexts() {
             [] => {}
             [one] => return format!("cuda:{}", one.number()),
@@ -255,59 +234,61 @@ impl Device {
         "cpu".to_owned()
     }
 
-    /// Limits what operations plan to use of each CUDA device's memory, in bytes; `None` lifts the
-    /// limit. Nothing happens on the CPU.
+    /// The same device, of whose memory no operation that is placed on it ([`Placement`]) plans to use
+    /// more than `bytes`, on each CUDA device it has. Opens nothing; `None` leaves the limit as it is.
+    #[must_use]
+    pub fn with_memory_cap(mut self, bytes: Option<u64>) -> Self {
+        self.memory_cap = bytes;
+        self
+    }
+
+    /// What [`Device::with_memory_cap`] asked for, if anything.
+    fn apply_memory_cap(&self) {
+        if self.memory_cap.is_some() {
+            self.set_memory_cap(self.memory_cap);
+        }
+    }
+
+    /// The limit in force; `None` on the CPU.
+    fn current_memory_cap(&self) -> Option<u64> {
+        self.contexts().first()?.memory_cap()
+    }
+
+    /// Limits at once what operations plan to use of each CUDA device's memory, in bytes; `None` lifts
+    /// the limit. Nothing happens on the CPU. Opens what `auto` left closed.
     pub fn set_memory_cap(&self, bytes: Option<u64>) {
-        #[cfg(feature = "cuda")]
         for context in self.contexts() {
             context.set_memory_cap(bytes);
         }
-        #[cfg(not(feature = "cuda"))]
-        let _ = bytes;
     }
 
-    /// The open CUDA contexts, one a device; none on the CPU. Opens what `auto` left closed.
-    #[cfg(feature = "cuda")]
+    /// The open CUDA contexts, one per device; none on the CPU. Opens what `auto` left closed.
     pub fn contexts(&self) -> &[Arc<cuda::Context>] {
-        match &self.0 {
+        match &self.kind {
             Kind::Cpu => &[],
             Kind::Cuda(contexts) => contexts,
-            Kind::Auto(auto) if auto.given_up.get().is_some() => &[],
-            Kind::Auto(auto) => &auto.found().contexts,
+            Kind::Auto(auto) => &found(auto).contexts,
         }
     }
 }
 
-impl Auto {
-    /// What there is, looked for on the first call.
-    fn found(&self) -> &Found {
-        self.found.get_or_init(|| {
-            #[cfg(feature = "cuda")]
-            return match first_that_works(cuda::device_count(), cuda::Context::open) {
-                Ok(context) => Found {
-                    contexts: vec![context],
-                    fallback: None,
-                },
-                Err(reasons) => Found {
-                    contexts: Vec::new(),
-                    fallback: Some(reasons),
-                },
-            };
-            #[cfg(not(feature = "cuda"))]
-            Found {
-                fallback: Some(probe::BUILT_WITHOUT.to_owned()),
-            }
-        })
-    }
-
-    fn fallback(&self) -> Option<&str> {
-        let found = || self.found().fallback.as_deref();
-        self.given_up.get().map(String::as_str).or_else(found)
-    }
+/// What there is, looked for on the first call.
+fn found(auto: &OnceLock<Found>) -> &Found {
+    auto.get_or_init(
+        || match first_that_works(cuda::device_count(), cuda::Context::open) {
+            Ok(context) => Found {
+                contexts: vec![context],
+                fallback: None,
+            },
+            Err(reasons) => Found {
+                contexts: Vec::new(),
+                fallback: Some(reasons),
+            },
+        },
+    )
 }
 
 /// The first of `count` devices that `open` succeeds with, or why none does: each reason once.
-#[cfg(feature = "cuda")]
 fn first_that_works<T>(
     count: Result<usize>,
     open: impl Fn(usize) -> Result<T>,
@@ -362,7 +343,6 @@ mod tests {
         assert!(!device.is_open());
         let probe = probe();
         assert_eq!(probe.devices.is_empty(), probe.reason.is_some());
-        #[cfg(feature = "cuda")]
         assert_eq!(device.contexts().is_empty(), probe.devices.is_empty());
         assert_eq!(device.is_cpu(), probe.devices.is_empty());
         assert_eq!(device.is_cpu(), device.name() == "cpu");
@@ -375,33 +355,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn auto_goes_on_with_the_cpu_where_a_device_falls_short() {
-        use betz_base::ErrorKind::{DeviceFailure, DeviceMemory, DeviceUnavailable};
-        let short = |kind| Err::<(), _>(Error::new(kind, "too little of it"));
-        let named = Device::cpu();
-        for kind in [DeviceUnavailable, DeviceMemory, DeviceFailure] {
-            assert_eq!(named.or_cpu(short(kind)).unwrap_err().kind(), kind);
-        }
-        assert_eq!(named.fallback(), None);
-        let auto = Device::auto();
-        assert_eq!(auto.or_cpu(Ok(7)).unwrap(), Some(7));
-        let broken = auto.or_cpu(short(DeviceFailure)).unwrap_err();
-        assert_eq!(broken.kind(), DeviceFailure);
-        assert!(!auto.is_open());
-        for kind in [DeviceUnavailable, DeviceMemory] {
-            let auto = Device::auto();
-            let copy = auto.clone();
-            assert_eq!(auto.or_cpu(short(kind)).unwrap(), None);
-            for device in [&auto, &copy] {
-                assert_eq!(device.fallback(), Some("too little of it"));
-                assert!(device.is_cpu() && !device.is_explicit());
-                assert_eq!(device.name(), "cpu");
-            }
-        }
-    }
-
-    #[cfg(feature = "cuda")]
     #[test]
     fn auto_takes_the_first_device_that_works_and_keeps_every_reason() {
         let broken = |n: usize| {

@@ -116,7 +116,7 @@ pub fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] when a side is zero; [`ErrorKind::DeviceMemory`], naming the
-/// smallest that works.
+/// smallest that works ([`Error::needed_bytes`], in the unit of `costs`).
 pub fn plan_gram(m: u64, k: u64, costs: &GramCosts, room: u64) -> Result<GramPlan> {
     check(&[m, k])?;
     let (mut best, mut least): (Option<GramPlan>, _) = (None, u64::MAX);
@@ -143,7 +143,10 @@ pub fn plan_gram(m: u64, k: u64, costs: &GramCosts, room: u64) -> Result<GramPla
             });
         }
     }
-    best.ok_or_else(|| too_small(least, room))
+    best.ok_or_else(|| {
+        let error = too_small(least, room);
+        error.with_needed_bytes(least).with_available_bytes(room)
+    })
 }
 
 /// Every way to cut `length` into pieces of one size (the last may be shorter) that has no more
@@ -316,11 +319,7 @@ mod tests {
                                 assert!(fits(plan.m_max, plan.k_max, room));
                             }
                             (None, Err(error)) => {
-                                let named: u64 = error
-                                    .message()
-                                    .split(|c: char| !c.is_ascii_digit())
-                                    .find_map(|word| word.parse().ok())
-                                    .unwrap();
+                                let named = error.needed_bytes().unwrap();
                                 assert!(plan_gram(m, k, cost, named).is_ok(), "{error}");
                                 assert!(plan_gram(m, k, cost, named - 1).is_err(), "{error}");
                             }

@@ -1,5 +1,4 @@
 //! Every kernel compiles for every architecture Betz supports; no GPU needed, NVRTC is.
-#![cfg(feature = "cuda")]
 
 use betz_device::cuda::{compile, nvrtc_version};
 

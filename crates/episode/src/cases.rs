@@ -1,7 +1,6 @@
 //! Random small cases that every counting path is tested against: few symbols, so that they repeat;
 //! few ticks, so that they tie; low bounds of zero; events at tick 0; episodes of one symbol and two.
 
-#[cfg(feature = "cuda")]
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -98,7 +97,6 @@ pub(crate) fn random_pattern(rng: &mut impl Rng, symbols: u32, size: usize) -> P
 
 /// So many events, of which three in ten come in bursts, and 40 episodes of up to 7 symbols with delays up to
 /// `longest`: dense, with many chains.
-#[cfg(feature = "cuda")]
 pub(crate) fn bursts(rng: &mut impl Rng, number: Range<usize>, longest: i64) -> Case {
     let symbols = rng.random_range(1..=6_u32);
     let n = rng.random_range(number);
@@ -125,7 +123,6 @@ pub(crate) fn bursts(rng: &mut impl Rng, number: Range<usize>, longest: i64) -> 
 }
 
 /// Ticks spread by `factor`, from far beyond the origin on, of 3,000 events of `symbols` symbols.
-#[cfg(feature = "cuda")]
 pub(crate) fn far_events(rng: &mut impl Rng, symbols: u32, factor: i64) -> Events {
     let mut ticks: Vec<i64> = (0..3_000).map(|_| rng.random_range(0..4_000)).collect();
     ticks.sort_unstable();

@@ -60,7 +60,7 @@ impl Events {
     /// doubles beyond 2,000 s. Times that start beyond ±10⁶ s count from the first one's whole
     /// second; negative times from the least one's.
     ///
-    /// Reads the whole file into memory (its size, plus 16 bytes an event, besides the result), in
+    /// Reads the whole file into memory (its size, plus 16 bytes per event, besides the result), in
     /// rayon's current threads.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Events {
 }
 
 impl Events {
-    /// Writes the header `label,seconds` and one line an event, as [`Events::read_csv`] reads them.
+    /// Writes the header `label,seconds` and one line per event, as [`Events::read_csv`] reads them.
     ///
     /// Times are the shortest decimals of their doubles, so ticks of a decimal length come back
     /// exactly. Others (1/30,000 s) come back to the picosecond: a delay that lies on a bound of an

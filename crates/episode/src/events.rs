@@ -25,17 +25,13 @@ struct Shift {
 
 /// Events in time order, and the same events by symbol.
 ///
-/// Memory: 8 bytes an event for the time order (tick and symbol packed in one word); 8 bytes an event
+/// Memory: 8 bytes per event for the time order (tick and symbol packed in one word); 8 bytes per event
 /// for the index by symbol and 2.5 to 5 for the tables by time. All are immutable after construction.
 ///
 /// Ticks are at least 0 and count from [`Events::origin_seconds`].
 #[derive(Debug, Clone)]
 pub struct Events {
     /// Different for every construction; clones hold the same events and share it.
-    #[cfg_attr(
-        not(feature = "cuda"),
-        expect(dead_code, reason = "resident copies are CUDA's")
-    )]
     id: u64,
     alphabet: Alphabet,
     /// `tick << symbol_bits | symbol`, ascending: by time, and by symbol within a tick.
@@ -171,7 +167,7 @@ impl Events {
         })
     }
 
-    /// The spikes of a recording: one symbol a channel, on the recording's own ticks.
+    /// The spikes of a recording: one symbol per channel, on the recording's own ticks.
     ///
     /// Where the segments (trials) do not cover the recording as one, only the spikes inside them are
     /// kept. The first segment then begins at tick 0, and the others are moved so that 60 s of silence
@@ -221,7 +217,6 @@ impl Events {
     }
 
     /// Which events these are, in this process: copies elsewhere are known by it.
-    #[cfg(feature = "cuda")]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -20,6 +20,7 @@ use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
@@ -105,11 +106,13 @@ pub struct Level {
 pub struct Mined {
     /// The frequent episodes, by size, and in the order of their prefixes within a size.
     pub episodes: Vec<Episode>,
-    /// One entry a level.
+    /// One entry per level.
     pub levels: Vec<Level>,
     /// False when the search was interrupted: every episode listed is frequent and its count exact,
     /// but the last level's list is not complete.
     pub complete: bool,
+    /// Where it was counted, and why not elsewhere.
+    pub ran: Ran,
 }
 
 impl Mined {
@@ -150,6 +153,23 @@ impl Mined {
 /// # Errors
 /// `InvalidArgument` for a threshold or size of 0 or repeated intervals; `Mismatch` for an interval
 /// that does not fit the events.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_episode::{Events, Interval, MineOptions, mine};
+/// use betz_simulate::network::{NetworkConfig, simulate};
+///
+/// let network = simulate(&NetworkConfig { seconds: 5.0, ..NetworkConfig::sym26() }, 1)?;
+/// let events = Events::from_recording(&network.recording)?;
+/// let delays = Interval::from_seconds(0.004, 0.006, events.clock())?;
+/// let mined = mine(&events, &MineOptions::new(vec![delays], 30), &())?;
+/// for episode in mined.maximal() {
+///     println!("{} × {}", episode.count, episode.pattern.display(events.alphabet()));
+/// }
+/// assert!(mined.complete);
+/// # Ok(())
+/// # }
+/// ```
 pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
     options.check()?;
     let mut mined = Mined {
@@ -161,7 +181,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
     for size in 1..=options.max_size.unwrap_or(usize::MAX) {
         let started = Instant::now();
         let shorter = &mined.episodes[last..];
-        let mut level = Search {
+        let mut level = LevelSearch {
             events,
             options,
             progress,
@@ -190,11 +210,12 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             break;
         }
     }
+    mined.ran = options.strategy.ran();
     Ok(mined)
 }
 
 /// One level of the search.
-struct Search<'a> {
+struct LevelSearch<'a> {
     events: &'a Events,
     options: &'a MineOptions,
     progress: &'a dyn Progress,
@@ -205,7 +226,7 @@ struct Search<'a> {
     interrupted: bool,
 }
 
-impl Search<'_> {
+impl LevelSearch<'_> {
     fn count_symbols(&mut self, symbols: u32) -> Result<()> {
         let candidates: Vec<Pattern> = (0..symbols)
             .map(|s| Pattern::new(vec![s], Vec::new()))

@@ -46,6 +46,17 @@ impl Interval {
     ///
     /// # Errors
     /// `InvalidArgument` unless 0 ≤ low < high, both finite, with at least one tick inside.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_episode::{Clock, Interval};
+    ///
+    /// let clock = Clock::from_tick_seconds(0.001)?;
+    /// let interval = Interval::from_seconds(0.004, 0.006, clock)?; // (4, 6] ms
+    /// assert!(!interval.contains(4) && interval.contains(5) && interval.contains(6));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_seconds(low: f64, high: f64, clock: Clock) -> Result<Self> {
         if !(low >= 0.0 && low < high && high.is_finite()) {
             return Err(Error::argument(format!(
@@ -141,7 +152,7 @@ impl Pattern {
         &self.symbols
     }
 
-    /// The intervals, one an edge.
+    /// The intervals, one per edge.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
@@ -207,6 +218,20 @@ impl Pattern {
     /// # Errors
     /// `InvalidArgument`, naming the part that is not understood, the label that is not in
     /// `alphabet`, or the edge that has no interval.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_episode::{Alphabet, Clock, Pattern};
+    ///
+    /// let clock = Clock::from_tick_seconds(0.001)?;
+    /// let alphabet = Alphabet::new(vec!["a3".into(), "left 3".into()], clock)?;
+    /// let text = "a3 -(0.004,0.006]-> \"left 3\"";
+    /// let pattern = Pattern::parse(text, &alphabet, None)?;
+    /// assert_eq!(pattern.symbols(), [0, 1]);
+    /// assert_eq!(pattern.display(&alphabet).to_string(), text);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parse(text: &str, alphabet: &Alphabet, default: Option<Interval>) -> Result<Self> {
         let named = || format!("episode {}", shown(text));
         let mut symbols = Vec::new();
@@ -350,7 +375,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Reads a list of episodes, one a line in the form of [`Pattern::parse`]; blank lines and lines
+/// Reads a list of episodes, one per line in the form of [`Pattern::parse`]; blank lines and lines
 /// that begin with `#` are skipped, and so is a byte order mark; lines that are not UTF-8 are Latin-1.
 /// `-` is standard input. The order of the file is kept.
 ///
@@ -378,7 +403,7 @@ pub fn read_patterns(
     if patterns.is_empty() {
         return Err(Error::new(
             betz_base::ErrorKind::InsufficientData,
-            format!("{}: no episodes, expected one a line", path.display()),
+            format!("{}: no episodes, expected one per line", path.display()),
         ));
     }
     Ok(patterns)

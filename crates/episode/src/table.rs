@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::significance::{ChainTest, PartSignificance, Significance};
 use super::{Alphabet, Episode, Interval};
 
-/// Writes `size,count,symbols,low_seconds,high_seconds` and one line an episode; symbols and bounds
-/// are lists separated by blanks, one bound an edge. Symbols are labels as in an episode's text
+/// Writes `size,count,symbols,low_seconds,high_seconds` and one line per episode; symbols and bounds
+/// are lists separated by blanks, one bound per edge. Symbols are labels as in an episode's text
 /// ([`Alphabet::written`]).
 ///
 /// # Errors

@@ -58,7 +58,7 @@ impl Recording {
     ///   [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its segment. The report counts
     ///   what was left out. Outside segments [`Dataset::behavior`] holds the nearest sample.
     ///
-    /// Allocates the dataset: 12 bytes a spike and 4 a step and output.
+    /// Allocates the dataset: 12 bytes per spike and 4 a step and output.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] when the step is not finite and positive, is shorter than a
@@ -264,7 +264,7 @@ fn sample(b: &Behavior, clock: &StepClock, steps: usize, max_gap: Option<f64>) -
     let mut after = 0;
     for step in 0..steps {
         if let (None, Some(n)) = (&b.times, clock.whole) {
-            // One sample a tick: the step's last tick has the step's end.
+            // One sample per tick: the step's last tick has the step's end.
             let i = (step + 1) * n as usize - 1;
             sampled.values.extend_from_slice(row(i));
             sampled.covered = Segment {

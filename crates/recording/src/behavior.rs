@@ -24,11 +24,11 @@ impl From<&str> for OutputInfo {
 /// Behaviour samples, (samples, outputs) row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behavior {
-    /// One entry an output.
+    /// One entry per output.
     pub outputs: Vec<OutputInfo>,
     /// Values, row-major (samples, outputs).
     pub values: Vec<f32>,
-    /// Sample times in seconds, ascending, possibly irregular; `None`: one sample a tick (or bin),
+    /// Sample times in seconds, ascending, possibly irregular; `None`: one sample per tick (or bin),
     /// taken at the bin's own index.
     pub times: Option<Vec<f64>>,
 }

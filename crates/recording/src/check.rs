@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Behavior, Dataset, Recording, Spikes, check_segments};
+use super::{Behavior, Dataset, DatasetView, Recording, Spikes, SpikesView, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
@@ -61,7 +61,7 @@ impl Recording {
         if let Some(places) = &self.electrode_um {
             if places.len() != self.channels() {
                 return Err(Error::recording(format!(
-                    "array `electrode_um`: expected {} positions, one a channel, got {}",
+                    "array `electrode_um`: expected {} positions, one per channel, got {}",
                     self.channels(),
                     places.len()
                 )));
@@ -70,9 +70,11 @@ impl Recording {
                 .iter()
                 .position(|p| p.iter().any(|v| v.is_infinite()))
             {
-                return Err(Error::recording(format!(
-                    "array `electrode_um`: [{i}] is infinite"
-                )));
+                return Err(
+                    Error::recording(format!("array `electrode_um`: [{i}] is infinite"))
+                        .with_position(i)
+                        .with_channel(i),
+                );
             }
         }
         Ok(())
@@ -80,6 +82,16 @@ impl Recording {
 }
 
 impl Spikes {
+    /// As [`SpikesView::check`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&self, ticks: i64, channels: usize) -> Result<()> {
+        self.view().check(ticks, channels)
+    }
+}
+
+impl SpikesView<'_> {
     /// Checks that the lists are of one length, ticks ascend inside `0..ticks` and channels are
     /// inside `0..channels`.
     ///
@@ -105,7 +117,8 @@ impl Spikes {
                 i + 1,
                 self.ticks[i + 1],
                 self.ticks[i]
-            )));
+            ))
+            .with_position(i + 1));
         }
         // Ascending, so the ends tell all; the first at fault is looked for only to be named.
         let outside = |t: i64| !(0..ticks).contains(&t);
@@ -116,20 +129,23 @@ impl Spikes {
             return Err(Error::recording(format!(
                 "array `spike_ticks`: [{i}] = {}: expected a tick inside [0, {ticks})",
                 self.ticks[i]
-            )));
+            ))
+            .with_position(i));
         }
         if let Some(i) = self.channels.iter().position(|&c| c as usize >= channels) {
             return Err(Error::recording(format!(
                 "array `spike_channels`: [{i}] = {}: expected a channel below {channels}",
                 self.channels[i]
-            )));
+            ))
+            .with_position(i)
+            .with_channel(self.channels[i] as usize));
         }
         Ok(())
     }
 }
 
 impl Behavior {
-    /// Checks shape, names, values and times; without times, one sample a tick of `ticks`.
+    /// Checks shape, names, values and times; without times, one sample per tick of `ticks`.
     pub(crate) fn check(&self, ticks: i64) -> Result<()> {
         let outputs = self.outputs.len();
         if outputs == 0 || self.values.is_empty() || !self.values.len().is_multiple_of(outputs) {
@@ -149,11 +165,12 @@ impl Behavior {
                 i % outputs,
                 self.outputs[i % outputs].name,
                 self.values[i]
-            )));
+            ))
+            .with_position(i));
         }
         match &self.times {
             None if self.samples() as i64 != ticks => Err(Error::recording(format!(
-                "array `behavior`: expected {ticks} samples, one a bin (there is no `behavior_times`), got {}",
+                "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
                 self.samples()
             ))),
             None => Ok(()),
@@ -165,7 +182,7 @@ impl Behavior {
 fn check_times(times: &[f64], samples: usize) -> Result<()> {
     if times.len() != samples {
         return Err(Error::recording(format!(
-            "array `behavior_times`: expected {samples} times, one a row of `behavior`, got {}",
+            "array `behavior_times`: expected {samples} times, one per row of `behavior`, got {}",
             times.len()
         )));
     }
@@ -173,7 +190,8 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
         return Err(Error::recording(format!(
             "array `behavior_times`: [{i}] = {}: expected a finite time",
             times[i]
-        )));
+        ))
+        .with_position(i));
     }
     if let Some(i) = times.windows(2).position(|w| w[1] < w[0]) {
         return Err(Error::recording(format!(
@@ -181,12 +199,23 @@ fn check_times(times: &[f64], samples: usize) -> Result<()> {
             i + 1,
             times[i + 1],
             times[i]
-        )));
+        ))
+        .with_position(i + 1));
     }
     Ok(())
 }
 
 impl Dataset {
+    /// As [`DatasetView::check_names`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_names(&self) -> Result<()> {
+        self.view().check_names()
+    }
+}
+
+impl DatasetView<'_> {
     /// Checks that no two channels and no two outputs have one name: a model is told by its names.
     ///
     /// # Errors
@@ -202,6 +231,7 @@ pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
     Error::recording(format!(
         "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
     ))
+    .with_channel(channel)
 }
 
 fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
@@ -210,7 +240,8 @@ fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Resu
         if let Some(first) = seen.insert(name, i) {
             return Err(Error::recording(format!(
                 "{list}: [{i}] = `{name}` is there already at [{first}]: expected each name once"
-            )));
+            ))
+            .with_position(i));
         }
     }
     Ok(())

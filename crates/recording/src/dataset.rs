@@ -11,14 +11,14 @@ pub struct Dataset {
     pub step_seconds: f64,
     /// Number of steps.
     pub steps: usize,
-    /// One name a channel, all different.
+    /// One name per channel, all different.
     pub channel_names: Vec<String>,
     /// Spikes in steps, ascending; all inside `0..steps`. Spikes outside every segment may be
     /// present and are ignored.
     pub spikes: Spikes,
     /// Trials in steps, half-open, ascending, disjoint, never empty.
     pub segments: Vec<Segment>,
-    /// One entry an output, names all different; empty when no behaviour was recorded.
+    /// One entry per output, names all different; empty when no behaviour was recorded.
     pub outputs: Vec<OutputInfo>,
     /// Behaviour, row-major (steps, outputs); finite inside segments. Empty without behaviour.
     pub behavior: Vec<f32>,
@@ -205,7 +205,8 @@ impl Dataset {
                     at % outputs,
                     self.outputs[at % outputs].name,
                     self.behavior[at]
-                )));
+                ))
+                .with_position(at));
             }
         }
         Ok(())
@@ -271,6 +272,7 @@ mod tests {
         data.outputs[1].name = "x".into();
         let error = data.check().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidRecording);
+        assert_eq!(error.position(), Some(1));
         let says = "names of the outputs: [1] = `x` is there already at [0]";
         assert!(error.message().contains(says), "{error}");
         let mut data = two_trials();
@@ -278,6 +280,23 @@ mod tests {
         let error = data.check().unwrap_err();
         let says = "names of the channels: [2] = `a` is there already at [0]";
         assert!(error.message().contains(says), "{error}");
+    }
+
+    #[test]
+    fn what_is_at_fault_is_told_as_a_number() {
+        let mut data = two_trials();
+        data.spikes.ticks[2] = 1;
+        assert_eq!(data.check().unwrap_err().position(), Some(2));
+        let mut data = two_trials();
+        data.spikes.channels[3] = 7;
+        let error = data.check().unwrap_err();
+        assert_eq!((error.position(), error.channel()), (Some(3), Some(7)));
+        let mut data = two_trials();
+        data.segments[1].start = 3;
+        assert_eq!(data.check().unwrap_err().segment(), Some(1));
+        let mut data = two_trials();
+        data.behavior[5 * 2 + 1] = f32::NAN;
+        assert_eq!(data.check().unwrap_err().position(), Some(11));
     }
 
     #[test]

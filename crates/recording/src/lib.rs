@@ -9,6 +9,27 @@
 //! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every
 //! step: the only form that training, evaluation and streaming take.
 //!
+//! ```
+//! use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let recording = Recording {
+//!     tick_seconds: 0.001,
+//!     ticks: 2_000,
+//!     spikes: Spikes { ticks: vec![10, 10, 1_500], channels: vec![0, 1, 0] },
+//!     channel_names: vec!["left".into(), "right".into()],
+//!     behavior: None,
+//!     segments: vec![Segment { start: 0, stop: 1_000 }, Segment { start: 1_000, stop: 2_000 }],
+//!     electrode_um: None,
+//!     form: SpikeForm::Events,
+//!     meta: None,
+//! };
+//! recording.check()?; // what every reader promises
+//! assert_eq!(recording.seconds(), 2.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # The `.npz` schema
 //! | array | dtype, shape | meaning |
 //! |---|---|---|
@@ -20,7 +41,7 @@
 //! | `duration_ticks` | i64 | optional, spike times only: length of the recording |
 //! | `channel_names` | str, (channels,) | optional, each once; absent: `ch0`, `ch1` … |
 //! | `behavior` | f32, (samples, outputs) | what is to be decoded, finite; optional |
-//! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample a bin or tick |
+//! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample per bin or tick |
 //! | `behavior_names`, `behavior_units` | str, (outputs,) | optional; absent: `output0` …, no unit |
 //! | `segments` | i64, (n, 2), half-open, in bins or ticks | optional; absent: one segment over everything |
 //! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN where unknown |
@@ -43,6 +64,7 @@ pub mod multiunit;
 mod npz;
 mod segments;
 mod spikes;
+mod view;
 
 #[cfg(feature = "npz")]
 pub use npz::arrays;
@@ -53,13 +75,14 @@ pub use channels::invented_channel_names;
 pub use dataset::Dataset;
 pub use segments::{Segment, check_segments};
 pub use spikes::Spikes;
+pub use view::{DatasetView, SpikesView};
 
 /// How a recording's spikes were stored in its file, and will be when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpikeForm {
     /// `counts`: a (steps, channels) matrix of binned counts; one tick is one bin.
     Counts,
-    /// `spike_ticks` and `spike_channels`: one entry a spike.
+    /// `spike_ticks` and `spike_channels`: one entry per spike.
     Events,
 }
 
@@ -75,13 +98,13 @@ pub struct Recording {
     pub ticks: i64,
     /// The spikes, in ticks; a bin with count c holds c of them.
     pub spikes: Spikes,
-    /// One name a channel (or sorted unit).
+    /// One name per channel (or sorted unit).
     pub channel_names: Vec<String>,
     /// What is to be decoded, if it was recorded.
     pub behavior: Option<Behavior>,
     /// Trials, half-open in ticks; never empty (one segment over everything when a file has none).
     pub segments: Vec<Segment>,
-    /// Electrode positions, (x, y) in micrometres, one a channel.
+    /// Electrode positions, (x, y) in micrometres, one per channel.
     pub electrode_um: Option<Vec<[f32; 2]>>,
     /// The form of the file.
     pub form: SpikeForm,

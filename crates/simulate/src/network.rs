@@ -100,7 +100,7 @@ pub struct Chain {
 /// Simulated spikes and what is hidden in them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NetworkRecording {
-    /// The spikes, one channel a neuron, named by [`label`]; no behaviour.
+    /// The spikes, one channel per neuron, named by [`label`]; no behaviour.
     pub recording: Recording,
     /// The embedded chains.
     pub chains: Vec<Chain>,
@@ -108,6 +108,12 @@ pub struct NetworkRecording {
 
 /// The mining papers' label of neuron `index`: in networks of up to 26 neurons `A` to `Z`, in larger
 /// ones eight to a letter, `a1` … `a8`, `b1` … `h8`, …, `z8`, `aa1` …
+///
+/// ```
+/// use betz_simulate::network::label;
+///
+/// assert_eq!((label(0, 26), label(8, 64)), ("A".into(), "b1".into()));
+/// ```
 pub fn label(index: usize, neurons: usize) -> String {
     if neurons <= 26 {
         return char::from(b'A' + (index % 26) as u8).to_string();
@@ -128,11 +134,22 @@ pub fn label(index: usize, neurons: usize) -> String {
 /// Exact in its model, without time steps: a neuron's spikes are its basal Poisson process and those
 /// that its predecessor's spikes cause, less those inside the refractory period; a chain is followed
 /// from its first node to its last. Chains and lone neurons run in parallel. Allocates the recording
-/// (12 bytes a spike) and as much again while it runs.
+/// (12 bytes per spike) and as much again while it runs.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when a parameter is out
 /// of range or the chains need more neurons than there are.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_simulate::network::{NetworkConfig, simulate};
+///
+/// let network = simulate(&NetworkConfig { seconds: 1.0, ..NetworkConfig::sym26() }, 1)?;
+/// assert_eq!(network.recording.channels(), 26);
+/// assert_eq!(network.chains.iter().map(|c| c.nodes.len()).collect::<Vec<_>>(), [4, 6]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn simulate(config: &NetworkConfig, seed: u64) -> Result<NetworkRecording> {
     let clock = Clock::new(config)?;
     let spikes = config.neurons as f64 * (config.basal_hz + 1.0) * config.seconds;
@@ -236,7 +253,7 @@ impl Clock {
             .fold(0_usize, |n, &l| n.saturating_add(l));
         if needed > config.neurons || config.chain_lengths.contains(&0) {
             return Err(Error::argument(format!(
-                "network: expected chains of at least one node and at most {} nodes in all, one a neuron, got lengths {:?}",
+                "network: expected chains of at least one node and at most {} nodes in all, one per neuron, got lengths {:?}",
                 config.neurons, config.chain_lengths
             )));
         }
@@ -305,7 +322,7 @@ fn spike_train(
         }
     }
     train.sort_unstable();
-    // At most one spike a tick, and none within the refractory period of the last.
+    // At most one spike per tick, and none within the refractory period of the last.
     let mut last: Option<u32> = None;
     train.retain(|&t| {
         let free = last.is_none_or(|l| t - l >= clock.refractory.max(1));

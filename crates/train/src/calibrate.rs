@@ -2,14 +2,11 @@
 
 use std::time::Instant;
 
-#[cfg(feature = "cuda")]
 use super::choice::download_terms;
 use super::choice::solve_terms;
 use super::device::sums_for_timing;
-#[cfg(feature = "cuda")]
 use super::gram::cost::DOWNLOAD_CUDA;
 use super::gram::cost::{Place, Work};
-#[cfg(feature = "cuda")]
 use super::gram::cuda::DeviceSums;
 use super::gram::{GramPath, NormalEquations};
 use super::solve::{self, FeatureNames, MaskPolicy, Solver};
@@ -17,11 +14,10 @@ use crate::decode::cost;
 use crate::decode::decode_on;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_device::Device;
-use betz_device::cost::{Calibration, Model, START_CUDA};
-#[cfg(feature = "cuda")]
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
 use betz_device::cuda::Context;
-use betz_recording::Dataset;
+use betz_device::{Device, Placement};
+use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_simulate::poisson;
@@ -101,7 +97,6 @@ pub struct Timing {
 /// Those of the device; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
 pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibration, Vec<Timing>)> {
     let threads = rayon::current_num_threads();
-    #[cfg_attr(not(feature = "cuda"), allow(unused_mut))]
     let mut names = vec![format!("{threads} threads")];
     let mut runs = Runs::default();
     let start = Instant::now();
@@ -126,9 +121,10 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
         &mut runs,
         progress,
     )?;
-    if on_device && let Some(timed) = device.or_cpu(time_cuda(&device.first(), progress))? {
+    if on_device
+        && let Some(timed) = Placement::on(device).or_cpu(time_cuda(&device.first(), progress))?
+    {
         runs.0.extend(timed.0);
-        #[cfg(feature = "cuda")]
         names.extend(device.contexts().first().map(|c| c.info().name.clone()));
     }
     let (fitted, timings) = runs.fitted(Calibration::new(names))?;
@@ -146,15 +142,15 @@ fn time_cuda(device: &Device, progress: &dyn Progress) -> Result<Runs> {
 
 /// Every run, in the order they were made.
 #[derive(Default)]
-struct Runs(Vec<(&'static Model, Vec<f64>, String, f64)>);
+struct Runs(Vec<(&'static CostModel, Vec<f64>, String, f64)>);
 
 impl Runs {
-    fn add(&mut self, model: &'static Model, terms: Vec<f64>, problem: String, seconds: f64) {
+    fn add(&mut self, model: &'static CostModel, terms: Vec<f64>, problem: String, seconds: f64) {
         self.0.push((model, terms, problem, seconds));
     }
 
     fn fitted(self, mut calibration: Calibration) -> Result<(Calibration, Vec<Timing>)> {
-        let mut models: Vec<&'static Model> = Vec::new();
+        let mut models: Vec<&'static CostModel> = Vec::new();
         for (model, ..) in &self.0 {
             if !models.iter().any(|m| m.name == model.name) {
                 models.push(model);
@@ -204,7 +200,7 @@ fn time_gram(
         let bank = bank(filters)?;
         let work = Work::new(&data, &bank);
         for path in [GramPath::Event, GramPath::Dense] {
-            let seconds = least(|| sums_for_timing(device, &data, &bank, path, progress))?;
+            let seconds = least(|| sums_for_timing(device, &data.view(), &bank, path, progress))?;
             let (model, terms) = work.gram(place, path);
             let problem =
                 format!("{channels} channels, {filters} filters, {steps} steps, {rate} Hz");
@@ -235,22 +231,18 @@ fn time_solve(
         };
         let (model, terms) = solve_terms(&work, place);
         let problem = format!("{order} features");
-        #[cfg(feature = "cuda")]
         if let Some(context) = device.contexts().first() {
             let (solve, download) = device_seconds(context, &sums)?;
             runs.add(model, terms, problem.clone(), solve);
             runs.add(&DOWNLOAD_CUDA, download_terms(&work), problem, download);
             continue;
         }
-        #[cfg(not(feature = "cuda"))]
-        let _ = device;
         runs.add(model, terms, problem, solve_seconds(&sums)?);
     }
     Ok(())
 }
 
 /// Seconds to solve with sums that are on a device, and to bring them to the host.
-#[cfg(feature = "cuda")]
 fn device_seconds(context: &Context, sums: &NormalEquations) -> Result<(f64, f64)> {
     let (ridge, sums) = (sums.steps as f64, DeviceSums::upload(context, sums)?);
     let solve = least(|| {
@@ -282,9 +274,9 @@ fn time_decoding(
     for &(channels, filters, steps, order) in problems {
         progress::check(progress, "calibrate")?;
         let data = poisson(channels, 20.0, steps, STEP_SECONDS, 1)?;
-        let decoder = decoder(&data, bank(filters)?, order)?;
+        let decoder = decoder(&data.view(), bank(filters)?, order)?;
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
-        let (cpu, cuda) = cost::terms(&decoder, &data);
+        let (cpu, cuda) = cost::terms(&decoder, &data.view());
         let (model, terms) = match place {
             Place::Cpu => (&cost::DECODE_CPU, cpu),
             Place::Cuda => (&cost::DECODE_CUDA, cuda),
@@ -297,9 +289,9 @@ fn time_decoding(
 }
 
 /// A decoder of `data` with some weights, behind a low-pass of `order` (0: none).
-fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Result<Decoder> {
+fn decoder(data: &DatasetView<'_>, bank: FilterBank, order: u32) -> Result<Decoder> {
     let (channels, outputs) = (data.channels(), data.outputs.len());
-    let (names, infos) = (data.channel_names.clone(), data.outputs.clone());
+    let (names, infos) = (data.channel_names.to_vec(), data.outputs.to_vec());
     let parts = DecoderParts {
         low_pass: (order > 0).then_some(LowPass {
             order,

@@ -4,19 +4,19 @@ use super::gram::GramPath;
 use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use super::options::TrainOptions;
 use super::search::Search;
-use betz_device::Device;
-use betz_device::cost::{Calibration, Model, START_CUDA};
-use betz_recording::Dataset;
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
+use betz_device::{Device, Placement};
+use betz_recording::DatasetView;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
-pub(super) const SOLVE_CPU: Model = Model {
+pub(super) const SOLVE_CPU: CostModel = CostModel {
     name: "solve.cpu",
     terms: &["1", "elements", "cubes"],
     defaults: &[20e-6, 2e-9, 18e-12],
 };
 
 /// Panels follow each other, so there is a term in n.
-pub(super) const SOLVE_CUDA: Model = Model {
+pub(super) const SOLVE_CUDA: CostModel = CostModel {
     name: "solve.cuda",
     terms: &["1", "features", "cubes"],
     defaults: &[0.13e-3, 0.76e-6, 0.015e-12],
@@ -35,20 +35,42 @@ pub struct Alternative {
 }
 
 /// What [`choose`] settled on.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Choice {
-    /// The CPU, or open CUDA devices.
-    pub device: Device,
+    /// The CPU, or open CUDA devices; its [`Placement::fallback`] says why the quickest was not taken.
+    pub placement: Placement,
     /// Dense or event, if one is to serve all banks.
     pub gram: GramPath,
     /// Every way there was, the quickest first, the start of a device included.
     pub alternatives: Vec<Alternative>,
-    /// Why the quickest was not taken: the device it needs cannot be had.
-    pub fallback: Option<String>,
+    /// How each bank's Γ is computed.
+    pub(super) paths: Vec<Paths>,
 }
 
-/// Model and terms of one solution for `work` at `place`.
-pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static Model, Vec<f64>) {
+/// The paths by which one bank's Γ is computed, where each of them is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Paths {
+    /// On the CPU, as when a device falls short.
+    pub(super) cpu: GramPath,
+    /// On a device.
+    pub(super) cuda: GramPath,
+    /// The user left it open: where one falls short, the other will do.
+    pub(super) either: bool,
+}
+
+impl Paths {
+    /// `path` at either place, once it has been taken.
+    pub(super) const fn taken(self, path: GramPath) -> Self {
+        Self {
+            cpu: path,
+            cuda: path,
+            either: self.either,
+        }
+    }
+}
+
+/// CostModel and terms of one solution for `work` at `place`.
+pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static CostModel, Vec<f64>) {
     let n = work.features();
     match place {
         Place::Cpu => (&SOLVE_CPU, vec![1.0, n * n, n * n * n / work.threads]),
@@ -124,7 +146,7 @@ pub fn alternatives(
 
 /// What is to be computed, whatever the place.
 struct Problem {
-    /// One a bank.
+    /// One per bank.
     works: Vec<Work>,
     paths: &'static [GramPath],
     folding: Option<Folding>,
@@ -160,6 +182,23 @@ impl Problem {
         ways
     }
 
+    /// The path of `gram` that takes less time at each place, for each bank.
+    fn quickest_paths(&self, calibration: &Calibration, gram: GramPath) -> Vec<Paths> {
+        let at = |work: &Work, place: Place| {
+            let seconds = |path| seconds(work, calibration, (place, path), self.folding);
+            let paths = self.paths.iter().copied();
+            paths
+                .min_by(|&a, &b| seconds(a).total_cmp(&seconds(b)))
+                .unwrap_or(gram)
+        };
+        let of_bank = |work: &Work| Paths {
+            cpu: at(work, Place::Cpu),
+            cuda: at(work, Place::Cuda),
+            either: gram == GramPath::Auto,
+        };
+        self.works.iter().map(of_bank).collect()
+    }
+
     /// The place of `places` that takes less time, every bank by the path that suits it there.
     fn quickest(&self, calibration: &Calibration, places: &[Place]) -> Option<Place> {
         let in_all = |place: Place| {
@@ -178,13 +217,15 @@ impl Problem {
 
 /// Where and how to train on `data`, once or with cross-validation's `search`: on `device` itself where
 /// the user named it, else wherever this host's calibration (`betz info --calibrate`) expects less time,
-/// counting the start of a device that this process has not opened yet.
-pub fn choose(
+/// counting the start of a device that this process has not opened yet. [`train_on`](super::train_on) and
+/// [`train_validated_on`](super::train_validated_on) ask this once, and carry the answer along.
+pub fn choose<'d>(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: Option<&Search>,
 ) -> Choice {
+    let data = &data.into();
     let calibration = Calibration::current();
     let banks = match search {
         Some(search) if !search.banks.is_empty() => &search.banks,
@@ -209,25 +250,22 @@ pub fn choose(
         (true, false) => &[Place::Cuda],
         _ => &[Place::Cpu, Place::Cuda],
     };
-    let mut chosen = Device::cpu();
-    let mut fallback = None;
-    let mut place = problem.quickest(&calibration, places);
-    if place == Some(Place::Cuda) {
-        if device.is_cpu() {
-            fallback = device.fallback().map(str::to_owned);
-            places = &[Place::Cpu];
-            place = Some(Place::Cpu);
-        } else {
-            chosen = device.clone();
-        }
+    let quickest = problem.quickest(&calibration, places);
+    let placement = Placement::decide(device, quickest == Some(Place::Cuda));
+    let place = match placement.is_cpu() {
+        true => Place::Cpu,
+        false => Place::Cuda,
+    };
+    if quickest != Some(place) {
+        places = &[Place::Cpu];
     }
     let alternatives = problem.ways(&calibration, places);
-    let taken = alternatives.iter().find(|way| Some(way.place) == place);
+    let taken = alternatives.iter().find(|way| way.place == place);
     Choice {
-        device: chosen,
+        placement,
         gram: taken.map_or(options.gram, |way| way.gram),
         alternatives,
-        fallback,
+        paths: problem.quickest_paths(&calibration, options.gram),
     }
 }
 
@@ -321,14 +359,16 @@ mod tests {
         let case = &cases::all()[0];
         let mut options = TrainOptions::new(case.bank.clone());
         let choice = choose(&Device::cpu(), &case.data, &options, None);
-        assert!(choice.device.is_cpu() && choice.fallback.is_none());
+        assert!(choice.placement.is_cpu() && choice.placement.fallback().is_none());
         assert!(choice.alternatives.iter().all(|w| w.place == Place::Cpu));
         options.gram = GramPath::Dense;
         let auto = Device::auto();
         let choice = choose(&auto, &case.data, &options, None);
         assert_eq!(choice.gram, GramPath::Dense);
         // Far too small to start a device for.
-        assert!(choice.device.is_cpu() && !auto.is_open());
+        assert!(choice.placement.is_cpu() && !auto.is_open());
+        assert_eq!(choice.paths[0].cpu, GramPath::Dense);
+        assert!(!choice.paths[0].either);
     }
 
     #[test]

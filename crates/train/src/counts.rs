@@ -1,5 +1,6 @@
 //! Training from binned counts on CUDA devices, without turning them into spikes.
 
+use super::device::Trained;
 use super::device::cuda::decoder;
 use super::fit;
 use super::gram::GramPath;
@@ -7,9 +8,8 @@ use super::gram::cuda::{CountRecording, device_sums_of_counts};
 use super::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_device::Device;
-use betz_recording::{Dataset, OutputInfo, Spikes};
-use betz_runtime::model::Decoder;
+use betz_device::{Device, Placement};
+use betz_recording::{DatasetView, OutputInfo, SpikesView};
 
 /// [`train_on`](super::train_on) for counts, which go through the dense path on the contexts of
 /// `device` as they are. `channel_names` and `outputs` name what the recording counts.
@@ -24,7 +24,7 @@ pub fn train_counts_on(
     outputs: &[OutputInfo],
     options: &TrainOptions,
     progress: &dyn Progress,
-) -> Result<Decoder> {
+) -> Result<Trained> {
     if options.low_pass.is_some() || matches!(options.ridge, RidgeChoice::RelativeNoise(_)) {
         return Err(Error::argument(
             "training from counts: expected no low-pass and a ridge or noise of given size",
@@ -39,25 +39,26 @@ pub fn train_counts_on(
             outputs.len()
         )));
     }
-    let Some(context) = device.contexts().first() else {
+    let placement = Placement::on(device);
+    let Some(context) = placement.contexts().first() else {
         return Err(Error::new(
             ErrorKind::DeviceUnavailable,
             "training from counts: expected a CUDA device, got the CPU",
         ));
     };
     // What the decoder's record says of the data; the counts themselves stay where they are.
-    let data = Dataset {
+    let data = DatasetView {
         step_seconds: recording.step_seconds,
         steps: recording.steps,
-        channel_names: channel_names.to_vec(),
-        spikes: Spikes::default(),
-        segments: recording.segments.to_vec(),
-        outputs: outputs.to_vec(),
-        behavior: Vec::new(),
+        channel_names,
+        spikes: SpikesView::default(),
+        segments: recording.segments,
+        outputs,
+        behavior: &[],
     };
     fit::check_form(&data, std::slice::from_ref(&options.bank))?;
     let sums = device_sums_of_counts(
-        device.contexts(),
+        placement.contexts(),
         recording,
         &options.bank,
         options.delay_steps,
@@ -70,5 +71,10 @@ pub fn train_counts_on(
             "training from counts: expected channels and paired steps, got none",
         ));
     };
-    decoder(context, &data, options, &sums, GramPath::Dense, progress)
+    let path = GramPath::Dense;
+    Ok(Trained {
+        decoder: decoder(context, &data, options, &sums, path, progress)?,
+        ran: placement.ran(path.name()),
+        gram_error: sums.sampled,
+    })
 }

@@ -6,15 +6,14 @@
 //! l steps earlier is computed by FFT, segment by segment; the delay is the lag with the largest
 //! Σ_j Σ_o ρ_jo(l)².
 
+use betz_fourier::{Complex64, ComplexToReal, Real, RealToComplex};
 use rayon::prelude::*;
-use realfft::num_complex::Complex64;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
 
 use crate::psc::{Block, Responses};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
-use betz_recording::{Dataset, check_segments};
+use betz_recording::{DatasetView, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Steps of one chunk for each step of lag, at least: longer chunks waste less on overlap.
@@ -38,20 +37,21 @@ pub struct DelayEstimate {
 ///
 /// Lags are taken inside segments; near a segment's ends fewer pairs are there, so `most` should be
 /// well below the length of a segment. Takes three transforms of about 6 × `most` steps a feature
-/// and chunk of 4 × `most` steps; allocates one spectrum a feature and output.
+/// and chunk of 4 × `most` steps; allocates one spectrum per feature and output.
 ///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; those of [`Responses::new`];
 /// [`ErrorKind::Interrupted`] when `progress` says so.
-pub fn estimate_delay(
-    data: &Dataset,
+pub fn estimate_delay<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     most: usize,
     progress: &dyn Progress,
 ) -> Result<DelayEstimate> {
+    let data = &data.into();
     data.spikes.check(data.steps as i64, data.channels())?;
-    check_segments(&data.segments, data.steps as i64)?;
+    check_segments(data.segments, data.steps as i64)?;
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
     let steps = data.steps_in_segments();
     if features == 0 || outputs == 0 || steps == 0 || data.behavior.len() != data.steps * outputs {
@@ -141,7 +141,7 @@ struct Centred {
 }
 
 impl Centred {
-    fn new(data: &Dataset) -> Self {
+    fn new(data: &DatasetView<'_>) -> Self {
         let n = data.outputs.len();
         let inside = || {
             let steps = data.segments.iter().flat_map(|s| s.start..s.stop);
@@ -201,10 +201,9 @@ struct Correlator {
 impl Correlator {
     fn new(chunk: usize, most: usize) -> Self {
         let length = (chunk + 2 * most).next_power_of_two().max(2);
-        let mut planner = RealFftPlanner::new();
         Self {
-            forward: planner.plan_fft_forward(length),
-            inverse: planner.plan_fft_inverse(length),
+            forward: f64::forward(length),
+            inverse: f64::inverse(length),
             most,
             chunk,
         }
@@ -286,7 +285,7 @@ impl Correlator {
 }
 
 /// Runs of columns inside one segment: first column, length, segment.
-fn runs(data: &Dataset, steps: &[usize]) -> Vec<(usize, usize, usize)> {
+fn runs(data: &DatasetView<'_>, steps: &[usize]) -> Vec<(usize, usize, usize)> {
     let mut runs = Vec::new();
     let mut first = 0;
     while first < steps.len() {
@@ -305,13 +304,14 @@ mod tests {
     use super::*;
     use crate::cases;
     use crate::psc::oracle;
+    use betz_recording::Dataset;
 
     /// Σ_jo ρ_jo(l)² by plain loops.
     fn plain(data: &Dataset, bank: &FilterBank, most: i64) -> Vec<f64> {
         let a = oracle::responses(data, bank, None).unwrap();
         let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
         let steps = data.steps_in_segments();
-        let centred = Centred::new(data);
+        let centred = Centred::new(&data.view());
         let mut correlation = vec![];
         for lag in -most..=most {
             let mut sum = 0.0;

@@ -1,96 +1,132 @@
-//! Training on a chosen device.
+//! Training on a device: where is decided when it begins, and carried along.
 
-#[cfg(feature = "cuda")]
-use super::choice::choose;
+use super::choice::{Choice, Paths, choose};
 use super::fit;
-use super::gram::{self, GramPath, NormalEquations};
+use super::gram::{self, GramPath, NormalEquations, SampledError};
 use super::options::TrainOptions;
-#[cfg(feature = "cuda")]
 use super::solve;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
-use betz_device::Device;
-#[cfg(feature = "cuda")]
 use betz_device::Precision;
-use betz_recording::Dataset;
+use betz_device::{Device, Placement, Ran};
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::FilterBank;
 
+/// A decoder, and what became of its training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained {
+    /// The decoder.
+    pub decoder: Decoder,
+    /// Where it was trained, by which path to Γ, and why not elsewhere.
+    pub ran: Ran,
+    /// How far Γ is from full precision, where a lower one was asked for ([`TrainOptions::precision`]),
+    /// the dense path ran on a device, and there was memory to measure it. Of cross-validation over all folds
+    /// of the bank that was chosen, or of the training on the whole where that took sums of its own.
+    pub gram_error: Option<SampledError>,
+}
+
 /// [`train`](super::train) on `device`: only spikes and behaviour go up, and weights come down.
 /// [`Device::auto`] is settled by [`choose`], and goes on with the CPU where the device falls short
-/// ([`Device::or_cpu`]).
+/// ([`Placement::or_cpu`]).
 ///
 /// # Errors
 /// As [`train`](super::train), and those of the device.
-pub fn train_on(
+pub fn train_on<'d>(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     progress: &dyn Progress,
-) -> Result<Decoder> {
+) -> Result<Trained> {
+    let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
-    #[cfg(feature = "cuda")]
-    {
-        let chosen = choose(device, data, options, None).device;
-        let trained = cuda::train(chosen.contexts(), data, options, progress);
-        if let Some(Some(decoder)) = chosen.or_cpu(trained)? {
-            return Ok(decoder);
-        }
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    fit::train(data, options, progress)
+    let Choice {
+        placement, paths, ..
+    } = choose(device, data, options, None);
+    train_at(&placement, paths[0], data, options, progress)
 }
 
-/// [`normal_equations`](gram::normal_equations) on `device`, which is open or the CPU; by `path`, unless
-/// `options` leave that open and it does not fit the device.
+/// [`train_on`] where that was decided already; `data` is checked.
+pub(super) fn train_at(
+    placement: &Placement,
+    paths: Paths,
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Trained> {
+    {
+        let trained = cuda::train(placement.contexts(), paths, data, options, progress);
+        if let Some(Some(trained)) = placement.or_cpu(trained)? {
+            return Ok(Trained {
+                ran: placement.ran(trained.path.name()),
+                decoder: trained.decoder,
+                gram_error: trained.gram_error,
+            });
+        }
+    }
+    let (bank, low_pass, delay) = (&options.bank, options.low_pass, options.delay_steps);
+    let (sums, path) = gram::normal_equations(data, bank, low_pass, delay, paths.cpu, progress)?;
+    Ok(Trained {
+        decoder: fit::decoder_from_sums(data, options, &sums, path, progress)?,
+        ran: placement.ran(path.name()),
+        gram_error: None,
+    })
+}
+
+/// Sums, and how they came about.
+#[derive(Debug, PartialEq)]
+pub(super) struct Summed {
+    pub(super) sums: NormalEquations,
+    pub(super) path: GramPath,
+    pub(super) gram_error: Option<SampledError>,
+}
+
+/// [`normal_equations`](gram::normal_equations) where `placement` says, by the path that `paths` names
+/// there; by the other, where they leave that open and it does not fit the device.
 pub(super) fn normal_equations(
-    device: &Device,
-    data: &Dataset,
+    placement: &Placement,
+    paths: Paths,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     bank: &FilterBank,
-    path: GramPath,
     progress: &dyn Progress,
-) -> Result<(NormalEquations, GramPath)> {
-    let (low_pass, delay) = (options.low_pass, options.delay_steps);
-    #[cfg(feature = "cuda")]
-    if let contexts @ [context, ..] = device.contexts() {
-        let request = gram::cuda::Request {
-            bank,
-            low_pass,
-            delay_steps: delay,
-            path,
-            either: options.gram == GramPath::Auto,
-            precision: options.precision,
-        };
+) -> Result<Summed> {
+    if let contexts @ [context, ..] = placement.contexts() {
+        let request = cuda::request(paths, options, bank);
         let sums = gram::cuda::device_sums(contexts, data, &request, progress).and_then(|found| {
             let Some((sums, path)) = found else {
                 return Ok(None);
             };
-            cuda::report(&sums, progress);
-            Ok(Some((sums.download(context)?, path)))
+            Ok(Some(Summed {
+                gram_error: sums.sampled,
+                sums: sums.download(context)?,
+                path,
+            }))
         });
-        if let Some(Some(found)) = device.or_cpu(sums)? {
+        if let Some(Some(found)) = placement.or_cpu(sums)? {
             return Ok(found);
         }
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    gram::normal_equations(data, bank, low_pass, delay, path, progress)
+    let (low_pass, delay) = (options.low_pass, options.delay_steps);
+    let (sums, path) = gram::normal_equations(data, bank, low_pass, delay, paths.cpu, progress)?;
+    Ok(Summed {
+        sums,
+        path,
+        gram_error: None,
+    })
 }
 
-/// The decoder that `sums`, computed by `path` over every segment of `data`, lead to; solved on `device`
-/// where they fit it.
+/// The decoder that `sums`, computed by `path` over every segment of `data`, lead to; solved where
+/// `placement` says, if they fit there.
 pub(super) fn decoder_from_sums(
-    device: &Device,
-    data: &Dataset,
+    placement: &Placement,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     sums: &NormalEquations,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    #[cfg(feature = "cuda")]
-    if let [context, ..] = device.contexts() {
+    if let [context, ..] = placement.contexts() {
         let decoder = || {
             let (n, m) = (sums.features, sums.outputs);
             if !solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
@@ -99,24 +135,21 @@ pub(super) fn decoder_from_sums(
             let sums = gram::cuda::DeviceSums::upload(context, sums)?;
             cuda::decoder(context, data, options, &sums, path, progress).map(Some)
         };
-        if let Some(Some(decoder)) = device.or_cpu(decoder())? {
+        if let Some(Some(decoder)) = placement.or_cpu(decoder())? {
             return Ok(decoder);
         }
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     fit::decoder_from_sums(data, options, sums, path, progress)
 }
 
 /// Γ and Υ computed on `device` and left there: what training takes before it solves.
 pub(super) fn sums_for_timing(
     device: &Device,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<()> {
-    #[cfg(feature = "cuda")]
     if let contexts @ [context, ..] = device.contexts() {
         let request = gram::cuda::Request {
             bank,
@@ -129,12 +162,9 @@ pub(super) fn sums_for_timing(
         gram::cuda::device_sums(contexts, data, &request, progress)?;
         return context.synchronize();
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     gram::normal_equations(data, bank, None, 0, path, progress).map(|_| ())
 }
 
-#[cfg(feature = "cuda")]
 pub(super) mod cuda {
     use std::sync::Arc;
 
@@ -143,25 +173,41 @@ pub(super) mod cuda {
     use crate::solve::{self, FeatureNames};
     use betz_device::cuda::Context;
 
-    /// The whole of training on devices; `None` for what only the CPU does, or without a device.
-    pub(super) fn train(
-        contexts: &[Arc<Context>],
-        data: &Dataset,
+    /// A decoder that was trained on devices.
+    pub(super) struct TrainedThere {
+        pub(super) decoder: Decoder,
+        pub(super) path: GramPath,
+        pub(super) gram_error: Option<SampledError>,
+    }
+
+    /// What sums `options` ask for, with `bank`.
+    pub(super) fn request<'a>(
+        paths: Paths,
         options: &TrainOptions,
-        progress: &dyn Progress,
-    ) -> Result<Option<Decoder>> {
-        let bank = &options.bank;
-        let Some(context) = contexts.first() else {
-            return Ok(None);
-        };
-        let request = Request {
+        bank: &'a FilterBank,
+    ) -> Request<'a> {
+        Request {
             bank,
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
-            path: options.gram,
-            either: options.gram == GramPath::Auto,
+            path: paths.cuda,
+            either: paths.either,
             precision: options.precision,
+        }
+    }
+
+    /// The whole of training on devices; `None` for what only the CPU does, or without a device.
+    pub(super) fn train(
+        contexts: &[Arc<Context>],
+        paths: Paths,
+        data: &DatasetView<'_>,
+        options: &TrainOptions,
+        progress: &dyn Progress,
+    ) -> Result<Option<TrainedThere>> {
+        let Some(context) = contexts.first() else {
+            return Ok(None);
         };
+        let request = request(paths, options, &options.bank);
         let sums = std::thread::scope(|scope| {
             if !context.has_solver() {
                 scope.spawn(|| solve::cuda::prepare(context));
@@ -171,28 +217,23 @@ pub(super) mod cuda {
         let Some((sums, path)) = sums? else {
             return Ok(None);
         };
-        decoder(context, data, options, &sums, path, progress).map(Some)
-    }
-
-    /// Reports how far Γ is from full precision, where a lower one was asked for.
-    pub(crate) fn report(sums: &DeviceSums, progress: &dyn Progress) {
-        if let Some(sampled) = &sums.sampled {
-            progress.measured("gram_error_largest", sampled.largest);
-            progress.measured("gram_error_rms", sampled.rms);
-        }
+        Ok(Some(TrainedThere {
+            decoder: decoder(context, data, options, &sums, path, progress)?,
+            path,
+            gram_error: sums.sampled,
+        }))
     }
 
     /// The decoder that `sums` on `context` lead to.
     pub(crate) fn decoder(
         context: &Context,
-        data: &Dataset,
+        data: &DatasetView<'_>,
         options: &TrainOptions,
         sums: &DeviceSums,
         path: GramPath,
         progress: &dyn Progress,
     ) -> Result<Decoder> {
         let bank = &options.bank;
-        report(sums, progress);
         let ridge = fit::ridge(data, bank, options, sums.steps)?;
         progress.update("solve", 0, 1);
         let solved = solve::cuda::solve(context, sums, ridge, options.solver)?;
@@ -202,7 +243,7 @@ pub(super) mod cuda {
             None => {
                 let sums = sums.download(context)?;
                 let names = FeatureNames {
-                    channels: &data.channel_names,
+                    channels: data.channel_names,
                     bank,
                 };
                 let mut solution = solve::solve(&sums, ridge, options.solver, options.mask, names)?;
@@ -231,24 +272,51 @@ mod tests {
 
     /// Whatever has been begun on it, a device that fell short trains as the CPU does.
     #[test]
-    fn a_device_that_auto_gave_up_trains_on_the_cpu() {
-        let auto = Device::auto();
-        let short = Error::new(ErrorKind::DeviceMemory, "expected room for 9 bytes, got 7");
-        assert!(auto.or_cpu(Err::<(), _>(short)).unwrap().is_none());
+    fn a_device_that_falls_short_leaves_the_rest_to_the_cpu() {
+        let fallen = || {
+            let placement = Placement::on(&Device::auto());
+            let short = Error::new(ErrorKind::DeviceMemory, "expected room for 9 bytes, got 7");
+            assert!(placement.or_cpu(Err::<(), _>(short)).unwrap().is_none());
+            placement
+        };
         for case in &cases::all()[..4] {
             let options = TrainOptions {
                 delay_steps: case.delay_steps,
                 mask: crate::MaskPolicy::Mask,
                 ..TrainOptions::new(case.bank.clone())
             };
-            let by = |device: &Device| train_on(device, &case.data, &options, &());
-            assert_eq!(by(&auto), by(&Device::cpu()), "{}", case.name);
-            let sums = |device| {
-                let (bank, path) = (&case.bank, GramPath::Auto);
-                normal_equations(device, &case.data, &options, bank, path, &())
+            let data = &case.data.view();
+            let paths = choose(&Device::cpu(), data, &options, None).paths[0];
+            let by = |placement: &Placement| train_at(placement, paths, data, &options, &());
+            let (there, here) = (by(&fallen()), by(&Placement::cpu()));
+            let decoder = |trained: Result<Trained>| trained.map(|t| t.decoder);
+            if let Ok(there) = &there {
+                assert_eq!(there.ran.device, "cpu");
+                assert!(there.ran.fallback.is_some());
+            }
+            assert_eq!(decoder(there), decoder(here), "{}", case.name);
+            let sums = |placement: &Placement| {
+                normal_equations(placement, paths, data, &options, &case.bank, &())
             };
-            assert_eq!(sums(&auto), sums(&Device::cpu()), "{}", case.name);
+            let (there, here) = (sums(&fallen()), sums(&Placement::cpu()));
+            assert_eq!(there, here, "{}", case.name);
         }
-        assert_eq!(auto.fallback(), Some("expected room for 9 bytes, got 7"));
+    }
+
+    /// A training tells what it took, whoever named the device.
+    #[test]
+    fn what_ran_is_told_with_the_decoder() {
+        let case = &cases::all()[0];
+        for gram in [GramPath::Event, GramPath::Dense] {
+            let options = TrainOptions {
+                gram,
+                mask: crate::MaskPolicy::Mask,
+                ..TrainOptions::new(case.bank.clone())
+            };
+            let trained = train_on(&Device::cpu(), &case.data, &options, &()).unwrap();
+            assert_eq!(trained.ran, Ran::on_cpu(gram.name()));
+            assert_eq!(trained.decoder.training().gram_path, gram.name());
+            assert_eq!(trained.gram_error, None);
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::options::{RidgeChoice, TrainOptions};
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::model::{
     Decoder, DecoderParts, Head, Limits, MAX_BYTES, TrainingRecord, check_sizes,
 };
@@ -22,7 +22,12 @@ use betz_runtime::psc::FilterBank;
 /// filters or outputs than a model may have; [`ErrorKind::InvalidRecording`] for two channels or outputs
 /// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
 /// `progress` says so.
-pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
+pub fn train<'d>(
+    data: impl Into<DatasetView<'d>>,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
+    let data = &data.into();
     let bank = &options.bank;
     check(data, std::slice::from_ref(bank))?;
     let (sums, path) = normal_equations(
@@ -38,7 +43,7 @@ pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) ->
 
 /// The decoder that `sums`, computed by `path` over every segment of `data`, lead to.
 pub(super) fn decoder_from_sums(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     sums: &NormalEquations,
     path: GramPath,
@@ -48,7 +53,7 @@ pub(super) fn decoder_from_sums(
     let ridge = ridge(data, bank, options, sums.steps)?;
     progress.update("solve", 0, 1);
     let names = FeatureNames {
-        channels: &data.channel_names,
+        channels: data.channel_names,
         bank,
     };
     let mut solution =
@@ -66,7 +71,7 @@ pub(super) fn decoder_from_sums(
 /// [`ErrorKind::InsufficientData`] when there is no such step; [`ErrorKind::InvalidArgument`] for a
 /// ridge or a noise that is negative or not finite.
 pub(super) fn ridge(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     bank: &FilterBank,
     options: &TrainOptions,
     steps: u64,
@@ -104,22 +109,18 @@ pub(super) fn ridge(
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
 pub(super) fn decoder(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     steps: u64,
     ridge: f64,
     path: GramPath,
     solution: Solution,
 ) -> Result<Decoder> {
-    let spikes = data
-        .segments
-        .iter()
-        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
     let training = TrainingRecord {
         betz_version: env!("CARGO_PKG_VERSION").into(),
         steps,
         segments: data.segments.len() as u64,
-        spikes: spikes.sum(),
+        spikes: data.spikes_in_segments() as u64,
         ridge,
         gram_path: path.name().into(),
         solver: options.solver.name().into(),
@@ -134,7 +135,7 @@ pub(super) fn decoder(
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
 pub(super) fn linear(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     training: TrainingRecord,
     mut solution: Solution,
@@ -153,18 +154,18 @@ pub(super) fn linear(
         bank: options.bank.clone(),
         low_pass: options.low_pass,
         delay_steps: options.delay_steps,
-        channel_names: data.channel_names.clone(),
+        channel_names: data.channel_names.to_vec(),
         channel_mask: solution.channel_mask,
         weights: solution.weights,
         intercept: solution.intercept,
         head: Head::Linear,
-        outputs: data.outputs.clone(),
+        outputs: data.outputs.to_vec(),
         limits: Limits::default(),
         training,
         attachments: Vec::new(),
     };
     // All but the numbers was checked before the work.
-    Decoder::new(parts).map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))
+    Decoder::new(parts).map_err(|e| e.of_kind(ErrorKind::NonFinite).at("training"))
 }
 
 /// A channel none of whose responses is ever other than zero.
@@ -173,14 +174,14 @@ fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
 }
 
 /// Refuses data that nothing can be trained on, with any of `banks`.
-pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> {
     let lacking = if data.channels() == 0 {
         "at least one channel, got none"
     } else if data.outputs.is_empty() {
         "behaviour to decode, got none"
     } else if data.segments.is_empty() {
         "at least one segment, got none"
-    } else if (data.segments.iter()).all(|s| data.spikes.range(s.start, s.stop).is_empty()) {
+    } else if data.spikes_in_segments() == 0 {
         "spikes inside the segments, got none"
     } else {
         check_form(data, banks)?;
@@ -203,7 +204,7 @@ pub(super) fn check(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
 
 /// Refuses, before the work, names and sizes of which no decoder can be saved or opened. Lists that are
 /// empty are the caller's to refuse.
-pub(super) fn check_form(data: &Dataset, banks: &[FilterBank]) -> Result<()> {
+pub(super) fn check_form(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> {
     data.check_names().map_err(|e| e.at("training"))?;
     let (channels, outputs) = (data.channels(), data.outputs.len());
     if channels == 0 || outputs == 0 {

@@ -1,7 +1,6 @@
 //! A fold that is held out: the system of everything else, solved at any ridge, and what the solution
 //! leaves unexplained of the fold.
 
-#[cfg(feature = "cuda")]
 mod cuda;
 
 use std::cell::OnceCell;
@@ -9,7 +8,7 @@ use std::cell::OnceCell;
 use super::NormalEquations;
 use super::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_base::error::{ErrorKind, Result};
-use betz_device::Device;
+use betz_device::Placement;
 
 /// How λ follows from the sums trained on.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +32,7 @@ impl Ridge {
 /// Where and how a fold's system is solved.
 #[derive(Clone, Copy)]
 pub(super) struct Solving<'a> {
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
-    pub(super) device: &'a Device,
+    pub(super) placement: &'a Placement,
     pub(super) solver: Solver,
     pub(super) mask: MaskPolicy,
     pub(super) names: FeatureNames<'a>,
@@ -47,7 +45,6 @@ pub(super) struct HeldOut<'a> {
     rest: NormalEquations,
     /// The system where the CPU solves it, made when it first does.
     centred: OnceCell<CentredEquations>,
-    #[cfg(feature = "cuda")]
     there: Option<cuda::OnDevice<'a>>,
 }
 
@@ -55,7 +52,7 @@ impl<'a> HeldOut<'a> {
     /// `fold` is part of `total`.
     ///
     /// # Errors
-    /// Those of the device that [`Device::or_cpu`] passes on.
+    /// Those of the device that [`Placement::or_cpu`] passes on.
     pub(super) fn new(
         solving: Solving<'a>,
         total: &NormalEquations,
@@ -64,8 +61,7 @@ impl<'a> HeldOut<'a> {
         let mut rest = total.clone();
         rest.subtract(fold)?;
         Ok(Self {
-            #[cfg(feature = "cuda")]
-            there: cuda::OnDevice::new(solving.device, fold, &rest)?,
+            there: cuda::OnDevice::new(solving.placement, fold, &rest)?,
             solving,
             fold,
             rest,
@@ -85,20 +81,18 @@ impl<'a> HeldOut<'a> {
             ..
         } = self.solving;
         let lambda = ridge.lambda(&self.rest);
-        #[cfg(feature = "cuda")]
         if let Some(there) = self.there() {
             let solved = there.solve(lambda, solver);
-            if let Some(Some(found)) = self.solving.device.or_cpu(solved)? {
+            if let Some(Some(found)) = self.solving.placement.or_cpu(solved)? {
                 return Ok(found.into_solution(names.bank.len()));
             }
         }
         self.centred()?.solve(lambda, solver, mask, names)
     }
 
-    /// What is on the device, unless that was given up since.
-    #[cfg(feature = "cuda")]
+    /// What is on the device, unless the operation went back to the CPU since.
     fn there(&self) -> Option<&cuda::OnDevice<'a>> {
-        let given_up = self.solving.device.contexts().is_empty();
+        let given_up = self.solving.placement.contexts().is_empty();
         self.there.as_ref().filter(|_| !given_up)
     }
 
@@ -150,10 +144,9 @@ impl<'a> HeldOut<'a> {
 
     /// The fold's Γ times `weights`, features × `columns`, row-major.
     fn gram_times(&self, weights: &[f64], columns: usize) -> Result<Vec<f64>> {
-        #[cfg(feature = "cuda")]
         if let Some(there) = self.there() {
             let product = there.gram_times(weights, columns);
-            if let Some(product) = self.solving.device.or_cpu(product)? {
+            if let Some(product) = self.solving.placement.or_cpu(product)? {
                 return Ok(product);
             }
         }
@@ -169,7 +162,7 @@ mod tests {
 
     /// With `device`, what folds leave is what each solution leaves by itself, and solutions are those of
     /// the plain system; how many were compared.
-    pub(super) fn compare(device: &Device) -> usize {
+    pub(super) fn compare(placement: &Placement) -> usize {
         let ridges = [
             Ridge::Relative(1e-3),
             Ridge::PerStep(0.1),
@@ -197,7 +190,7 @@ mod tests {
             total.add(&fold).unwrap();
             let (solver, mask) = (Solver::Cholesky, MaskPolicy::Refuse);
             let solving = Solving {
-                device,
+                placement,
                 solver,
                 mask,
                 names,
@@ -230,7 +223,7 @@ mod tests {
 
     #[test]
     fn residuals_are_those_of_each_solution_by_itself() {
-        let compared = compare(&Device::cpu());
+        let compared = compare(&Placement::cpu());
         assert!(compared >= 12, "{compared}");
     }
 
@@ -249,9 +242,9 @@ mod tests {
         };
         let (total, fold) = (sums(30, 3.0), sums(10, 1.0));
         let bank = cases::bank(&[(3.0, 0)]);
-        let (channels, device) = (["a".to_owned(), "b".to_owned()], Device::cpu());
+        let (channels, placement) = (["a".to_owned(), "b".to_owned()], Placement::cpu());
         let solving = Solving {
-            device: &device,
+            placement: &placement,
             solver: Solver::Cholesky,
             mask: MaskPolicy::Refuse,
             names: FeatureNames {

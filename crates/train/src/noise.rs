@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use betz_recording::Dataset;
-use betz_runtime::psc::{Filter, FilterBank, MAX_ORDER};
+use betz_recording::DatasetView;
+use betz_runtime::psc::{BINOMIAL, Filter, FilterBank, MAX_ORDER};
 
 const STATES: usize = MAX_ORDER as usize + 1;
 
@@ -20,7 +20,8 @@ const STATES: usize = MAX_ORDER as usize + 1;
 /// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
 /// at up to n·τ steps after spikes that may lead to a larger response than there was. Allocates a few
 /// numbers a channel, and 32 KiB a pass.
-pub fn largest_response(data: &Dataset, bank: &FilterBank) -> f64 {
+pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> f64 {
+    let data = &data.into();
     let channels = data.channels();
     // Where there are fewer filters than threads, channels are shared out. Every part looks at all
     // spikes, which costs little beside what it does with its own.
@@ -50,7 +51,7 @@ struct Peaks {
 }
 
 impl Peaks {
-    fn of(data: &Dataset, channels: Range<usize>, filter: Filter) -> f64 {
+    fn of(data: &DatasetView<'_>, channels: Range<usize>, filter: Filter) -> f64 {
         let decay = filter.decay(data.step_seconds);
         let mut peaks = Self {
             order: filter.order as usize,
@@ -61,7 +62,7 @@ impl Peaks {
             last: vec![0; channels.len()],
             largest: 0.0,
         };
-        for segment in &data.segments {
+        for segment in data.segments {
             for i in data.spikes.range(segment.start, segment.stop) {
                 let channel = (data.spikes.channels[i] as usize).wrapping_sub(channels.start);
                 if channel < channels.len() {
@@ -108,12 +109,11 @@ impl Peaks {
     /// max over l of l^k·r^l = (k·τ/e)^k.
     fn bound(&self, state: &[f64; STATES]) -> f64 {
         let peak = |k: usize| (k as f64 * self.tau_steps / std::f64::consts::E).powi(k as i32);
-        let (mut sum, mut binomial) = (0.0, 1.0);
-        for (i, s) in state[..=self.order].iter().enumerate() {
-            sum += binomial * s * peak(self.order - i);
-            binomial = binomial * (self.order - i) as f64 / (i + 1) as f64;
-        }
-        sum
+        let terms = state[..=self.order].iter().zip(BINOMIAL[self.order]);
+        let terms = terms.enumerate();
+        terms.fold(0.0, |sum, (i, (s, ways))| {
+            sum + ways * s * peak(self.order - i)
+        })
     }
 
     /// decayˡ for a whole number l of steps.
@@ -130,12 +130,8 @@ impl Peaks {
 
 /// Σ_i C(j, i)·l^(j−i)·s_i, by Horner's rule: the state s_j, `later` = l steps on, but for r^l.
 fn shifted(state: &[f64; STATES], j: usize, later: f64) -> f64 {
-    let (mut sum, mut binomial) = (0.0, 1.0);
-    for (i, s) in state[..=j].iter().enumerate() {
-        sum = sum * later + binomial * s;
-        binomial = binomial * (j - i) as f64 / (i + 1) as f64;
-    }
-    sum
+    let terms = state[..=j].iter().zip(BINOMIAL[j]);
+    terms.fold(0.0, |sum, (s, ways)| sum * later + ways * s)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Filter banks to start from, and which of them are worth trying on a recording.
 
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{Filter, FilterBank};
 
 /// A named bank.
@@ -81,7 +81,8 @@ impl Preset {
 
     /// The presets worth trying on `data`: `single` always, the others while they give at most
     /// 2,048 features and at most a quarter as many features as there are steps.
-    pub fn candidates(data: &Dataset) -> Vec<&'static Self> {
+    pub fn candidates<'d>(data: impl Into<DatasetView<'d>>) -> Vec<&'static Self> {
+        let data = &data.into();
         let most = MOST_FEATURES.min(data.steps_in_segments() / 4);
         let fits = |p: &&Self| p.filters.len() == 1 || data.channels() * p.filters.len() <= most;
         PRESETS.iter().filter(fits).collect()

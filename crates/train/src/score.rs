@@ -3,14 +3,12 @@
 //! A row counts when both truth and estimate of every output are there (not NaN). An output whose
 //! truth never changes has an RMSE but nothing to relate it to: its R² and NRMSEs are NaN.
 
-#[cfg(feature = "cuda")]
 mod cuda;
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::Device;
-use betz_recording::{Dataset, OutputInfo};
-#[cfg(feature = "cuda")]
+use betz_device::{Device, Placement, Ran};
+use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Decoder, OutputScore};
 
 /// What is said when no row counts.
@@ -19,18 +17,20 @@ const NO_ROW: &str = "scores: expected at least one row with truth and estimate,
 /// Scores of a decoder on a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// One score an output, in the decoder's order.
+    /// One score per output, in the decoder's order.
     pub outputs: Vec<OutputScore>,
     /// Steps scored.
     pub steps: u64,
     /// Segments they lie in.
     pub segments: u64,
+    /// Where they were made, and why not elsewhere.
+    pub ran: Ran,
 }
 
 /// Scores of `estimate` against `truth`, both row-major (rows, outputs).
 ///
 /// R² = 1 − Σ(x − x̂)² / Σ(x − x̄)²; NRMSE is RMSE over the range, or over the (population) standard
-/// deviation, of the truth. Sums in f64.
+/// deviation, of the truth. ScoreSums in f64.
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] when the shapes differ; [`ErrorKind::InsufficientData`] without a row
@@ -61,7 +61,7 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
 
 /// What the scores of one output are made from.
 #[derive(Debug, Clone, Copy)]
-struct Sums {
+struct ScoreSums {
     /// Rows that count.
     count: f64,
     /// Σx.
@@ -74,7 +74,7 @@ struct Sums {
     high: f64,
 }
 
-impl Default for Sums {
+impl Default for ScoreSums {
     /// Over no row.
     fn default() -> Self {
         Self {
@@ -88,10 +88,9 @@ impl Default for Sums {
     }
 }
 
-impl Sums {
+impl ScoreSums {
     /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
     /// 1983).
-    #[cfg(feature = "cuda")]
     fn join(&mut self, other: &Self) {
         if other.count == 0.0 {
             return;
@@ -144,9 +143,9 @@ fn score(
     info: &OutputInfo,
     pairs: impl ExactSizeIterator<Item = (f32, f32)> + Clone,
 ) -> Result<OutputScore> {
-    let mut sums = Sums {
+    let mut sums = ScoreSums {
         count: pairs.len() as f64,
-        ..Sums::default()
+        ..ScoreSums::default()
     };
     for (x, e) in pairs.clone() {
         let (x, e) = (f64::from(x), f64::from(e));
@@ -176,13 +175,18 @@ pub fn mean_r2(scores: &[OutputScore]) -> f64 {
 ///
 /// # Errors
 /// As [`scores`]; [`ErrorKind::InsufficientData`] when `data` has no behaviour.
-pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> Result<Evaluation> {
+pub fn score_estimates<'d>(
+    data: impl Into<DatasetView<'d>>,
+    estimates: &[f32],
+    delay_steps: i64,
+) -> Result<Evaluation> {
+    let data = &data.into();
     check_behavior(data)?;
     check_estimates(data, estimates)?;
     let n = data.outputs.len();
     let (mut truth, mut paired) = (Vec::new(), Vec::new());
     let mut segments = 0;
-    for segment in &data.segments {
+    for segment in data.segments {
         let Some((first, stop)) = super::gram::paired_steps(segment, delay_steps) else {
             continue;
         };
@@ -192,9 +196,10 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
         truth.extend_from_slice(&data.behavior[rows(first - delay_steps, stop - delay_steps)]);
     }
     Ok(Evaluation {
-        outputs: scores(&data.outputs, &truth, &paired)?,
+        outputs: scores(data.outputs, &truth, &paired)?,
         steps: (truth.len() / n) as u64,
         segments,
+        ran: Ran::default(),
     })
 }
 
@@ -203,24 +208,27 @@ pub fn score_estimates(data: &Dataset, estimates: &[f32], delay_steps: i64) -> R
 ///
 /// # Errors
 /// As [`score_estimates`], and those of the device.
-pub fn score_estimates_on(
+pub fn score_estimates_on<'d>(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
-    #[cfg(feature = "cuda")]
-    if device.is_explicit()
-        && let Some(context) = device.contexts().first()
-    {
-        return cuda::score_estimates(context, data, estimates, delay_steps);
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    score_estimates(data, estimates, delay_steps)
+    let data = &data.into();
+    let placement = Placement::decide(device, false);
+    let scored = || {
+        if let Some(context) = placement.contexts().first() {
+            return cuda::score_estimates(context, data, estimates, delay_steps);
+        }
+        score_estimates(data, estimates, delay_steps)
+    };
+    Ok(Evaluation {
+        ran: placement.ran(""),
+        ..scored()?
+    })
 }
 
-fn check_behavior(data: &Dataset) -> Result<()> {
+fn check_behavior(data: &DatasetView<'_>) -> Result<()> {
     let n = data.outputs.len();
     if n == 0 {
         return Err(Error::new(
@@ -239,7 +247,7 @@ fn check_behavior(data: &Dataset) -> Result<()> {
     Ok(())
 }
 
-fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
+fn check_estimates(data: &DatasetView<'_>, estimates: &[f32]) -> Result<()> {
     let n = data.outputs.len();
     if estimates.len() == data.steps * n {
         return Ok(());
@@ -257,7 +265,8 @@ fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
 /// # Errors
 /// As [`decode`] and [`score_estimates`]; [`ErrorKind::Mismatch`] when the recording's outputs are
 /// not the model's, by name and order.
-pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub fn evaluate<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Evaluation> {
+    let data = &data.into();
     check_outputs(decoder, data)?;
     score_estimates(data, &decode(decoder, data)?, decoder.delay_steps())
 }
@@ -267,27 +276,34 @@ pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
 ///
 /// # Errors
 /// As [`evaluate`], and those of the device.
-pub fn evaluate_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
-    #[cfg(feature = "cuda")]
+pub fn evaluate_on<'d>(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Result<Evaluation> {
+    let data = &data.into();
+    check_outputs(decoder, data)?;
+    let placement = choose_device(device, decoder, data);
+    if let Some(context) = placement.contexts().first()
+        && let Some(scores) = placement.or_cpu(cuda::evaluate(context, decoder, data))?
     {
-        let chosen = choose_device(device, decoder, data);
-        if let Some(context) = chosen.contexts().first() {
-            check_outputs(decoder, data)?;
-            if let Some(scores) = chosen.or_cpu(cuda::evaluate(context, decoder, data))? {
-                return Ok(scores);
-            }
-        }
+        return Ok(Evaluation {
+            ran: placement.ran(""),
+            ..scores
+        });
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    evaluate(decoder, data)
+    Ok(Evaluation {
+        ran: placement.ran(""),
+        ..evaluate(decoder, data)?
+    })
 }
 
 /// Checks that the outputs of `data` are those of `decoder`, by name and order.
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] otherwise; [`ErrorKind::InsufficientData`] when `data` has none.
-pub fn check_outputs(decoder: &Decoder, data: &Dataset) -> Result<()> {
+pub fn check_outputs<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<()> {
+    let data = &data.into();
     let names = |outputs: &[OutputInfo]| {
         let names: Vec<&str> = outputs.iter().map(|o| o.name.as_str()).collect();
         names.join(", ")
@@ -298,7 +314,7 @@ pub fn check_outputs(decoder: &Decoder, data: &Dataset) -> Result<()> {
             "evaluation: expected a recording with behaviour, got none",
         ));
     }
-    let (model, recording) = (names(decoder.outputs()), names(&data.outputs));
+    let (model, recording) = (names(decoder.outputs()), names(data.outputs));
     if model != recording {
         return Err(Error::mismatch(format!(
             "recording: expected the model's outputs ({model}), got ({recording})"

@@ -2,7 +2,7 @@
 
 use super::Preset;
 use betz_base::error::Result;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// The coarse grid of relative ridges, in powers of ten.
@@ -12,7 +12,6 @@ pub(super) const COARSE: std::ops::RangeInclusive<i32> = -7..=1;
 pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
 
 /// Most ridges that are tried side by side.
-#[cfg(feature = "cuda")]
 pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
 
 /// What cross-validation chooses from.
@@ -36,7 +35,8 @@ impl Search {
     ///
     /// # Errors
     /// As [`Preset::bank`].
-    pub fn presets(data: &Dataset) -> Result<Self> {
+    pub fn presets<'d>(data: impl Into<DatasetView<'d>>) -> Result<Self> {
+        let data = &data.into();
         let banks = Preset::candidates(data).into_iter().map(Preset::bank);
         Ok(Self {
             banks: banks.collect::<Result<_>>()?,

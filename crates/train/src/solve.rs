@@ -4,7 +4,6 @@
 //! With neural noise of standard deviation σ on each feature, λ = σ²T (Eliasmith & Anderson 2003).
 //! Everything here is f64.
 
-#[cfg(feature = "cuda")]
 pub(super) mod cuda;
 
 use faer::linalg::cholesky::llt::factor::LltError;
@@ -56,16 +55,16 @@ pub enum MaskPolicy {
 pub struct Solution {
     /// φ, features × outputs, row-major.
     pub weights: Vec<f64>,
-    /// One intercept an output.
+    /// One intercept per output.
     pub intercept: Vec<f64>,
-    /// False for a channel that was masked; one entry a channel.
+    /// False for a channel that was masked; one entry per channel.
     pub channel_mask: Vec<bool>,
 }
 
 /// What features are called in messages.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureNames<'a> {
-    /// One name a channel.
+    /// One name per channel.
     pub channels: &'a [String],
     /// The filters of every channel.
     pub bank: &'a FilterBank,
@@ -255,6 +254,9 @@ impl CentredEquations {
                 names.describe(feature)
             ),
         )
+        .with_position(feature)
+        .with_channel(names.channel_of(feature))
+        .with_filter(feature % names.bank.len())
     }
 }
 

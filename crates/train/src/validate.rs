@@ -5,11 +5,11 @@
 //! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
-use super::choice::choose;
-use super::device::{decoder_from_sums, normal_equations, train_on};
+use super::choice::{Paths, choose};
+use super::device::{Summed, Trained, decoder_from_sums, normal_equations, train_at};
 use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
-use super::gram::paired_steps;
+use super::gram::{SampledError, paired_steps};
 use super::held_out::{HeldOut, Ridge, Solving};
 use super::score::score_estimates;
 use super::search::{COARSE, REFINED, Search};
@@ -18,8 +18,8 @@ use super::{GramPath, NormalEquations, RidgeChoice, TrainOptions};
 use crate::decode::decode;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
-use betz_device::Device;
-use betz_recording::{Dataset, Segment};
+use betz_device::{Device, Placement};
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
@@ -48,35 +48,38 @@ pub struct Validation {
 ///
 /// # Errors
 /// As there.
-pub fn train_validated(
-    data: &Dataset,
+pub fn train_validated<'d>(
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    train_validated_on(&Device::cpu(), data, options, search, progress)
+    let data = &data.into();
+    let trained = train_validated_on(&Device::cpu(), data, options, search, progress)?;
+    Ok(trained.decoder)
 }
 
 /// Trains with the ridge and the bank that cross-validate best, and records their scores.
 ///
 /// Γ and Υ of every fold and the systems whose ridges are compared are computed on `device`
-/// ([`Device::auto`] is settled by [`choose`]); the folds' sums are kept in host memory, and what was held
+/// ([`Device::auto`] is settled by [`choose`], once for all of it); the folds' sums are kept in host memory, and what was held
 /// out is decoded on the CPU, which takes a small part of the time.
 ///
 /// Memory: (folds + 5) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
 /// far.
 ///
 /// # Errors
-/// As [`train_on`] and [`folds`].
-pub fn train_validated_on(
+/// As [`train_on`](super::train_on) and [`folds`].
+pub fn train_validated_on<'d>(
     device: &Device,
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
-) -> Result<Decoder> {
+) -> Result<Trained> {
+    let data = &data.into();
     let Found {
-        device,
+        placement,
         validation,
         bank,
     } = run(device, data, options, search, progress)?;
@@ -85,36 +88,45 @@ pub fn train_validated_on(
         ridge: RidgeChoice::Fixed(validation.ridge),
         ..options.clone()
     };
-    let decoder = if bank.whole {
+    let trained = if bank.whole {
         let (total, path) = (&bank.total, bank.path);
-        decoder_from_sums(&device, data, &options, total, path, progress)?
+        Trained {
+            decoder: decoder_from_sums(&placement, data, &options, total, path, progress)?,
+            ran: placement.ran(path.name()),
+            gram_error: bank.gram_error,
+        }
     } else {
-        train_on(&device, data, &options, progress)?
+        let paths = bank.paths.taken(bank.path);
+        train_at(&placement, paths, data, &options, progress)?
     };
     let training = TrainingRecord {
         folds: validation.folds as u32,
         scores: validation.scores,
-        ..decoder.training().clone()
+        ..trained.decoder.training().clone()
     };
-    Ok(decoder.with_training(training))
+    Ok(Trained {
+        decoder: trained.decoder.with_training(training),
+        ..trained
+    })
 }
 
 /// Chooses and scores without training on the whole.
 ///
 /// # Errors
 /// As [`train_validated`].
-pub fn cross_validate(
-    data: &Dataset,
+pub fn cross_validate<'d>(
+    data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Validation> {
+    let data = &data.into();
     Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
 }
 
-/// What cross-validation found, on the device that was chosen for it.
+/// What cross-validation found, and where it was placed.
 struct Found {
-    device: Device,
+    placement: Placement,
     validation: Validation,
     bank: BankSums,
 }
@@ -124,20 +136,24 @@ struct BankSums {
     bank: FilterBank,
     folds: Vec<NormalEquations>,
     total: NormalEquations,
+    paths: Paths,
+    /// The one that was taken.
     path: GramPath,
+    gram_error: Option<SampledError>,
     whole: bool,
-    choice: Choice,
+    best: TriedRidge,
 }
 
+/// A ridge, and the mean R² over outputs of what was held out.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+struct TriedRidge {
     ridge: Ridge,
     r2: f64,
 }
 
 fn run(
     device: &Device,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
@@ -149,7 +165,8 @@ fn run(
         &search.banks
     };
     check(data, banks)?;
-    let device = choose(device, data, options, Some(search)).device;
+    let chosen = choose(device, data, options, Some(search));
+    let placement = chosen.placement;
     let lifetime = lifetime(banks, data.step_seconds);
     let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
     let guard = GUARD_LIFETIMES
@@ -158,12 +175,17 @@ fn run(
     let history = HISTORY_LIFETIMES
         .saturating_mul(lifetime as usize)
         .saturating_add(delay);
-    let split = folds(&data.segments, search.folds, guard, history)?;
-    // One copy, whose segments are those of the fold at hand.
-    let mut held = data.clone();
+    let split = folds(data.segments, search.folds, guard, history)?;
     let mut best: Option<BankSums> = None;
     let mut bank_r2 = Vec::with_capacity(banks.len());
-    for (i, bank) in banks.iter().enumerate() {
+    let study = Study {
+        placement: &placement,
+        data: *data,
+        options,
+        search_ridge: search.ridge,
+        progress,
+    };
+    for (i, (bank, &paths)) in banks.iter().zip(&chosen.paths).enumerate() {
         let told = |done: usize| {
             let total = banks.len() * split.folds.len();
             progress.update(
@@ -172,11 +194,11 @@ fn run(
                 total as u64,
             );
         };
-        let mut sums = BankSums::new(&device, &mut held, options, bank, &split, progress, &told)?;
-        sums.choice = sums.choose(&device, data, options, search.ridge, progress)?;
-        bank_r2.push(sums.choice.r2);
+        let mut sums = BankSums::new(&study, bank, paths, &split, &told)?;
+        sums.best = sums.choose(&study)?;
+        bank_r2.push(sums.best.r2);
         // NaN (no output changes) never beats what is there.
-        if best.as_ref().is_none_or(|b| sums.choice.r2 > b.choice.r2) {
+        if best.as_ref().is_none_or(|b| sums.best.r2 > b.best.r2) {
             best = Some(sums);
         }
     }
@@ -186,11 +208,11 @@ fn run(
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(&device, data, &mut held, (options, search.ridge), &split)?,
+        scores: best.decode_folds(&study, &split)?,
         bank_r2,
     };
     Ok(Found {
-        device,
+        placement,
         validation,
         bank: best,
     })
@@ -206,73 +228,89 @@ fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
 }
 
 /// Paired steps of every segment of `data`.
-fn all_steps(data: &Dataset, delay_steps: i64) -> u64 {
+fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
     let paired = (data.segments.iter()).filter_map(|s| paired_steps(s, delay_steps));
     paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
 
-/// Sums over `parts`, each with its history: those from where its filters start, less those before
-/// it begins.
-fn sums_of(
-    device: &Device,
-    held: &mut Dataset,
-    parts: &[Part],
-    options: &TrainOptions,
-    bank: &FilterBank,
-    path: GramPath,
-    progress: &dyn Progress,
-) -> Result<(NormalEquations, GramPath)> {
-    let mut over = |segments: Vec<Segment>, path| {
-        held.segments = segments;
-        normal_equations(device, held, options, bank, path, &Quiet(progress))
-    };
-    let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
-    let (mut sums, path) = over(at_rest.map(|p| p.segment).collect(), path)?;
-    for part in parts.iter().filter(|p| p.from < p.segment.start) {
-        let (start, stop) = (part.segment.start, part.segment.stop);
-        let stretch = |stop| {
-            vec![Segment {
-                start: part.from,
-                stop,
-            }]
+/// What is cross-validated, and how: what every bank and every fold have in common.
+struct Study<'a> {
+    placement: &'a Placement,
+    data: DatasetView<'a>,
+    options: &'a TrainOptions,
+    /// The ridge is looked for.
+    search_ridge: bool,
+    progress: &'a dyn Progress,
+}
+
+impl Study<'_> {
+    /// Sums over `parts`, each with its history: those from where its filters start, less those before
+    /// it begins.
+    fn sums_of(&self, bank: &FilterBank, parts: &[Part], paths: Paths) -> Result<Summed> {
+        let over = |segments: Vec<Segment>, paths| {
+            let (part, told) = (self.data.with_segments(&segments), Quiet(self.progress));
+            normal_equations(self.placement, paths, &part, self.options, bank, &told)
         };
-        let (with_history, path) = over(stretch(stop), path)?;
-        sums.add(&with_history)?;
-        sums.subtract(&over(stretch(start), path)?.0)?;
+        let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
+        let mut found = over(at_rest.map(|p| p.segment).collect(), paths)?;
+        for part in parts.iter().filter(|p| p.from < p.segment.start) {
+            let (start, stop) = (part.segment.start, part.segment.stop);
+            let stretch = |stop| {
+                vec![Segment {
+                    start: part.from,
+                    stop,
+                }]
+            };
+            let with_history = over(stretch(stop), paths.taken(found.path))?;
+            found.sums.add(&with_history.sums)?;
+            let history = over(stretch(start), paths.taken(with_history.path))?;
+            found.sums.subtract(&history.sums)?;
+            found.gram_error = joined(found.gram_error, with_history.gram_error);
+        }
+        Ok(found)
     }
-    Ok((sums, path))
+}
+
+/// Of both samples, where there are two.
+fn joined(a: Option<SampledError>, b: Option<SampledError>) -> Option<SampledError> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.and(b)),
+        (a, b) => a.or(b),
+    }
 }
 
 impl BankSums {
     fn new(
-        device: &Device,
-        held: &mut Dataset,
-        options: &TrainOptions,
+        study: &Study<'_>,
         bank: &FilterBank,
+        paths: Paths,
         split: &Folds,
-        progress: &dyn Progress,
         told: &dyn Fn(usize),
     ) -> Result<Self> {
-        let features = held.channels() * bank.len();
+        let Study { data, options, .. } = study;
+        let features = data.channels() * bank.len();
         betz_base::memory::plan(
             format_args!(
                 "the sums of {} folds over {features} features ({} channels, {} filters)",
                 split.folds.len(),
-                held.channels(),
+                data.channels(),
                 bank.len()
             ),
             (split.folds.len() as u128 + 5) * (features as u128).pow(2) * 8,
         )?;
-        let mut total = NormalEquations::zeros(features, held.outputs.len());
+        let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());
-        let mut path = options.gram;
+        let (mut path, mut gram_error) = (options.gram, None);
+        let mut next = paths;
         for (k, parts) in split.folds.iter().enumerate() {
             told(k);
-            let (sums, taken) = sums_of(device, held, parts, options, bank, path, progress)?;
+            let found = study.sums_of(bank, parts, next)?;
             // One path for all folds, so that their sums come from the same arithmetic.
-            path = taken;
-            total.add(&sums)?;
-            folds.push(sums);
+            path = found.path;
+            next = paths.taken(path);
+            gram_error = joined(gram_error, found.gram_error);
+            total.add(&found.sums)?;
+            folds.push(found.sums);
         }
         told(split.folds.len());
         for (k, fold) in folds.iter().enumerate() {
@@ -290,9 +328,11 @@ impl BankSums {
             bank: bank.clone(),
             folds,
             total,
+            paths,
             path,
+            gram_error,
             whole: split.whole,
-            choice: Choice {
+            best: TriedRidge {
                 ridge: Ridge::Relative(0.0),
                 r2: f64::NAN,
             },
@@ -300,17 +340,12 @@ impl BankSums {
     }
 
     /// The best ridge by what the folds leave unexplained.
-    fn choose(
-        &self,
-        device: &Device,
-        data: &Dataset,
-        options: &TrainOptions,
-        search_ridge: bool,
-        progress: &dyn Progress,
-    ) -> Result<Choice> {
-        let solving = self.solving(device, data, options, search_ridge);
+    fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
+        let Study { data, options, .. } = study;
+        let progress = study.progress;
+        let solving = self.solving(study, study.search_ridge);
         // Where no output changes, any ridge will do: the largest.
-        let best = |choices: Vec<Result<Choice>>| {
+        let best = |choices: Vec<Result<TriedRidge>>| {
             choices.into_iter().reduce(|a, b| match (a, b) {
                 (Ok(a), Ok(b)) => Ok(if a.r2 > b.r2 { a } else { b }),
                 (Ok(c), Err(_)) | (_, Ok(c)) => Ok(c),
@@ -318,7 +353,7 @@ impl BankSums {
             })
         };
         let none = || Error::argument("cross-validation: expected a ridge, got none");
-        if !search_ridge {
+        if !study.search_ridge {
             let steps = all_steps(data, options.delay_steps);
             let lambda = ridge(data, &self.bank, options, steps)?;
             let as_given = [Ridge::PerStep(lambda / steps as f64)];
@@ -331,7 +366,7 @@ impl BankSums {
             // A training set without any response has no scale to take a ridge from; how channels are
             // masked says what is wrong with it.
             Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
-                let masking = self.solving(device, data, options, false);
+                let masking = self.solving(study, false);
                 best(self.held_out_r2(masking, &grid[..1], progress)?).ok_or_else(none)??
             }
             coarse => coarse?,
@@ -346,9 +381,9 @@ impl BankSums {
     }
 
     /// The λ of the choice for all of `data`: steps between folds, which no fold has, count too.
-    fn ridge_of_all(&self, data: &Dataset, delay_steps: i64) -> f64 {
+    fn ridge_of_all(&self, data: &DatasetView<'_>, delay_steps: i64) -> f64 {
         let (seen, all) = (self.total.steps, all_steps(data, delay_steps));
-        self.choice.ridge.lambda(&self.total) * (all as f64 / seen as f64)
+        self.best.ridge.lambda(&self.total) * (all as f64 / seen as f64)
     }
 
     /// Mean R² over outputs that change, of everything held out, at each of `ridges`; an error for
@@ -358,7 +393,7 @@ impl BankSums {
         solving: Solving<'_>,
         ridges: &[Ridge],
         progress: &dyn Progress,
-    ) -> Result<Vec<Result<Choice>>> {
+    ) -> Result<Vec<Result<TriedRidge>>> {
         let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
         for (number, fold) in self.folds.iter().enumerate() {
             progress::check(progress, "cross-validate")?;
@@ -401,7 +436,7 @@ impl BankSums {
         let choices = ridges.iter().zip(residual);
         Ok(choices
             .map(|(&ridge, left)| {
-                left.map(|left| Choice {
+                left.map(|left| TriedRidge {
                     ridge,
                     r2: r2(&left),
                 })
@@ -409,52 +444,39 @@ impl BankSums {
             .collect())
     }
 
-    fn solving<'a>(
-        &'a self,
-        device: &'a Device,
-        data: &'a Dataset,
-        options: &'a TrainOptions,
-        search_ridge: bool,
-    ) -> Solving<'a> {
+    fn solving<'a>(&'a self, study: &Study<'a>, search_ridge: bool) -> Solving<'a> {
         Solving {
-            device,
-            solver: options.solver,
+            placement: study.placement,
+            solver: study.options.solver,
             // A ridge that is too small is passed over: masking would take one channel after another,
             // with a factorisation each.
             mask: if search_ridge {
                 MaskPolicy::Refuse
             } else {
-                options.mask
+                study.options.mask
             },
             names: FeatureNames {
-                channels: &data.channel_names,
+                channels: study.data.channel_names,
                 bank: &self.bank,
             },
         }
     }
 
     /// Decodes each fold by what was trained on the others, and scores them together.
-    fn decode_folds(
-        &self,
-        device: &Device,
-        data: &Dataset,
-        held: &mut Dataset,
-        (options, search_ridge): (&TrainOptions, bool),
-        split: &Folds,
-    ) -> Result<Vec<OutputScore>> {
+    fn decode_folds(&self, study: &Study<'_>, split: &Folds) -> Result<Vec<OutputScore>> {
+        let Study { data, options, .. } = study;
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
-            let solving = self.solving(device, data, options, search_ridge);
-            let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.choice.ridge)?;
+            let solving = self.solving(study, study.search_ridge);
+            let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
             let options = TrainOptions {
                 bank: self.bank.clone(),
-                ..options.clone()
+                ..(*options).clone()
             };
             let decoder = linear(data, &options, TrainingRecord::default(), solution)?;
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
-                held.segments = segments;
-                let decoded = decode(&decoder, held)?;
+                let decoded = decode(&decoder, data.with_segments(&segments))?;
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);
@@ -471,7 +493,8 @@ impl BankSums {
                 keep(vec![Segment { start, stop }], &[part])?;
             }
         }
-        held.segments = split.folds.iter().flatten().map(|p| p.segment).collect();
+        let held: Vec<Segment> = split.folds.iter().flatten().map(|p| p.segment).collect();
+        let held = data.with_segments(&held);
         Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
     }
 }

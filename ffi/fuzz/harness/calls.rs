@@ -86,7 +86,7 @@ impl World {
                 7 => betz_session_reset(session),
                 8 => {
                     let mut stats = MaybeUninit::uninit();
-                    betz_session_stats(session, stats.as_mut_ptr())
+                    betz_session_stats(session, stats.as_mut_ptr(), size_of_val(&stats))
                 }
                 9 => betz_session_clear_stats(session),
                 10 => betz_session_swap_model(session, model),
@@ -133,7 +133,8 @@ impl World {
                 20 => betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs),
                 21 => {
                     let mut state = MaybeUninit::uninit();
-                    let status = betz_queue_get_state(self.queue, state.as_mut_ptr());
+                    let status =
+                        betz_queue_get_state(self.queue, state.as_mut_ptr(), size_of_val(&state));
                     if status == betz_status::BETZ_OK && input.byte().is_multiple_of(2) {
                         return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
                     }
@@ -143,7 +144,12 @@ impl World {
                 23 => self.save(m, input),
                 24 => {
                     let mut score = MaybeUninit::uninit();
-                    betz_model_score(model, input.byte().into(), score.as_mut_ptr())
+                    betz_model_score(
+                        model,
+                        input.byte().into(),
+                        score.as_mut_ptr(),
+                        size_of_val(&score),
+                    )
                 }
                 25 => self.names(m, input),
                 _ => {
@@ -233,7 +239,7 @@ impl World {
         let mut config = MaybeUninit::uninit();
         // SAFETY: the caller's promise; arrays are as long as is said.
         unsafe {
-            betz_train_config_default(config.as_mut_ptr());
+            betz_train_config_default(config.as_mut_ptr(), size_of_val(&config));
             let mut config: betz_train_config = config.assume_init();
             config.channels = input.below(5) as u32;
             config.step_seconds = input.float();
@@ -315,7 +321,7 @@ impl World {
         unsafe {
             betz_session_close(self.sessions[s]);
             self.sessions[s] = ptr::null_mut();
-            betz_session_config_default(config.as_mut_ptr());
+            betz_session_config_default(config.as_mut_ptr(), size_of_val(&config));
             let mut config: betz_session_config = config.assume_init();
             let low: [f32; ROOM] = std::array::from_fn(|_| -input.float() as f32);
             let high: [f32; ROOM] = std::array::from_fn(|_| input.float() as f32);

@@ -80,7 +80,7 @@ impl World {
                 }
                 7 => {
                     let mut stats = MaybeUninit::uninit();
-                    betz_miner_get_stats(self.miner, stats.as_mut_ptr())
+                    betz_miner_get_stats(self.miner, stats.as_mut_ptr(), size_of_val(&stats))
                 }
                 8 => self.read_list(),
                 9 => {
@@ -117,7 +117,7 @@ impl World {
         unsafe {
             betz_miner_close(self.miner);
             self.miner = ptr::null_mut();
-            betz_miner_config_default(config.as_mut_ptr());
+            betz_miner_config_default(config.as_mut_ptr(), size_of_val(&config));
             let mut config: betz_miner_config = config.assume_init();
             config.symbols = input.below(9) as u32;
             config.tick_seconds = match input.byte() % 4 {
@@ -171,7 +171,7 @@ impl World {
             self.session = ptr::null_mut();
             let bytes = model_bytes(input.below(2));
             betz_model_load_bytes(bytes.as_ptr(), bytes.len(), &mut model);
-            betz_session_config_default(config.as_mut_ptr());
+            betz_session_config_default(config.as_mut_ptr(), size_of_val(&config));
             let status = betz_session_open(model, config.as_ptr(), &mut self.session);
             betz_model_free(model);
             status
@@ -187,7 +187,7 @@ impl World {
             let status = betz_miner_watch_list(self.miner, &mut list);
             for i in 0..=betz_watch_list_len(list) {
                 let mut watched = MaybeUninit::uninit();
-                betz_watch_list_get(list, i, watched.as_mut_ptr());
+                betz_watch_list_get(list, i, watched.as_mut_ptr(), size_of_val(&watched));
             }
             betz_watch_list_last_failure(list);
             betz_watch_list_free(list);

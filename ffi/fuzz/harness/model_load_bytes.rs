@@ -57,7 +57,7 @@ unsafe fn use_model(model: *const betz_model) {
         let mut config = std::mem::MaybeUninit::uninit();
         let mut session = ptr::null_mut();
         assert_eq!(
-            betz_session_config_default(config.as_mut_ptr()),
+            betz_session_config_default(config.as_mut_ptr(), size_of_val(&config)),
             betz_status::BETZ_OK
         );
         let status = betz_session_open(model, config.as_ptr(), &mut session);
@@ -81,8 +81,8 @@ unsafe fn use_model(model: *const betz_model) {
     }
 }
 
-/// CRC-32 (IEEE), bit by bit.
-fn crc32(bytes: &[u8]) -> u32 {
+/// CRC-32 (IEEE), as the frame has it, bit by bit.
+pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
             (crc >> 1) ^ (0xEDB8_8320 * (crc & 1))

@@ -22,7 +22,7 @@ fn trained(stride: usize) -> Vec<u8> {
     let mut model = ptr::null_mut();
     // SAFETY: arrays are as long as is said.
     unsafe {
-        betz_train_config_default(config.as_mut_ptr());
+        betz_train_config_default(config.as_mut_ptr(), size_of_val(&config));
         let mut config: betz_train_config = config.assume_init();
         config.channels = 4;
         config.step_seconds = 0.02;

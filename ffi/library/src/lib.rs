@@ -3,4 +3,14 @@
 //! A crate of its own because the libraries are called `betz`, as the Rust library is: one package
 //! cannot build an rlib under one name and a shared library under another.
 
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod thread_exit;
+
 pub use betz_ffi::*;
+
+/// So that a process does not end where memory does: see `betz_ffi::allocator`.
+#[global_allocator]
+static MEMORY: betz_ffi::BetzAllocator = betz_ffi::BetzAllocator;

@@ -47,7 +47,7 @@ static void report(const char *name, const struct latencies *l) {
 static void opening(void) {
     betz_model *model = train_model(1024, 2, 1600, 1);
     betz_session_config config;
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     betz_session *sessions[2];
     for (int i = 0; i < 2; i++) {
         const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
         add(&bare, c - b);
     }
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     printf("%d channels -> %d outputs, counts, %.1f spikes a tick, %lld ticks\n", CHANNELS, OUTPUTS,
            (double)stats.spikes / (double)stats.ticks, (long long)ticks);
     report("call, with two clock readings", &step);

@@ -18,7 +18,7 @@ static void model_is_saved_and_loaded(const betz_model *model) {
     CHECK(betz_model_outputs(model) == OUTPUTS);
     CHECK(betz_model_step_seconds(model) == 0.02);
     CHECK(betz_model_delay_steps(model) == 0);
-    CHECK(strcmp(betz_model_channel_name(model, 11), "11") == 0);
+    CHECK(strcmp(betz_model_channel_name(model, 11), "ch11") == 0);
     CHECK(betz_model_channel_name(model, CHANNELS) == NULL);
     CHECK(betz_model_channel_used(model, 0) == 1);
     CHECK(betz_model_channel_used(model, CHANNELS) == 0);
@@ -279,7 +279,7 @@ static void a_device_can_be_chosen(void) {
 static void defaults_are_cross_validated(void) {
     enum { LONG = 3000 };
     betz_train_config config;
-    OK(betz_train_config_default(&config));
+    OK(betz_train_config_default(&config, sizeof config));
     config.channels = CHANNELS;
     config.step_seconds = 0.02;
     uint16_t *counts = random_counts(LONG, CHANNELS, 3);
@@ -288,11 +288,11 @@ static void defaults_are_cross_validated(void) {
     OK(betz_train_counts(&config, counts, behavior, LONG, OUTPUTS, &model));
     betz_score score;
     for (uint32_t o = 0; o < OUTPUTS; o++) {
-        OK(betz_model_score(model, o, &score));
+        OK(betz_model_score(model, o, &score, sizeof score));
         CHECK(score.r2 > 0.95 && score.r2 <= 1.0 && score.rmse > 0.0);
         CHECK(score.nrmse_range > 0.0 && score.nrmse_range < score.nrmse_std);
     }
-    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_model_score(model, OUTPUTS, &score));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_model_score(model, OUTPUTS, &score, sizeof score));
     betz_model_free(model);
     // Nothing left to choose with when there are no folds.
     model = NULL;
@@ -314,7 +314,7 @@ static void session_steps(const betz_model *model) {
         for (int c = 0; c < CHANNELS; c++) spikes += counts[t * CHANNELS + c];
     }
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.ticks == STEPS && stats.spikes == spikes);
     CHECK(stats.unknown_channel_spikes == 0 && stats.dropped == 0 && stats.late == 0);
     CHECK(stats.deadline_misses == 0 && stats.model_swaps == 0);
@@ -331,7 +331,7 @@ static void session_steps(const betz_model *model) {
         CHECK(same_bits(out, first[t], OUTPUTS));
     }
     OK(betz_session_clear_stats(session));
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.ticks == 0 && stats.spikes == 0 && stats.latency_steps == 0);
 
     // As a list of spikes: equal to rounding; an unknown channel is counted and changes nothing.
@@ -348,7 +348,7 @@ static void session_steps(const betz_model *model) {
             CHECK(fabsf(out[o] - first[t][o]) <= 1e-5f * (1.0f + fabsf(first[t][o])));
         }
     }
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.unknown_channel_spikes == STEPS && stats.spikes == spikes);
     // Nothing fired: an empty list needs no pointer.
     OK(betz_session_step_spikes(session, NULL, 0, out, OUTPUTS));
@@ -363,7 +363,7 @@ static void configurations(const betz_model *model) {
     const uint32_t unknown[] = {0, CHANNELS};
     float out[OUTPUTS];
     const float low[OUTPUTS] = {-0.25f, -INFINITY, 0.0f}, high[OUTPUTS] = {0.25f, 0.5f, 0.0f};
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     CHECK(config.struct_size == sizeof config && config.statistics == 1);
     config.clamp_low = low;
     config.clamp_high = high;
@@ -377,12 +377,12 @@ static void configurations(const betz_model *model) {
     }
     // A step of one nanosecond is missed for certain.
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.deadline_misses == 50);
     out[0] = 42.0f;
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_step_spikes(session, unknown, 2, out, OUTPUTS));
     CHECK(out[0] == 42.0f);
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.ticks == 50);
     betz_session_close(session);
 
@@ -390,7 +390,7 @@ static void configurations(const betz_model *model) {
     uint8_t mask[CHANNELS];
     memset(mask, 1, sizeof mask);
     mask[2] = 0;
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     config.channel_mask = mask;
     config.channel_mask_len = CHANNELS;
     config.statistics = 0;
@@ -402,7 +402,7 @@ static void configurations(const betz_model *model) {
     counts[2] = 0;
     OK(betz_session_step_counts(other, counts, CHANNELS, masked, OUTPUTS));
     CHECK(same_bits(out, masked, OUTPUTS));
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.ticks == 1 && stats.latency_steps == 0 && stats.latency_max_us == 0.0);
     betz_session_close(session);
     betz_session_close(other);
@@ -452,8 +452,8 @@ static void a_checkpoint_goes_on(const betz_model *model) {
         CHECK(same_bits(out, again, OUTPUTS));
     }
     betz_stats a, b;
-    OK(betz_session_stats(session, &a));
-    OK(betz_session_stats(restored, &b));
+    OK(betz_session_stats(session, &a, sizeof a));
+    OK(betz_session_stats(restored, &b, sizeof b));
     CHECK(a.ticks == b.ticks && a.spikes == b.spikes);
     // Damage and truncation are refused, and change nothing.
     OK(betz_session_reset(session));
@@ -523,7 +523,7 @@ static void a_swap_takes_over_and_rolls_back(const betz_model *model) {
         CHECK(same_bits(out, reference, OUTPUTS));
     }
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.model_swaps == 2);
     // With the warm-up that the filters need, then no way back.
     OK(betz_session_swap_model(session, model));
@@ -552,7 +552,7 @@ static void a_queue_feeds_a_session(const betz_model *model) {
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_queue_open(8, (betz_late_spikes)5, &queue));
     CHECK(queue == NULL);
     OK(betz_queue_open(8, BETZ_LATE_SPIKES_TAKE, &queue));
-    OK(betz_queue_get_state(queue, &state));
+    OK(betz_queue_get_state(queue, &state, sizeof state));
     CHECK(state.tick == 0 && state.newest_tick == INT64_MIN && isinf(state.newest_age_us));
     OK(betz_queue_set_tick(queue, 100));
     const betz_spike spikes[] = {{100, 1}, {100, 1}, {100, 5}, {102, 3}, {101, 7}};
@@ -561,7 +561,7 @@ static void a_queue_feeds_a_session(const betz_model *model) {
     OK(betz_queue_push(queue, NULL, 0, &pushed));
     CHECK(pushed == 0);
     OK(betz_queue_mark(queue, 102));
-    OK(betz_queue_get_state(queue, &state));
+    OK(betz_queue_get_state(queue, &state, sizeof state));
     CHECK(state.tick == 100 && state.newest_tick == 102 && state.waiting == 5);
     CHECK(state.newest_age_us >= 0.0 && isfinite(state.newest_age_us));
     const uint32_t ticks[4][3] = {{1, 1, 5}, {0}, {3, 7}, {0}};
@@ -579,9 +579,9 @@ static void a_queue_feeds_a_session(const betz_model *model) {
     OK(betz_queue_mark(queue, 104));
     OK(betz_queue_step(queue, session, out, OUTPUTS));
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.late == 1 && stats.dropped == 4 && stats.spikes == 13 && stats.ticks == 5);
-    OK(betz_queue_get_state(queue, &state));
+    OK(betz_queue_get_state(queue, &state, sizeof state));
     CHECK(state.dropped == 4 && state.waiting == 0 && state.tick == 105);
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_queue_step(queue, session, out, OUTPUTS + 1));
     betz_queue_close(queue);
@@ -614,7 +614,7 @@ int main(void) {
     a_device_can_be_chosen();
     defaults_are_cross_validated();
     betz_score score;
-    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_model_score(model, 0, &score));
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_model_score(model, 0, &score, sizeof score));
     session_steps(model);
     configurations(model);
     a_checkpoint_goes_on(model);

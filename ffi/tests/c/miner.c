@@ -96,7 +96,7 @@ static betz_miner *open_miner(size_t capacity) {
     static const betz_episode patterns[] = {{chain, wide, 4}, {pair, narrow, 2}};
     betz_miner_config config;
     betz_miner *miner = NULL;
-    OK(betz_miner_config_default(&config));
+    OK(betz_miner_config_default(&config, sizeof config));
     config.symbols = SYMBOLS;
     config.tick_seconds = TICK;
     config.labels = LABELS;
@@ -150,7 +150,7 @@ static void counts_are_the_plain_ones(void) {
     CHECK(betz_watch_list_len(list) == EPISODES && betz_watch_list_last_failure(list) == NULL);
     betz_watched watched;
     for (size_t i = 0; i < EPISODES; i++) {
-        OK(betz_watch_list_get(list, i, &watched));
+        OK(betz_watch_list_get(list, i, &watched, sizeof watched));
         CHECK(watched.size == PLAIN[i].size && watched.since_tick == INT64_MIN);
         CHECK(watched.count == plain_count(&PLAIN[i], events, EVENTS));
         CHECK(i >= N_TEXTS || strcmp(watched.text, TEXTS[i]) == 0);
@@ -161,7 +161,7 @@ static void counts_are_the_plain_ones(void) {
         }
     }
     CHECK(strcmp(watched.text, "f -(0.004,0.006]-> a") == 0);
-    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_watch_list_get(list, EPISODES, &watched));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_watch_list_get(list, EPISODES, &watched, sizeof watched));
     betz_watch_list_free(list);
     betz_miner_close(again);
     free(seconds);
@@ -176,7 +176,7 @@ static void what_is_not_taken_is_counted(void) {
     betz_miner_stats stats;
     OK(betz_miner_push(miner, events, 5, &pushed));
     OK(betz_miner_flush(miner));
-    OK(betz_miner_get_stats(miner, &stats));
+    OK(betz_miner_get_stats(miner, &stats, sizeof stats));
     CHECK(pushed == 5 && stats.events == 2 && stats.late == 1 && stats.invalid == 2);
     CHECK(stats.newest_tick == 10 && stats.episodes == EPISODES && stats.dropped == 0);
     CHECK(stats.renewed == 0 && stats.failures == 0);
@@ -188,7 +188,7 @@ static void what_is_not_taken_is_counted(void) {
     CHECK(pushed >= 1 && pushed <= 1000);
     taken += pushed;
     OK(betz_miner_flush(miner));
-    OK(betz_miner_get_stats(miner, &stats));
+    OK(betz_miner_get_stats(miner, &stats, sizeof stats));
     CHECK(stats.events == 2 + taken && stats.dropped == 1000 - taken);
     betz_miner_close(miner);
 }
@@ -238,7 +238,7 @@ static void a_session_feeds_it(void) {
     }
     check_counts(miner, events, n);
     betz_miner_stats stats;
-    OK(betz_miner_get_stats(miner, &stats));
+    OK(betz_miner_get_stats(miner, &stats, sizeof stats));
     CHECK(stats.dropped == 0 && stats.late == 0 && stats.invalid == 0);
 
     // One session a miner, one miner a session; nobody else feeds it meanwhile.
@@ -293,7 +293,7 @@ static void the_list_follows_a_window(void) {
     const betz_interval near = {0, 0.005};
     betz_miner_config config;
     betz_miner *miner = NULL;
-    OK(betz_miner_config_default(&config));
+    OK(betz_miner_config_default(&config, sizeof config));
     config.symbols = 4;
     config.tick_seconds = TICK;
     config.intervals = &near;
@@ -318,7 +318,7 @@ static void the_list_follows_a_window(void) {
             betz_watched first;
             OK(betz_miner_watch_list(miner, &list));
             if (betz_watch_list_len(list) > 0) {
-                OK(betz_watch_list_get(list, 0, &first));
+                OK(betz_watch_list_get(list, 0, &first, sizeof first));
                 found = strcmp(first.text, wanted[part]) == 0;
                 CHECK(!found || first.count >= 8);
             }
@@ -326,7 +326,7 @@ static void the_list_follows_a_window(void) {
         }
     }
     betz_miner_stats stats;
-    OK(betz_miner_get_stats(miner, &stats));
+    OK(betz_miner_get_stats(miner, &stats, sizeof stats));
     CHECK(stats.renewed >= 2 && stats.failures == 0 && stats.newest_tick == tick + 3);
     betz_miner_close(miner);
 }
@@ -351,7 +351,7 @@ static void *look(void *miner) {
         OK(betz_miner_counts(miner, counts, EPISODES, &len));
         CHECK(len == EPISODES && counts[2] >= before);
         before = counts[2];
-        OK(betz_miner_get_stats(miner, &stats));
+        OK(betz_miner_get_stats(miner, &stats, sizeof stats));
         OK(betz_miner_flush(miner));
     }
     return NULL;
@@ -377,7 +377,7 @@ static void refusals(void) {
     betz_miner *miner = open_miner(16), *none = CANARY;
     betz_watch_list *list = CANARY;
     betz_miner_config config, bad;
-    OK(betz_miner_config_default(&config));
+    OK(betz_miner_config_default(&config, sizeof config));
     config.symbols = SYMBOLS;
     config.tick_seconds = TICK;
     config.labels = LABELS;
@@ -395,7 +395,7 @@ static void refusals(void) {
     memset(&watched, 0x77, sizeof watched);
 
 #define NULL_REFUSED(call) CHECK_STATUS(BETZ_ERROR_NULL, call)
-    NULL_REFUSED(betz_miner_config_default(NULL));
+    NULL_REFUSED(betz_miner_config_default(NULL, 64));
     NULL_REFUSED(betz_miner_open(NULL, &none));
     NULL_REFUSED(betz_miner_open(&config, NULL));
     NULL_REFUSED(betz_miner_push(NULL, &event, 1, &size));
@@ -409,16 +409,16 @@ static void refusals(void) {
     NULL_REFUSED(betz_miner_counts(NULL, counts, EPISODES, &size));
     NULL_REFUSED(betz_miner_counts(miner, NULL, 1, &size));
     NULL_REFUSED(betz_miner_counts(miner, counts, EPISODES, NULL));
-    NULL_REFUSED(betz_miner_get_stats(NULL, &stats));
-    NULL_REFUSED(betz_miner_get_stats(miner, NULL));
+    NULL_REFUSED(betz_miner_get_stats(NULL, &stats, sizeof stats));
+    NULL_REFUSED(betz_miner_get_stats(miner, NULL, 64));
     NULL_REFUSED(betz_miner_watch_list(NULL, &list));
     NULL_REFUSED(betz_miner_watch_list(miner, NULL));
-    NULL_REFUSED(betz_watch_list_get(NULL, 0, &watched));
+    NULL_REFUSED(betz_watch_list_get(NULL, 0, &watched, sizeof watched));
     CHECK(betz_watch_list_len(NULL) == 0 && betz_watch_list_last_failure(NULL) == NULL);
     betz_watch_list *real = NULL;
     OK(betz_miner_watch_list(miner, &real));
-    NULL_REFUSED(betz_watch_list_get(real, 0, NULL));
-    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_watch_list_get(real, SIZE_MAX, &watched));
+    NULL_REFUSED(betz_watch_list_get(real, 0, NULL, 64));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_watch_list_get(real, SIZE_MAX, &watched, sizeof watched));
     betz_watch_list_free(real);
     betz_watch_list_free(NULL);
     betz_miner_close(NULL);
@@ -483,7 +483,7 @@ static void refusals(void) {
     for (size_t i = 0; i < sizeof stats; i++) CHECK(((uint8_t *)&stats)[i] == 0x77);
     for (size_t i = 0; i < sizeof watched; i++) CHECK(((uint8_t *)&watched)[i] == 0x77);
     OK(betz_miner_flush(miner));
-    OK(betz_miner_get_stats(miner, &stats));
+    OK(betz_miner_get_stats(miner, &stats, sizeof stats));
     CHECK(stats.events == 0);
     // One interval given stands for edges without their own.
     bad = config;

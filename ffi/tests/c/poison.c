@@ -32,7 +32,7 @@ int main(void) {
                  betz_session_step_counts(session, counts, CHANNELS, out, OUTPUTS));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_step_spikes(session, NULL, 0, out, OUTPUTS));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_reset(session));
-    CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_stats(session, &stats));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_stats(session, &stats, sizeof stats));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_clear_stats(session));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_swap_model(session, model));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_rollback_model(session));
@@ -55,7 +55,7 @@ int main(void) {
     const double second = 0;
     const uint32_t symbol = 0;
     const char *const episodes[] = {"0 -(0,0.1]-> 1"};
-    OK(betz_miner_config_default(&mining));
+    OK(betz_miner_config_default(&mining, sizeof mining));
     mining.symbols = CHANNELS;
     mining.tick_seconds = betz_model_step_seconds(model);
     mining.episodes = episodes;
@@ -68,7 +68,7 @@ int main(void) {
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_push_seconds(miner, &second, &symbol, 1, &size));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_flush(miner));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_counts(miner, NULL, 0, &size));
-    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_get_stats(miner, &mined));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_get_stats(miner, &mined, sizeof mined));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_miner_watch_list(miner, &list));
     OK(betz_session_step_counts(other, counts, CHANNELS, out, OUTPUTS));
     OK(betz_session_detach_miner(other));
@@ -86,7 +86,7 @@ int main(void) {
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_model(model));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_model_save_bytes(model, NULL, 0, &size));
     betz_session_config config;
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     betz_session *none = NULL;
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_open(model, &config, &none));
     CHECK(none == NULL);

@@ -112,8 +112,8 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
         for (int i = 0; i < 8; i++) seconds[i] = (double)t * 0.02;
         failures += betz_miner_push_seconds(miner, seconds, list, 8, &pushed) != BETZ_OK;
         if (t % 1000 == 0) {
-            failures += betz_queue_get_state(queue, &line) != BETZ_OK;
-            failures += betz_session_stats(session, &stats) != BETZ_OK;
+            failures += betz_queue_get_state(queue, &line, sizeof line) != BETZ_OK;
+            failures += betz_session_stats(session, &stats, sizeof stats) != BETZ_OK;
             failures += betz_session_step_counts(plain, now, CHANNELS, out, OUTPUTS) != BETZ_OK;
             failures += betz_session_checkpoint(plain, state, 1 << 16, &len) != BETZ_OK;
             // A refusal of a wrong length or pointer is within the promise too.
@@ -139,7 +139,7 @@ int main(void) {
     replacements_are_in_force(model);
     filter_is_in_force();
     betz_session_config config;
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     const float low[OUTPUTS] = {-1, -1, -1, -1}, high[OUTPUTS] = {1, 1, 1, 1};
     config.clamp_low = low;
     config.clamp_high = high;
@@ -155,7 +155,7 @@ int main(void) {
     betz_miner_config mining;
     betz_miner *attached = NULL, *fed = NULL;
     const char *const episodes[] = {"0 -(0,0.1]-> 1"};
-    OK(betz_miner_config_default(&mining));
+    OK(betz_miner_config_default(&mining, sizeof mining));
     mining.symbols = CHANNELS;
     mining.tick_seconds = betz_model_step_seconds(model);
     mining.episodes = episodes;

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     const long end_kib = resident_kib();
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     CHECK(stats.ticks == ticks && stats.spikes == spikes && stats.latency_steps == ticks);
     CHECK(stats.unknown_channel_spikes == 0 && stats.dropped == 0 && stats.late == 0);
     CHECK(ticks <= PATTERNS || end_kib - start_kib <= 256);

@@ -72,7 +72,7 @@ static inline float *follow(const uint16_t *counts, size_t steps, size_t channel
 static inline betz_train_config small_config(uint32_t channels) {
     static const betz_filter filter = {0.1, 0};
     betz_train_config config;
-    OK(betz_train_config_default(&config));
+    OK(betz_train_config_default(&config, sizeof config));
     config.filters = &filter;
     config.n_filters = 1;
     config.ridge_choice = BETZ_RIDGE_NOISE;
@@ -97,7 +97,7 @@ static inline betz_model *train_model(uint32_t channels, size_t outputs, size_t 
 static inline betz_session *open_session(const betz_model *model) {
     betz_session_config config;
     betz_session *session = NULL;
-    OK(betz_session_config_default(&config));
+    OK(betz_session_config_default(&config, sizeof config));
     OK(betz_session_open(model, &config, &session));
     return session;
 }

@@ -76,7 +76,7 @@ static void a_queue_joins_two_threads(const betz_model *model) {
     betz_queue_state state;
     for (int64_t tick = 0; tick < QUEUE_TICKS; tick++) {
         for (;;) {
-            OK(betz_queue_get_state(a.queue, &state));
+            OK(betz_queue_get_state(a.queue, &state, sizeof state));
             CHECK(state.tick == tick);
             if (state.newest_tick >= tick) break;
             sched_yield();
@@ -84,9 +84,9 @@ static void a_queue_joins_two_threads(const betz_model *model) {
         OK(betz_queue_step(a.queue, session, out, OUTPUTS));
     }
     CHECK(pthread_join(producer, NULL) == 0);
-    OK(betz_queue_get_state(a.queue, &state));
+    OK(betz_queue_get_state(a.queue, &state, sizeof state));
     betz_stats stats;
-    OK(betz_session_stats(session, &stats));
+    OK(betz_session_stats(session, &stats, sizeof stats));
     // Every spike is accounted for, exactly.
     CHECK(stats.ticks == QUEUE_TICKS && state.waiting == 0);
     CHECK(stats.spikes == a.taken);
@@ -135,7 +135,7 @@ static void models_are_swapped_while_a_session_steps(const betz_model *model) {
     __atomic_store_n(&control.stop, 1, __ATOMIC_RELEASE);
     CHECK(pthread_join(thread, NULL) == 0);
     betz_stats stats;
-    OK(betz_session_stats(control.session, &stats));
+    OK(betz_session_stats(control.session, &stats, sizeof stats));
     CHECK(stats.ticks == 20 * STEPS);
     betz_session_close(control.session);
     betz_model_free(next);

@@ -70,13 +70,13 @@ int main() {
     const betz::model b = betz::model::train(config, spikes, behavior, outputs);
     CHECK(a.save_bytes() == b.save_bytes());
     CHECK(a.channels() == channels && a.outputs() == outputs && a.step_seconds() == 0.02);
-    CHECK(a.delay_steps() == 0 && a.channel_name(5) == "5" && a.output_name(1) == "x1");
+    CHECK(a.delay_steps() == 0 && a.channel_name(5) == "ch5" && a.output_name(1) == "x1");
     CHECK(a.score(0).r2 <= 1.0 && a.score(1).rmse > 0.0);
     CHECK(a.output_unit(0).empty() && a.channel_used(0));
-    CHECK(status_of([&] { a.output_name(outputs); }) == BETZ_ERROR_INVALID_ARGUMENT);
-    CHECK(status_of([&] { betz::model::train_counts(config, counts, behavior, 7); }) ==
+    CHECK(status_of([&] { static_cast<void>(a.output_name(outputs)); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of([&] { static_cast<void>(betz::model::train_counts(config, counts, behavior, 7)); }) ==
           BETZ_ERROR_MISMATCH);
-    CHECK(status_of([&] { betz::model::load("/nonexistent"); }) == BETZ_ERROR_IO);
+    CHECK(status_of([&] { static_cast<void>(betz::model::load("/nonexistent")); }) == BETZ_ERROR_IO);
     CHECK(betz::last_error().find("/nonexistent") != std::string::npos);
 
     const std::vector<std::uint8_t> bytes = a.save_bytes();
@@ -117,6 +117,18 @@ int main() {
     std::vector<float> wrong(outputs + 1);
     CHECK(status_of([&] { session.step_spikes({}, wrong); }) == BETZ_ERROR_MISMATCH);
 
+    // What a configuration is given may be a temporary, and the configuration a copy.
+    betz::session_config temporary;
+    temporary.clamp(std::vector<float>(outputs, -0.25f), std::vector<float>(outputs, 0.25f));
+    const betz::session_config copied = temporary;
+    temporary = betz::session_config();
+    CHECK(copied.clamp_low[1] == -0.25f && copied.clamp_high[0] == 0.25f);
+    betz::session narrow(a, copied);
+    narrow.step_counts(betz::span<const std::uint16_t>(counts.data(), channels), out);
+    CHECK(std::fabs(out[0]) <= 0.25f && std::fabs(out[1]) <= 0.25f);
+    const betz::train_config again = betz::train_config(channels, 0.02).bank(std::vector<betz_filter>{{0.05, 0}});
+    CHECK(again.n_filters == 1 && again.filters[0].tau_seconds == 0.05);
+
     betz::session moved = std::move(session);
     CHECK(session.get() == nullptr && moved.get() != nullptr);
     betz::queue queue(16, BETZ_LATE_SPIKES_DISCARD);
@@ -146,7 +158,7 @@ int main() {
     const betz::watch_list watched = miner.watch_list();
     CHECK(watched.size() == 3 && watched[0].count == 2 && watched.last_failure().empty());
     CHECK(std::string(watched[2].text) == "one -(0,0.1]-> zero");
-    CHECK(status_of([&] { watched[3]; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of([&] { static_cast<void>(watched[3]); }) == BETZ_ERROR_INVALID_ARGUMENT);
     moved.attach(miner, 100);
     moved.step_spikes(std::vector<std::uint32_t>{2}, out);
     CHECK(status_of([&] { miner.push({}); }) == BETZ_ERROR_INVALID_ARGUMENT);

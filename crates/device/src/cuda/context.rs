@@ -156,16 +156,21 @@ impl Context {
             .unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
+    /// The limit that [`Context::set_memory_cap`] set.
+    pub fn memory_cap(&self) -> Option<u64> {
+        *self
+            .memory_cap
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Bytes that an operation may plan to use now: what is free, or what is left of the cap where
     /// that is less. What libraries have taken so far is not free.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceFailure`] when the driver does not say.
     pub fn available_memory(&self) -> Result<u64> {
-        let cap = *self
-            .memory_cap
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let cap = self.memory_cap();
         if cap.is_some() {
             // Buffers given back in the stream's order count until it has got there.
             self.synchronize()?;

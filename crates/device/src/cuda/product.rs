@@ -104,10 +104,7 @@ fn plan(m: usize, n: usize, k: usize, memory: u64) -> Result<ProductPlan> {
             return e;
         }
         let least = FIXED_BYTES + 3 * 4 * FEED_PIECES as u64;
-        Error::new(
-            ErrorKind::DeviceMemory,
-            format!("product: expected room for at least {least} bytes, got {memory}"),
-        )
+        Error::device_memory("product", least, memory)
     })?;
     plan.k_max = plan.k_max.min(MOST_LENGTH);
     Ok(plan)
@@ -143,7 +140,7 @@ mod tests {
             let error = plan(m, n, k, 1).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DeviceMemory);
             let least = FIXED_BYTES + 24;
-            assert!(error.message().contains(&least.to_string()), "{error}");
+            assert_eq!(error.needed_bytes(), Some(least));
             for memory in [least, least + 100, 10 << 20, 4 << 30] {
                 let plan = plan(m, n, k, memory).unwrap();
                 let operands = (plan.m_max + plan.n_max) * plan.k_max * FEED_PIECES as u64;

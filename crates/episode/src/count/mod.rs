@@ -3,7 +3,6 @@
 //! [`LatestStart`] is the one to use; the others are the published ones, kept so that the published
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
-#[cfg(feature = "cuda")]
 mod cuda;
 pub(crate) mod extend;
 pub(crate) mod greedy;
@@ -20,16 +19,16 @@ pub(crate) mod walk;
 
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_device::Ran;
 
 use super::{Events, Pattern};
 
-#[cfg(feature = "cuda")]
 pub use cuda::DeviceEvents;
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
 pub use local_tracking::{Compaction, LocalTracking};
 pub use map_concat::MapConcat;
-pub use on_device::{count_on, strategy_on};
+pub use on_device::{Counted, count_on, strategy_on};
 pub use serial::Serial;
 pub use two_pass::TwoPass;
 
@@ -87,10 +86,10 @@ pub trait Strategy: Send + Sync {
     /// so.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
 
-    /// Where the counts so far were made: `cpu`, the device's name, or both when some calls were too
-    /// small to gain on the device.
-    fn ran_on(&self) -> String {
-        "cpu".to_owned()
+    /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) when some
+    /// calls were too small to gain on the device.
+    fn ran(&self) -> Ran {
+        Ran::on_cpu(self.name())
     }
 }
 

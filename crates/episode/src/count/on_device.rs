@@ -1,14 +1,16 @@
 //! Strategies by the device they run on.
 
 use betz_base::error::Result;
-use betz_device::Device;
+use betz_device::{Device, Ran};
 
 use super::{CountJob, LatestStart, Strategy, strategy};
 
 /// The strategy that has `name`, on `device`. With a device that the user did not name
 /// ([`Device::auto`]) latest-start leaves work too small to gain to the CPU, and the others, which
-/// are there to be compared, leave all of it; where it falls short, the CPU counts
-/// ([`Device::or_cpu`]). [`Strategy::ran_on`] says where counts were made.
+/// are there to be compared, leave all of it. The device is looked for by the first work that gains;
+/// what comes of that holds for all the strategy counts. Where the device falls short, the CPU counts
+/// from then on ([`Placement::or_cpu`](betz_device::Placement::or_cpu)). [`Strategy::ran`] says where
+/// counts were made.
 ///
 /// Keeps the events it counted in last in the devices' memory, so use one for many counts in the
 /// same events.
@@ -17,39 +19,51 @@ use super::{CountJob, LatestStart, Strategy, strategy};
 /// `InvalidArgument`, listing the names there are.
 pub fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
     let on_cpu = strategy(name)?;
-    #[cfg(feature = "cuda")]
-    // A device that nobody has opened yet is opened by the first work that is large enough.
-    if !(device.is_open() && device.is_cpu())
-        && let Some(method) = cuda::method(name)
+    if let Some(kernels) = cuda::kernels(name)
+        && !(device.is_explicit() && device.is_cpu())
+        && (device.is_explicit() || kernels == cuda::GAINS)
     {
-        return Ok(Box::new(cuda::OnDevice::new(device, method, on_cpu)));
+        return Ok(Box::new(cuda::OnDevice::new(device, kernels, on_cpu)));
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
     Ok(on_cpu)
+}
+
+/// Counts, and where they were made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// One for each pattern, in order.
+    pub counts: Vec<u64>,
+    /// Where, and why not elsewhere.
+    pub ran: Ran,
 }
 
 /// Counts with the default strategy on `device`, from events in host memory. With a device that the
 /// user did not name ([`Device::auto`]), work too small to gain stays on the CPU.
 ///
 /// Copies only the events of symbols that occur in the patterns. Where such a device falls short, the CPU
-/// counts ([`Device::or_cpu`]).
+/// counts ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
 ///
 /// # Errors
 /// As [`Strategy::count`], and those of the device.
-pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
-    #[cfg(feature = "cuda")]
-    if cuda::takes(device, job)
-        && let Some(counts) = device.or_cpu(cuda::count(device, job))?
-    {
-        return Ok(counts);
-    }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    LatestStart.count(job)
+pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
+    let path = LatestStart.name();
+    let ran = if cuda::fits(job) {
+        let gains = cuda::gains(job);
+        let placement = betz_device::Placement::decide(device, gains);
+        if !placement.is_cpu()
+            && let Some(counts) = placement.or_cpu(cuda::count(&placement, job))?
+        {
+            let ran = placement.ran(path);
+            return Ok(Counted { counts, ran });
+        }
+        placement.ran(path)
+    } else {
+        Ran::on_cpu(path)
+    };
+    let counts = LatestStart.count(job)?;
+    Ok(Counted { counts, ran })
 }
 
-#[cfg(feature = "cuda")]
 mod cuda {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -57,50 +71,54 @@ mod cuda {
     use rayon::prelude::*;
 
     use super::*;
-    use crate::count::cuda::{DeviceEvents, Method, Resident};
+    use crate::count::cuda::{DeviceEvents, Kernels, Resident};
     use crate::count::{Compaction, Hybrid, LocalTracking, MapConcat, Serial, TwoPass};
     use crate::{Events, Pattern};
     use betz_base::error::{Error, ErrorKind};
-    use betz_base::progress::Progress;
+    use betz_base::progress::Quiet;
+    use betz_device::Placement;
+
+    /// The kernels that gain where nobody named the device; the others are there to be compared.
+    pub(super) const GAINS: Kernels = Kernels::LatestStart;
 
     /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
     /// context, against 2 to 4 · 10⁹ a second and core on the CPU).
     const AUTO_WORK: u64 = 1 << 30;
 
     /// The kernels of the strategy that has `name`.
-    pub(super) fn method(name: &str) -> Option<Method> {
-        let mut all: Vec<(&str, Method)> = vec![
-            (LatestStart.name(), Method::LatestStart),
-            (Serial.name(), Method::Serial),
-            (TwoPass.name(), Method::TwoPass),
-            (MapConcat::default().name(), Method::MapConcat),
-            (Hybrid.name(), Method::Hybrid),
+    pub(super) fn kernels(name: &str) -> Option<Kernels> {
+        let mut all: Vec<(&str, Kernels)> = vec![
+            (LatestStart.name(), Kernels::LatestStart),
+            (Serial.name(), Kernels::Serial),
+            (TwoPass.name(), Kernels::TwoPass),
+            (MapConcat::default().name(), Kernels::MapConcat),
+            (Hybrid.name(), Kernels::Hybrid),
         ];
         for compaction in Compaction::ALL {
             let strategy = LocalTracking { compaction };
-            all.push((strategy.name(), Method::LocalTracking(compaction)));
+            all.push((strategy.name(), Kernels::LocalTracking(compaction)));
         }
         all.into_iter().find(|m| m.0 == name).map(|m| m.1)
     }
 
-    /// True when `job` is to be counted on `device`.
-    pub(super) fn takes(device: &Device, job: &CountJob<'_>) -> bool {
-        let work = job.events.len() as u64 * job.patterns.len() as u64;
-        let fits = job
-            .patterns
-            .iter()
-            .all(|p| p.size() <= DeviceEvents::MAX_SIZE);
-        fits && (device.is_explicit() || work >= AUTO_WORK) && !device.is_cpu()
+    /// True when a device's kernels take the patterns of `job`.
+    pub(super) fn fits(job: &CountJob<'_>) -> bool {
+        (job.patterns.iter()).all(|p| p.size() <= DeviceEvents::MAX_SIZE)
+    }
+
+    /// True when `job` is large enough to gain on a device.
+    pub(super) fn gains(job: &CountJob<'_>) -> bool {
+        job.events.len() as u64 * job.patterns.len() as u64 >= AUTO_WORK
     }
 
     /// Counts `job` by latest starts, with events copied for it alone.
-    pub(super) fn count(device: &Device, job: &CountJob<'_>) -> Result<Vec<u64>> {
+    pub(super) fn count(placement: &Placement, job: &CountJob<'_>) -> Result<Vec<u64>> {
         job.check()?;
         let mut held = vec![false; job.events.symbols()];
         for &symbol in job.patterns.iter().flat_map(Pattern::symbols) {
             held[symbol as usize] = true;
         }
-        let there: Vec<DeviceEvents> = device
+        let there: Vec<DeviceEvents> = placement
             .contexts()
             .iter()
             .map(|context| DeviceEvents::upload_symbols(context, job.events, &held, None))
@@ -117,7 +135,7 @@ mod cuda {
         count: impl Fn(&There, &CountJob<'_>) -> Result<Vec<u64>> + Sync,
     ) -> Result<Vec<u64>> {
         match devices {
-            // Another thread may have given the device up since it was chosen.
+            // Another thread's work may have gone back to the CPU meanwhile.
             [] => {
                 let gone = "counting: the device was given up meanwhile";
                 return Err(Error::new(ErrorKind::DeviceUnavailable, gone));
@@ -151,19 +169,13 @@ mod cuda {
         Ok(counts)
     }
 
-    /// Hears a cancellation, tells nothing: several devices' shares are not one row of numbers.
-    struct Quiet<'a>(&'a dyn Progress);
-
-    impl Progress for Quiet<'_> {
-        fn cancelled(&self) -> bool {
-            self.0.cancelled()
-        }
-    }
-
     /// A strategy on CUDA devices, with the events of the last call kept there.
     pub(super) struct OnDevice {
+        /// What was asked for.
         device: Device,
-        method: Method,
+        /// What came of it, once there was work that gains.
+        placement: OnceLock<Placement>,
+        kernels: Kernels,
         /// The same strategy for what stays on the CPU.
         on_cpu: Box<dyn Strategy>,
         last: Mutex<Option<(u64, Arc<Vec<Resident>>)>>,
@@ -173,10 +185,11 @@ mod cuda {
     }
 
     impl OnDevice {
-        pub(super) fn new(device: &Device, method: Method, on_cpu: Box<dyn Strategy>) -> Self {
+        pub(super) fn new(device: &Device, kernels: Kernels, on_cpu: Box<dyn Strategy>) -> Self {
             Self {
                 device: device.clone(),
-                method,
+                placement: OnceLock::new(),
+                kernels,
                 on_cpu,
                 last: Mutex::new(None),
                 counted_there: OnceLock::new(),
@@ -184,8 +197,17 @@ mod cuda {
             }
         }
 
+        /// Where `job` is to be counted, if that is a device.
+        fn placed(&self, job: &CountJob<'_>) -> Option<&Placement> {
+            if !(fits(job) && (self.device.is_explicit() || gains(job))) {
+                return None;
+            }
+            let placement = self.placement.get_or_init(|| Placement::on(&self.device));
+            Some(placement).filter(|p| !p.is_cpu())
+        }
+
         /// The places of `events` on the devices: where they are, or will be once they are needed.
-        fn events(&self, events: &Events) -> Arc<Vec<Resident>> {
+        fn events(&self, placement: &Placement, events: &Events) -> Arc<Vec<Resident>> {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((id, there)) = last.as_ref()
                 && *id == events.id()
@@ -194,7 +216,7 @@ mod cuda {
             }
             // The old ones first: the two need not fit beside each other.
             *last = None;
-            let contexts = self.device.contexts().iter();
+            let contexts = placement.contexts().iter();
             let there: Arc<Vec<Resident>> = Arc::new(contexts.map(Resident::new).collect());
             *last = Some((events.id(), Arc::clone(&there)));
             there
@@ -207,14 +229,14 @@ mod cuda {
         }
 
         fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
-            let gains = self.method == Method::LatestStart || self.device.is_explicit();
-            if gains && takes(&self.device, job) {
+            if let Some(placement) = self.placed(job) {
                 job.check()?;
-                let counts = share(self.events(job.events).as_slice(), job, |there, job| {
-                    there.count(self.method, job)
+                let there = self.events(placement, job.events);
+                let counts = share(there.as_slice(), job, |there, job| {
+                    there.count(self.kernels, job)
                 });
-                if let Some(counts) = self.device.or_cpu(counts)? {
-                    self.counted_there.get_or_init(|| self.device.name());
+                if let Some(counts) = placement.or_cpu(counts)? {
+                    self.counted_there.get_or_init(|| placement.ran("").device);
                     return Ok(counts);
                 }
                 // Nothing is asked of the device again.
@@ -224,13 +246,18 @@ mod cuda {
             self.on_cpu.count(job)
         }
 
-        fn ran_on(&self) -> String {
+        fn ran(&self) -> Ran {
+            let Some(placement) = self.placement.get() else {
+                return Ran::on_cpu(self.name());
+            };
+            let mut ran = placement.ran(self.name());
             let on_cpu = self.counted_on_cpu.load(Ordering::Relaxed);
-            match self.counted_there.get() {
+            ran.device = match self.counted_there.get() {
                 Some(device) if on_cpu => format!("cpu and {device}"),
                 Some(device) => device.clone(),
-                None => self.on_cpu.ran_on(),
-            }
+                None => Device::cpu().name(),
+            };
+            ran
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The papers' Algorithm 1: one automaton an episode walks all events, one after another.
+//! The papers' Algorithm 1: one automaton per episode walks all events, one after another.
 //!
 //! Feng et al., §1.2. For every symbol of the episode it keeps the list of times at which a valid
 //! chain up to that symbol can end; an event that ends a valid chain of the whole episode counts,

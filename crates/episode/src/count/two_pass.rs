@@ -1,6 +1,6 @@
 //! The papers' two-pass elimination: a cheap upper bound first, the exact count for what is left.
 //!
-//! Feng et al., §1.3.2, Algorithms 4 (*PreElim*) and 5. Without the lower bounds one tick a symbol
+//! Feng et al., §1.3.2, Algorithms 4 (*PreElim*) and 5. Without the lower bounds one tick per symbol
 //! is enough, so an event costs a comparison instead of a search. Episodes whose bound is below the
 //! threshold are eliminated; without a threshold, those whose bound is 0.
 //!

@@ -26,7 +26,7 @@ pub(crate) enum Wanted {
 
 /// A walk of some patterns over the events, for the occurrences that end in [from, to).
 pub(crate) struct Walk<'a> {
-    plan: Plan<'a>,
+    plan: WalkPlan<'a>,
     tile: Tile,
     stop: usize,
     tile_events: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Walk<'a> {
 }
 
 /// What stays the same throughout a walk.
-struct Plan<'a> {
+struct WalkPlan<'a> {
     events: &'a Events,
     trie: Trie,
     wanted: Wanted,
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
                     Wanted::Occurrences => vec![Ends::default(); trie.counted],
                 },
             },
-            plan: Plan {
+            plan: WalkPlan {
                 events,
                 trie,
                 wanted,
@@ -221,7 +221,7 @@ impl State {
     /// Walks the subtree below `node`, whose valid ends are `chains`.
     fn descend(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &WalkPlan<'_>,
         tile: &Tile,
         node: usize,
         chains: Chains<'_>,
@@ -271,7 +271,7 @@ impl State {
     }
 
     /// Counts or keeps the fresh ends of `node` when it is itself a pattern.
-    fn report(&mut self, plan: &Plan<'_>, node: usize, chains: Chains<'_>) {
+    fn report(&mut self, plan: &WalkPlan<'_>, node: usize, chains: Chains<'_>) {
         let Some(leaf) = plan.trie.nodes[node].leaf else {
             return;
         };

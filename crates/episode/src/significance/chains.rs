@@ -50,7 +50,7 @@ pub struct ChainTest {
 }
 
 /// Tests `patterns` size by size, first against surrogates and then, those that pass, every part
-/// ([`part_significance`]); one entry a pattern, `None` for those not tested.
+/// ([`part_significance`]); one entry per pattern, `None` for those not tested.
 ///
 /// A pattern is tested unless it is a single symbol or one of its two longest parts (all but the first
 /// symbol, all but the last) is among `patterns` and has not passed. This keeps the number of tests

@@ -48,7 +48,7 @@ impl Surrogate {
     /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
     /// clock and segments' places stay.
     ///
-    /// Allocates new events (as [`Events::new`]) and 16 bytes an event while it runs.
+    /// Allocates new events (as [`Events::new`]) and 16 bytes per event while it runs.
     ///
     /// # Errors
     /// As [`Surrogate::check`].

@@ -14,7 +14,7 @@ impl Recording {
     /// Reads and checks the recording in the `.npz` archive at `path` (see the schema in the
     /// [`recording`](crate) module's documentation).
     ///
-    /// Memory: 12 bytes a spike, 4 a behaviour value; a `counts` matrix is never held whole unless
+    /// Memory: 12 bytes per spike, 4 a behaviour value; a `counts` matrix is never held whole unless
     /// it is in Fortran order.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ fn read(archive: &mut Archive) -> Result<Recording> {
     };
     if channel_names.len() != channels {
         return Err(Error::recording(format!(
-            "array `channel_names`: expected {channels} names, one a column of `counts`, got {}",
+            "array `channel_names`: expected {channels} names, one per column of `counts`, got {}",
             channel_names.len()
         )));
     }
@@ -229,7 +229,7 @@ fn read_behavior(archive: &mut Archive) -> Result<Option<Behavior>> {
     let count = shape[1] as usize;
     let mut strings = |array: &str| match archive.read_strings(array, 1)? {
         Some(s) if s.len() != count => Err(Error::recording(format!(
-            "array `{array}`: expected {count} strings, one a column of `behavior`, got {}",
+            "array `{array}`: expected {count} strings, one per column of `behavior`, got {}",
             s.len()
         ))),
         other => Ok(other),

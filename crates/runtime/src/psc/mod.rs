@@ -2,12 +2,12 @@
 //!
 //! h(t) = t^n e^(−t/τ) for t ≥ 0 (Galbraith 2010, eq. 2.2), sampled on ticks and scaled to unit sum.
 
-mod lowpass;
+mod low_pass;
 mod recursive;
 mod shape;
 
-pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
-pub use recursive::{RecursiveFilter, advance};
+pub use low_pass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
+pub use recursive::{BINOMIAL, RecursiveFilter, advance};
 pub use shape::{Filter, FilterBank, MAX_ORDER};
 
 /// A filter state below this is as good as zero; above it no product in a step becomes denormal.

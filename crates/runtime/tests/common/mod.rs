@@ -58,7 +58,7 @@ pub fn counts(rng: &mut Rng, ticks: usize, channels: usize) -> Vec<u16> {
         .collect()
 }
 
-/// The channels of one tick's counts, one entry a spike.
+/// The channels of one tick's counts, one entry per spike.
 pub fn spikes(counts: &[u16]) -> Vec<u32> {
     (counts.iter().enumerate())
         .flat_map(|(channel, &count)| std::iter::repeat_n(channel as u32, count.into()))

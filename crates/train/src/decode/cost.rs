@@ -1,14 +1,14 @@
 //! What batch decoding is expected to take, on the CPU and on a CUDA device.
 
-use betz_device::Device;
-use betz_device::cost::{Calibration, Model, START_CUDA};
-use betz_recording::Dataset;
+use betz_device::cost::{Calibration, CostModel, START_CUDA};
+use betz_device::{Device, Placement};
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 
 // Defaults from benches/record/gpu.md: an EPYC's core, an H200.
 
-/// Weights: one a filter and output. One thread does it all.
-pub(crate) const DECODE_CPU: Model = Model {
+/// Weights: one per filter and output. One thread does it all.
+pub(crate) const DECODE_CPU: CostModel = CostModel {
     name: "decode.cpu",
     terms: &[
         "spikes",
@@ -21,17 +21,15 @@ pub(crate) const DECODE_CPU: Model = Model {
 };
 
 /// Spikes go up, estimates come down.
-pub(crate) const DECODE_CUDA: Model = Model {
+pub(crate) const DECODE_CUDA: CostModel = CostModel {
     name: "decode.cuda",
     terms: &["1", "spikes", "steps x outputs"],
     defaults: &[0.4e-3, 0.4e-9, 0.6e-9],
 };
 
 /// Terms of [`DECODE_CPU`] and of [`DECODE_CUDA`].
-pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
-    let spikes: usize = (data.segments.iter())
-        .map(|s| data.spikes.range(s.start, s.stop).len())
-        .sum();
+pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
+    let spikes = data.spikes_in_segments();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
     let outputs = decoder.outputs().len() as f64;
     let weights = decoder.bank().len() as f64 * outputs;
@@ -49,14 +47,19 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
-/// named it, else wherever this host's calibration expects less time, counting the start of a device that this process has not
-/// opened yet.
-pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
+/// named it, else wherever this host's calibration expects less time, counting the start of a device
+/// that this process has not opened yet.
+pub fn choose<'d>(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Placement {
     if !decoder.is_linear() {
-        return Device::cpu();
+        return Placement::cpu();
     }
+    let data = &data.into();
     if device.is_explicit() {
-        return device.clone();
+        return Placement::on(device);
     }
     let calibration = Calibration::current();
     let (cpu, cuda) = terms(decoder, data);
@@ -67,9 +70,5 @@ pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
     };
     let gains =
         start + calibration.seconds(&DECODE_CUDA, &cuda) < calibration.seconds(&DECODE_CPU, &cpu);
-    if gains && !device.is_cpu() {
-        device.clone()
-    } else {
-        Device::cpu()
-    }
+    Placement::decide(device, gains)
 }

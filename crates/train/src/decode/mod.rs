@@ -1,14 +1,13 @@
 //! Batch decoding of a whole dataset.
 
 pub(crate) mod cost;
-#[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 
 pub use cost::choose as choose_device;
 
 use betz_base::error::{Error, Result};
-use betz_device::Device;
-use betz_recording::Dataset;
+use betz_device::{Device, Ran};
+use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 use betz_runtime::stream::{Session, SessionConfig};
@@ -26,7 +25,8 @@ use betz_runtime::stream::{Session, SessionConfig};
 /// differ in length or the weights do not fit the channels;
 /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel
 /// or out of time order; those of the low-pass.
-pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Vec<f32>> {
+    let data = &data.into();
     let (outputs, filters) = (decoder.outputs().len(), decoder.bank().len());
     check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
@@ -47,7 +47,7 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     let mut estimates = vec![f32::NAN; data.steps * outputs];
     let mut weighted = vec![0.0; filters * outputs];
     let (mut response, mut sum) = (vec![0.0; outputs], vec![0.0; outputs]);
-    for segment in &data.segments {
+    for segment in data.segments {
         bank.iter_mut().for_each(RecursiveFilter::reset);
         if let Some(low_pass) = &mut low_pass {
             low_pass.reset();
@@ -79,7 +79,7 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
 
 /// Decodes by stepping a session, bit for bit as one does: what a decoder with a head or with limits
 /// needs.
-fn step_through(decoder: &Decoder, data: &Dataset, order: &[usize]) -> Result<Vec<f32>> {
+fn step_through(decoder: &Decoder, data: &DatasetView<'_>, order: &[usize]) -> Result<Vec<f32>> {
     let outputs = decoder.outputs().len();
     let config = SessionConfig {
         statistics: false,
@@ -88,7 +88,7 @@ fn step_through(decoder: &Decoder, data: &Dataset, order: &[usize]) -> Result<Ve
     let mut session = Session::open(decoder, config)?;
     let mut estimates = vec![f32::NAN; data.steps * outputs];
     let mut fired = Vec::new();
-    for segment in &data.segments {
+    for segment in data.segments {
         session.reset();
         let mut spikes = data.spikes.range(segment.start, segment.stop).peekable();
         for step in segment.start..segment.stop {
@@ -103,27 +103,42 @@ fn step_through(decoder: &Decoder, data: &Dataset, order: &[usize]) -> Result<Ve
     Ok(estimates)
 }
 
+/// Estimates, and where they were made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// As [`decode`] gives them.
+    pub estimates: Vec<f32>,
+    /// Where, and why not elsewhere.
+    pub ran: Ran,
+}
+
 /// [`decode`] on `device`, in slices where a recording does not fit its memory: only spikes go up, and
-/// estimates come down. [`Device::auto`] is settled by [`choose`], and goes on with the CPU where the
-/// device falls short ([`Device::or_cpu`]).
+/// estimates come down. [`Device::auto`] is settled by [`choose_device`], and goes on with the CPU where the
+/// device falls short ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
 ///
 /// The device sums in f64 as the CPU does, in another order: estimates agree to f32's rounding.
 ///
 /// # Errors
 /// As [`decode`], and those of the device.
-pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
-    #[cfg(feature = "cuda")]
+pub fn decode_on<'d>(
+    device: &Device,
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Result<Decoded> {
+    let data = &data.into();
+    let placement = cost::choose(device, decoder, data);
+    if let Some(context) = placement.contexts().first()
+        && let Some(estimates) = placement.or_cpu(cuda::decode(context, decoder, data))?
     {
-        let chosen = cost::choose(device, decoder, data);
-        if let Some(context) = chosen.contexts().first()
-            && let Some(decoded) = chosen.or_cpu(cuda::decode(context, decoder, data))?
-        {
-            return Ok(decoded);
-        }
+        return Ok(Decoded {
+            estimates,
+            ran: placement.ran(""),
+        });
     }
-    #[cfg(not(feature = "cuda"))]
-    let _ = device;
-    decode(decoder, data)
+    Ok(Decoded {
+        estimates: decode(decoder, data)?,
+        ran: placement.ran(""),
+    })
 }
 
 /// For each channel of `data`, the decoder's channel of the same name.
@@ -131,8 +146,12 @@ pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<V
 /// # Errors
 /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch), with the first name that has no partner,
 /// unless both have the same channels, in any order.
-pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
-    let (model, recording) = (decoder.channel_names(), &data.channel_names);
+pub fn channel_order<'d>(
+    decoder: &Decoder,
+    data: impl Into<DatasetView<'d>>,
+) -> Result<Vec<usize>> {
+    let data = &data.into();
+    let (model, recording) = (decoder.channel_names(), data.channel_names);
     if model.len() != recording.len() {
         return Err(Error::mismatch(format!(
             "recording: expected the model's {} channels, got {}",
@@ -159,7 +178,7 @@ pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
 }
 
 /// What `decoder` asks of a dataset's shape, without a look at the spikes.
-fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
+fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds();
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
         return Err(Error::mismatch(format!(
@@ -168,7 +187,7 @@ fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
             data.step_seconds
         )));
     }
-    betz_recording::check_segments(&data.segments, data.steps as i64)
+    betz_recording::check_segments(data.segments, data.steps as i64)
 }
 
 #[cfg(test)]
@@ -176,7 +195,7 @@ pub(super) mod tests {
     use super::*;
     use crate::psc::oracle;
     use betz_base::ErrorKind;
-    use betz_recording::{OutputInfo, Segment};
+    use betz_recording::{Dataset, OutputInfo, Segment};
     use betz_runtime::model::DecoderParts;
     use betz_runtime::psc::{Filter, FilterBank, LowPass};
 

@@ -2,8 +2,8 @@
 
 use super::GramPath;
 use super::event::WIDEST_TILE;
-use betz_device::cost::{Calibration, Model};
-use betz_recording::Dataset;
+use betz_device::cost::{Calibration, CostModel};
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// On what kind of device.
@@ -45,29 +45,29 @@ pub struct Work {
 // Defaults: the CPU's from benches/record/gram.md (AVX-512, one thread's seconds), CUDA's from
 // benches/record/gpu.md (H200).
 
-/// Additions: one a spike, filter and feature. Tile steps: a tile takes up a step with spikes.
-const EVENT_CPU: Model = Model {
+/// Additions: one per spike, filter and feature. Tile steps: a tile takes up a step with spikes.
+const EVENT_CPU: CostModel = CostModel {
     name: "gram.event.cpu",
     terms: &["1", "additions", "tile steps", "steps x filters"],
     defaults: &[20e-6, 0.075e-9, 30e-9, 10e-9],
 };
 
-/// Responses: one a step and feature. Products: one a step and pair of features of one triangle.
-const DENSE_CPU: Model = Model {
+/// Responses: one per step and feature. Products: one per step and pair of features of one triangle.
+const DENSE_CPU: CostModel = CostModel {
     name: "gram.dense.cpu",
     terms: &["1", "responses", "products"],
     defaults: &[50e-6, 4.7e-9, 0.0086e-9],
 };
 
 /// Spikes are packed and sent; additions as on the CPU; elements of Γ are summed over slices.
-const EVENT_CUDA: Model = Model {
+const EVENT_CUDA: CostModel = CostModel {
     name: "gram.event.cuda",
     terms: &["1", "spikes", "steps x outputs", "additions", "elements"],
     defaults: &[0.2e-3, 0.45e-9, 0.35e-9, 0.6e-12, 0.1e-9],
 };
 
 /// As the event-driven path before Γ, then responses and products.
-const DENSE_CUDA: Model = Model {
+const DENSE_CUDA: CostModel = CostModel {
     name: "gram.dense.cuda",
     terms: &[
         "1",
@@ -81,7 +81,7 @@ const DENSE_CUDA: Model = Model {
 };
 
 /// Γ of a fold on its way from a device to pageable memory of the host, with what goes beside it.
-pub(crate) const DOWNLOAD_CUDA: Model = Model {
+pub(crate) const DOWNLOAD_CUDA: CostModel = CostModel {
     name: "gram.download.cuda",
     terms: &["1", "elements"],
     defaults: &[30e-6, 6e-9],
@@ -89,10 +89,9 @@ pub(crate) const DOWNLOAD_CUDA: Model = Model {
 
 impl Work {
     /// The size of training on `data` with `bank`, on rayon's current pool.
-    pub fn new(data: &Dataset, bank: &FilterBank) -> Self {
-        let spikes: usize = (data.segments.iter())
-            .map(|s| data.spikes.range(s.start, s.stop).len())
-            .sum();
+    pub fn new<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> Self {
+        let data = &data.into();
+        let spikes = data.spikes_in_segments();
         Self {
             channels: data.channels() as f64,
             filters: bank.len() as f64,
@@ -118,8 +117,8 @@ impl Work {
         self.channels * self.filters
     }
 
-    /// Model and terms of computing Γ and Υ by `path` ([`GramPath::Auto`]: dense) at `place`.
-    pub fn gram(&self, place: Place, path: GramPath) -> (&'static Model, Vec<f64>) {
+    /// CostModel and terms of computing Γ and Υ by `path` ([`GramPath::Auto`]: dense) at `place`.
+    pub fn gram(&self, place: Place, path: GramPath) -> (&'static CostModel, Vec<f64>) {
         let (n, steps, threads) = (self.features(), self.steps, self.threads.max(1.0));
         let additions = self.spikes * self.filters * n;
         let (responses, products) = (steps * n, steps * n * n / 2.0);
@@ -180,11 +179,12 @@ impl Work {
 
 /// [`GramPath::Event`] or [`GramPath::Dense`]: what [`GramPath::Auto`] means for this dataset at
 /// `place`, by this host's calibration.
-pub fn cheaper(
-    data: &Dataset,
+pub fn cheaper<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     place: Place,
 ) -> GramPath {
+    let data = &data.into();
     Work::new(data, bank).cheaper(&Calibration::current(), place, low_pass)
 }

@@ -11,7 +11,7 @@ use super::{NormalEquations, add_output_sums};
 use crate::psc::{Block, Responses};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Steps that are multiplied in f32 before they are added to Γ in f64.
@@ -23,13 +23,14 @@ pub const BLOCK_STEPS: usize = 2048;
 ///
 /// # Errors
 /// As [`Responses::new`]; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
-pub fn normal_equations(
-    data: &Dataset,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
+    let data = &data.into();
     let mut responses = Responses::new(data, bank, low_pass)?.paired(delay_steps);
     let (features, outputs) = (responses.features(), data.outputs.len());
     let mut sums = NormalEquations::zeros(features, outputs);
@@ -55,7 +56,12 @@ pub fn normal_equations(
 }
 
 /// Adds the block's part of Υ and Σa, in f64.
-fn add_behavior(block: &Block<f32>, data: &Dataset, delay_steps: i64, sums: &mut NormalEquations) {
+fn add_behavior(
+    block: &Block<f32>,
+    data: &DatasetView<'_>,
+    delay_steps: i64,
+    sums: &mut NormalEquations,
+) {
     let (columns, outputs) = (block.steps.len(), sums.outputs);
     // The behaviour of the block, (1 + outputs, columns); a row of ones gives Σa.
     let mut x = vec![1.0; (1 + outputs) * columns];

@@ -3,7 +3,6 @@
 //! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
 
 pub mod cost;
-#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod dense;
 pub mod event;
@@ -16,7 +15,7 @@ use rayon::prelude::*;
 
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
-use betz_recording::{Dataset, Segment};
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// How Γ is computed.
@@ -243,6 +242,32 @@ impl NormalEquations {
     }
 }
 
+/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
+/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledError {
+    /// Number of elements compared.
+    pub elements: usize,
+    /// Largest error.
+    pub largest: f64,
+    /// Root of the mean squared error.
+    pub rms: f64,
+}
+
+impl SampledError {
+    /// Of both samples together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (mine, theirs) = (self.elements as f64, other.elements as f64);
+        let squares = mine * self.rms * self.rms + theirs * other.rms * other.rms;
+        Self {
+            elements: self.elements + other.elements,
+            largest: self.largest.max(other.largest),
+            rms: (squares / (mine + theirs).max(1.0)).sqrt(),
+        }
+    }
+}
+
 /// Γ, Υ and the sums of `data`, and the path that computed them.
 ///
 /// a(t) is paired with x(t − delay); pairs of which either lies outside the segment are left out of
@@ -252,14 +277,15 @@ impl NormalEquations {
 /// # Errors
 /// `Mismatch` or `InvalidRecording` when the dataset's arrays do not fit together; `InvalidArgument`
 /// for a bad low-pass; `Interrupted` when `progress` says so.
-pub fn normal_equations(
-    data: &Dataset,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
+    let data = &data.into();
     check(data)?;
     let path = match path {
         GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Place::Cpu),
@@ -278,13 +304,13 @@ pub fn normal_equations(
 }
 
 /// What every path relies on.
-fn check(data: &Dataset) -> Result<()> {
+fn check(data: &DatasetView<'_>) -> Result<()> {
     check_shape(data)?;
     data.spikes.check(data.steps as i64, data.channels())
 }
 
 /// [`check`] without a look at every spike.
-fn check_shape(data: &Dataset) -> Result<()> {
+fn check_shape(data: &DatasetView<'_>) -> Result<()> {
     let expected = data.steps * data.outputs.len();
     if data.behavior.len() != expected {
         return Err(Error::mismatch(format!(
@@ -296,12 +322,12 @@ fn check_shape(data: &Dataset) -> Result<()> {
     }
     if data.spikes.ticks.len() != data.spikes.channels.len() {
         return Err(Error::mismatch(format!(
-            "spikes: expected one channel a tick, got {} ticks and {} channels",
+            "spikes: expected one channel per tick, got {} ticks and {} channels",
             data.spikes.ticks.len(),
             data.spikes.channels.len()
         )));
     }
-    betz_recording::check_segments(&data.segments, data.steps as i64)
+    betz_recording::check_segments(data.segments, data.steps as i64)
 }
 
 fn mean(sum: &[f64], steps: u64) -> Vec<f64> {
@@ -318,9 +344,13 @@ pub(crate) fn paired_steps(segment: &Segment, delay_steps: i64) -> Option<(i64, 
 }
 
 /// Adds Σx, Σx² and the number of paired steps of every segment to `sums`.
-pub(crate) fn add_output_sums(data: &Dataset, delay_steps: i64, sums: &mut NormalEquations) {
+pub(crate) fn add_output_sums(
+    data: &DatasetView<'_>,
+    delay_steps: i64,
+    sums: &mut NormalEquations,
+) {
     let m = sums.outputs;
-    let totals = output_totals(&data.segments, &data.behavior, m, delay_steps);
+    let totals = output_totals(data.segments, data.behavior, m, delay_steps);
     for (o, (sum, squares)) in totals[..m].iter().zip(&totals[m..]).enumerate() {
         sums.output_sum[o] += sum;
         sums.output_sq_sum[o] += squares;

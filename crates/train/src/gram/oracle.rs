@@ -6,19 +6,20 @@
 use super::{NormalEquations, add_output_sums, paired_steps};
 use crate::psc::oracle;
 use betz_base::error::Result;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Γ, Υ and the sums, straight from directly convolved responses.
 ///
 /// # Errors
 /// As [`LowPass::check`].
-pub fn normal_equations(
-    data: &Dataset,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
 ) -> Result<NormalEquations> {
+    let data = &data.into();
     let responses = oracle::responses(data, bank, low_pass)?;
     let columns = data.steps_in_segments();
     let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
@@ -26,7 +27,7 @@ pub fn normal_equations(
     add_output_sums(data, delay_steps, &mut sums);
     let row = |i: usize| &responses[i * columns..(i + 1) * columns];
     let mut segment_column = 0;
-    for segment in &data.segments {
+    for segment in data.segments {
         if let Some((first, last)) = paired_steps(segment, delay_steps) {
             let column_of = |t: i64| segment_column + (t - segment.start) as usize;
             let paired = column_of(first)..column_of(last);

@@ -26,7 +26,7 @@ const SUM_STEPS: usize = 128;
 pub(super) struct LowerProduct {
     arch: Arch,
     rows: usize,
-    shape: Shape,
+    shape: TileShape,
     /// For each panel: (step, row); rows beyond A's last are zero.
     packed: Vec<f32>,
     /// (panel, first column) of each tile, panel by panel.
@@ -37,12 +37,12 @@ pub(super) struct LowerProduct {
 
 /// Rows of a panel and columns of a tile: what the processor's registers hold.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct TileShape {
     rows: usize,
     columns: usize,
 }
 
-impl Shape {
+impl TileShape {
     fn len(self) -> usize {
         self.rows * self.columns
     }
@@ -55,7 +55,7 @@ impl LowerProduct {
     }
 
     fn with_arch(rows: usize, arch: Arch) -> Self {
-        let shape = arch.dispatch(ShapeOfRegisters);
+        let shape = arch.dispatch(TileOfRegisters);
         let places: Vec<_> = (0..rows.div_ceil(shape.rows))
             .flat_map(|panel| {
                 let columns = ((panel + 1) * shape.rows).min(rows);
@@ -97,7 +97,7 @@ impl LowerProduct {
                     left: panel(i),
                     right: panel(first / rows),
                     first: first % rows,
-                    shape: Shape { rows, columns },
+                    shape: TileShape { rows, columns },
                     tile,
                 });
             });
@@ -105,7 +105,7 @@ impl LowerProduct {
 
     /// Adds the product to the lower triangle of `sums`, (rows, rows).
     pub(super) fn add_to(&self, sums: &mut [f64]) {
-        let Shape { rows, columns } = self.shape;
+        let TileShape { rows, columns } = self.shape;
         let sums = sums.par_chunks_mut(self.rows.max(1)).enumerate();
         sums.for_each(|(i, sums)| {
             let before = self.places.partition_point(|(panel, _)| *panel < i / rows);
@@ -135,21 +135,21 @@ fn pack(a: &[f32], steps: usize, rows: usize, panel: &mut [f32]) {
     }
 }
 
-struct ShapeOfRegisters;
+struct TileOfRegisters;
 
-impl WithSimd for ShapeOfRegisters {
-    type Output = Shape;
+impl WithSimd for TileOfRegisters {
+    type Output = TileShape;
 
     /// The tile, a step of its panel and one number fill the registers; its columns divide the
     /// panel's rows, so that they lie in one panel.
-    fn with_simd<S: Simd>(self, _: S) -> Shape {
+    fn with_simd<S: Simd>(self, _: S) -> TileShape {
         let rows = REGISTERS * S::F32_LANES;
         let columns = match S::REGISTER_COUNT {
             32.. if rows.is_multiple_of(8) => 8,
             _ if rows.is_multiple_of(4) => 4,
             _ => REGISTERS,
         };
-        Shape { rows, columns }
+        TileShape { rows, columns }
     }
 }
 
@@ -160,7 +160,7 @@ struct Tile<'a> {
     right: &'a [f32],
     /// The first of them in `right`.
     first: usize,
-    shape: Shape,
+    shape: TileShape,
     tile: &'a mut [f32],
 }
 

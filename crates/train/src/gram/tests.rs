@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cases::{self, Case};
 use betz_base::ErrorKind;
+use betz_recording::Dataset;
 
 /// Norm of one spike's response to each filter, with the longest segment ahead of it.
 pub(super) fn scales(case: &Case) -> Vec<f64> {

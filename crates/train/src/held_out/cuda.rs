@@ -6,7 +6,7 @@ use crate::search::MOST_RIDGES;
 use crate::solve::Solver;
 use crate::solve::cuda::{self, DeviceSolution};
 use betz_base::error::Result;
-use betz_device::Device;
+use betz_device::Placement;
 use betz_device::cuda::{Buffer, Context};
 
 /// A fold's Γ and the sums of everything else.
@@ -20,13 +20,13 @@ impl<'a> OnDevice<'a> {
     /// `None` without a device, or where they do not fit beside what a solution takes.
     ///
     /// # Errors
-    /// Those of the device that [`Device::or_cpu`] passes on.
+    /// Those of the device that [`Placement::or_cpu`] passes on.
     pub(super) fn new(
-        device: &'a Device,
+        placement: &'a Placement,
         fold: &NormalEquations,
         rest: &NormalEquations,
     ) -> Result<Option<Self>> {
-        let Some(context) = device.contexts().first() else {
+        let Some(context) = placement.contexts().first() else {
             return Ok(None);
         };
         let upload = || {
@@ -43,7 +43,7 @@ impl<'a> OnDevice<'a> {
                 gram: context.upload(&fold.gram)?,
             }))
         };
-        Ok(device.or_cpu(upload())?.flatten())
+        Ok(placement.or_cpu(upload())?.flatten())
     }
 
     /// As [`cuda::solve`].
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn a_device_solves_folds_as_the_cpu_does() {
-        let Ok(device) = Device::cuda(0) else {
+        let Ok(device) = betz_device::Device::cuda(0) else {
             eprintln!("no CUDA device: folds are not solved on one");
             return;
         };
-        let compared = super::super::tests::compare(&device);
+        let compared = super::super::tests::compare(&Placement::on(&device));
         assert!(compared >= 12, "{compared}");
     }
 }

@@ -1,7 +1,6 @@
 //! PSC filtering of whole recordings: every channel's response to every filter of a bank.
 
 mod convolve;
-#[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod oracle;
 mod responses;

@@ -3,7 +3,7 @@
 //! Slow (steps² a segment); every other path is tested against it.
 
 use betz_base::error::Result;
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass, LowPassFilter};
 
 /// Responses of every channel to every filter, row-major (features, steps in segments): the columns
@@ -11,18 +11,19 @@ use betz_runtime::psc::{FilterBank, LowPass, LowPassFilter};
 ///
 /// # Errors
 /// As [`LowPass::check`].
-pub fn responses(
-    dataset: &Dataset,
+pub fn responses<'d>(
+    dataset: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
 ) -> Result<Vec<f64>> {
+    let dataset = &dataset.into();
     let columns = dataset.steps_in_segments();
     let mut values = vec![0.0; dataset.channels() * bank.len() * columns];
     for channel in 0..dataset.channels() {
         for (f, filter) in bank.filters().iter().enumerate() {
             let row = (channel * bank.len() + f) * columns;
             let mut column = row;
-            for segment in &dataset.segments {
+            for segment in dataset.segments {
                 let impulse = filter.impulse(dataset.step_seconds, segment.len());
                 let response = &mut values[column..column + segment.len()];
                 for i in dataset.spikes.range(segment.start, segment.stop) {

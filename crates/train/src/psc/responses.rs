@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::Sample;
 use betz_base::error::{Error, Result};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass, LowPassFilter, advance};
 
 /// Channels that go through the recursion together.
@@ -61,7 +61,7 @@ struct Lanes {
 /// channel order: 4 bytes each); [`next_block`](Self::next_block) only grows the block it is given.
 #[derive(Debug)]
 pub struct Responses<'a> {
-    dataset: &'a Dataset,
+    dataset: DatasetView<'a>,
     filters: Vec<Coefficients>,
     trains: Trains,
     lanes: Vec<Lanes>,
@@ -84,7 +84,12 @@ impl<'a> Responses<'a> {
     /// # Errors
     /// As [`LowPass::check`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when a spike's
     /// channel or step lies outside the dataset.
-    pub fn new(dataset: &'a Dataset, bank: &FilterBank, low_pass: Option<LowPass>) -> Result<Self> {
+    pub fn new(
+        dataset: impl Into<DatasetView<'a>>,
+        bank: &FilterBank,
+        low_pass: Option<LowPass>,
+    ) -> Result<Self> {
+        let dataset = dataset.into();
         let filters: Vec<Coefficients> = bank
             .filters()
             .iter()
@@ -108,7 +113,7 @@ impl<'a> Responses<'a> {
         Ok(Self {
             dataset,
             filters,
-            trains: Trains::new(dataset)?,
+            trains: Trains::new(&dataset)?,
             lanes,
             delay_steps: 0,
             segment: 0,
@@ -208,11 +213,12 @@ impl<'a> Responses<'a> {
 ///
 /// # Errors
 /// As [`Responses::new`].
-pub fn responses<T: Sample>(
-    dataset: &Dataset,
+pub fn responses<'d, T: Sample>(
+    dataset: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
 ) -> Result<Block<T>> {
+    let dataset = &dataset.into();
     let mut block = Block::default();
     Responses::new(dataset, bank, low_pass)?.next_block(dataset.steps_in_segments(), &mut block);
     Ok(block)
@@ -220,7 +226,7 @@ pub fn responses<T: Sample>(
 
 impl Trains {
     /// Counting sort by channel; stays in time order within each.
-    fn new(dataset: &Dataset) -> Result<Self> {
+    fn new(dataset: &DatasetView<'_>) -> Result<Self> {
         let (spikes, channels) = (&dataset.spikes, dataset.channels());
         let mut first = vec![0; channels + 1];
         for (i, &channel) in spikes.channels.iter().enumerate() {
@@ -236,7 +242,7 @@ impl Trains {
         }
         let mut next = first.clone();
         let mut steps = vec![0; spikes.len()];
-        for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        for (i, (&tick, &channel)) in spikes.ticks.iter().zip(spikes.channels).enumerate() {
             let step = u32::try_from(tick)
                 .ok()
                 .filter(|&s| (s as usize) < dataset.steps)

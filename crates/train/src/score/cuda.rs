@@ -4,21 +4,20 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Evaluation, Sums};
+use super::{Evaluation, ScoreSums};
 use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
-use betz_kernels::SCORES;
-use betz_recording::{Dataset, Segment};
+use betz_device::Ran;
+use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+use betz_kernels::Part;
+use betz_kernels::decode::ScoreParts;
+use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::Decoder;
 
 /// Steps that one block of threads sums.
 const PART_STEPS: usize = 2048;
-
-/// Values of `struct Part`.
-const PART_FIELDS: usize = 6;
 
 /// Most steps of a slice when estimates come from the host.
 const MOST_SLICE_STEPS: usize = 256 * TILE;
@@ -30,30 +29,34 @@ struct Staging {
     estimates: [Option<PinnedBuffer<f32>>; 2],
 }
 
-/// Sums under way: slices of estimates come in, one after another.
+/// ScoreSums under way: slices of estimates come in, one after another.
 struct Scoring<'a> {
     context: &'a Context,
-    data: &'a Dataset,
+    data: &'a DatasetView<'a>,
     delay_steps: i64,
     /// Segments' paired steps.
     paired: Vec<Segment>,
     staging: Box<Staging>,
     /// The parts of every slice so far.
-    parts: Vec<(Buffer<f64>, usize)>,
+    parts: Vec<(Buffer<Part>, usize)>,
 }
 
 /// [`evaluate`](super::evaluate) on `context`'s device: behaviour and spikes go up, sums come down.
 ///
 /// # Errors
 /// As [`evaluate`](super::evaluate), and those of the device.
-pub(super) fn evaluate(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
+pub(super) fn evaluate(
+    context: &Context,
+    decoder: &Decoder,
+    data: &DatasetView<'_>,
+) -> Result<Evaluation> {
     evaluate_within((context, context.available_memory()?), decoder, data)
 }
 
 fn evaluate_within(
     (context, memory): (&Context, u64),
     decoder: &Decoder,
-    data: &Dataset,
+    data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
     let mut scoring = Scoring::new(context, data, decoder.delay_steps())?;
     let extra = 4 * data.outputs.len() + 1;
@@ -73,7 +76,7 @@ fn evaluate_within(
 /// As [`score_estimates`](super::score_estimates), and those of the device.
 pub(super) fn score_estimates(
     context: &Context,
-    data: &Dataset,
+    data: &DatasetView<'_>,
     estimates: &[f32],
     delay_steps: i64,
 ) -> Result<Evaluation> {
@@ -95,9 +98,9 @@ pub(super) fn score_estimates(
 }
 
 impl<'a> Scoring<'a> {
-    fn new(context: &'a Context, data: &'a Dataset, delay_steps: i64) -> Result<Self> {
+    fn new(context: &'a Context, data: &'a DatasetView<'a>, delay_steps: i64) -> Result<Self> {
         super::check_behavior(data)?;
-        betz_recording::check_segments(&data.segments, data.steps as i64)?;
+        betz_recording::check_segments(data.segments, data.steps as i64)?;
         let pairs = data.segments.iter();
         let paired = pairs
             .filter_map(|segment| paired_steps(segment, delay_steps))
@@ -113,7 +116,7 @@ impl<'a> Scoring<'a> {
         })
     }
 
-    /// Sums over `steps`, whose estimates are row-major (steps, outputs). Does not wait.
+    /// ScoreSums over `steps`, whose estimates are row-major (steps, outputs). Does not wait.
     fn add(&mut self, steps: Range<usize>, estimates: &Buffer<f32>) -> Result<()> {
         let (context, width) = (self.context, self.data.outputs.len());
         let which = self.parts.len() % 2;
@@ -134,46 +137,44 @@ impl<'a> Scoring<'a> {
         }
         let truth = context.upload_pinned(pinned, steps.len() * width)?;
         let layout = Layout::new(&self.paired, steps.start as i64, steps.end as i64);
-        let mask: Buffer<u32> = context.upload(&layout.words)?;
+        let mask = context.upload(&layout.words)?;
         let count = steps.len().div_ceil(PART_STEPS);
-        let parts: Buffer<f64> = context.alloc(count * width * PART_FIELDS)?;
-        let (step_count, part_steps) = (steps.len() as i32, PART_STEPS as i32);
-        let outputs = width as i32;
+        let mut parts: Buffer<Part> = context.alloc(count * width)?;
         let Some(columns) = u32::try_from(width).ok().filter(|&w| w < 1 << 16) else {
             return Err(Error::device_limit(format!(
                 "scores on a device: expected fewer than 65,536 outputs, got {width}"
             )));
         };
-        context.kernel(SCORES, &[], "score_parts", 0)?.launch(
-            (count as u32, columns, 1),
-            256,
-            0,
-            |a| {
-                a.arg(&truth).arg(estimates).arg(&mask);
-                a.arg(&step_count)
-                    .arg(&part_steps)
-                    .arg(&outputs)
-                    .arg(&parts);
-            },
-        )?;
-        self.parts.push((parts, count * width * PART_FIELDS));
+        let arguments = ScoreParts {
+            truth: truth.read(),
+            estimate: estimates.read(),
+            paired: mask.read(),
+            steps: steps.len() as i32,
+            part_steps: PART_STEPS as i32,
+            outputs: width as i32,
+            parts: parts.write(),
+        };
+        context
+            .load::<ScoreParts>(&[], 0)?
+            .launch((count as u32, columns, 1), 256, arguments)?;
+        self.parts.push((parts, count * width));
         Ok(())
     }
 
     fn finish(self) -> Result<Evaluation> {
         let width = self.data.outputs.len();
-        let mut sums = vec![Sums::default(); width];
+        let mut sums = vec![ScoreSums::default(); width];
         for (parts, len) in &self.parts {
             let parts = self.context.download(parts, *len)?;
-            for row in parts.chunks_exact(width * PART_FIELDS) {
-                for (sums, p) in sums.iter_mut().zip(row.chunks_exact(PART_FIELDS)) {
-                    sums.join(&Sums {
-                        count: p[0],
-                        sum: p[1],
-                        squares: p[2],
-                        residual: p[3],
-                        low: p[4],
-                        high: p[5],
+            for row in parts.chunks_exact(width) {
+                for (sums, part) in sums.iter_mut().zip(row) {
+                    sums.join(&ScoreSums {
+                        count: part.count,
+                        sum: part.sum,
+                        squares: part.squares,
+                        residual: part.residual,
+                        low: part.low,
+                        high: part.high,
                     });
                 }
             }
@@ -192,6 +193,7 @@ impl<'a> Scoring<'a> {
                 .collect::<Result<_>>()?,
             steps: self.paired.iter().map(|s| s.len() as u64).sum(),
             segments: self.paired.len() as u64,
+            ran: Ran::default(),
         })
     }
 }
@@ -259,11 +261,12 @@ mod tests {
             for delay in [0, 3, -5, 90, 5000, -5000] {
                 let name = format!("{}, delay {delay}", case.name);
                 let expected = super::super::score_estimates(data, &estimates, delay);
-                let got = score_estimates(&context, data, &estimates, delay);
+                let got = score_estimates(&context, &data.view(), &estimates, delay);
                 match (&expected, &got) {
                     (Ok(expected), Ok(got)) => {
                         close(expected, got, &name);
-                        let again = score_estimates(&context, data, &estimates, delay).unwrap();
+                        let again =
+                            score_estimates(&context, &data.view(), &estimates, delay).unwrap();
                         assert_eq!(format!("{again:?}"), format!("{got:?}"));
                     }
                     (Err(expected), Err(got)) => assert_eq!(expected.kind(), got.kind(), "{name}"),
@@ -291,7 +294,7 @@ mod tests {
             let decoder = train(&data, &options, &()).unwrap();
             let expected = super::super::evaluate(&decoder, &data).unwrap();
             for memory in [1 << 40, 1_400_000] {
-                let got = evaluate_within((&context, memory), &decoder, &data).unwrap();
+                let got = evaluate_within((&context, memory), &decoder, &data.view()).unwrap();
                 assert_eq!(
                     (expected.steps, expected.segments),
                     (got.steps, got.segments)
@@ -326,11 +329,11 @@ mod tests {
         }
         let mut estimates: Vec<f32> = data.behavior.iter().map(|x| x + 0.25).collect();
         let expected = super::super::score_estimates(&data, &estimates, 11).unwrap();
-        let got = score_estimates(&context, &data, &estimates, 11).unwrap();
+        let got = score_estimates(&context, &data.view(), &estimates, 11).unwrap();
         close(&expected, &got, "far from zero");
         assert!(got.outputs[1].r2.is_nan());
         estimates[60_000] = f32::INFINITY;
-        let error = score_estimates(&context, &data, &estimates, 11).unwrap_err();
+        let error = score_estimates(&context, &data.view(), &estimates, 11).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NonFinite);
     }
 }

@@ -5,6 +5,7 @@ use crate::psc::oracle;
 use crate::score::scores;
 use crate::train;
 use crate::{cases, evaluate};
+use betz_recording::Dataset;
 
 /// Behaviour that the responses explain but for a slow wave.
 fn data(segments: &[(i64, i64)]) -> Dataset {
@@ -263,7 +264,6 @@ fn a_training_set_without_a_response_is_said_to_have_none() {
     assert!(error.message().contains("every channel is dead"), "{error}");
 }
 
-#[cfg(feature = "cuda")]
 #[test]
 fn a_cuda_device_finds_what_the_cpu_finds() {
     let Ok(device) = Device::cuda(0) else {
@@ -281,7 +281,11 @@ fn a_cuda_device_finds_what_the_cpu_finds() {
             ridge: RidgeChoice::Noise(0.01),
             ..TrainOptions::new(bank())
         };
-        let by = |device| train_validated_on(device, &data, &options, &search, &()).unwrap();
+        let by = |device| {
+            let trained = train_validated_on(device, &data, &options, &search, &()).unwrap();
+            assert_eq!(trained.ran.device, device.name());
+            trained.decoder
+        };
         let (there, here) = (by(&device), by(&Device::cpu()));
         assert_eq!(there.bank(), here.bank());
         assert_eq!(there.channel_mask(), here.channel_mask());

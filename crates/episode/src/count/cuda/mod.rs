@@ -45,7 +45,7 @@ const LIST_BYTES: u64 = 1 << 30;
 
 /// A strategy that has kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+pub(super) enum Kernels {
     LatestStart,
     Serial,
     TwoPass,
@@ -86,26 +86,26 @@ impl Resident {
         })
     }
 
-    /// Counts `job` by `method`. Every job has the same events.
-    pub(super) fn count(&self, method: Method, job: &CountJob<'_>) -> Result<Vec<u64>> {
+    /// Counts `job` by `kernels`. Every job has the same events.
+    pub(super) fn count(&self, kernels: Kernels, job: &CountJob<'_>) -> Result<Vec<u64>> {
         let in_time = || self.in_time(job.events);
-        match method {
-            Method::LatestStart => {
+        match kernels {
+            Kernels::LatestStart => {
                 siblings::count(self.by_symbol(job.events)?.as_ref(), in_time, job)
             }
-            Method::LocalTracking(compaction) => local_tracking::count(
+            Kernels::LocalTracking(compaction) => local_tracking::count(
                 self.by_symbol(job.events)?.as_ref(),
                 compaction,
                 job,
                 local_tracking::Limits::default(),
             ),
-            Method::Serial => serial::count(in_time()?.as_ref(), job, serial::CAPACITY),
-            Method::TwoPass => two_pass::count(in_time()?.as_ref(), job),
-            Method::MapConcat => {
+            Kernels::Serial => serial::count(in_time()?.as_ref(), job, serial::CAPACITY),
+            Kernels::TwoPass => two_pass::count(in_time()?.as_ref(), job),
+            Kernels::MapConcat => {
                 let shape = map_concat::Shape::default();
                 map_concat::count(in_time()?.as_ref(), job, shape).map(|done| done.counts)
             }
-            Method::Hybrid => hybrid::count(in_time()?.as_ref(), job),
+            Kernels::Hybrid => hybrid::count(in_time()?.as_ref(), job),
         }
     }
 }

@@ -52,7 +52,7 @@ fn cuda_strategies_agree_with_the_oracle_on_random_cases() {
             let counts = strategy
                 .count(&CountJob::new(&case.events, &case.patterns))
                 .unwrap();
-            assert_eq!(strategy.ran_on(), device.name());
+            assert_eq!(strategy.ran().device, device.name());
             assert_eq!(
                 counts,
                 expected,
@@ -220,7 +220,7 @@ fn cuda_mining_finds_what_the_cpu_finds() {
     let got = mine(&events, &options, &()).unwrap();
     assert!(got.episodes == expected.episodes);
     assert!(got.levels[2].candidates > 20_000, "{:?}", got.levels);
-    assert_eq!(options.strategy.ran_on(), device.name());
+    assert_eq!(options.strategy.ran().device, device.name());
 }
 
 /// A device that nobody named does not take work too small to gain, and the strategy says so.
@@ -241,7 +241,7 @@ fn cuda_strategies_say_where_they_counted() {
     ] {
         let counts = strategy.count(&CountJob::new(&train, patterns)).unwrap();
         assert!(counts.iter().all(|&n| n == 20_000));
-        assert_eq!(strategy.ran_on(), place);
+        assert_eq!(strategy.ran().device, place);
     }
 }
 
@@ -313,6 +313,6 @@ fn cuda_strategies_give_the_reference_counts_of_the_64_neuron_set() {
         let there = strategy_on(strategy.name(), &device).unwrap();
         let counts = there.count(&CountJob::new(&events, &patterns)).unwrap();
         assert_eq!(counts, expected, "{}", strategy.name());
-        assert_eq!(there.ran_on(), device.name());
+        assert_eq!(there.ran().device, device.name());
     }
 }

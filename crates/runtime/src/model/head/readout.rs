@@ -1,4 +1,4 @@
-//! The last stage that the nonlinear heads share: a linear readout, and one with a filter behind it.
+//! The last stage that the nonlinear heads share: a linear readout, and one with per filter behind it.
 
 use super::{check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;

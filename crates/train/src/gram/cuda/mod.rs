@@ -22,12 +22,13 @@ use std::sync::Arc;
 use self::dense::Task;
 use self::source::{LowPassSource, SpikeSource};
 pub(crate) use self::store::Gram;
+pub use super::SampledError;
 use super::{GramPath, NormalEquations, cost};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Precision;
 use betz_device::cuda::{Buffer, Context};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Sums that stay on the device.
@@ -48,18 +49,6 @@ pub struct DeviceSums {
     pub(crate) output_mean: Buffer<f64>,
     /// How far Γ is from full precision, where a lower one was asked for.
     pub(crate) sampled: Option<SampledError>,
-}
-
-/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
-/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SampledError {
-    /// Number of elements compared.
-    pub elements: usize,
-    /// Largest error.
-    pub largest: f64,
-    /// Root of the mean squared error.
-    pub rms: f64,
 }
 
 impl DeviceSums {
@@ -124,25 +113,19 @@ impl DeviceSums {
 ///
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.
-pub fn normal_equations(
+pub fn normal_equations<'d>(
     context: &Arc<Context>,
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<(NormalEquations, GramPath)> {
+    let data = &data.into();
     super::check(data)?;
     let contexts = std::slice::from_ref(context);
-    let request = Request {
-        bank,
-        low_pass,
-        delay_steps,
-        path,
-        either: path == GramPath::Auto,
-        precision: Precision::F32,
-    };
+    let request = Request::new(data, bank, low_pass, delay_steps, path);
     match device_sums(contexts, data, &request, progress)? {
         Some((sums, path)) => Ok((sums.download(context)?, path)),
         None => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
@@ -153,14 +136,15 @@ pub fn normal_equations(
 ///
 /// # Errors
 /// As [`normal_equations`].
-pub fn normal_equations_on(
+pub fn normal_equations_on<'d>(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
+    let data = &data.into();
     super::check(data)?;
     match (
         device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
@@ -177,22 +161,16 @@ pub fn normal_equations_on(
 ///
 /// # Errors
 /// As [`normal_equations`].
-pub fn device_sums_on(
+pub fn device_sums_on<'d>(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Option<DeviceSums>> {
-    let request = Request {
-        bank,
-        low_pass: None,
-        delay_steps,
-        path,
-        either: path == GramPath::Auto,
-        precision: Precision::F32,
-    };
+    let data = &data.into();
+    let request = Request::new(data, bank, None, delay_steps, path);
     Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
 }
 
@@ -202,6 +180,7 @@ pub(crate) struct Request<'a> {
     pub(crate) bank: &'a FilterBank,
     pub(crate) low_pass: Option<LowPass>,
     pub(crate) delay_steps: i64,
+    /// Event or dense: whoever asks has decided.
     pub(crate) path: GramPath,
     /// The dense path will do where the event path does not fit a device.
     pub(crate) either: bool,
@@ -209,11 +188,35 @@ pub(crate) struct Request<'a> {
     pub(crate) precision: Precision,
 }
 
+impl<'a> Request<'a> {
+    /// At full precision, by `path`; [`GramPath::Auto`]: the one expected to be faster on a device.
+    pub(crate) fn new(
+        data: &DatasetView<'_>,
+        bank: &'a FilterBank,
+        low_pass: Option<LowPass>,
+        delay_steps: i64,
+        path: GramPath,
+    ) -> Self {
+        let either = path == GramPath::Auto;
+        Self {
+            bank,
+            low_pass,
+            delay_steps,
+            path: match either {
+                true => cost::cheaper(data, bank, low_pass, cost::Place::Cuda),
+                false => path,
+            },
+            either,
+            precision: Precision::F32,
+        }
+    }
+}
+
 /// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
 /// nothing, and to refuse a low-pass on the event path.
 pub(crate) fn device_sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<Option<(DeviceSums, GramPath)>> {
@@ -227,14 +230,12 @@ pub(crate) fn device_sums(
     if contexts.is_empty() || data.channels() == 0 || !paired {
         return Ok(None);
     }
-    let path = match request.path {
-        GramPath::Auto => cost::cheaper(data, bank, request.low_pass, cost::Place::Cuda),
-        // The CPU's path says in its words why not.
-        GramPath::Event if request.low_pass.is_some() => return Ok(None),
-        path => path,
-    };
+    // The CPU's path says in its words why not.
+    if request.path == GramPath::Event && request.low_pass.is_some() {
+        return Ok(None);
+    }
     let dense = || dense_sums(contexts, data, request, progress);
-    if path == GramPath::Event {
+    if request.path == GramPath::Event {
         let event = || event::sums(contexts, data, bank, delay_steps, progress);
         return event_else_dense(request.either, event, dense).map(Some);
     }
@@ -252,27 +253,39 @@ fn event_else_dense<T>(
     match event() {
         Err(short) if either && memory(&short) => match dense() {
             // Either would do: both say what they want.
-            Err(e) if memory(&e) => Err(Error::new(
-                e.kind(),
-                format!("{}; by the dense path: {}", short.message(), e.message()),
-            )),
+            Err(e) if memory(&e) => Err(either_short(short, &e)),
             found => Ok((found?, GramPath::Dense)),
         },
         found => Ok((found?, GramPath::Event)),
     }
 }
 
+/// What to say where either path would do, and neither has the memory: the least of the two is needed.
+fn either_short(event: Error, dense: &Error) -> Error {
+    let message = format!(
+        "{}; by the dense path: {}",
+        event.message(),
+        dense.message()
+    );
+    let needed = [event.needed_bytes(), dense.needed_bytes()];
+    match needed.into_iter().flatten().min() {
+        Some(least) => event.with_needed_bytes(least),
+        None => event,
+    }
+    .in_words(message)
+}
+
 fn dense_sums(
     contexts: &[Arc<Context>],
-    data: &Dataset,
+    data: &DatasetView<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<DeviceSums> {
     let bank = request.bank;
     let task = Task {
-        segments: &data.segments,
+        segments: data.segments,
         steps: data.steps,
-        behavior: &data.behavior,
+        behavior: data.behavior,
         outputs: data.outputs.len(),
         delay_steps: request.delay_steps,
         precision: request.precision,

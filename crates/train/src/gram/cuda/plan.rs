@@ -3,7 +3,7 @@
 //! The blocks of Γ and the least that fits come from CUSUMMA ([`plan_gram`]); what is left of the
 //! memory goes into longer rounds and more products side by side.
 
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 use betz_device::partition::{GramCosts, plan_gram};
 
 use super::timeline::BLOCK_STEPS;
@@ -94,7 +94,7 @@ impl Demand {
         let costs = self.costs(1, 1);
         let cut = plan_gram(n as u64, longest as u64, &costs, memory).map_err(|e| {
             let what = format!("gram of {n} features on a device, in bytes");
-            Error::new(e.kind(), format!("{what}: {}", e.message()))
+            e.at(what)
         })?;
         let edge = cut.m_max as usize;
         let wanted = longest.min(self.host_chunks());
@@ -226,12 +226,8 @@ mod tests {
                 assert_eq!(free.edge, n);
                 let error = demand.plan(1).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-                let least: u64 = error
-                    .message()
-                    .split(|c: char| !c.is_ascii_digit())
-                    .filter_map(|word| word.parse().ok())
-                    .max()
-                    .unwrap();
+                assert_eq!(error.available_bytes(), Some(1));
+                let least = error.needed_bytes().unwrap();
                 assert!(demand.plan(least - 1).is_err(), "{error}");
                 for cap in [least, least + 1, least * 2, least * 17, 2 << 30, 200 << 30] {
                     if cap < least {

@@ -8,6 +8,7 @@ use crate::gram::oracle;
 use crate::gram::tests::{scales, worst};
 use crate::solve::{self, FeatureNames, MaskPolicy, Solver};
 use betz_device::cuda::Context;
+use betz_recording::Dataset;
 
 /// What Γ, Υ and Σa may be off by; see `worst`.
 const TOLERANCE: f64 = 2e-6;
@@ -185,7 +186,7 @@ fn a_channel_that_falls_silent_keeps_its_digits() {
     close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
     let least = {
         let _cap = caps::Capped::at(&context, 1);
-        caps::named_bytes(run().unwrap_err().message())
+        run().unwrap_err().needed_bytes().unwrap()
     };
     let _cap = caps::Capped::at(&context, least);
     close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
@@ -280,7 +281,7 @@ fn the_device_solves_as_the_cpu_does() {
     for case in cases::all() {
         let request = request(&case, GramPath::Event);
         let contexts = std::slice::from_ref(&context);
-        let Ok(Some((sums, _))) = device_sums(contexts, &case.data, &request, &()) else {
+        let Ok(Some((sums, _))) = device_sums(contexts, &case.data.view(), &request, &()) else {
             continue;
         };
         let host = sums.download(&context).unwrap();

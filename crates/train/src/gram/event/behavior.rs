@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use crate::gram::{NormalEquations, paired_steps};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::{Filter, FilterBank, MAX_ORDER};
 
 /// States below this are as good as zero, and zeros are faster than denormal numbers.
@@ -15,7 +15,7 @@ const SILENCE: f64 = 1e-280;
 
 /// For each filter, Σ a·(1, x), row-major (channels, 1 + outputs). One pass over the steps and the
 /// spikes a filter; filters run in parallel.
-pub(super) fn sums(data: &Dataset, bank: &FilterBank, delay_steps: i64) -> Vec<Vec<f64>> {
+pub(super) fn sums(data: &DatasetView<'_>, bank: &FilterBank, delay_steps: i64) -> Vec<Vec<f64>> {
     (bank.filters().par_iter())
         .map(|&filter| of_filter(data, filter, delay_steps))
         .collect()
@@ -33,13 +33,13 @@ pub(super) fn scatter(parts: &[Vec<f64>], sums: &mut NormalEquations) {
     }
 }
 
-fn of_filter(data: &Dataset, filter: Filter, delay_steps: i64) -> Vec<f64> {
+fn of_filter(data: &DatasetView<'_>, filter: Filter, delay_steps: i64) -> Vec<f64> {
     let columns = data.outputs.len() + 1;
     let (order, decay) = (filter.order as usize, filter.decay(data.step_seconds));
     let mut sums = vec![0.0; data.channels() * columns];
     // (state, column).
     let mut z = vec![0.0; (MAX_ORDER as usize + 1) * columns];
-    for segment in &data.segments {
+    for segment in data.segments {
         let Some((first, last)) = paired_steps(segment, delay_steps) else {
             continue;
         };

@@ -76,7 +76,7 @@ use self::tile::{Tile, settlements};
 use super::{NormalEquations, add_output_sums};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_recording::Dataset;
+use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
 /// Most channels in a tile. Rows of 512 bytes keep a tile of 1,000 channels in half a megabyte.
@@ -128,12 +128,13 @@ impl Tiling {
 ///
 /// # Errors
 /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
-pub fn normal_equations(
-    data: &Dataset,
+pub fn normal_equations<'d>(
+    data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     delay_steps: i64,
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
+    let data = &data.into();
     let mut sums = NormalEquations::zeros(data.channels() * bank.len(), data.outputs.len());
     add_output_sums(data, delay_steps, &mut sums);
     if sums.features == 0 || sums.steps == 0 {
@@ -155,7 +156,7 @@ pub fn normal_equations(
 
 /// All tiles of M, one after the other.
 fn accumulate(
-    data: &Dataset,
+    data: &DatasetView<'_>,
     shapes: &[Shape],
     tiling: Tiling,
     longest: usize,

@@ -1,18 +1,9 @@
 //! The products of two filters, summed over what is left of a segment.
 
-use betz_runtime::psc::{Filter, MAX_ORDER};
+use betz_runtime::psc::{BINOMIAL, Filter, MAX_ORDER};
 
 /// Most states of a filter.
 pub(super) const STATES: usize = MAX_ORDER as usize + 1;
-
-/// C(n, k) for the orders there are.
-const BINOMIAL: [[f64; STATES]; STATES] = [
-    [1.0, 0.0, 0.0, 0.0, 0.0],
-    [1.0, 1.0, 0.0, 0.0, 0.0],
-    [1.0, 2.0, 1.0, 0.0, 0.0],
-    [1.0, 3.0, 3.0, 1.0, 0.0],
-    [1.0, 4.0, 6.0, 4.0, 1.0],
-];
 
 /// Furthest that the base step may lie behind, in steps, for each order n. Where τ is long, pairs of
 /// spikes that have H steps left lose (span / H)ⁿ of f32's precision to alternating powers; with a

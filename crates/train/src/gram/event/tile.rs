@@ -6,7 +6,7 @@ use super::overlap::{Overlap, STATES, Shape};
 use crate::gram::paired_steps;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_recording::{Dataset, Segment};
+use betz_recording::{DatasetView, Segment};
 
 /// Spikes of a channel after which its row of M moves from f32 to f64.
 const ADDITIONS: u8 = 128;
@@ -22,10 +22,10 @@ const COMMON_GAP: usize = 64;
 
 /// Where rows of M move from f32 to f64: (spike, its channel) for every 128th spike of a channel
 /// inside the paired steps, ascending. The same for every tile, so it is made once.
-pub(super) fn settlements(data: &Dataset, delay_steps: i64) -> Vec<(usize, u32)> {
+pub(super) fn settlements(data: &DatasetView<'_>, delay_steps: i64) -> Vec<(usize, u32)> {
     let mut seen = vec![0; data.channels()];
     let mut settlements = Vec::with_capacity(data.spikes.len() / usize::from(ADDITIONS));
-    for segment in &data.segments {
+    for segment in data.segments {
         let Some((start, stop)) = paired_steps(segment, delay_steps) else {
             continue;
         };
@@ -44,7 +44,7 @@ pub(super) fn settlements(data: &Dataset, delay_steps: i64) -> Vec<(usize, u32)>
 
 /// The work on one tile; owns its states and the f32 accumulator.
 pub(super) struct Tile<'a> {
-    data: &'a Dataset,
+    data: &'a DatasetView<'a>,
     overlap: &'a Overlap,
     delay_steps: i64,
     /// Channels of the columns: `first..first + width`, some of them perhaps beyond the last.
@@ -70,7 +70,7 @@ pub(super) struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     pub(super) fn new(
-        data: &'a Dataset,
+        data: &'a DatasetView<'a>,
         overlap: &'a Overlap,
         first: usize,
         width: usize,
@@ -106,7 +106,7 @@ impl<'a> Tile<'a> {
     pub(super) fn run(mut self, progress: &dyn Progress) -> Result<()> {
         let arch = pulp::Arch::new();
         let data = self.data;
-        for segment in &data.segments {
+        for segment in data.segments {
             let Some((start, stop)) = paired_steps(segment, self.delay_steps) else {
                 continue;
             };

@@ -20,32 +20,11 @@ pub(crate) use low_pass::LowPassScan;
 pub(crate) use recursive::{DeviceBank, Recursion, Rows, grid};
 pub(crate) use shape::{Shape, shapes};
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context, Value};
+use betz_kernels::Sample;
 use betz_recording::{Segment, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
-
-/// A type of sample that kernels are compiled for.
-pub(crate) trait Input: Value {
-    /// Its name in kernels.
-    const NAME: &'static str;
-}
-
-impl Input for u8 {
-    const NAME: &'static str = "u8";
-}
-
-impl Input for u16 {
-    const NAME: &'static str = "u16";
-}
-
-impl Input for f32 {
-    const NAME: &'static str = "float";
-}
-
-impl Input for f64 {
-    const NAME: &'static str = "double";
-}
 
 /// How responses are computed on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -236,7 +215,7 @@ impl<'a> Filtering<'a> {
     /// Computes all responses; zero outside segments. Does not wait: see [`Context::synchronize`].
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when a buffer is too short; those of the device.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when a buffer is too short; those of the device.
     pub fn run(&mut self, samples: &DeviceSamples, responses: &mut Buffer<f32>) -> Result<()> {
         let all = (0, 0, self.steps as i64);
         if let Engine::Recursion(recursion) = &mut self.engine {
@@ -264,7 +243,7 @@ impl<'a> Filtering<'a> {
         }
     }
 
-    fn slice_of<T: Input>(
+    fn slice_of<T: Sample>(
         &mut self,
         samples: &Buffer<T>,
         range: (i64, i64, i64),
@@ -287,9 +266,8 @@ impl<'a> Filtering<'a> {
             return Ok(());
         }
         let layout = layout.unwrap_or(&self.layout);
-        let view = samples.slice(..);
         let input = Rows {
-            view: &view,
+            values: samples.read(),
             stride: held,
         };
         let Some(low_pass) = &mut self.low_pass else {
@@ -302,16 +280,14 @@ impl<'a> Filtering<'a> {
                 responses,
             );
         };
-        let lowered: Buffer<f32> = self.context.alloc(self.channels * held)?;
-        let view = lowered.slice(..);
-        let lowered = Rows {
-            view: &view,
-            stride: held,
-        };
-        low_pass.run(input, layout, lowered)?;
+        let mut lowered: Buffer<f32> = self.context.alloc(self.channels * held)?;
+        low_pass.run(input, layout, (&mut lowered, held))?;
         filter(
             &mut self.engine,
-            lowered,
+            Rows {
+                values: lowered.read(),
+                stride: held,
+            },
             (&self.segments, layout),
             range,
             self.channels,
@@ -320,7 +296,7 @@ impl<'a> Filtering<'a> {
     }
 }
 
-fn filter<T: Input>(
+fn filter<T: Sample>(
     engine: &mut Engine<'_>,
     input: Rows<'_, T>,
     (segments, layout): (&[Segment], &DeviceLayout),
@@ -330,14 +306,7 @@ fn filter<T: Input>(
 ) -> Result<()> {
     let steps = (range.2 - range.1) as usize;
     match engine {
-        Engine::Recursion(recursion) => {
-            let view = responses.slice(..);
-            let output = Rows {
-                view: &view,
-                stride: steps,
-            };
-            recursion.run(input, layout, output)
-        }
+        Engine::Recursion(recursion) => recursion.run(input, layout, (responses, steps)),
         Engine::Transform(convolver) => {
             convolver.run(input, segments, range, channels, responses, steps)
         }
@@ -352,8 +321,8 @@ fn filter<T: Input>(
 /// even one channel fits, in slices of time. Allocates the result.
 ///
 /// # Errors
-/// [`ErrorKind::Mismatch`] when `samples` are not whole rows; those of [`check_segments`], of
-/// [`LowPass::check`] and of the device: [`ErrorKind::DeviceMemory`] when not even one tile of one
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `samples` are not whole rows; those of [`check_segments`], of
+/// [`LowPass::check`] and of the device: [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) when not even one tile of one
 /// channel fits, with how much would.
 pub fn responses(
     context: &Context,
@@ -478,13 +447,8 @@ impl Parts {
             slice = slice.div_ceil(2);
         }
         if bytes(slice * TILE) > room {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "filters on a device: expected at least {} bytes, {memory} are available",
-                    2 * bytes(TILE)
-                ),
-            ));
+            let needed = 2 * bytes(TILE) as u64;
+            return Err(Error::device_memory("filters on a device", needed, memory));
         }
         Ok(Self {
             channels: 1,

@@ -8,6 +8,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::*;
 use crate::psc::oracle;
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes, peaks, worst};
+use betz_base::ErrorKind;
 use betz_recording::Dataset;
 use betz_runtime::psc::Filter;
 
@@ -167,9 +168,7 @@ fn parts_fit_and_the_least_is_named() {
     assert!(sliced.channels == 1 && sliced.steps < data.steps && sliced.steps % TILE == 0);
     let error = parts(1000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-    let least: u64 = (error.message().split_whitespace())
-        .find_map(|word| word.parse().ok())
-        .unwrap();
+    let least = error.needed_bytes().unwrap();
     assert_eq!(parts(least).unwrap().steps, TILE);
     assert!(parts(least - 2).is_err());
 }

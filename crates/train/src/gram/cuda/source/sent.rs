@@ -7,7 +7,7 @@ use crate::gram::cuda::staging::Staging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::Result;
 use betz_device::cuda::{Context, FEED_PIECES, Feed};
-use betz_recording::Spikes;
+use betz_recording::SpikesView;
 
 /// Spikes in time order: the channel of each, its step within its block, and where blocks begin.
 pub(super) struct SentSpikes {
@@ -17,7 +17,7 @@ pub(super) struct SentSpikes {
 }
 
 /// Most spikes in `chunks` chunks of `timeline`.
-pub(super) fn most_events(timeline: &Timeline, spikes: &Spikes, chunks: usize) -> usize {
+pub(super) fn most_events(timeline: &Timeline, spikes: &SpikesView<'_>, chunks: usize) -> usize {
     chunks * timeline.most_events(spikes, CHUNK_BLOCKS)
 }
 
@@ -44,7 +44,7 @@ impl SentSpikes {
     pub(super) fn send(
         &mut self,
         timeline: &Timeline,
-        (spikes, known): (&Spikes, usize),
+        (spikes, known): (&SpikesView<'_>, usize),
         blocks: &Range<usize>,
     ) -> Result<()> {
         let events = timeline.events(spikes, blocks.clone());

@@ -22,15 +22,6 @@ impl Drop for Capped<'_> {
     }
 }
 
-/// The largest number in a message: the bytes that an error asks for.
-pub(super) fn named_bytes(message: &str) -> u64 {
-    message
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|word| word.parse().ok())
-        .max()
-        .unwrap()
-}
-
 /// Random shapes under caps between the smallest and ample: sums stay the same, memory stays below
 /// the cap, and the smallest that the error names works where a byte less does not.
 #[test]
@@ -114,7 +105,7 @@ fn every_cap_down_to_the_smallest_gives_the_same_sums() {
                     run(path).unwrap_err()
                 };
                 assert_eq!(error.kind(), ErrorKind::DeviceMemory, "{name}: {error}");
-                let least = named_bytes(error.message());
+                let least = error.needed_bytes().unwrap();
                 {
                     let _cap = Capped::at(&context, least - 1);
                     let error = run(path).unwrap_err();

@@ -1,6 +1,6 @@
 //! Sums behind a low-pass against the oracle.
 
-use super::caps::{Capped, named_bytes};
+use super::caps::Capped;
 use super::*;
 
 fn request_behind(case: &Case, low_pass: LowPass) -> Request<'_> {
@@ -13,7 +13,7 @@ fn request_behind(case: &Case, low_pass: LowPass) -> Request<'_> {
 fn sums(context: &Arc<Context>, case: &Case, low_pass: LowPass) -> NormalEquations {
     let contexts = std::slice::from_ref(context);
     let request = request_behind(case, low_pass);
-    let found = device_sums(contexts, &case.data, &request, &())
+    let found = device_sums(contexts, &case.data.view(), &request, &())
         .unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let (sums, path) = found.unwrap_or_else(|| panic!("{}: left to the CPU", case.name));
     assert_eq!(path, GramPath::Dense);
@@ -71,9 +71,9 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     let capped = Capped::at(&context, 1);
     let contexts = std::slice::from_ref(&context);
     let request = request_behind(&case, low_pass);
-    let refused = device_sums(contexts, &case.data, &request, &());
+    let refused = device_sums(contexts, &case.data.view(), &request, &());
     drop(capped);
-    let least = named_bytes(refused.err().unwrap().message());
+    let least = refused.err().unwrap().needed_bytes().unwrap();
     for cap in [least, 2 * least, 5 * least, 40 * least] {
         let _cap = Capped::at(&context, cap);
         let (mut got, peak) = with_peak(&context, || sums(&context, &case, low_pass));
@@ -114,8 +114,8 @@ fn caps_hold_where_the_low_pass_takes_most() {
         let request = request_behind(&case, low_pass);
         let least = {
             let _cap = Capped::at(&context, 1);
-            let refused = device_sums(contexts, &case.data, &request, &()).err();
-            named_bytes(refused.unwrap().message())
+            let refused = device_sums(contexts, &case.data.view(), &request, &()).err();
+            refused.unwrap().needed_bytes().unwrap()
         };
         assert!(least < peak);
         for parts in 0..8 {

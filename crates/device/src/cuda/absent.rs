@@ -1,0 +1,397 @@
+//! What stands in for CUDA in a build without the feature `cuda`: the same names, and nothing behind
+//! them.
+//!
+//! No device can be opened, so that no [`Context`] exists, nor anything that is made from one: these
+//! types have no values, their methods no bodies, and what is written for them is compiled, checked
+//! and left out.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use betz_kernels::{Arguments, Blocks, In, InOut, Out, Plain};
+
+use crate::Precision;
+use crate::probe::{CudaDevice, Probe};
+use betz_base::error::{Error, ErrorKind, Result};
+
+pub use betz_kernels::Plain as Value;
+
+/// What is missing.
+const BUILT_WITHOUT: &str = "this build of Betz has no CUDA support (feature `cuda`)";
+
+/// Pieces that are under way at once.
+pub const FEED_PIECES: usize = 2;
+
+/// Most thread blocks of one launch side by side in the second and the third dimension.
+pub const MOST_BLOCKS: u32 = 65_535;
+
+fn unavailable(what: &str) -> Error {
+    Error::new(
+        ErrorKind::DeviceUnavailable,
+        format!("{what}{BUILT_WITHOUT}"),
+    )
+}
+
+/// Number of CUDA devices.
+///
+/// # Errors
+/// Always, saying that CUDA was left out.
+pub fn device_count() -> Result<usize> {
+    Err(unavailable(""))
+}
+
+/// The version of NVRTC.
+///
+/// # Errors
+/// Always, saying that CUDA was left out.
+pub fn nvrtc_version() -> Result<(i32, i32)> {
+    Err(unavailable(""))
+}
+
+/// Compiles a kernel file.
+///
+/// # Errors
+/// Always, saying that CUDA was left out.
+pub fn compile(
+    _name: &str,
+    _text: &str,
+    _headers: &[(&str, &str)],
+    _options: &[String],
+    _capability: (u32, u32),
+) -> Result<Vec<u8>> {
+    Err(unavailable(""))
+}
+
+/// Floats of a row of `length` reals and of its bins, rounded up to 128 bytes.
+pub const fn fft_pitch(length: usize) -> usize {
+    (length + 2).next_multiple_of(32)
+}
+
+/// See [`crate::probe`].
+pub fn probe() -> Probe {
+    Probe {
+        driver: None,
+        libraries: Vec::new(),
+        devices: Vec::new(),
+        reason: Some(BUILT_WITHOUT.to_owned()),
+    }
+}
+
+/// A CUDA device: none.
+#[derive(Debug)]
+pub enum Context {}
+
+/// What makes a type have no values.
+#[derive(Debug)]
+enum Never {}
+
+impl Context {
+    /// False.
+    pub fn any_open() -> bool {
+        false
+    }
+
+    /// The context of device `number`.
+    ///
+    /// # Errors
+    /// Always, saying that CUDA was left out.
+    pub fn open(number: usize) -> Result<Arc<Self>> {
+        Err(unavailable(&format!("CUDA device {number}: ")))
+    }
+}
+
+/// Methods of a type without values.
+macro_rules! methods {
+    ($(
+        fn $name:ident $(<$generic:ident: $bound:path>)?
+        (($($this:tt)+) $(, $argument:ty)* $(,)?) $(-> $output:ty)?;
+    )*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, of which there is none here.")]
+        #[allow(clippy::missing_errors_doc, clippy::too_many_arguments)]
+        pub fn $name $(<$generic: $bound>)? ($($this)+ self $(, _: $argument)*) $(-> $output)? {
+            self.never()
+        }
+    )*};
+}
+
+impl Context {
+    const fn never(&self) -> ! {
+        match *self {}
+    }
+
+    methods! {
+        fn info((&)) -> &CudaDevice;
+        fn number((&)) -> usize;
+        fn shared_bytes((&)) -> usize;
+        fn fast_double((&)) -> bool;
+        fn synchronize((&)) -> Result<()>;
+        fn set_memory_cap((&), Option<u64>);
+        fn memory_cap((&)) -> Option<u64>;
+        fn available_memory((&)) -> Result<u64>;
+        fn take_peak_memory((&)) -> Result<u64>;
+        fn trim((&)) -> Result<()>;
+        fn put_slot<T: Any>((&), Box<T>);
+        fn blas((&)) -> Result<&Blas>;
+        fn has_solver((&)) -> bool;
+        fn solver((&)) -> Result<&Solver>;
+        fn real_fft((&), usize, usize) -> Result<Arc<RealFft>>;
+        fn real_fft_bytes((&), usize, usize) -> Result<usize>;
+        fn load<A: Arguments>((&), &[String], usize) -> Result<Kernel>;
+        fn exclusive_sums((&), &mut Buffer<u32>, usize) -> Result<()>;
+        fn alloc<T: betz_kernels::Element>((&), usize) -> Result<Buffer<T>>;
+        fn zeros<T: Plain>((&), usize) -> Result<Buffer<T>>;
+        fn copy<T: betz_kernels::Element>((&), &Buffer<T>, &mut Buffer<T>) -> Result<()>;
+        fn clear<T: Plain>((&), &mut Buffer<T>) -> Result<()>;
+        fn upload<T: Plain>((&), &[T]) -> Result<Buffer<T>>;
+        fn upload_into<T: Plain>((&), &[T], &mut Buffer<T>, usize) -> Result<()>;
+        fn upload_pinned<T: Plain>((&), &PinnedBuffer<T>, usize) -> Result<Buffer<T>>;
+        fn copy_pinned<T: Plain>(
+            (&), &PinnedBuffer<T>, Range<usize>, &mut Buffer<T>, usize,
+        ) -> Result<()>;
+        fn download<T: Plain>((&), &Buffer<T>, usize) -> Result<Vec<T>>;
+        fn download_range<T: Plain>((&), &Buffer<T>, Range<usize>) -> Result<Vec<T>>;
+        fn download_into<T: Plain>((&), &Buffer<T>, usize, &mut [T]) -> Result<()>;
+        fn download_pieces<T: Plain>(
+            (&), &Buffer<T>, usize, impl FnMut(usize, &[T]) -> Result<()>,
+        ) -> Result<()>;
+        fn download_pinned<T: Plain>(
+            (&), &Buffer<T>, usize, &mut PinnedBuffer<T>,
+        ) -> Result<()>;
+        fn copy_from_peer<T: betz_kernels::Element>(
+            (&), &Self, &Buffer<T>, Range<usize>, &mut Buffer<T>,
+        ) -> Result<()>;
+        fn pinned<T: Plain>((&), usize) -> Result<PinnedBuffer<T>>;
+        fn product(
+            (&), (usize, usize, usize), &[f32], &[f32], Precision,
+        ) -> Result<Vec<f32>>;
+    }
+
+    /// `take_slot`, of which there is none here.
+    pub fn take_slot<T: Any + Send + Default>(&self) -> Box<T> {
+        self.never()
+    }
+
+    /// `pinned_at_least`, of which there is none here.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn pinned_at_least<'a, T: Plain>(
+        &self,
+        _slot: &'a mut Option<PinnedBuffer<T>>,
+        _len: usize,
+    ) -> Result<&'a mut PinnedBuffer<T>> {
+        self.never()
+    }
+}
+
+/// Device memory: none.
+#[derive(Debug)]
+pub struct Buffer<T>(Never, PhantomData<T>);
+
+impl<T> Buffer<T> {
+    const fn never(&self) -> ! {
+        match self.0 {}
+    }
+
+    methods! {
+        fn len((&)) -> usize;
+        fn is_empty((&)) -> bool;
+        fn ordinal((&)) -> usize;
+        fn read((&)) -> In<'_, T>;
+        fn write((&mut)) -> Out<'_, T>;
+        fn update((&mut)) -> InOut<'_, T>;
+    }
+}
+
+// As the real one has: what drops it early means to.
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {}
+}
+
+/// Page-locked host memory: none.
+#[derive(Debug)]
+pub struct PinnedBuffer<T>(Never, PhantomData<T>);
+
+impl<T> PinnedBuffer<T> {
+    const fn never(&self) -> ! {
+        match self.0 {}
+    }
+
+    methods! {
+        fn len((&)) -> usize;
+        fn is_empty((&)) -> bool;
+        fn as_slice((&)) -> Result<&[T]>;
+        fn as_mut_slice((&mut)) -> Result<&mut [T]>;
+    }
+}
+
+/// A compiled kernel: none.
+#[derive(Debug, Clone)]
+pub struct Kernel(Arc<Never>);
+
+impl Kernel {
+    fn never(&self) -> ! {
+        match *self.0 {}
+    }
+
+    methods! {
+        fn launch<A: Arguments>((&), Blocks, u32, A) -> Result<()>;
+    }
+}
+
+/// A stream of host data into device memory: none.
+#[derive(Debug)]
+pub struct Feed<T>(Never, PhantomData<T>);
+
+impl<T: Plain> Feed<T> {
+    const fn never(&self) -> ! {
+        match self.0 {}
+    }
+
+    /// `new`, of which there is none here.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn new(context: &Context, _len: usize, _kept: &mut Vec<PinnedBuffer<T>>) -> Result<Self> {
+        context.never()
+    }
+
+    /// `keep`, of which there is none here.
+    pub fn keep(self, _kept: &mut Vec<PinnedBuffer<T>>) {
+        self.never()
+    }
+
+    methods! {
+        fn send((&mut), usize, impl FnOnce(&mut [T]) -> Result<()>) -> Result<()>;
+        fn piece((&)) -> &Buffer<T>;
+        fn release((&mut)) -> Result<()>;
+    }
+}
+
+/// cuFFT's plan: none.
+#[derive(Debug)]
+pub struct RealFft {
+    /// Reals of a row.
+    pub length: usize,
+    /// Rows.
+    pub batch: usize,
+    /// Floats from one row to the next.
+    pub pitch: usize,
+    /// Bytes of working memory that a run wants.
+    pub work_bytes: usize,
+    never: Never,
+}
+
+impl RealFft {
+    const fn never(&self) -> ! {
+        match self.never {}
+    }
+
+    methods! {
+        fn forward((&), &Context, &mut Buffer<f32>, &mut Buffer<u8>) -> Result<()>;
+        fn inverse((&), &Context, &mut Buffer<f32>, usize, &mut Buffer<u8>) -> Result<()>;
+    }
+}
+
+/// What the operands of [`Blas::products`] are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// bf16.
+    Bf16,
+    /// f32, rounded to TF32 when multiplied.
+    Tf32,
+}
+
+/// Row-major matrices in one buffer, counted in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// First element of the first matrix.
+    pub offset: usize,
+    /// From one row to the next.
+    pub stride: usize,
+    /// From one matrix to the next.
+    pub batch_stride: usize,
+}
+
+/// cuBLAS: none.
+#[derive(Debug)]
+pub struct Blas(Never);
+
+impl Blas {
+    const fn never(&self) -> ! {
+        match self.0 {}
+    }
+
+    methods! {
+        fn products(
+            (&),
+            (Element, usize),
+            (usize, usize, usize),
+            (&Buffer<u16>, Operand),
+            (&Buffer<u16>, Operand),
+            (f32, f32),
+            (&mut Buffer<f32>, Operand),
+        ) -> Result<()>;
+        fn product_f32(
+            (&),
+            Precision,
+            (usize, usize, usize),
+            &Buffer<f32>,
+            &Buffer<f32>,
+            f32,
+            &mut Buffer<f32>,
+        ) -> Result<()>;
+        fn symmetric_times(
+            (&), usize, usize, &Buffer<f64>, &Buffer<f64>, &mut Buffer<f64>,
+        ) -> Result<()>;
+    }
+}
+
+/// cuSOLVER: none.
+#[derive(Debug)]
+pub struct Solver(Never);
+
+impl Solver {
+    /// `never`, of which there is none here.
+    #[doc(hidden)]
+    pub const fn never(&self) -> ! {
+        match self.0 {}
+    }
+}
+
+/// A precision that cuSOLVER factorises in.
+#[allow(clippy::missing_errors_doc)]
+pub trait Factor: Plain + Default {
+    /// `cholesky`, of which there is none here.
+    fn cholesky(
+        context: &Context,
+        _n: usize,
+        _a: &mut Buffer<Self>,
+        _status: &mut Buffer<i32>,
+    ) -> Result<()> {
+        context.never()
+    }
+
+    /// `cholesky_solve`, of which there is none here.
+    fn cholesky_solve(
+        context: &Context,
+        _n: usize,
+        _m: usize,
+        _a: &Buffer<Self>,
+        _b: &mut Buffer<Self>,
+        _status: &mut Buffer<i32>,
+    ) -> Result<()> {
+        context.never()
+    }
+
+    /// `cholesky_inverse`, of which there is none here.
+    fn cholesky_inverse(
+        context: &Context,
+        _n: usize,
+        _a: &mut Buffer<Self>,
+        _status: &mut Buffer<i32>,
+    ) -> Result<()> {
+        context.never()
+    }
+}
+
+impl Factor for f32 {}
+impl Factor for f64 {}

@@ -1,0 +1,186 @@
+//! A dataset that is borrowed, in whole or in part.
+
+use std::ops::Range;
+
+use super::{Dataset, OutputInfo, Segment, Spikes};
+
+/// What training, decoding and scoring look at: a [`Dataset`]'s fields, each borrowed from wherever it
+/// lies. Copying one copies references, so a fold is the same view with other segments, and arrays of a
+/// caller need not become a `Dataset` first.
+///
+/// Functions that take `impl Into<DatasetView<'_>>` take `&Dataset` as it is.
+///
+/// ```
+/// use betz_recording::{DatasetView, Segment, SpikesView};
+///
+/// let (ticks, channels) = ([2, 5, 7], [0, 1, 0]);
+/// let names = ["a".to_owned(), "b".to_owned()];
+/// let whole = DatasetView {
+///     step_seconds: 0.001,
+///     steps: 10,
+///     channel_names: &names,
+///     spikes: SpikesView::new(&ticks, &channels),
+///     segments: &[Segment { start: 0, stop: 10 }],
+///     outputs: &[],
+///     behavior: &[],
+/// };
+/// let fold = [Segment { start: 4, stop: 8 }];
+/// let part = whole.with_segments(&fold);
+/// assert_eq!((part.steps_in_segments(), part.spikes_in_segments()), (4, 2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DatasetView<'a> {
+    /// Length of one step in seconds.
+    pub step_seconds: f64,
+    /// Number of steps.
+    pub steps: usize,
+    /// One name per channel, all different.
+    pub channel_names: &'a [String],
+    /// Spikes in steps, ascending; all inside `0..steps`. Those outside every segment are ignored.
+    pub spikes: SpikesView<'a>,
+    /// Trials in steps, half-open, ascending, disjoint, never empty.
+    pub segments: &'a [Segment],
+    /// One entry per output, names all different; empty when no behaviour was recorded.
+    pub outputs: &'a [OutputInfo],
+    /// Behaviour, row-major (steps, outputs); finite inside segments. Empty without behaviour.
+    pub behavior: &'a [f32],
+}
+
+/// Spikes as events, in ascending tick order: `ticks[i]` is when, `channels[i]` is where.
+///
+/// An event is one spike; two of one channel in one tick are two events. Events that count for
+/// several (binned counts) or for a part (signals in f32) are to become a field of their own beside
+/// these, which is why a view is made by [`SpikesView::new`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpikesView<'a> {
+    /// Ticks from the start, ascending.
+    pub ticks: &'a [i64],
+    /// Channel of each event.
+    pub channels: &'a [u32],
+}
+
+impl<'a> SpikesView<'a> {
+    /// One spike for each of `ticks`, on the channel beside it; [`SpikesView::check`] says whether the
+    /// two fit together.
+    pub const fn new(ticks: &'a [i64], channels: &'a [u32]) -> Self {
+        Self { ticks, channels }
+    }
+
+    /// Number of events.
+    pub const fn len(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// True when nothing fired.
+    pub const fn is_empty(&self) -> bool {
+        self.ticks.is_empty()
+    }
+
+    /// Indices of the events with `start <= tick < stop`. Two binary searches.
+    pub fn range(&self, start: i64, stop: i64) -> Range<usize> {
+        let first = self.ticks.partition_point(|&t| t < start);
+        let last = self.ticks.partition_point(|&t| t < stop);
+        first..last.max(first)
+    }
+}
+
+impl<'a> DatasetView<'a> {
+    /// Number of channels.
+    pub const fn channels(&self) -> usize {
+        self.channel_names.len()
+    }
+
+    /// Number of steps inside segments.
+    pub fn steps_in_segments(&self) -> usize {
+        self.segments.iter().map(Segment::len).sum()
+    }
+
+    /// Number of spikes inside segments.
+    pub fn spikes_in_segments(&self) -> usize {
+        let inside = |s: &Segment| self.spikes.range(s.start, s.stop).len();
+        self.segments.iter().map(inside).sum()
+    }
+
+    /// The same with other segments: a fold, a part that is held out.
+    #[must_use]
+    pub const fn with_segments(self, segments: &'a [Segment]) -> Self {
+        Self { segments, ..self }
+    }
+}
+
+impl Spikes {
+    /// All of them, borrowed.
+    pub fn view(&self) -> SpikesView<'_> {
+        SpikesView::new(&self.ticks, &self.channels)
+    }
+}
+
+impl Dataset {
+    /// All of it, borrowed.
+    pub fn view(&self) -> DatasetView<'_> {
+        DatasetView {
+            step_seconds: self.step_seconds,
+            steps: self.steps,
+            channel_names: &self.channel_names,
+            spikes: self.spikes.view(),
+            segments: &self.segments,
+            outputs: &self.outputs,
+            behavior: &self.behavior,
+        }
+    }
+}
+
+impl<'a> From<&'a Dataset> for DatasetView<'a> {
+    fn from(data: &'a Dataset) -> Self {
+        data.view()
+    }
+}
+
+impl<'a> From<&DatasetView<'a>> for DatasetView<'a> {
+    fn from(view: &DatasetView<'a>) -> Self {
+        *view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_counts_what_its_dataset_does_and_refuses_what_it_does() {
+        let spikes = Spikes {
+            ticks: vec![0, 3, 3, 9],
+            channels: vec![0, 1, 1, 0],
+        };
+        for (start, stop) in [(0, 10), (1, 3), (3, 4), (5, 2), (-7, 100)] {
+            assert_eq!(spikes.view().range(start, stop), spikes.range(start, stop));
+        }
+        assert_eq!(spikes.view().len(), 4);
+        for (ticks, channels) in [(10, 2), (9, 2), (10, 1)] {
+            let expected = spikes.check(ticks, channels);
+            assert_eq!(spikes.view().check(ticks, channels), expected);
+            assert_eq!(expected.is_ok(), (ticks, channels) == (10, 2));
+        }
+        let names = ["a", "b"].map(String::from);
+        let view = DatasetView {
+            step_seconds: 0.5,
+            steps: 10,
+            channel_names: &names,
+            spikes: spikes.view(),
+            segments: &[Segment { start: 0, stop: 4 }],
+            outputs: &[],
+            behavior: &[],
+        };
+        assert_eq!(view.spikes_in_segments(), 3);
+        let late = [Segment { start: 4, stop: 10 }];
+        assert_eq!(view.with_segments(&late).spikes_in_segments(), 1);
+        assert!(view.check_names().is_ok());
+        let twice = ["a", "a"].map(String::from);
+        let view = DatasetView {
+            channel_names: &twice,
+            ..view
+        };
+        assert_eq!(view.check_names().unwrap_err().position(), Some(1));
+    }
+}

@@ -1,0 +1,272 @@
+//! Structs that grow from one version to the next, on either side of the boundary.
+//!
+//! A caller that was compiled with an older header has a smaller struct: what it lacks takes its
+//! default, and nothing is written behind it. A caller with a newer header has a larger one: the rest
+//! must be zero, which asks for nothing.
+//!
+//! Rules for the structs: fields are only added, at the end; none has padding (a new field must not lie
+//! in what was an older struct's tail), which [`grows`] asserts.
+
+use crate::cast;
+use crate::failure::{Failure, Result};
+
+/// No struct of any version is longer, so that a garbled size is not read through.
+const LONGEST: usize = 4096;
+
+/// A struct of which callers may have an older or a newer version.
+///
+/// # Safety
+/// The type is `repr(C)`, every pattern of bits that C may leave in it is a value, and `STARTS` are the
+/// offsets of its fields.
+pub(crate) unsafe trait Grows: Sized {
+    /// Where each field begins: a struct can end at one of them, and nowhere else.
+    const STARTS: &'static [usize];
+}
+
+/// A configuration: begins with `uint32_t struct_size`.
+pub(crate) trait Config: Grows {
+    /// Every field's default, `struct_size` included.
+    fn defaults() -> Self;
+}
+
+/// Implements [`Grows`]: `grows!(betz_stats { ticks: u64, … })` with every field in order.
+macro_rules! grows {
+    ($name:ident { $($field:ident: $type:ty),+ $(,)? }) => {
+        // SAFETY: every field is a number, a pointer, or bits that are looked at before they are an
+        // enum; the offsets are the compiler's.
+        unsafe impl crate::grow::Grows for $name {
+            const STARTS: &'static [usize] = &[$(std::mem::offset_of!($name, $field)),+];
+        }
+        const _: () = {
+            // No field is missing here, and there is no padding, where pointers have 64 bits.
+            let fields = 0 $(+ size_of::<$type>())+;
+            assert!(cfg!(not(target_pointer_width = "64")) || fields == size_of::<$name>());
+            let _ = |it: &$name| { $(let _: &$type = &it.$field;)+ };
+        };
+    };
+}
+pub(crate) use grows;
+
+/// Whether a caller's struct may be so long: cut between two fields, whole, or longer.
+fn known<T: Grows>(size: usize) -> bool {
+    let whole = size_of::<T>();
+    if size < whole {
+        size >= 8 && T::STARTS.contains(&size)
+    } else {
+        size <= LONGEST
+    }
+}
+
+fn refuse<T>(name: &'static str, got: usize) -> Failure {
+    Failure::StructSize {
+        name,
+        known: size_of::<T>(),
+        got,
+    }
+}
+
+/// The caller's configuration, whatever version of it: what it lacks has its default.
+///
+/// # Safety
+/// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as
+/// that says.
+pub(crate) unsafe fn read<T: Config>(config: *const T, name: &'static str) -> Result<T> {
+    // SAFETY: the caller's promise; only the first field is looked at yet.
+    let size = unsafe { *cast::shared(config.cast::<u32>(), name)? } as usize;
+    cast::check(config, name)?;
+    if !known::<T>(size) {
+        return Err(refuse::<T>(name, size));
+    }
+    let whole = size_of::<T>();
+    for at in whole..size {
+        // SAFETY: the caller's struct is `size` bytes long.
+        let byte = unsafe { config.cast::<u8>().add(at).read() };
+        if byte != 0 {
+            return Err(Failure::NewerStruct {
+                name,
+                known: whole,
+                got: size,
+                at,
+            });
+        }
+    }
+    let mut value = T::defaults();
+    // SAFETY: both are at least so long and do not overlap; `Grows` allows any bytes of C's, and none of
+    // its fields is cut.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            config.cast::<u8>(),
+            (&raw mut value).cast::<u8>(),
+            size.min(whole),
+        );
+    }
+    Ok(value)
+}
+
+/// Fills the caller's configuration of `size` bytes with the defaults: what this version does not know is
+/// zero, and `struct_size` is the caller's.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+pub(crate) unsafe fn write_defaults<T: Config>(config: *mut T, size: usize) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        write(config, size, "config", T::defaults())?;
+        config.cast::<u32>().write(size as u32);
+    }
+    Ok(())
+}
+
+/// Writes `value` to a place of `size` bytes: as much of it as the caller's version has, and zeros behind
+/// what this one has.
+///
+/// # Safety
+/// `place` is NULL or writable for `size` bytes.
+pub(crate) unsafe fn write<T: Grows>(
+    place: *mut T,
+    size: usize,
+    name: &'static str,
+    value: T,
+) -> Result<()> {
+    check_place(place, size, name)?;
+    let n = size.min(size_of::<T>());
+    // SAFETY: not NULL, aligned, and writable for `size` bytes, of which `n` are this version's.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), place.cast::<u8>(), n);
+        place.cast::<u8>().add(n).write_bytes(0, size - n);
+    }
+    Ok(())
+}
+
+/// Refuses a place that [`write`] would refuse, before anything has been done for it.
+pub(crate) fn check_place<T: Grows>(place: *mut T, size: usize, name: &'static str) -> Result<()> {
+    cast::check(place, name)?;
+    if known::<T>(size) {
+        Ok(())
+    } else {
+        Err(refuse::<T>(name, size))
+    }
+}
+
+/// 0 or 1.
+pub(crate) fn flag(value: u32, name: &'static str) -> Result<bool> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Failure::Argument {
+            name,
+            expected: "0 or 1",
+        }),
+    }
+}
+
+/// A field that a later version may give a meaning.
+pub(crate) fn zero(value: u32, name: &'static str) -> Result<()> {
+    match value {
+        0 => Ok(()),
+        _ => Err(Failure::Argument {
+            name,
+            expected: "0 (it is reserved: a later version may give it a meaning)",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    struct Now {
+        struct_size: u32,
+        small: u32,
+        large: f64,
+        last: u64,
+    }
+    grows!(Now {
+        struct_size: u32,
+        small: u32,
+        large: f64,
+        last: u64
+    });
+
+    impl Config for Now {
+        fn defaults() -> Self {
+            Self {
+                struct_size: size_of::<Self>() as u32,
+                small: 1,
+                large: 2.0,
+                last: 3,
+            }
+        }
+    }
+
+    /// Room for a struct of any version, and what lies behind it.
+    #[repr(C, align(8))]
+    struct Room([u8; 64]);
+
+    #[test]
+    fn an_older_caller_is_written_no_byte_too_many_and_gets_defaults() {
+        for size in [8usize, 16, 24] {
+            let mut room = Room([0xA5; 64]);
+            let place = room.0.as_mut_ptr().cast::<Now>();
+            // SAFETY: the room is longer than `size`.
+            unsafe { write_defaults(place, size) }.unwrap();
+            assert!(room.0[size..].iter().all(|&b| b == 0xA5), "{size}");
+            // What lies behind is not looked at either.
+            // SAFETY: as long as it says.
+            let read = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap();
+            let expected = Now {
+                struct_size: size as u32,
+                ..Now::defaults()
+            };
+            assert_eq!(read, expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_newer_caller_is_taken_while_it_asks_for_nothing_new() {
+        let mut room = Room([0xA5; 64]);
+        // SAFETY: the room is longer than 40 bytes.
+        unsafe { write_defaults(room.0.as_mut_ptr().cast::<Now>(), 40) }.unwrap();
+        assert!(room.0[24..40].iter().all(|&b| b == 0) && room.0[40] == 0xA5);
+        let config = room.0.as_ptr().cast::<Now>();
+        // SAFETY: as long as it says.
+        assert_eq!(unsafe { read(config, "config") }.unwrap().last, 3);
+        room.0[39] = 1;
+        // SAFETY: as long as it says.
+        let error = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Failure::NewerStruct {
+                    known: 24,
+                    got: 40,
+                    at: 39,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn sizes_that_cut_a_field_or_are_garbled_are_refused() {
+        let mut room = Room([0; 64]);
+        for size in [0usize, 1, 4, 12, 20, 23, 5000, 1 << 31] {
+            room.0[..4].copy_from_slice(&(size as u32).to_ne_bytes());
+            // SAFETY: nothing behind the first field is read of a size that is refused.
+            let error = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap_err();
+            assert!(matches!(error, Failure::StructSize { .. }), "{size}");
+            // SAFETY: nothing is written for a size that is refused.
+            assert!(unsafe { write_defaults(room.0.as_mut_ptr().cast::<Now>(), size) }.is_err());
+        }
+    }
+
+    #[test]
+    fn flags_and_reserved_fields_are_looked_at() {
+        assert!(!flag(0, "f").unwrap() && flag(1, "f").unwrap());
+        assert!(flag(2, "f").is_err() && zero(1, "r").is_err());
+        zero(0, "r").unwrap();
+    }
+}

@@ -1,0 +1,230 @@
+//! Threads of Betz's own: as many, as urgent and where the configuration says, whatever the caller's
+//! thread is.
+//!
+//! A new thread inherits the policy, priority and processors of the one that makes it. A controller may
+//! call from its real-time thread, pinned to one core: work is therefore begun by a thread that first
+//! puts itself where it belongs, and all others come from that one.
+
+use betz::{Error, ErrorKind};
+
+use crate::cast;
+use crate::failure::{Failure, Result};
+
+/// Threads for one call at most.
+const MAX_THREADS: u32 = 1024;
+/// Highest priority of SCHED_FIFO.
+const MAX_PRIORITY: u32 = 99;
+
+/// How many threads, how urgent, on which processors.
+#[derive(Debug, Clone)]
+pub(crate) struct Workers {
+    threads: usize,
+    priority: u32,
+    processors: Vec<usize>,
+}
+
+impl Workers {
+    /// From a configuration's fields of the same names.
+    ///
+    /// # Safety
+    /// As [`cast::slice`], of `processors` and `n_processors`.
+    pub(crate) unsafe fn read(
+        threads: u32,
+        priority: u32,
+        processors: *const u32,
+        n_processors: usize,
+    ) -> Result<Self> {
+        if threads > MAX_THREADS {
+            return Err(Failure::Argument {
+                name: "config->threads",
+                expected: "at most 1,024",
+            });
+        }
+        if priority > MAX_PRIORITY {
+            return Err(Failure::Argument {
+                name: "config->thread_priority",
+                expected: "0 (the normal policy) or 1 to 99 (SCHED_FIFO)",
+            });
+        }
+        // SAFETY: the caller's promise.
+        let processors = unsafe { cast::slice(processors, n_processors, "config->processors")? };
+        if processors
+            .iter()
+            .any(|&p| p as usize >= system::MAX_PROCESSORS)
+        {
+            return Err(Failure::Argument {
+                name: "config->processors",
+                expected: "numbers of processors, 0 to 1,023",
+            });
+        }
+        Ok(Self {
+            threads: threads as usize,
+            priority,
+            processors: processors.iter().map(|&p| p as usize).collect(),
+        })
+    }
+
+    /// Runs `work` in a thread of this kind; threads that it starts are of this kind too. The caller
+    /// waits; a panic goes on in it.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            let begun = std::thread::Builder::new()
+                .name("betz-work".into())
+                .spawn_scoped(scope, || {
+                    system::settle(self.priority, &self.processors)?;
+                    work()
+                })
+                .map_err(|e| no_thread(&e))?;
+            (begun.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// As [`run`](Self::run), with a pool of these threads for what `work` does in parallel. The pool
+    /// ends with the call.
+    #[cfg(feature = "train")]
+    pub(crate) fn run_in_pool<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<T> {
+        self.run(|| {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(self.threads)
+                .thread_name(|i| format!("betz-{i}"))
+                .build()
+                .map_err(|e| {
+                    let text = format!("threads to work with: {e}");
+                    Error::new(ErrorKind::Io, text)
+                })?;
+            pool.install(work)
+        })
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("a thread to work in: {error}"))
+}
+
+/// The process that a handle's threads belong to: a forked child does not have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        Self(std::process::id())
+    }
+
+    /// Refuses a call that needs threads which only the parent process has.
+    pub(crate) fn check(self, name: &'static str) -> Result<()> {
+        if self == Self::current() {
+            Ok(())
+        } else {
+            Err(Failure::Forked(name))
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "calls of the C library that std does not have")]
+mod system {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use betz::{Error, ErrorKind};
+
+    pub(super) const MAX_PROCESSORS: usize = libc::CPU_SETSIZE as usize;
+    const WORDS: usize = MAX_PROCESSORS / 64;
+
+    /// The processors that the process had when the library was loaded, before anybody pinned a thread;
+    /// zeros before that.
+    static AT_LOAD: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+
+    extern "C" fn at_load() {
+        // SAFETY: a set of zeros is a set; the kernel writes no more than its size.
+        let set = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of_val(&set), &mut set) != 0 {
+                return;
+            }
+            set
+        };
+        for cpu in 0..MAX_PROCESSORS {
+            // SAFETY: below CPU_SETSIZE.
+            if unsafe { libc::CPU_ISSET(cpu, &set) } {
+                AT_LOAD[cpu / 64].fetch_or(1 << (cpu % 64), Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static RUN_AT_LOAD: extern "C" fn() = at_load;
+
+    /// Gives the calling thread, a new one of Betz's own, its policy, priority and processors, and keeps
+    /// the host's signals away from it.
+    pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
+        // SAFETY: the sets are initialised and of the size that is said; all calls are about the calling
+        // thread.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut signals);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
+
+            let mut parameters: libc::sched_param = std::mem::zeroed();
+            parameters.sched_priority = priority as i32;
+            let policy = if priority == 0 {
+                libc::SCHED_OTHER
+            } else {
+                libc::SCHED_FIFO
+            };
+            let refused = libc::pthread_setschedparam(libc::pthread_self(), policy, &parameters);
+            if refused != 0 {
+                return Err(system_error(
+                    format_args!("config->thread_priority {priority}"),
+                    &std::io::Error::from_raw_os_error(refused),
+                ));
+            }
+
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if processors.is_empty() {
+                for cpu in 0..MAX_PROCESSORS {
+                    if AT_LOAD[cpu / 64].load(Ordering::Relaxed) >> (cpu % 64) & 1 == 1 {
+                        libc::CPU_SET(cpu, &mut set);
+                    }
+                }
+                // None are left when the machine's processors have changed since: the caller's will do.
+                libc::sched_setaffinity(0, size_of_val(&set), &set);
+                return Ok(());
+            }
+            processors
+                .iter()
+                .for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+            if libc::sched_setaffinity(0, size_of_val(&set), &set) != 0 {
+                return Err(system_error(
+                    format_args!("config->processors"),
+                    &std::io::Error::last_os_error(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn system_error(what: std::fmt::Arguments<'_>, error: &std::io::Error) -> Error {
+        Error::new(ErrorKind::Io, format!("{what}: {error}"))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use betz::Error;
+
+    pub(super) const MAX_PROCESSORS: usize = 1024;
+
+    /// Only Linux has what this needs: elsewhere a configuration must leave it to the system.
+    pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
+        if priority == 0 && processors.is_empty() {
+            return Ok(());
+        }
+        Err(Error::argument(
+            "config->thread_priority and config->processors: expected 0 and NULL on this system",
+        ))
+    }
+}
