@@ -113,7 +113,7 @@
 //! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
-pub use betz_base::{error, file, progress};
+pub use betz_base::{error, file, memory, progress};
 pub use betz_recording as recording;
 pub use betz_runtime::stream;
 
@@ -144,11 +144,11 @@ pub mod model {
 pub mod train {
     pub use betz_train::train_counts_on;
     pub use betz_train::{
-        Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MaskPolicy,
-        NormalEquations, PRESETS, Part, Preset, RidgeChoice, SampledError, Search, Solver, Timing,
-        TrainOptions, Trained, Validation, alternatives, calibrate, choose, cross_validate,
-        crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response, train, train_on,
-        train_validated, train_validated_on,
+        Active, Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MAX_FOLDS,
+        MaskPolicy, NormalEquations, PRESETS, Part, Preset, RidgeChoice, SampledError, Search,
+        Solver, Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,
+        cross_validate, crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response,
+        spread, train, train_on, train_validated, train_validated_on,
     };
     pub use betz_train::{gram, score, solve};
 }

@@ -31,7 +31,8 @@ pub(crate) enum Command {
     Stream(Stream),
     /// Find the frequent episodes of spikes (which fire in which order, at which delays, how often)
     Mine(Mine),
-    /// Version, processor, devices, and why the GPU is or is not used
+    /// What a model or a recording holds; without a file: version, processor, devices, and why the GPU is
+    /// or is not used
     Info(Info),
 }
 
@@ -44,6 +45,10 @@ pub(crate) struct Common {
     /// Where to compute: auto, cpu, cuda, cuda:N, cuda:all
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
+    /// Replace output files that are there, whatever they hold; without it only an earlier result of
+    /// the same kind is replaced. What a command reads is never replaced
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Which part of a recording to use.
@@ -66,6 +71,7 @@ pub(crate) struct Part {
 }
 
 #[derive(Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -83,6 +89,7 @@ pub(crate) struct Demo {
 #[derive(Args)]
 #[command(
     group = clap::ArgGroup::new("net").multiple(true),
+    allow_negative_numbers = true,
     after_help = "Example: betz simulate --sym26 --out spikes.csv"
 )]
 pub(crate) struct Simulate {
@@ -190,6 +197,7 @@ pub(crate) enum SolverName {
 }
 
 #[derive(Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -212,7 +220,8 @@ pub(crate) struct Train {
     /// Length of one step; default: the bin of a binned recording, else 5 ms
     #[arg(long, value_name = "SECONDS")]
     pub(crate) step: Option<f64>,
-    /// Filter bank preset, or auto: the best by cross-validation
+    /// Filter bank: auto (the best by cross-validation), or a preset: single (10 ms), slow (0.1 to
+    /// 10 s), reach (10 to 800 ms), wide (10 ms to 3 s)
     #[arg(
         long,
         value_name = "NAME",
@@ -223,14 +232,15 @@ pub(crate) struct Train {
     /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
-    /// Ridge added to the diagonal of the centred Γ; default: chosen by cross-validation, or with
+    /// Ridge added to the diagonal of the centred Γ, which is a sum over steps, not a mean; default: chosen by cross-validation, or with
     /// --folds 0 as by --noise 0.1
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
     /// Neural noise: standard deviation on each feature as a fraction of the largest response
     #[arg(long, value_name = "FRACTION")]
     pub(crate) noise: Option<f64>,
-    /// Folds of the cross-validation (over segments, or contiguous blocks of a single one)
+    /// Folds of the cross-validation (over segments, or contiguous blocks of a single one), up to
+    /// 1000; 0: none
     #[arg(long, default_value_t = 5)]
     pub(crate) folds: u32,
     /// How Γ is computed
@@ -239,8 +249,8 @@ pub(crate) struct Train {
     /// How the system is solved
     #[arg(long, value_enum, default_value_t = SolverName::Cholesky)]
     pub(crate) solver: SolverName,
-    /// Delay of the output behind the behaviour in seconds (negative looks ahead), or auto: by
-    /// cross-correlation
+    /// Delay of the output behind the behaviour in seconds, rounded to whole steps (negative looks
+    /// ahead), or auto: by cross-correlation
     #[arg(
         long,
         value_name = "SECONDS|auto",
@@ -266,6 +276,7 @@ pub(crate) struct Train {
 }
 
 #[derive(Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Evaluate {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -277,12 +288,31 @@ pub(crate) struct Evaluate {
     /// Recording (.npz) with behaviour
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// Also write true and decoded outputs here (.csv: step, seconds, each output twice)
+    /// Also write true and decoded outputs here (.csv: step, start_seconds, end_seconds, each output
+    /// twice). Estimate and truth belong to the step's end
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Also draw truth and decoded outputs, their error, scatter and scores by trial (.svg)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Also score every trial (segment), and give the interval that holds R² in 95 of 100 draws of as
+    /// many trials
+    #[arg(long)]
+    pub(crate) trials: bool,
+    /// Also score N times against behaviour shifted in time by chance: what a decoder that knows
+    /// nothing would reach
+    #[arg(long, value_name = "N")]
+    pub(crate) chance: Option<u32>,
+    /// Also say how much R² is lost when a channel is held at its mean, channel by channel
+    #[arg(long)]
+    pub(crate) importance: bool,
+    /// Seed of the draws of trials and of the shifts
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Stream {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -294,7 +324,8 @@ pub(crate) struct Stream {
     /// Recording (.npz)
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// Also write the decoded outputs here (.csv)
+    /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
+    /// belong to the step's end)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Deadline of one step in microseconds; steps that take longer are counted
@@ -309,9 +340,20 @@ pub(crate) struct Stream {
 }
 
 #[derive(Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
+    /// Say what this file holds instead: a model or a recording
+    #[arg(value_name = "FILE", conflicts_with = "calibrate")]
+    pub(crate) file: Option<PathBuf>,
+    /// Of a model: also write its weights (.npz: weights (channels, filters, latents: the outputs
+    /// of a linear decoder), intercept, …)
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) weights: Option<PathBuf>,
+    /// Of a recording: also draw raster, rates, gaps and tuning (.svg)
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) picture: Option<PathBuf>,
     /// Time training on this machine for a few seconds and keep what `--device auto` goes by
     #[arg(long)]
     pub(crate) calibrate: bool,
@@ -319,16 +361,17 @@ pub(crate) struct Info {
 
 #[derive(Args)]
 #[command(
+    allow_negative_numbers = true,
     after_help = "Examples:\n  betz mine spikes.csv --interval 0,0.005 --interval 0.005,0.01 --threshold 300\n  betz mine spikes.csv --interval 0.004,0.006 --threshold 240 --surrogates 999 --fdr 0.01 --parts"
 )]
 pub(crate) struct Mine {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Events: .csv (label,seconds a line) or a recording (.npz)
+    /// Events: .csv (label,seconds a line) or a recording (.npz); - is standard input
     #[arg(value_name = "EVENTS")]
     pub(crate) events: PathBuf,
     /// Delay between neighbours, low < delay <= high, in seconds; repeat for a set of intervals
-    #[arg(long = "interval", value_name = "LOW,HIGH")]
+    #[arg(long = "interval", value_name = "LOW,HIGH", allow_hyphen_values = true)]
     pub(crate) intervals: Vec<String>,
     /// An episode is frequent when it occurs at least this often without overlap
     #[arg(
@@ -346,7 +389,8 @@ pub(crate) struct Mine {
     /// with # or a quote, stands in quotes: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
-    /// How to count: latest-start, or one of the published strategies (all give the same counts)
+    /// How to count (all give the same counts): latest-start, or as published serial, two-pass, hybrid,
+    /// map-concat, local-tracking, local-tracking-atomic
     #[arg(long, value_name = "NAME", default_value = "latest-start")]
     pub(crate) strategy: String,
     /// Sort events that are out of order instead of refusing them

@@ -5,10 +5,15 @@ use std::io::Write;
 use std::path::Path;
 
 use betz::model::Decoder;
-use betz::recording::{AlignOptions, Dataset, Recording};
+use betz::recording::{AlignOptions, Dataset, Recording, invented_channel_names};
 use betz::{Error, Result};
 
 use crate::args::Part;
+use crate::files::Kind;
+use crate::report;
+
+/// Decoded outputs as a table; `step,seconds` began those of earlier versions.
+pub(crate) const OUTPUTS: Kind = Kind::Table(&["step,start_seconds,end_seconds,", "step,seconds,"]);
 
 /// Step of a model trained on spike times when none is asked for.
 const DEFAULT_STEP_SECONDS: f64 = 0.005;
@@ -17,49 +22,14 @@ const DEFAULT_STEP_SECONDS: f64 = 0.005;
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
     let recording = Recording::read_npz(path)?;
     eprintln!(
-        "{}: {} channels, {} spikes, {:.1} s, {} segment{}",
+        "{}: {}, {}, {:.1} s, {}",
         path.display(),
-        recording.channels(),
-        recording.spikes.len(),
+        report::count(recording.channels() as u128, "channel"),
+        report::count(recording.spikes.len() as u128, "spike"),
         recording.seconds(),
-        recording.segments.len(),
-        if recording.segments.len() == 1 {
-            ""
-        } else {
-            "s"
-        },
+        report::count(recording.segments.len() as u128, "segment"),
     );
     Ok(recording)
-}
-
-/// Refuses, before any work, a file that could not be written when it is done: one whose ending is
-/// not among `endings` (where there are any), or whose folder is not there.
-pub(crate) fn check_output(option: &str, path: &Path, endings: &[&str]) -> Result<()> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if !endings.is_empty() && !endings.iter().any(|e| e.eq_ignore_ascii_case(ending)) {
-        return Err(Error::argument(format!(
-            "{option}: expected a file ending in .{}, got {}",
-            endings.join(" or ."),
-            path.display()
-        )));
-    }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        return Err(Error::argument(format!(
-            "{option} {}: expected a folder that is there, got {}",
-            path.display(),
-            folder.display()
-        )));
-    }
-    if path.is_dir() {
-        return Err(Error::argument(format!(
-            "{option} {}: expected a file, got a folder",
-            path.display()
-        )));
-    }
-    Ok(())
 }
 
 /// The step a recording is trained at: its bin, or 5 ms for spike times.
@@ -179,7 +149,13 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
-    let recording = read_recording(path)?
+    let recording = read_recording(path)?;
+    if invented_channel_names(model.channel_names())
+        || invented_channel_names(&recording.channel_names)
+    {
+        eprintln!("channels have no names in the model or the recording: taken by their numbers");
+    }
+    let recording = recording
         .with_channels(model.channel_names())
         .map_err(|e| e.at(path.display()))?;
     dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
@@ -194,8 +170,9 @@ fn csv_field(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes decoded outputs as CSV: step, seconds, then each output and, where `dataset` has behaviour
-/// (the model's outputs, in its order), its truth.
+/// Writes decoded outputs as CSV: step, its start and its end in seconds, then each output and, where
+/// `dataset` has behaviour (the model's outputs, in its order), its truth. Estimate and truth belong to
+/// the step's end: what a session emits when the step is over, and the behaviour at that moment.
 pub(crate) fn write_outputs(
     path: &Path,
     model: &Decoder,
@@ -204,7 +181,7 @@ pub(crate) fn write_outputs(
 ) -> Result<()> {
     let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
-        write!(file, "step,seconds")?;
+        write!(file, "step,start_seconds,end_seconds")?;
         for output in model.outputs() {
             write!(file, ",{}", csv_field(&output.name))?;
             if truth.is_some() {
@@ -216,7 +193,8 @@ pub(crate) fn write_outputs(
         for segment in &dataset.segments {
             for step in segment.start..segment.stop {
                 let row = step as usize * width;
-                write!(file, "{step},{}", step as f64 * dataset.step_seconds)?;
+                let [start, end] = [step, step + 1].map(|s| s as f64 * dataset.step_seconds);
+                write!(file, "{step},{start},{end}")?;
                 for (o, estimate) in decoded[row..row + width].iter().enumerate() {
                     write!(file, ",{estimate}")?;
                     if let Some(truth) = &truth {

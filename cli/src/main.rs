@@ -4,18 +4,25 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 mod args;
+mod chart;
 mod commands;
 mod data;
 mod device;
+mod evaluation_picture;
+mod files;
 mod picture;
 mod raster;
+mod recording_picture;
 mod report;
+mod scoring;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
+    report::start_clock();
+    threads();
     let cli = args::Cli::parse();
     let outcome = match cli.command {
         args::Command::Demo(a) => commands::demo::run(&a),
@@ -35,6 +42,19 @@ fn main() -> ExitCode {
             } else {
                 1
             })
+        }
+    }
+}
+
+/// Starts the threads that work is spread over: as many as the system gives, one if it gives none.
+fn threads() {
+    let all = rayon::ThreadPoolBuilder::new().build_global();
+    if all.is_err() {
+        let one = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .use_current_thread();
+        if let Err(e) = one.build_global() {
+            eprintln!("betz: no threads to work in: {e}");
         }
     }
 }

@@ -1,16 +1,18 @@
 //! The demo's picture: true and decoded movement over time, as in fig. 5.6 of Galbraith 2010.
 
-use std::io::Write;
 use std::path::Path;
 
-use betz::{Error, ErrorKind, Result};
+use betz::Result;
+use betz::recording::Recording;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const INK: RGBColor = RGBColor(38, 40, 46);
-const FAINT: RGBColor = RGBColor(226, 228, 233);
-const SINGLE: RGBColor = RGBColor(208, 58, 48);
-const MULTI: RGBColor = RGBColor(28, 140, 92);
+use crate::chart::{self, Area, Axes, Drawn, INK};
+
+/// Channels of the raster.
+const ROWS: usize = 60;
+
+const SINGLE: RGBColor = chart::ORANGE;
+const MULTI: RGBColor = chart::BLUE;
 
 /// Two-dimensional movement, row-major (steps, 2).
 pub(crate) struct Movement<'a> {
@@ -22,6 +24,8 @@ pub(crate) struct Movement<'a> {
     pub(crate) single: &'a [f32],
     /// Decoded from multi-unit channels.
     pub(crate) multi: &'a [f32],
+    /// What the single units fired.
+    pub(crate) spikes: &'a Recording,
     /// Legend of the single-unit trace.
     pub(crate) single_label: String,
     /// Legend of the multi-unit trace.
@@ -65,67 +69,88 @@ const PANELS: [Panel; 4] = [
     },
 ];
 
-/// Draws `movement` as an SVG file, written to a temporary name and renamed.
+/// Draws `movement` as an SVG file: spikes, the four panels, and how far off the decoders are.
 pub(crate) fn draw(movement: &Movement<'_>, path: &Path) -> Result<()> {
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (1160, 980)).into_drawing_area();
-        paint(movement, &root).map_err(|e| {
-            Error::new(
-                ErrorKind::Internal,
-                format!("drawing {}: {e}", path.display()),
-            )
-        })?;
-    }
-    betz::file::write_atomically(path, |w| w.write_all(svg.as_bytes()))
+    chart::picture(path, (1160, 1440), |root| paint(movement, root))
 }
 
-fn paint(
-    movement: &Movement<'_>,
-    root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    root.fill(&WHITE)?;
+fn paint(movement: &Movement<'_>, root: &Area<'_>) -> Drawn {
     let (head, body) = root.split_vertically(64);
     header(movement, &head)?;
     let seconds = movement.truth.len() as f64 / 2.0 * movement.step_seconds;
-    for (i, (area, panel)) in body.split_evenly((4, 1)).iter().zip(&PANELS).enumerate() {
-        draw_panel(movement, area, panel, seconds, i == PANELS.len() - 1)?;
+    let areas = body.split_evenly((PANELS.len() + 2, 1));
+    raster(movement.spikes, &areas[0], seconds)?;
+    for (area, panel) in areas[1..].iter().zip(&PANELS) {
+        draw_panel(movement, area, panel, seconds)?;
     }
+    errors(movement, &areas[PANELS.len() + 1], seconds)
+}
+
+fn header(movement: &Movement<'_>, area: &Area<'_>) -> Drawn {
+    chart::text(area, &movement.title, (24, 20), 19.0)?;
+    chart::entry(area, INK, "true", (24, 48))?;
+    chart::entry(area, SINGLE, &movement.single_label, (130, 48))?;
+    chart::entry(area, MULTI, &movement.multi_label, (500, 48))
+}
+
+/// The first channels' spikes.
+fn raster(recording: &Recording, area: &Area<'_>, seconds: f64) -> Drawn {
+    let rows = recording.channels().min(ROWS);
+    let mut chart = chart::axes(
+        area,
+        &Axes {
+            x: 0.0..seconds,
+            y: rows as f64 - 0.5..-0.5,
+            x_name: "",
+            y_name: "unit",
+        },
+    )?;
+    let spikes = recording
+        .spikes
+        .ticks
+        .iter()
+        .zip(&recording.spikes.channels);
+    let shown = spikes.filter(|(_, c)| (**c as usize) < rows);
+    chart.draw_series(shown.map(|(&tick, &channel)| {
+        let (at, row) = (tick as f64 * recording.tick_seconds, f64::from(channel));
+        PathElement::new(
+            vec![(at, row - 0.4), (at, row + 0.4)],
+            INK.mix(0.6).stroke_width(1),
+        )
+    }))?;
     Ok(())
 }
 
-fn header(
-    movement: &Movement<'_>,
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let text = |size: f64| {
-        TextStyle::from(("sans-serif", size).into_font())
-            .color(&INK)
-            .pos(Pos::new(HPos::Left, VPos::Center))
+/// The distance between what was decoded and the truth.
+fn errors(movement: &Movement<'_>, area: &Area<'_>, seconds: f64) -> Drawn {
+    let distance = |trace: &[f32]| -> Vec<f64> {
+        let pairs = trace.chunks_exact(2).zip(movement.truth.chunks_exact(2));
+        pairs
+            .map(|(a, b)| f64::from((a[0] - b[0]).hypot(a[1] - b[1])))
+            .collect()
     };
-    area.draw(&Text::new(movement.title.clone(), (64, 20), text(19.0)))?;
-    let entries = [
-        (INK, "true".to_string(), 64),
-        (SINGLE, movement.single_label.clone(), 170),
-        (MULTI, movement.multi_label.clone(), 520),
-    ];
-    for (color, label, x) in entries {
-        area.draw(&PathElement::new(
-            vec![(x, 48), (x + 28, 48)],
-            color.stroke_width(3),
-        ))?;
-        area.draw(&Text::new(label, (x + 36, 48), text(15.0)))?;
+    let (single, multi) = (distance(movement.single), distance(movement.multi));
+    let top = chart::range(single.iter().chain(&multi).copied()).end;
+    let mut chart = chart::axes(
+        area,
+        &Axes {
+            x: 0.0..seconds,
+            y: 0.0..top,
+            x_name: "time (s)",
+            y_name: "error",
+        },
+    )?;
+    for (errors, color) in [(&multi, MULTI), (&single, SINGLE)] {
+        let every = errors.len().div_ceil(2200).max(1);
+        let known = errors.iter().enumerate().step_by(every);
+        let known = known.filter(|(_, e)| e.is_finite());
+        let line = known.map(|(i, &e)| (i as f64 * movement.step_seconds, e));
+        chart.draw_series(LineSeries::new(line, color.stroke_width(1)))?;
     }
     Ok(())
 }
 
-fn draw_panel(
-    movement: &Movement<'_>,
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    panel: &Panel,
-    seconds: f64,
-    last: bool,
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
+fn draw_panel(movement: &Movement<'_>, area: &Area<'_>, panel: &Panel, seconds: f64) -> Drawn {
     let traces = [
         (movement.truth, INK, 2),
         (movement.multi, MULTI, 1),
@@ -143,29 +168,15 @@ fn draw_panel(
         let margin = 0.05 * (high - low).max(1e-6);
         (low - margin, high + margin)
     });
-    let mut chart = ChartBuilder::on(area)
-        .margin_right(24)
-        .margin_top(6)
-        .margin_bottom(if last { 2 } else { 6 })
-        .x_label_area_size(if last { 44 } else { 20 })
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..seconds, low..high)?;
-    let mut mesh = chart.configure_mesh();
-    mesh.light_line_style(TRANSPARENT)
-        .bold_line_style(FAINT)
-        .axis_style(FAINT.stroke_width(1))
-        .label_style(("sans-serif", 13).into_font().color(&INK))
-        .axis_desc_style(("sans-serif", 15).into_font().color(&INK))
-        .x_labels(11)
-        .y_labels(5)
-        .y_desc(panel.name);
-    if panel.wraps {
-        mesh.y_labels(5).y_label_formatter(&|v| format!("{v:.0}"));
-    }
-    if last {
-        mesh.x_desc("time (s)");
-    }
-    mesh.draw()?;
+    let mut chart = chart::axes(
+        area,
+        &Axes {
+            x: 0.0..seconds,
+            y: low..high,
+            x_name: "",
+            y_name: panel.name,
+        },
+    )?;
     for (trace, color, width) in traces {
         for piece in pieces(trace, panel, movement.step_seconds, seconds) {
             chart.draw_series(LineSeries::new(piece, color.stroke_width(width)))?;

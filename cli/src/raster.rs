@@ -1,23 +1,19 @@
 //! A raster of the events with the strongest chains marked.
 
-use std::io::Write;
 use std::path::Path;
 
 use betz::episode::{Episode, Events, occurrences};
 use betz::{Error, ErrorKind, Result};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::chart::{self, INK};
 
 /// Chains that are marked.
 const CHAINS: usize = 4;
 /// Occurrences of the strongest chain that the window should hold.
 const OCCURRENCES: usize = 6;
-const COLORS: [RGBColor; CHAINS] = [
-    RGBColor(208, 58, 48),
-    RGBColor(28, 140, 92),
-    RGBColor(46, 98, 200),
-    RGBColor(200, 130, 20),
-];
-const INK: RGBColor = RGBColor(38, 40, 46);
+const COLORS: [RGBColor; CHAINS] = [chart::BLUE, chart::ORANGE, chart::GREEN, chart::PURPLE];
 const SPIKE: RGBColor = RGBColor(176, 180, 190);
 
 struct Chain {
@@ -39,7 +35,7 @@ pub(crate) fn draw(events: &Events, episodes: &[Episode], path: &Path) -> Result
             format!("drawing {}: {e}", path.display()),
         )
     })?;
-    betz::file::write_atomically(path, |file| file.write_all(svg.as_bytes()))
+    crate::files::write_picture(path, &svg)
 }
 
 fn strongest(events: &Events, episodes: &[Episode]) -> Result<Vec<Chain>> {
@@ -126,17 +122,17 @@ fn paint(
         .axis_style(SPIKE.stroke_width(1))
         .label_style(("sans-serif", 13).into_font().color(&INK))
         .axis_desc_style(("sans-serif", 15).into_font().color(&INK))
-        .y_labels(rows.len().min(40))
-        .y_label_formatter(&|v| {
-            let row = v.round() as usize;
-            let exact = (v - v.round()).abs() < 1e-6;
-            match rows.get(row).filter(|_| exact) {
-                Some(&symbol) => events.alphabet().label(symbol).to_string(),
-                None => String::new(),
-            }
-        })
+        .y_labels(0)
         .x_desc("time (s)")
         .draw()?;
+    let named = TextStyle::from(("sans-serif", 11).into_font())
+        .color(&INK)
+        .pos(Pos::new(HPos::Right, VPos::Center));
+    for (&symbol, row) in rows.iter().zip(0..) {
+        let (x, y) = chart.backend_coord(&(seconds(from), f64::from(row)));
+        let label: String = events.alphabet().label(symbol).chars().take(9).collect();
+        root.draw(&Text::new(label, (x - 6, y), named.clone()))?;
+    }
     for (&symbol, &row) in &row_of {
         let ticks = events.ticks_of(symbol);
         let inside = ticks.partition_point(|&t| t < from)..ticks.partition_point(|&t| t < until);

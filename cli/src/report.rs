@@ -42,12 +42,16 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     line(&text)
 }
 
-/// Prints one line on standard output; a closed pipe is an error with a message, not a panic.
+/// Prints one line on standard output. A reader that has closed the pipe (`| head`) has seen enough:
+/// that is no error.
 pub(crate) fn line(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::new(ErrorKind::Io, format!("writing standard output: {e}")))
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => {
+            done.map_err(|e| Error::new(ErrorKind::Io, format!("writing standard output: {e}")))
+        }
+    }
 }
 
 /// Aligned columns: the first to the left, the others to the right.
@@ -105,16 +109,19 @@ pub(crate) struct Scores {
     pub(crate) steps: usize,
     pub(crate) segments: usize,
     pub(crate) device: String,
+    /// All of the command's time.
+    pub(crate) total_seconds: f64,
 }
 
 impl Scores {
     pub(crate) fn print(&self) -> Result<()> {
         score_table(&self.outputs)?;
+        remarks(&self.outputs);
         line(&format!(
-            "{} steps in {} segment{}, on {}",
-            self.steps,
-            self.segments,
-            if self.segments == 1 { "" } else { "s" },
+            "{} in {}, {:.2} s in all, on {}",
+            count(self.steps as u128, "step"),
+            count(self.segments as u128, "segment"),
+            self.total_seconds,
             self.device
         ))
     }
@@ -146,11 +153,60 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     table.print()
 }
 
-/// Progress of long work: a bar on a terminal, silence elsewhere.
+/// `1 channel`, `2 channels`.
+pub(crate) fn count(number: impl Into<u128>, noun: &str) -> String {
+    match number.into() {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
+}
+
+/// What a reader of `scores` should know and might not see, on standard error.
+pub(crate) fn remarks(scores: &[OutputScore]) {
+    let named = |s: &OutputScore| format!("`{}`", s.name);
+    let list = |which: &dyn Fn(&OutputScore) -> bool| {
+        let names: Vec<String> = scores.iter().filter(|s| which(s)).map(named).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(names) = list(&|s| s.r2.is_nan()) {
+        eprintln!(
+            "{names}: the truth does not change in what was scored, so R² and NRMSE say nothing"
+        );
+    }
+    if let Some(names) = list(&|s| s.r2 < 0.0) {
+        eprintln!("{names}: R² is below 0: worse than saying the mean every time");
+    }
+}
+
+/// When the command began.
+static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+
+/// To be called first of all: from here on the command's time counts.
+pub(crate) fn start_clock() {
+    STARTED.get_or_init(Instant::now);
+}
+
+/// Seconds since the command began, whatever it did in them.
+pub(crate) fn total_seconds() -> f64 {
+    STARTED.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+/// How often progress is said where there is no terminal to draw on.
+const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Progress of long work with the time that is left: a bar on a terminal, a line every few seconds
+/// elsewhere.
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
-    stage: Mutex<String>,
+    stage: Mutex<Stage>,
     started: Instant,
+}
+
+/// Where the work stands.
+struct Stage {
+    name: String,
+    started: Instant,
+    said: Instant,
 }
 
 impl Bar {
@@ -158,22 +214,38 @@ impl Bar {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template(
-                "{msg:<28} {bar:32.cyan/black} {percent:>3} %  {elapsed}",
+                "{msg:<28} {bar:32.cyan/black} {percent:>3} %  {elapsed}, {eta} left",
             ) {
                 bar.set_style(style);
             }
             bar
         });
+        let started = Instant::now();
         Self {
             bar,
-            stage: Mutex::new(String::new()),
-            started: Instant::now(),
+            stage: Mutex::new(Stage {
+                name: String::new(),
+                started,
+                said: started,
+            }),
+            started,
         }
     }
 
     pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
+}
+
+/// `surrogates: 40 %, 12 s, about 18 s left`.
+fn progress_line(stage: &str, done: u64, total: u64, seconds: f64) -> String {
+    let share = done as f64 / total.max(1) as f64;
+    let mut text = format!("{stage}: {:.0} %, {seconds:.0} s", share * 100.0);
+    if share > 0.0 {
+        let left = seconds * (1.0 - share).max(0.0) / share;
+        text.push_str(&format!(", about {left:.0} s left"));
+    }
+    text
 }
 
 impl Drop for Bar {
@@ -186,11 +258,25 @@ impl Drop for Bar {
 
 impl betz::Progress for Bar {
     fn update(&self, stage: &str, done: u64, total: u64) {
-        let Some(bar) = &self.bar else { return };
-        if let Ok(mut current) = self.stage.lock()
-            && *current != stage
-        {
-            stage.clone_into(&mut current);
+        let Ok(mut current) = self.stage.lock() else {
+            return;
+        };
+        let now = Instant::now();
+        let new = current.name != stage;
+        if new {
+            stage.clone_into(&mut current.name);
+            current.started = now;
+        }
+        let Some(bar) = &self.bar else {
+            if now - current.said >= SAY_EVERY {
+                current.said = now;
+                let seconds = (now - current.started).as_secs_f64();
+                eprintln!("{}", progress_line(stage, done, total, seconds));
+            }
+            return;
+        };
+        if new {
+            bar.reset_eta();
             bar.set_message(stage.to_string());
         }
         bar.set_length(total);
@@ -199,5 +285,19 @@ impl betz::Progress for Bar {
 
     fn cancelled(&self) -> bool {
         INTERRUPTED.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_one_and_time_that_is_left_is_said() {
+        assert_eq!(count(1_u32, "channel"), "1 channel");
+        assert_eq!(count(0_u32, "channel"), "0 channels");
+        let line = progress_line("surrogates", 40, 100, 12.0);
+        assert_eq!(line, "surrogates: 40 %, 12 s, about 18 s left");
+        assert_eq!(progress_line("read", 0, 0, 7.0), "read: 0 %, 7 s");
     }
 }

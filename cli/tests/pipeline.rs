@@ -166,7 +166,7 @@ fn parts_of_a_recording_are_trained_and_scored() {
     );
     assert_eq!(rest["steps"], 1000);
     let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
-    assert!(csv.starts_with("step,seconds,x,x_true,y,y_true\n3000,15,"));
+    assert!(csv.starts_with("step,start_seconds,end_seconds,x,x_true,y,y_true\n3000,15,15.005,"));
     assert_eq!(csv.lines().count(), 1001);
 }
 

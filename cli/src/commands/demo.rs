@@ -21,8 +21,8 @@ use serde::Serialize;
 
 use super::stream::{Feed, LatencyUs, replay};
 use crate::args::Demo;
-use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::picture::{self, Movement};
 use crate::report::{self, Bar, Table};
 
@@ -66,7 +66,7 @@ struct Shown {
 }
 
 pub(crate) fn run(args: &Demo) -> Result<()> {
-    data::check_output("--picture", &args.picture, &["svg"])?;
+    Files::new(&args.common).writes("--picture", &args.picture, Kind::Picture)?;
     let device = device::cpu_for("demo", &args.common.device)?;
     let bar = Bar::new();
     let config = PopulationConfig {
@@ -96,6 +96,7 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
                 truth: &truth,
                 single: &single_seen,
                 multi: &multi_seen,
+                spikes: &made.test,
                 single_label: label(&single),
                 multi_label: label(&multi),
                 title: format!(

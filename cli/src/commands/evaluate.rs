@@ -1,18 +1,53 @@
 //! `betz evaluate`: score a model on a recording by batch decoding.
 
+use betz::device::Device;
 use betz::model::{self, Decoder};
+use betz::recording::Dataset;
 use betz::train::evaluate_on;
 use betz::train::score::score_estimates_on;
 use betz::{Error, Result};
+use serde::Serialize;
 
 use crate::args::Evaluate;
 use crate::data;
 use crate::device;
-use crate::report::{self, Scores};
+use crate::evaluation_picture;
+use crate::files::{Files, Kind};
+use crate::report::{self, Bar, Scores, Table};
+use crate::scoring::{self, Lost, More, Pairs};
+
+/// Channels that the table of importance shows.
+const SHOWN: usize = 10;
+/// A rate this many times that of training, or its inverse, is said.
+const DRIFT: f64 = 1.5;
+
+#[derive(Serialize)]
+struct Evaluated {
+    #[serde(flatten)]
+    scores: Scores,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    more: Vec<More>,
+    /// Mean rate of a channel here and where the model was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates_hz: Option<Rates>,
+}
+
+#[derive(Serialize, Clone, Copy)]
+struct Rates {
+    here: f64,
+    training: f64,
+}
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
-    if let Some(path) = &args.out {
-        data::check_output("--out", path, &[])?;
+    let mut files = Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording);
+    files.may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    if args.chance == Some(0) {
+        return Err(Error::argument(
+            "--chance: expected at least 1 shift, got 0",
+        ));
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
@@ -24,27 +59,181 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         )));
     }
     let dataset = dataset.with_outputs(model.outputs())?;
-    let (evaluation, ran) = if let Some(path) = &args.out {
+    let rates = rates(&model, &dataset);
+    let detailed =
+        args.trials || args.chance.is_some() || args.importance || args.picture.is_some();
+    let mut more = Vec::new();
+    let (evaluation, ran) = if args.out.is_some() || detailed {
+        let values = dataset.steps as u128 * model.outputs().len() as u128;
+        betz::memory::plan("the decoded outputs", values * 4)?;
         let decoded = model::decode_on(&device, &model, &dataset)?;
-        data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+        if let Some(path) = &args.out {
+            data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+        }
         let delay = model.delay_steps();
-        let scored = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
-        (scored, decoded.ran)
+        let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
+        if detailed {
+            let pairs: Vec<Pairs> = (0..model.outputs().len())
+                .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
+                .collect();
+            if let Some(path) = &args.picture {
+                let title = format!("{} on {}", args.model.display(), args.recording.display());
+                evaluation_picture::draw(&title, &evaluation.outputs, &pairs, path)?;
+            }
+            more = details(args, &device, &model, &dataset, &pairs)?;
+        }
+        (evaluation, decoded.ran)
     } else {
         let scored = evaluate_on(&device, &model, &dataset)?;
         let ran = scored.ran.clone();
         (scored, ran)
     };
     device::note_fallback(&ran, "evaluation");
-    let scores = Scores {
-        outputs: evaluation.outputs,
-        steps: dataset.steps_in_segments(),
-        segments: dataset.segments.len(),
-        device: ran.device,
+    let evaluated = Evaluated {
+        scores: Scores {
+            outputs: evaluation.outputs,
+            steps: dataset.steps_in_segments(),
+            segments: dataset.segments.len(),
+            device: ran.device,
+            total_seconds: report::total_seconds(),
+        },
+        more,
+        rates_hz: rates,
     };
-    if args.common.json {
-        report::json(&scores)
-    } else {
-        scores.print()
+    if let Some(rates) = rates {
+        let times = rates.here / rates.training;
+        if !(1.0 / DRIFT..=DRIFT).contains(&times) {
+            eprintln!(
+                "drift: channels fire at {:.2} Hz here and at {:.2} Hz where the model was trained",
+                rates.here, rates.training
+            );
+        }
     }
+    if args.common.json {
+        return report::json(&evaluated);
+    }
+    evaluated.scores.print()?;
+    print_more(args, &evaluated.more)
+}
+
+/// Mean rates of the channels that the model uses; nothing where the model does not say.
+fn rates(model: &Decoder, dataset: &Dataset) -> Option<Rates> {
+    let record = model.training();
+    let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
+    let seconds = |steps: f64| steps * model.step_seconds();
+    let spikes: usize = (dataset.segments.iter())
+        .map(|s| dataset.spikes.range(s.start, s.stop).len())
+        .sum();
+    let rates = Rates {
+        here: spikes as f64 / seconds(dataset.steps_in_segments() as f64) / used,
+        training: record.spikes as f64 / seconds(record.steps as f64) / used,
+    };
+    (rates.here.is_finite() && rates.training.is_finite() && rates.training > 0.0).then_some(rates)
+}
+
+fn details(
+    args: &Evaluate,
+    device: &Device,
+    model: &Decoder,
+    dataset: &Dataset,
+    pairs: &[Pairs],
+) -> Result<Vec<More>> {
+    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    if args.importance {
+        lost = importance(device, model, dataset, pairs)?;
+    }
+    let more = pairs.iter().zip(model.outputs()).zip(lost);
+    Ok(more
+        .map(|((pairs, output), importance)| More {
+            name: output.name.clone(),
+            correlation: scoring::correlation(pairs),
+            r2_interval: if args.trials {
+                scoring::interval(pairs, args.seed)
+            } else {
+                None
+            },
+            trials: if args.trials {
+                scoring::trials(pairs)
+            } else {
+                Vec::new()
+            },
+            chance: args
+                .chance
+                .map(|shifts| scoring::chance(pairs, shifts, args.seed)),
+            importance,
+        })
+        .collect())
+}
+
+/// For each output, what is lost when each channel in turn says nothing but its mean.
+fn importance(
+    device: &Device,
+    model: &Decoder,
+    dataset: &Dataset,
+    pairs: &[Pairs],
+) -> Result<Vec<Vec<Lost>>> {
+    use betz::Progress;
+    let bar = Bar::new();
+    let width = model.bank().len() * model.latents();
+    let whole: Vec<f64> = pairs.iter().map(scoring::r2_of_course).collect();
+    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    let used: Vec<usize> = (0..model.channels())
+        .filter(|&c| model.channel_mask()[c])
+        .collect();
+    for (done, &channel) in used.iter().enumerate() {
+        bar.update("leaving channels out", done as u64, used.len() as u64);
+        let mut parts = model.parts().clone();
+        parts.weights[channel * width..(channel + 1) * width].fill(0.0);
+        let without = Decoder::new(parts)?;
+        let decoded = model::decode_on(device, &without, dataset)?;
+        for (o, lost) in lost.iter_mut().enumerate() {
+            let left = Pairs::new(dataset, &decoded.estimates, model.delay_steps(), o);
+            lost.push(Lost {
+                channel: model.channel_names()[channel].clone(),
+                r2_lost: whole[o] - scoring::r2_of_course(&left),
+            });
+        }
+    }
+    for lost in &mut lost {
+        lost.sort_by(|a, b| b.r2_lost.total_cmp(&a.r2_lost));
+    }
+    Ok(lost)
+}
+
+fn print_more(args: &Evaluate, more: &[More]) -> Result<()> {
+    if more.is_empty() {
+        return Ok(());
+    }
+    let mut header = vec!["output", "correlation"];
+    if args.trials {
+        header.push("R², 95 of 100 draws of trials");
+    }
+    if args.chance.is_some() {
+        header.extend(["chance R²", "95 of 100 below", "correlation"]);
+    }
+    let mut table = Table::new(&header);
+    for m in more {
+        let mut cells = vec![m.name.clone(), format!("{:.4}", m.correlation)];
+        if args.trials {
+            cells.push(match m.r2_interval {
+                Some([low, high]) => format!("{low:.4} to {high:.4}"),
+                None => "fewer than 3 trials".to_owned(),
+            });
+        }
+        if let Some(c) = &m.chance {
+            cells.extend([c.r2_mean, c.r2_95, c.correlation_95].map(|v| format!("{v:.4}")));
+        }
+        table.row(cells);
+    }
+    report::line("")?;
+    table.print()?;
+    for m in more.iter().filter(|m| !m.importance.is_empty()) {
+        report::line("")?;
+        let mut table = Table::new(&[&format!("channel, for {}", m.name), "R² lost without it"]);
+        for lost in m.importance.iter().take(SHOWN) {
+            table.row([lost.channel.clone(), format!("{:.4}", lost.r2_lost)]);
+        }
+        table.print()?;
+    }
+    Ok(())
 }

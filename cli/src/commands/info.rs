@@ -73,6 +73,9 @@ struct Gpu {
 }
 
 pub(crate) fn run(args: &Info) -> Result<()> {
+    if let Some(file) = &args.file {
+        return super::inside::run(args, file);
+    }
     let device = crate::device::open(&args.common.device)?;
     let calibration = calibration(&device, args.calibrate)?;
     let facts = Facts {

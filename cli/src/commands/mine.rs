@@ -23,6 +23,7 @@ use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::raster;
 use crate::report::{self, Bar};
 
@@ -40,7 +41,13 @@ struct Found {
     episodes: Vec<Listed>,
     events: usize,
     symbols: usize,
+    /// Of counting.
     seconds: f64,
+    /// Of surrogates and parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance_seconds: Option<f64>,
+    /// All of the command's time, reading included.
+    total_seconds: f64,
     strategy: String,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,14 +84,15 @@ impl Wanted {
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
     chance::check(&args.chance)?;
-    for (option, path, endings) in [
-        ("--csv", &args.csv, &[][..]),
-        ("--graph", &args.graph, &["dot", "gv", "graphml"]),
-        ("--picture", &args.picture, &["svg"]),
+    let mut files = Files::new(&args.common)
+        .reads("EVENTS", &args.events)
+        .may_read("--count-only", args.count_only.as_deref());
+    for (option, path, kind) in [
+        ("--csv", &args.csv, Kind::Table(&["size,count,symbols,"])),
+        ("--graph", &args.graph, Kind::Graph),
+        ("--picture", &args.picture, Kind::Picture),
     ] {
-        if let Some(path) = path {
-            data::check_output(option, path, endings)?;
-        }
+        files.may_write(option, path.as_deref(), kind)?;
     }
     let events = read(args)?;
     let device = device_for(args)?;
@@ -118,6 +126,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
     };
     let seconds = started.elapsed().as_secs_f64();
+    let testing = Instant::now();
     device::note_fallback(&mined.ran, "counting");
     if args.chance.surrogates.is_some() && mined.ran.device != Device::cpu().name() {
         eprintln!(
@@ -134,6 +143,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     } else {
         None
     };
+    let chance_seconds = tested.is_some().then(|| testing.elapsed().as_secs_f64());
     drop(bar);
     say_what_is_missing(args, &mined, tested.is_some());
     let list = List::new(args, &mined, tested.as_ref());
@@ -144,6 +154,8 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         events: events.len(),
         symbols: events.symbols(),
         seconds,
+        chance_seconds,
+        total_seconds: report::total_seconds(),
         strategy: args.strategy.clone(),
         device: mined.ran.device.clone(),
         chance: tested.as_ref().map(|t| t.how.clone()),
@@ -221,17 +233,23 @@ fn read(args: &Mine) -> Result<Events> {
     } else {
         Order::Required
     };
-    match args.events.extension().and_then(|e| e.to_str()) {
-        Some("npz") => {
-            let recording = Recording::read_npz(&args.events)?;
-            Events::from_recording(&recording).map_err(|e| e.at(args.events.display()))
-        }
-        Some("csv" | "txt") => Events::read_csv(&args.events, order),
-        _ => Err(Error::argument(format!(
-            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
-            args.events.display()
-        ))),
+    let path = &args.events;
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if ending.eq_ignore_ascii_case("npz") {
+        let recording = Recording::read_npz(path)?;
+        return Events::from_recording(&recording).map_err(|e| e.at(path.display()));
     }
+    let text = ["csv", "txt"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e));
+    let stream = path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file());
+    if !(text || stream) {
+        return Err(Error::argument(format!(
+            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
+            path.display()
+        )));
+    }
+    Events::read_csv(path, order)
 }
 
 /// The counts of the given episodes.
@@ -371,12 +389,17 @@ fn print(
     if let Some(tested) = tested {
         report::line(&tested.describe())?;
     }
+    let chance = match found.chance_seconds {
+        Some(seconds) => format!(", {seconds:.3} s of surrogates"),
+        None => String::new(),
+    };
     report::line(&format!(
-        "{} episodes in {} events of {} symbols, {:.3} s ({}, {})",
-        found.episodes.len(),
-        found.events,
-        found.symbols,
+        "{} in {} of {}, {:.3} s of counting{chance}, {:.3} s in all ({}, {})",
+        report::count(found.episodes.len() as u128, "episode"),
+        report::count(found.events as u128, "event"),
+        report::count(found.symbols as u128, "symbol"),
         found.seconds,
+        found.total_seconds,
         found.strategy,
         found.device
     ))

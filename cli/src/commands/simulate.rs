@@ -1,4 +1,4 @@
-//! `betz simulate`: recordings with a known truth to decode; [`super::network`] has those to
+//! `betz simulate`: recordings with a known truth to decode; [`super::simulate_network`] has those to
 //! mine.
 
 use std::path::Path;
@@ -9,11 +9,12 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::network;
+use super::simulate_network;
 use super::written::Written;
 use crate::args::Simulate;
 use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 
 /// Length of a recording and number of neurons unless told otherwise.
@@ -31,9 +32,8 @@ struct Simulated {
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
     device::cpu_for("a simulation", &args.common.device)?;
-    data::check_output("--out", &args.out, &[])?;
     if args.network.is_asked_for() {
-        return network::run(args);
+        return simulate_network::run(args);
     }
     let (asked, neurons) = (&args.population, args.neurons.unwrap_or(NEURONS));
     for path in [&args.out].into_iter().chain(&asked.test_out) {
@@ -47,15 +47,9 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
             )));
         }
     }
-    if let Some(test) = &asked.test_out {
-        data::check_output("--test-out", test, &[])?;
-        if *test == args.out {
-            return Err(Error::argument(format!(
-                "--test-out {}: expected another file than --out",
-                test.display()
-            )));
-        }
-    }
+    let mut files = Files::new(&args.common);
+    files.writes("--out", &args.out, Kind::Simulated)?;
+    files.may_write("--test-out", asked.test_out.as_deref(), Kind::Simulated)?;
     if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::args::Stream;
 use crate::data;
 use crate::device;
+use crate::files::Files;
 use crate::report::{self, Bar, Scores};
 
 /// Latencies as the contract names them.
@@ -79,9 +80,10 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
             "--speed: expected a multiple > 0, got {speed}"
         )));
     }
-    if let Some(path) = &args.out {
-        data::check_output("--out", path, &[])?;
-    }
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording)
+        .may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
@@ -120,6 +122,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),
         device,
+        total_seconds: report::total_seconds(),
     };
     let streamed = Streamed {
         scores,
@@ -161,7 +164,9 @@ pub(crate) fn replay(
     progress: &dyn Progress,
 ) -> Result<Vec<f32>> {
     let width = session.outputs();
-    let mut decoded = vec![f32::NAN; dataset.steps * width];
+    let values = dataset.steps.saturating_mul(width);
+    betz::memory::plan("the decoded outputs", values as u128 * 4)?;
+    let mut decoded = betz::memory::filled("the decoded outputs", f32::NAN, values)?;
     let mut counts = vec![0u16; session.channels()];
     let started = Instant::now();
     let (mut done, total) = (0u64, dataset.steps_in_segments() as u64);

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args::{Gram, SolverName, Train};
 use crate::data;
 use crate::device;
+use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 
 /// How far `--delay auto` looks, before and after.
@@ -47,6 +48,8 @@ struct Trained {
     /// Cross-validated: every step decoded by a decoder that did not see it.
     outputs: Vec<OutputScore>,
     seconds: f64,
+    /// All of the command's time, reading and writing included.
+    total_seconds: f64,
     device: String,
     /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,13 +64,27 @@ struct GramError {
 }
 
 pub(crate) fn run(args: &Train) -> Result<()> {
-    data::check_output("--out", &args.out, &[])?;
+    Files::new(&args.common)
+        .reads("RECORDING", &args.recording)
+        .may_read("--groups", args.groups.as_deref())
+        .writes("--out", &args.out, Kind::Model)?;
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(args.recording.display());
-    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let names = dataset.channel_names.clone();
+    // Silent channels cost nothing; who wants them refused has them named by the solver.
+    let active = if args.refuse_dead {
+        None
+    } else {
+        train::active(&dataset).map_err(at)?
+    };
+    let firing = active.map(|active| {
+        dataset = active.data;
+        active.channels
+    });
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
@@ -82,7 +99,18 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
         eprintln!("--device-memory made no difference: no GPU is used");
     }
-    trained.decoder.save(&args.out)?;
+    let model = match &firing {
+        Some(firing) => {
+            eprintln!(
+                "{} of {} without a spike: masked",
+                names.len() - firing.len(),
+                report::count(names.len() as u128, "channel")
+            );
+            train::spread(trained.decoder, &names, firing)?
+        }
+        None => trained.decoder,
+    };
+    model.save(&args.out)?;
     let seconds = bar.seconds();
     let gram_error = trained.gram_error.map(|error| GramError {
         precision: options.precision.name(),
@@ -94,7 +122,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     drop(bar);
     let device = ran.device.clone();
-    print(args, &trained.decoder, device, seconds, gram_error)
+    print(args, &model, device, seconds, gram_error)
 }
 
 /// Combines units as `--units` or `--groups` ask.
@@ -197,6 +225,13 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
                     "--delay: expected a finite time, got {seconds} s"
                 )));
             }
+            let rounded = steps * dataset.step_seconds;
+            if (rounded - seconds).abs() > 1e-6 * dataset.step_seconds {
+                eprintln!(
+                    "--delay {seconds} s is no whole number of steps of {} s: taken as {rounded} s",
+                    dataset.step_seconds
+                );
+            }
             steps as i64
         }
     };
@@ -282,6 +317,7 @@ fn print(
         folds: record.folds,
         outputs: record.scores.clone(),
         seconds,
+        total_seconds: report::total_seconds(),
         device,
         gram_error,
     };
@@ -296,6 +332,7 @@ fn print(
             trained.folds
         ))?;
         report::score_table(&trained.outputs)?;
+        report::remarks(&trained.outputs);
     }
     let shapes: Vec<String> = filters
         .iter()
@@ -314,18 +351,20 @@ fn print(
     }
     if trained.masked_channels > 0 {
         report::line(&format!(
-            "{} of {} channels masked (silent, or copies of others)",
-            trained.masked_channels, trained.channels
+            "{} of {} masked (silent, or copies of others)",
+            trained.masked_channels,
+            report::count(trained.channels as u128, "channel")
         ))?;
     }
     report::line(&format!(
-        "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s on {}",
+        "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
         trained.model,
-        trained.channels,
-        model.outputs().len(),
-        trained.steps,
-        trained.spikes,
+        report::count(trained.channels as u128, "channel"),
+        report::count(model.outputs().len() as u128, "output"),
+        report::count(trained.steps, "step"),
+        report::count(trained.spikes, "spike"),
         seconds,
+        trained.total_seconds,
         trained.device
     ))
 }

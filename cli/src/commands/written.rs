@@ -36,8 +36,12 @@ impl Written {
 
     pub(super) fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{}: {} channels, {} spikes in {} s, {:.1} Hz a channel",
-            self.file, self.channels, self.spikes, self.seconds, self.mean_rate_hz
+            "{}: {}, {} in {} s, {:.1} Hz a channel",
+            self.file,
+            report::count(self.channels as u128, "channel"),
+            report::count(self.spikes as u128, "spike"),
+            self.seconds,
+            self.mean_rate_hz
         ))
     }
 }

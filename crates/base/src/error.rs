@@ -165,7 +165,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: with_short_numbers(message.into()),
             facts: None,
         }
     }
@@ -326,6 +326,34 @@ impl Error {
     }
 }
 
+/// Digits in a row from which on a number is written with an exponent: 1e300, not 301 digits.
+const LONG_NUMBER: usize = 25;
+
+/// `message` without numbers that fill lines.
+fn with_short_numbers(message: String) -> String {
+    let of_number = |c: char| c.is_ascii_digit() || c == '.';
+    if !message
+        .split(|c| !of_number(c))
+        .any(|run| run.len() > LONG_NUMBER)
+    {
+        return message;
+    }
+    let mut short = String::with_capacity(message.len());
+    let mut rest = message.as_str();
+    while let Some(at) = rest.find(of_number) {
+        short.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let run = &rest[..rest.find(|c| !of_number(c)).unwrap_or(rest.len())];
+        match run.parse::<f64>() {
+            Ok(number) if run.len() > LONG_NUMBER => short.push_str(&format!("{number:e}")),
+            _ => short.push_str(run),
+        }
+        rest = &rest[run.len()..];
+    }
+    short.push_str(rest);
+    short
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -372,5 +400,18 @@ mod tests {
         assert_eq!((error.needed_bytes(), error.position()), (None, None));
         assert_eq!((error.channel(), error.segment()), (None, None));
         assert!(size_of::<Error>() <= size_of::<String>() + 2 * size_of::<usize>());
+    }
+
+    #[test]
+    fn numbers_of_hundreds_of_digits_are_written_short() {
+        let says = |value: f64| Error::argument(format!("expected at most 100.5, got {value} s"));
+        assert_eq!(says(1e300).message(), "expected at most 100.5, got 1e300 s");
+        assert_eq!(
+            says(-2.5e-200).message(),
+            "expected at most 100.5, got -2.5e-200 s"
+        );
+        assert_eq!(says(0.1).message(), "expected at most 100.5, got 0.1 s");
+        let zeros = Error::argument("0".repeat(400) + "...");
+        assert!(zeros.message().len() < 500);
     }
 }

@@ -5,6 +5,7 @@
 //! | [`error`] | the one error type: a kind for programs, a message for people |
 //! | [`file`] | files that are whole or not there |
 //! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
+//! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
@@ -13,6 +14,7 @@ pub mod error;
 pub mod file;
 pub mod frame;
 pub mod hash;
+pub mod memory;
 pub mod progress;
 pub mod ring;
 

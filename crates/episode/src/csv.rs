@@ -1,15 +1,19 @@
 //! `label,seconds` files: read into [`Events`], and written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use csv::{ByteRecord, ReaderBuilder, Trim};
 use rayon::prelude::*;
 
 use super::alphabet::Alphabet;
 use super::clock::Clock;
 use super::events::{Events, max_tick_of_doubled};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::file::read_all;
+use betz_base::memory;
 
 /// What to do with a file whose times descend somewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,9 +46,11 @@ const FAR_SECONDS: i128 = 1_000_000;
 impl Events {
     /// Reads a text file of lines `label,seconds`, ascending in time.
     ///
-    /// Labels are any text without a comma; surrounding blanks are dropped; symbols are the labels
-    /// in lexical order. Blank lines and a first line `label,seconds` are skipped. Seconds are
-    /// decimal numbers, with an exponent or without.
+    /// CSV as RFC 4180 has it: a label with a comma, a quote or an end of line in it stands in quotes.
+    /// Blanks around fields are dropped; symbols are the labels in lexical order. Blank lines and a
+    /// first line `label,seconds` (in any case, quoted or not) are skipped, and so is a byte order mark.
+    /// Labels that are not UTF-8 are read as Latin-1. Seconds are decimal numbers, with an exponent or
+    /// without. `-` is standard input.
     ///
     /// **Ticks.** A tick is the finest of 1 ps, 10 ps, 100 ps, … at which the longest time fits 63
     /// bits together with the symbol: 1 ps up to 40 hours of 64 symbols. The decimal digits
@@ -62,13 +68,7 @@ impl Events {
     /// line, a time that is not finite, or (with [`Order::Required`]) one that descends;
     /// `InsufficientData` for a file without events.
     pub fn read_csv(path: &Path, order: Order) -> Result<Self> {
-        if path.is_dir() {
-            return Err(Error::new(
-                ErrorKind::Io,
-                format!("reading {}: it is a directory", path.display()),
-            ));
-        }
-        let text = std::fs::read(path).map_err(|e| Error::io("reading", path, &e))?;
+        let text = read_all(path, None)?;
         Self::parse_csv(&text, order).map_err(|e| e.at(path.display()))
     }
 
@@ -77,13 +77,14 @@ impl Events {
     /// # Errors
     /// As [`Events::read_csv`], except `Io`.
     pub fn parse_csv(text: &[u8], order: Order) -> Result<Self> {
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let text = without_mark(text)?;
         let body = skip_header(text);
         let origin = origin_seconds(body);
-        let chunks: Vec<Chunk> = split_lines(body)
+        memory::plan("events", text.len() as u128 * 2)?;
+        let chunks: Vec<Chunk> = pieces(body)
             .into_par_iter()
             .map(|range| parse_chunk(&body[range], origin))
-            .collect();
+            .collect::<Result<_>>()?;
         let header_lines = text.len() - body.len();
         let first_line = 1 + usize::from(header_lines > 0);
         let mut line = first_line;
@@ -94,22 +95,19 @@ impl Events {
             line += chunk.lines;
         }
 
-        let mut labels: Vec<&[u8]> = chunks
+        let mut names: Vec<String> = chunks
             .iter()
-            .flat_map(|c| c.labels.iter().copied())
+            .flat_map(|c| c.labels.iter().cloned())
             .collect();
-        labels.sort_unstable();
-        labels.dedup();
-        let names = labels
-            .iter()
-            .map(|l| String::from_utf8_lossy(l).into_owned())
-            .collect::<Vec<_>>();
-        let mut pairs = Vec::with_capacity(chunks.iter().map(|c| c.events.len()).sum());
+        names.sort_unstable();
+        names.dedup();
+        let all = chunks.iter().map(|c| c.events.len()).sum();
+        let mut pairs = memory::room("events", all)?;
         for chunk in chunks {
             let symbols: Vec<u32> = chunk
                 .labels
                 .iter()
-                .map(|l| labels.partition_point(|k| k < l) as u32)
+                .map(|l| names.partition_point(|k| k < l) as u32)
                 .collect();
             pairs.extend(
                 chunk
@@ -153,11 +151,12 @@ impl Events {
     /// Those of `out`.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "label,seconds")?;
+        let mut table = csv::Writer::from_writer(out);
         for (tick, symbol) in self.iter() {
-            let label = self.alphabet().label(symbol);
-            writeln!(out, "{label},{}", self.seconds(tick))?;
+            let seconds = self.seconds(tick).to_string();
+            table.write_record([self.alphabet().label(symbol), &seconds])?;
         }
-        Ok(())
+        table.flush()
     }
 }
 
@@ -190,13 +189,63 @@ fn coarsen(pairs: &mut [(i64, u32)], symbols: usize) -> Clock {
     Clock::per_second((PER_SECOND as i64 / step) as u64)
 }
 
+/// `text` behind its byte order mark, if it has one.
+pub(crate) fn without_mark(text: &[u8]) -> Result<&[u8]> {
+    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
+        return Err(Error::recording(
+            "expected text in UTF-8, got UTF-16: save it as UTF-8",
+        ));
+    }
+    Ok(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text))
+}
+
+/// `bytes` as text: UTF-8, or else Latin-1, which gives each byte a character.
+pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.iter().map(|&b| char::from(b)).collect()),
+    }
+}
+
+fn reader(text: &[u8]) -> csv::Reader<&[u8]> {
+    ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .from_reader(text)
+}
+
+/// A field that a blank kept from being read as quoted: `a, "b"`.
+fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
+    match field {
+        [b'"', inside @ .., b'"'] if inside.contains(&b'"') => {
+            let mut plain = Vec::with_capacity(inside.len());
+            let mut rest = inside;
+            while let [first, after @ ..] = rest {
+                plain.push(*first);
+                let doubled = *first == b'"' && after.first() == Some(&b'"');
+                rest = if doubled { &after[1..] } else { after };
+            }
+            Cow::Owned(plain)
+        }
+        [b'"', inside @ .., b'"'] => Cow::Borrowed(inside),
+        field => Cow::Borrowed(field),
+    }
+}
+
 fn skip_header(text: &[u8]) -> &[u8] {
     let end = text
         .iter()
         .position(|&b| b == b'\n')
         .map_or(text.len(), |i| i + 1);
-    let first = text[..end].trim_ascii();
-    if first.eq_ignore_ascii_case(b"label,seconds") {
+    let mut first = ByteRecord::new();
+    let read = reader(&text[..end]).read_byte_record(&mut first);
+    let named = |i: usize, name: &[u8]| {
+        first
+            .get(i)
+            .is_some_and(|f| unquoted(f).trim_ascii().eq_ignore_ascii_case(name))
+    };
+    if read.is_ok() && first.len() == 2 && named(0, b"label") && named(1, b"seconds") {
         &text[end..]
     } else {
         text
@@ -205,23 +254,28 @@ fn skip_header(text: &[u8]) -> &[u8] {
 
 /// 0, or the first event's whole second when that is far from 0.
 fn origin_seconds(body: &[u8]) -> i64 {
-    let first = body
-        .split(|&b| b == b'\n')
-        .map(<[u8]>::trim_ascii)
-        .find(|line| !line.is_empty());
-    let Some((_, time)) = first.and_then(split_comma) else {
-        return 0;
-    };
-    match parse_picoseconds(time) {
-        Ok(ps) if ps.abs() >= FAR_SECONDS * PER_SECOND => {
-            ps.div_euclid(PER_SECOND).try_into().unwrap_or(0)
+    let mut first = ByteRecord::new();
+    let mut lines = reader(body);
+    while lines.read_byte_record(&mut first).is_ok_and(|more| more) {
+        if first.len() == 1 && first.get(0).is_none_or(<[u8]>::is_empty) {
+            continue;
         }
-        _ => 0,
+        return match first.get(1).map(|time| parse_picoseconds(&unquoted(time))) {
+            Some(Ok(ps)) if ps.abs() >= FAR_SECONDS * PER_SECOND => {
+                ps.div_euclid(PER_SECOND).try_into().unwrap_or(0)
+            }
+            _ => 0,
+        };
     }
+    0
 }
 
-/// Cuts the text at line ends into pieces for the threads.
-fn split_lines(body: &[u8]) -> Vec<std::ops::Range<usize>> {
+/// Cuts the text at line ends into pieces for the threads. A text with quotes is one piece: a line
+/// may end inside them.
+fn pieces(body: &[u8]) -> Vec<std::ops::Range<usize>> {
+    if body.contains(&b'"') {
+        return std::iter::once(0..body.len()).collect();
+    }
     let piece = (body.len() / (rayon::current_num_threads() * 4)).max(1 << 16);
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -237,67 +291,81 @@ fn split_lines(body: &[u8]) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-struct Chunk<'a> {
+struct Chunk {
     /// Picoseconds from the origin, and an index into `labels`.
     events: Vec<(i64, u32)>,
-    labels: Vec<&'a [u8]>,
+    labels: Vec<String>,
     lines: usize,
     /// Offset of the line at fault within the chunk.
     error: Option<(usize, Error)>,
 }
 
-fn parse_chunk(text: &[u8], origin: i64) -> Chunk<'_> {
+fn parse_chunk(text: &[u8], origin: i64) -> Result<Chunk> {
+    let lines = text.iter().filter(|&&b| b == b'\n').count();
     let mut chunk = Chunk {
-        events: Vec::with_capacity(text.len() / 20),
+        events: memory::room("events", lines + 1)?,
         labels: Vec::new(),
-        lines: 0,
+        lines,
         error: None,
     };
-    let mut known: HashMap<&[u8], u32> = HashMap::new();
+    let mut known: HashMap<Vec<u8>, u32> = HashMap::new();
     let offset = i128::from(origin) * PER_SECOND;
-    for line in text.split_inclusive(|&b| b == b'\n') {
-        let trimmed = line.trim_ascii();
-        if !trimmed.is_empty() {
-            match parse_line(trimmed, offset) {
-                Ok((label, tick)) => {
-                    let next = known.len() as u32;
-                    let local = *known.entry(label).or_insert_with(|| {
-                        chunk.labels.push(label);
+    let mut records = reader(text);
+    let mut record = ByteRecord::new();
+    loop {
+        let parsed = match records.read_byte_record(&mut record) {
+            Ok(false) => break,
+            Ok(true) if record.len() == 1 && record.get(0).is_none_or(<[u8]>::is_empty) => continue,
+            Ok(true) => parse_record(&record, offset),
+            Err(e) => Err(Error::recording(e.to_string())),
+        };
+        match parsed {
+            Ok((label, tick)) => {
+                let next = known.len() as u32;
+                let local = match known.get(&*label) {
+                    Some(&local) => local,
+                    None => {
+                        chunk.labels.push(decoded(&label).into_owned());
+                        known.insert(label.into_owned(), next);
                         next
-                    });
-                    chunk.events.push((tick, local));
-                }
-                Err(error) => {
-                    chunk.error = Some((chunk.lines, error));
-                    return chunk;
-                }
+                    }
+                };
+                chunk.events.push((tick, local));
+            }
+            Err(error) => {
+                // The line that was read last, counted from 0.
+                let read = records.position().byte() as usize;
+                let ends = text[..read].iter().filter(|&&b| b == b'\n').count();
+                let behind = text[..read].last() == Some(&b'\n');
+                chunk.error = Some((ends - usize::from(behind), error));
+                break;
             }
         }
-        chunk.lines += 1;
     }
-    chunk
+    Ok(chunk)
 }
 
-fn parse_line(line: &[u8], offset: i128) -> Result<(&[u8], i64)> {
-    let (label, time) =
-        split_comma(line).ok_or_else(|| malformed("expected `label,seconds`, got", line))?;
+fn parse_record(record: &ByteRecord, offset: i128) -> Result<(Cow<'_, [u8]>, i64)> {
+    let line = || record.iter().collect::<Vec<_>>().join(&b',');
+    let (Some(label), Some(time)) = (record.get(0), record.get(1)) else {
+        return Err(malformed("expected `label,seconds`, got", &line()));
+    };
+    let label = unquoted(label);
     if label.is_empty() {
-        return Err(malformed("the label is empty in", line));
+        return Err(malformed("the label is empty in", &line()));
     }
-    if time.contains(&b',') {
-        return Err(malformed("expected two fields `label,seconds`, got", line));
+    if record.len() > 2 {
+        return Err(malformed(
+            "expected two fields `label,seconds`, got",
+            &line(),
+        ));
     }
-    let ps = parse_picoseconds(time)?;
+    let ps = parse_picoseconds(&unquoted(time))?;
     let tick = i64::try_from(ps - offset)
         .ok()
         .filter(|t| t.abs() < i64::MAX / 2)
-        .ok_or_else(|| malformed("time is more than 53 days from the first event:", line))?;
+        .ok_or_else(|| malformed("time is more than 53 days from the first event:", &line()))?;
     Ok((label, tick))
-}
-
-fn split_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let comma = line.iter().position(|&b| b == b',')?;
-    Some((line[..comma].trim_ascii(), line[comma + 1..].trim_ascii()))
 }
 
 fn malformed(what: &str, line: &[u8]) -> Error {
@@ -368,16 +436,21 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// How many lines precede the `index`-th event.
+/// How many lines precede the end of the `index`-th event.
 fn line_of_event(body: &[u8], index: usize) -> usize {
+    let mut records = reader(body);
+    let mut record = ByteRecord::new();
     let mut events = 0;
-    for (line, text) in body.split(|&b| b == b'\n').enumerate() {
-        if !text.trim_ascii().is_empty() {
-            if events == index {
-                return line;
-            }
-            events += 1;
+    while records.read_byte_record(&mut record).is_ok_and(|more| more) {
+        if record.len() == 1 && record.get(0).is_none_or(<[u8]>::is_empty) {
+            continue;
         }
+        if events == index {
+            let read = records.position().byte() as usize;
+            let ends = body[..read].iter().filter(|&&b| b == b'\n').count();
+            return ends - usize::from(body[..read].last() == Some(&b'\n'));
+        }
+        events += 1;
     }
     0
 }
@@ -420,6 +493,39 @@ mod tests {
         assert_eq!(events.ticks_of(1), [0, 1_000_000_000_000]);
         assert_eq!(events.ticks_of(0), [500_000_000_000]);
         assert_eq!(events.len(), 3);
+    }
+
+    #[test]
+    fn quotes_marks_and_other_encodings_are_read() {
+        let read = |text: &[u8]| Events::parse_csv(text, Order::Required).unwrap();
+        for header in [
+            "label, seconds",
+            "\"label\",\"seconds\"",
+            "\"Label\", \"SECONDS\"",
+            " label ,seconds ",
+        ] {
+            let events = read(format!("{header}\r\na,1\r\n").as_bytes());
+            assert_eq!(
+                (events.len(), events.alphabet().labels()),
+                (1, &["a".to_owned()][..]),
+                "{header}"
+            );
+        }
+        let events = read(b"\xef\xbb\xbf\"a, \"\"b\"\"\",1\n\"two\nlines\",2\n c , \"3\"\nc,4");
+        assert_eq!(events.alphabet().labels(), ["a, \"b\"", "c", "two\nlines"]);
+        let mut written = Vec::new();
+        events.write_csv(&mut written).unwrap();
+        assert_eq!(
+            read(&written).alphabet().labels(),
+            events.alphabet().labels()
+        );
+        // Latin-1 beside UTF-8: each its own character, and the same one.
+        let events = read(b"\xe9,1\n\xc3\xa9,2\n\xff,3\n");
+        assert_eq!(events.alphabet().labels(), ["é", "ÿ"]);
+        let error = Events::parse_csv(b"\xff\xfea\0,\01\0", Order::Required).unwrap_err();
+        assert!(error.message().contains("UTF-16"), "{error}");
+        let error = Events::parse_csv(b"\"a\nb\",1\nc\n", Order::Required).unwrap_err();
+        assert!(error.message().contains("line 3"), "{error}");
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use csv::Order;
 pub use events::Events;
 pub use mine::{Episode, Level, MineOptions, Mined, mine};
 pub use occurrences::occurrences;
-pub use pattern::{Interval, Pattern, read_patterns};
+pub use pattern::{Interval, MAX_SYMBOLS, Pattern, read_patterns};
 pub use table::{write_chains_csv, write_csv, write_tested_csv};
 
 #[cfg(test)]

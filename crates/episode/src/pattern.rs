@@ -5,9 +5,11 @@ use std::path::Path;
 
 use super::alphabet::Alphabet;
 use super::clock::{Clock, MAX_TICK};
+use super::csv::{decoded, without_mark};
 use super::events::Events;
 use super::label::read_label;
 use betz_base::error::{Error, Result};
+use betz_base::file::read_all;
 
 /// Delays Δ with `low < Δ <= high`, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,15 +89,34 @@ pub struct Pattern {
     intervals: Vec<Interval>,
 }
 
+/// Most symbols of an episode. Counting goes one level deeper for each, and strategies that follow every
+/// partial occurrence take time by their square.
+pub const MAX_SYMBOLS: usize = 1000;
+
+/// The first words of a long text, for messages.
+fn shown(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{:?} …", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
 impl Pattern {
     /// A pattern of `symbols` with `intervals` on its edges.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no symbol, or as [`Interval::new`]; `Mismatch` when the number of intervals is not
+    /// `InvalidArgument` when there is no symbol, or more than [`MAX_SYMBOLS`], or as [`Interval::new`]; `Mismatch` when the number of intervals is not
     /// the number of symbols less one, or their sum is 2⁶¹ ticks or more.
     pub fn new(symbols: Vec<u32>, intervals: Vec<Interval>) -> Result<Self> {
         if symbols.is_empty() {
             return Err(Error::argument("an episode needs at least one symbol"));
+        }
+        if symbols.len() > MAX_SYMBOLS {
+            return Err(Error::argument(format!(
+                "an episode has at most {MAX_SYMBOLS} symbols, got {}",
+                symbols.len()
+            )));
         }
         if intervals.len() + 1 != symbols.len() {
             return Err(Error::mismatch(format!(
@@ -212,6 +233,7 @@ impl Pattern {
     /// # }
     /// ```
     pub fn parse(text: &str, alphabet: &Alphabet, default: Option<Interval>) -> Result<Self> {
+        let named = || format!("episode {}", shown(text));
         let mut symbols = Vec::new();
         let mut intervals = Vec::new();
         let mut edge: Option<Option<Interval>> = None;
@@ -220,12 +242,14 @@ impl Pattern {
             if let Some(after) = rest.strip_prefix("-(") {
                 let Some((bounds, after)) = after.split_once("]->") else {
                     return Err(Error::argument(format!(
-                        "episode {text:?}: expected an edge `-(low,high]->`, got {rest:?}"
+                        "{}: expected an edge `-(low,high]->`, got {}",
+                        named(),
+                        shown(rest)
                     )));
                 };
                 refuse_edge(text, &symbols, edge)?;
                 edge = Some(Some(parse_interval(bounds, alphabet.clock()).map_err(
-                    |e| e.at(format!("episode {text:?}, edge {}", symbols.len())),
+                    |e| e.at(format!("{}, edge {}", named(), symbols.len())),
                 )?));
                 rest = after.trim_start();
             } else if let Some(after) = rest.strip_prefix("->") {
@@ -233,18 +257,21 @@ impl Pattern {
                 edge = Some(None);
                 rest = after.trim_start();
             } else {
-                let (label, after) =
-                    read_label(rest).map_err(|e| e.at(format!("episode {text:?}")))?;
+                let (label, after) = read_label(rest).map_err(|e| e.at(named()))?;
                 let symbol = alphabet.symbol(&label).ok_or_else(|| {
                     Error::argument(format!(
-                        "episode {text:?}: no label {label:?}: {}",
+                        "{}: no label {}: {}",
+                        named(),
+                        shown(&label),
                         alphabet.instead_of(&label)
                     ))
                 })?;
                 if !symbols.is_empty() {
                     let interval = edge.take().flatten().or(default).ok_or_else(|| {
                         Error::argument(format!(
-                            "episode {text:?}: the edge before {label:?} has no interval, and none is given for all edges"
+                            "{}: the edge before {} has no interval, and none is given for all edges",
+                            named(),
+                            shown(&label)
                         ))
                     })?;
                     intervals.push(interval);
@@ -255,10 +282,11 @@ impl Pattern {
         }
         if edge.is_some() {
             return Err(Error::argument(format!(
-                "episode {text:?}: a label is missing after the last edge"
+                "{}: a label is missing after the last edge",
+                named()
             )));
         }
-        Self::new(symbols, intervals).map_err(|e| e.at(format!("episode {text:?}")))
+        Self::new(symbols, intervals).map_err(|e| e.at(named()))
     }
 
     /// The text form, which [`Pattern::parse`] reads back to an equal pattern.
@@ -309,7 +337,8 @@ impl Pattern {
 fn refuse_edge(text: &str, symbols: &[u32], edge: Option<Option<Interval>>) -> Result<()> {
     if symbols.is_empty() || edge.is_some() {
         return Err(Error::argument(format!(
-            "episode {text:?}: a label is missing before an edge"
+            "episode {}: a label is missing before an edge",
+            shown(text)
         )));
     }
     Ok(())
@@ -347,7 +376,8 @@ impl fmt::Display for Text<'_> {
 }
 
 /// Reads a list of episodes, one per line in the form of [`Pattern::parse`]; blank lines and lines
-/// that begin with `#` are skipped. The order of the file is kept.
+/// that begin with `#` are skipped, and so is a byte order mark; lines that are not UTF-8 are Latin-1.
+/// `-` is standard input. The order of the file is kept.
 ///
 /// # Errors
 /// `Io` when the file cannot be read; `InvalidArgument` with the line number for a line that is not
@@ -357,9 +387,11 @@ pub fn read_patterns(
     alphabet: &Alphabet,
     default: Option<Interval>,
 ) -> Result<Vec<Pattern>> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
+    let text = read_all(path, None)?;
+    let text = without_mark(&text).map_err(|e| e.at(path.display()))?;
     let mut patterns = Vec::new();
-    for (i, line) in text.lines().enumerate() {
+    for (i, line) in text.split(|&b| b == b'\n').enumerate() {
+        let line = decoded(line);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;

@@ -2,6 +2,7 @@
 
 use super::{Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::memory;
 
 /// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
 const MAX_VALUES: usize = 1 << 31;
@@ -86,6 +87,10 @@ impl Recording {
                 options.step_seconds
             )));
         }
+        memory::plan(
+            format_args!("a recording in steps of {} s", options.step_seconds),
+            steps as u128 * outputs as u128 * 4 + self.spikes.len() as u128 * 12,
+        )?;
         let mut report = AlignReport::default();
         let whole = self.segments.iter().map(|s| Segment {
             start: clock.first_whole_step(s.start),

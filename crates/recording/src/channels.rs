@@ -5,12 +5,32 @@ use std::collections::HashMap;
 use super::Recording;
 use betz_base::error::{Error, Result};
 
+/// True when `names` are those that a file without names is given, `ch0`, `ch1` …: they say no more than
+/// the position.
+pub fn invented_channel_names(names: &[String]) -> bool {
+    !names.is_empty() && invented(names.iter(), "ch")
+}
+
+/// True when every name is `stem` and its number.
+pub(crate) fn invented<'a>(mut names: impl Iterator<Item = &'a String>, stem: &str) -> bool {
+    let mut number = 0_usize;
+    names.all(|name| {
+        let ours = name
+            .strip_prefix(stem)
+            .is_some_and(|n| n == number.to_string());
+        number += 1;
+        ours
+    })
+}
+
 impl Recording {
     /// The recording seen through the channels named `wanted`, in that order.
     ///
     /// A wanted channel is one of the recording's by name, or a multi-unit channel whose units,
     /// joined by `+` (`u3+u7`, as [`Recording::combine`] names them), are all there. Channels that
-    /// are not wanted are left out. Allocates one new recording, unless names and order agree.
+    /// are not wanted are left out. Where either side has no names but invented ones
+    /// ([`invented_channel_names`]), channels are taken by position, if there are as many as are wanted.
+    /// Allocates one new recording, unless names and order agree.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) naming the wanted channels that are
@@ -19,6 +39,21 @@ impl Recording {
     pub fn with_channels(self, wanted: &[String]) -> Result<Self> {
         if self.channel_names == wanted {
             return Ok(self);
+        }
+        if invented_channel_names(wanted) || invented_channel_names(&self.channel_names) {
+            let joined = wanted.iter().any(|name| name.contains('+'));
+            if self.channels() == wanted.len() {
+                let mut seen = self;
+                seen.channel_names = wanted.to_vec();
+                return Ok(seen);
+            }
+            if !joined {
+                return Err(Error::mismatch(format!(
+                    "channels: expected {}, got {}, and by name they cannot be told: names are invented",
+                    wanted.len(),
+                    self.channels()
+                )));
+            }
         }
         let number: HashMap<&str, u32> = self
             .channel_names
@@ -112,5 +147,27 @@ mod tests {
         assert!(error.message().contains("2 of the 3"), "{error}");
         assert!(error.message().contains("x, b+y"), "{error}");
         assert!(abc().with_channels(&names(&["a+b", "a"])).is_err());
+    }
+
+    #[test]
+    fn invented_names_are_positions_and_need_the_same_number() {
+        let mut unnamed = abc();
+        unnamed.channel_names = names(&["ch0", "ch1", "ch2"]);
+        let seen = unnamed
+            .clone()
+            .with_channels(&names(&["x", "y", "z"]))
+            .unwrap();
+        assert_eq!(seen.channel_names, ["x", "y", "z"]);
+        assert_eq!(seen.spikes, unnamed.spikes);
+        let seen = abc().with_channels(&unnamed.channel_names).unwrap();
+        assert_eq!(seen.spikes, abc().spikes);
+        for wanted in [names(&["ch0", "ch1"]), names(&["x", "y"])] {
+            let error = unnamed.clone().with_channels(&wanted).unwrap_err();
+            assert!(error.message().contains("expected 2, got 3"), "{error}");
+        }
+        assert!(abc().with_channels(&names(&["ch0", "ch1"])).is_err());
+        // Electrodes of several units keep the numbers they were made of.
+        let groups = unnamed.with_channels(&names(&["ch0+ch2", "ch1"])).unwrap();
+        assert_eq!(groups.channels(), 2);
     }
 }

@@ -1,5 +1,6 @@
 //! A recording on a model's clock.
 
+use super::channels::invented;
 use super::{OutputInfo, Segment, Spikes, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -113,15 +114,34 @@ impl Dataset {
         }
     }
 
-    /// The dataset with the outputs `wanted`, matched by name, in that order.
+    /// The dataset with the outputs `wanted`, matched by name, in that order. Where either side has no
+    /// names but invented ones (`output0` …), outputs are taken by position, if there are as many.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::error::ErrorKind::Mismatch) naming the first output that is
-    /// missing.
+    /// missing, or is in another unit (where both have one).
     pub fn with_outputs(mut self, wanted: &[OutputInfo]) -> Result<Self> {
+        let unnamed = |list: &[OutputInfo]| invented(list.iter().map(|o| &o.name), "output");
+        let by_position = unnamed(wanted) || unnamed(&self.outputs);
+        if by_position && wanted.len() != self.outputs.len() {
+            return Err(Error::mismatch(format!(
+                "behaviour: expected {} outputs, got {}, and by name they cannot be told: names are invented",
+                wanted.len(),
+                self.outputs.len()
+            )));
+        }
         let mut columns = Vec::with_capacity(wanted.len());
-        for output in wanted {
-            let column = self.outputs.iter().position(|o| o.name == output.name);
+        for (i, output) in wanted.iter().enumerate() {
+            let named = self.outputs.iter().position(|o| o.name == output.name);
+            let column = if by_position { Some(i) } else { named };
+            if let Some(same) = column.map(|c| &self.outputs[c])
+                && !(same.unit == output.unit || same.unit.is_empty() || output.unit.is_empty())
+            {
+                return Err(Error::mismatch(format!(
+                    "behaviour: expected `{}` in {}, got it in {}",
+                    output.name, output.unit, same.unit
+                )));
+            }
             columns.push(column.ok_or_else(|| {
                 let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
                 Error::mismatch(format!(
@@ -137,6 +157,11 @@ impl Dataset {
                 .flat_map(|row| columns.iter().map(|&c| row[c]))
                 .collect();
             self.outputs = columns.iter().map(|&c| self.outputs[c].clone()).collect();
+        }
+        if by_position {
+            for (output, wanted) in self.outputs.iter_mut().zip(wanted) {
+                output.name.clone_from(&wanted.name);
+            }
         }
         Ok(self)
     }
@@ -285,5 +310,41 @@ mod tests {
         assert_eq!(only_y.behavior.len(), 10);
         let error = data.with_outputs(&["vz".into()]).unwrap_err();
         assert!(error.message().contains("`vz`, got [x, y]"), "{error}");
+    }
+
+    #[test]
+    fn units_are_compared_and_invented_names_are_positions() {
+        let data = two_trials();
+        let output = |name: &str, unit: &str| OutputInfo {
+            name: name.into(),
+            unit: unit.into(),
+        };
+        let error = data
+            .clone()
+            .with_outputs(&[output("x", "cm"), output("y", "mm")]);
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert!(
+            error.message().contains("`x` in cm, got it in mm"),
+            "{error}"
+        );
+        // A side without units claims none.
+        data.clone()
+            .with_outputs(&[output("y", ""), output("x", "mm")])
+            .unwrap();
+        let unnamed = [output("output0", ""), output("output1", "mm")];
+        let seen = data.clone().with_outputs(&unnamed).unwrap();
+        assert_eq!(
+            (
+                seen.behavior == data.behavior,
+                seen.outputs[0].name.as_str()
+            ),
+            (true, "output0")
+        );
+        let error = data.with_outputs(&unnamed[..1]).unwrap_err();
+        assert!(
+            error.message().contains("expected 1 outputs, got 2"),
+            "{error}"
+        );
     }
 }

@@ -47,6 +47,8 @@
 //! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN where unknown |
 //! | `meta` | str | optional free text, JSON by convention |
 //!
+//! Numbers of any other NumPy type (integers, floats and bool, in either byte order) are taken where
+//! each fits the type above; the first that does not is refused with its place.
 //! Members may be stored or deflated, matrices in C or Fortran order. Other arrays are ignored.
 //! Behaviour times ascend, but may repeat. A file of spike times need not say how long the
 //! recording was: without `duration_ticks` it ends with the last of the last spike's tick, the last
@@ -64,8 +66,12 @@ mod segments;
 mod spikes;
 mod view;
 
+#[cfg(feature = "npz")]
+pub use npz::arrays;
+
 pub use align::{AlignOptions, AlignReport};
 pub use behavior::{Behavior, OutputInfo};
+pub use channels::invented_channel_names;
 pub use dataset::Dataset;
 pub use segments::{Segment, check_segments};
 pub use spikes::Spikes;

@@ -24,6 +24,7 @@ use rayon::prelude::*;
 
 use super::{NEURON_STREAMS, Stream, generator, merge};
 use betz_base::error::{Error, Result};
+use betz_base::memory;
 use betz_recording::{Recording, Segment, SpikeForm};
 
 /// Lengths of data sets 1 to 8 in seconds (Patnaik et al., table II).
@@ -151,6 +152,14 @@ pub fn label(index: usize, neurons: usize) -> String {
 /// ```
 pub fn simulate(config: &NetworkConfig, seed: u64) -> Result<NetworkRecording> {
     let clock = Clock::new(config)?;
+    let spikes = config.neurons as f64 * (config.basal_hz + 1.0) * config.seconds;
+    memory::plan(
+        format_args!(
+            "a network of {} neurons for {} s",
+            config.neurons, config.seconds
+        ),
+        (spikes * 40.0 + config.neurons as f64 * 200.0) as u128,
+    )?;
     let mut order: Vec<u32> = (0..config.neurons as u32).collect();
     order.shuffle(&mut generator(seed, Stream::Chains as u64));
     let mut rest = &order[..];

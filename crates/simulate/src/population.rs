@@ -19,6 +19,7 @@ use super::lif::{Lif, LifStepper};
 use super::noise::band_limited_noise;
 use super::{Stream, generator, merge};
 use betz_base::error::{Error, Result};
+use betz_base::memory;
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm};
 
 /// The experiment: everything but the seed. Parameters given as ranges are drawn uniformly.
@@ -132,6 +133,7 @@ pub struct PopulationRecording {
 /// intercept outside (−1, 1), an empty range, a band that the step cannot carry.
 pub fn simulate(config: &PopulationConfig, seed: u64) -> Result<PopulationRecording> {
     config.check()?;
+    config.plan()?;
     let mut rng = generator(seed, Stream::Population as u64);
     let neurons = (0..config.neurons)
         .map(|_| draw_neuron(config, &mut rng))
@@ -159,12 +161,33 @@ pub fn simulate(config: &PopulationConfig, seed: u64) -> Result<PopulationRecord
     })
 }
 
+/// Most neurons of a population.
+pub const MAX_NEURONS: usize = 1_000_000;
+
 impl PopulationConfig {
+    /// Refuses a simulation that the memory does not hold: spikes twice, and the stimulus' spectrum.
+    fn plan(&self) -> Result<()> {
+        let rate = 0.5 * (self.max_rate_hz.start + self.max_rate_hz.end);
+        let seconds = self.train_seconds + self.test_seconds;
+        let steps = (self.steps(self.train_seconds)? + self.steps(self.test_seconds)?) as f64;
+        let bytes = self.neurons as f64 * (rate * seconds * 12.0 + 200.0) + steps * 64.0;
+        memory::plan(
+            format_args!("a population of {} neurons for {seconds} s", self.neurons),
+            bytes as u128,
+        )
+    }
+
     fn check(&self) -> Result<()> {
         if self.neurons == 0 {
             return Err(Error::argument(
                 "population: expected at least one neuron, got 0",
             ));
+        }
+        if self.neurons > MAX_NEURONS {
+            return Err(Error::argument(format!(
+                "population: expected at most {MAX_NEURONS} neurons, got {}",
+                self.neurons
+            )));
         }
         for (name, value) in [
             ("step", self.step_seconds),

@@ -184,7 +184,17 @@ pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> 
     } else if data.spikes_in_segments() == 0 {
         "spikes inside the segments, got none"
     } else {
-        return check_form(data, banks);
+        check_form(data, banks)?;
+        let most = banks.iter().map(FilterBank::len).max().unwrap_or(0);
+        let features = data.channels() as u128 * most as u128;
+        return betz_base::memory::plan(
+            format_args!(
+                "Γ of {features} features ({} channels, {most} filters)",
+                data.channels()
+            ),
+            // The sums, and the centred system that is factorised.
+            features.pow(2) * 16,
+        );
     };
     Err(Error::new(
         ErrorKind::InsufficientData,

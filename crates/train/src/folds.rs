@@ -6,6 +6,9 @@ use betz_recording::Segment;
 /// A segment longer than this many times a fold is cut.
 const LONGEST: f64 = 1.5;
 
+/// Most folds: each is a set of sums as large as Γ, and a solution at every ridge that is tried.
+pub const MAX_FOLDS: usize = 1000;
+
 /// What is held out together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folds {
@@ -32,12 +35,17 @@ pub struct Part {
 /// what is trained on; its filters start `history` steps earlier than it does.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for fewer than two folds; [`ErrorKind::InsufficientData`] when
+/// [`ErrorKind::InvalidArgument`] for fewer than two folds or more than [`MAX_FOLDS`]; [`ErrorKind::InsufficientData`] when
 /// there are not two steps to hold apart.
 pub fn folds(segments: &[Segment], count: usize, guard: usize, history: usize) -> Result<Folds> {
     if count < 2 {
         return Err(Error::argument(format!(
             "cross-validation: expected at least 2 folds, got {count}"
+        )));
+    }
+    if count > MAX_FOLDS {
+        return Err(Error::argument(format!(
+            "cross-validation: expected at most {MAX_FOLDS} folds, got {count}"
         )));
     }
     let total: usize = segments.iter().map(Segment::len).sum();

@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+mod active;
 mod calibrate;
 #[cfg(test)]
 mod cases;
@@ -47,13 +48,14 @@ pub mod solve;
 mod tests;
 mod validate;
 
+pub use active::{Active, active, spread};
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use counts::train_counts_on;
 pub use delay::{DelayEstimate, estimate_delay};
 pub use device::{Trained, train_on};
 pub use fit::train;
-pub use folds::{Folds, Part, folds};
+pub use folds::{Folds, MAX_FOLDS, Part, folds};
 pub use gram::{GramPath, NormalEquations, SampledError};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};

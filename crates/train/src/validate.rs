@@ -289,6 +289,15 @@ impl BankSums {
     ) -> Result<Self> {
         let Study { data, options, .. } = study;
         let features = data.channels() * bank.len();
+        betz_base::memory::plan(
+            format_args!(
+                "the sums of {} folds over {features} features ({} channels, {} filters)",
+                split.folds.len(),
+                data.channels(),
+                bank.len()
+            ),
+            (split.folds.len() as u128 + 5) * (features as u128).pow(2) * 8,
+        )?;
         let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());
         let (mut path, mut gram_error) = (options.gram, None);
@@ -386,7 +395,7 @@ impl BankSums {
         progress: &dyn Progress,
     ) -> Result<Vec<Result<TriedRidge>>> {
         let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
-        for fold in &self.folds {
+        for (number, fold) in self.folds.iter().enumerate() {
             progress::check(progress, "cross-validate")?;
             // A ridge that was too small for one fold is not tried with the next.
             let (mut so_far, tried): (Vec<_>, Vec<Ridge>) = (residual.iter_mut().zip(ridges))
@@ -397,10 +406,21 @@ impl BankSums {
                 break;
             }
             let held = HeldOut::new(solving, &self.total, fold)?;
+            let place = |e: Error| match e.kind() {
+                ErrorKind::NotPositiveDefinite => Error::new(
+                    e.kind(),
+                    format!(
+                        "without fold {number} of {}: {}; give fewer --folds, or leave out with --segments what has no spikes",
+                        self.folds.len(),
+                        e.message()
+                    ),
+                ),
+                _ => e,
+            };
             for (so_far, left) in so_far.iter_mut().zip(held.residuals(&tried)?) {
                 match (&mut **so_far, left) {
                     (Ok(sum), Ok(left)) => sum.iter_mut().zip(left).for_each(|(r, l)| *r += l),
-                    (so_far, left) => *so_far = left,
+                    (so_far, left) => *so_far = left.map_err(place),
                 }
             }
         }

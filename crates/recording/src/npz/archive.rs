@@ -7,25 +7,32 @@ use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::npy::{self, Element, Header};
+use super::npy::{self, Element, Header, Number};
 use betz_base::error::{Error, Result};
+use betz_base::file::read_all;
 
 /// Deflate never shrinks data by more than this factor.
 const MAX_DEFLATE_RATIO: u64 = 1032;
 
 /// An open archive.
 pub(super) struct Archive {
-    zip: ZipArchive<BufReader<File>>,
+    zip: ZipArchive<Box<dyn Source>>,
 }
+
+/// What a zip is read from: its directory stands at its end, so a pipe will not do.
+trait Source: Read + Seek {}
+impl<T: Read + Seek> Source for T {}
 
 impl Archive {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let io = |e: io::Error| Error::io("reading", path, &e);
-        let file = File::open(path).map_err(io)?;
-        if file.metadata().map_err(io)?.is_dir() {
-            return Err(io(io::ErrorKind::IsADirectory.into()));
-        }
-        let zip = ZipArchive::new(BufReader::with_capacity(1 << 18, file)).map_err(|e| {
+        let source: Box<dyn Source> = if path.metadata().is_ok_and(|m| m.is_file()) {
+            let file = File::open(path).map_err(io)?;
+            Box::new(BufReader::with_capacity(1 << 18, file))
+        } else {
+            Box::new(io::Cursor::new(read_all(path, Some(b"PK"))?))
+        };
+        let zip = ZipArchive::new(source).map_err(|e| {
             Error::recording(format!(
                 "expected a .npz archive, got something that is none or is truncated ({e})"
             ))
@@ -69,30 +76,31 @@ impl Archive {
 
     /// Reads `array` of element type `T` and `dims` dimensions, in C order; `None` when it is not
     /// there.
-    pub(super) fn read<T: Element>(
+    pub(super) fn read<T: Number>(
         &mut self,
         array: &str,
         dims: usize,
     ) -> Result<Option<(Vec<u64>, Vec<T>)>> {
         self.with(array, |header, data, likely| {
-            expect_type(header, T::DESCR, T::NAME)?;
+            expect_number::<T>(header)?;
             expect_dims(header, dims)?;
-            let values = npy::read_all(data, header.elements()?, likely)?;
+            let values = npy::read_all(header, data, npy::likely_elements(header, likely))?;
             Ok((header.shape.clone(), c_order(header, values)))
         })
     }
 
     /// Reads one number: shape (), or one element of any shape.
-    pub(super) fn read_scalar<T: Element>(&mut self, array: &str) -> Result<Option<T>> {
+    pub(super) fn read_scalar<T: Number>(&mut self, array: &str) -> Result<Option<T>> {
         self.with(array, |header, data, likely| {
-            expect_type(header, T::DESCR, T::NAME)?;
+            expect_number::<T>(header)?;
             if header.elements()? != 1 {
                 return Err(Error::recording(format!(
                     "expected one number, got shape {}",
                     header.shape_text()
                 )));
             }
-            Ok(npy::read_all(data, 1, likely)?[0])
+            let likely = npy::likely_elements(header, likely);
+            Ok(npy::read_all(header, data, likely)?[0])
         })
     }
 
@@ -114,11 +122,14 @@ fn wrong_type(header: &Header, expected: &str) -> Error {
     Error::recording(format!("expected {expected}, got dtype `{}`", header.descr))
 }
 
-fn expect_type(header: &Header, descr: &str, name: &str) -> Result<()> {
-    if header.descr == descr {
+fn expect_number<T: Number>(header: &Header) -> Result<()> {
+    if npy::is_number(header) {
         Ok(())
     } else {
-        Err(wrong_type(header, &format!("{name} ({descr})")))
+        Err(wrong_type(
+            header,
+            &format!("{} ({}) or other plain numbers", T::NAME, T::DESCR),
+        ))
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```
 
 mod archive;
+pub mod arrays;
 mod npy;
 mod read;
 mod write;

@@ -7,6 +7,7 @@
 use std::io::{Read, Write};
 
 use betz_base::error::{Error, Result};
+use betz_base::memory;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest header text accepted; NumPy writes under 200 bytes for a plain array.
@@ -162,6 +163,201 @@ element! {
     f64, "<f8", "float64";
 }
 
+/// A number that any of NumPy's is taken for where it fits.
+pub(super) trait Number: Element {
+    /// The number that `value` is; `None` where there is none.
+    fn of_integer(value: i128) -> Option<Self>;
+    /// The number that `value` is, to this type's precision; `None` where there is none.
+    fn of_float(value: f64) -> Option<Self>;
+}
+
+macro_rules! integer {
+    ($($t:ty)*) => {$(
+        impl Number for $t {
+            fn of_integer(value: i128) -> Option<Self> {
+                value.try_into().ok()
+            }
+            fn of_float(value: f64) -> Option<Self> {
+                // Within ±2⁶⁴ the cast is exact for what has no fraction.
+                (value.fract() == 0.0 && value.abs() <= u64::MAX as f64)
+                    .then(|| (value as i128).try_into().ok())?
+            }
+        }
+    )*};
+}
+integer! { u8 u16 u32 i64 }
+
+impl Number for f32 {
+    fn of_integer(value: i128) -> Option<Self> {
+        Some(value as Self)
+    }
+    fn of_float(value: f64) -> Option<Self> {
+        let near = value as Self;
+        (near.is_finite() || !value.is_finite()).then_some(near)
+    }
+}
+
+impl Number for f64 {
+    fn of_integer(value: i128) -> Option<Self> {
+        let near = value as Self;
+        (near as i128 == value).then_some(near)
+    }
+    fn of_float(value: f64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+/// A dtype of plain numbers, in either byte order.
+#[derive(Clone, Copy)]
+struct Stored {
+    /// NumPy's letter: b, i, u or f.
+    kind: u8,
+    size: usize,
+    big_endian: bool,
+}
+
+/// One number as it was stored.
+enum Value {
+    Integer(i128),
+    Float(f64),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+        }
+    }
+}
+
+impl Stored {
+    fn of(descr: &str) -> Option<Self> {
+        let (order, rest) = descr.split_at_checked(1)?;
+        let (kind, size) = rest.split_at_checked(1)?;
+        let stored = Self {
+            kind: kind.as_bytes()[0],
+            size: size.parse().ok()?,
+            big_endian: match order {
+                "<" | "|" | "=" => false,
+                ">" => true,
+                _ => return None,
+            },
+        };
+        let sizes: &[usize] = match stored.kind {
+            b'b' => &[1],
+            b'i' | b'u' => &[1, 2, 4, 8],
+            b'f' => &[2, 4, 8],
+            _ => return None,
+        };
+        sizes.contains(&stored.size).then_some(stored)
+    }
+
+    /// The number in `bytes`, as many as one takes.
+    fn value(self, bytes: &[u8]) -> Value {
+        let mut bits = 0_u64;
+        for (i, &byte) in bytes.iter().enumerate() {
+            let place = if self.big_endian {
+                self.size - 1 - i
+            } else {
+                i
+            };
+            bits |= u64::from(byte) << (8 * place);
+        }
+        let unused = 64 - 8 * self.size as u32;
+        match (self.kind, self.size) {
+            (b'b', _) => Value::Integer(i128::from(bits != 0)),
+            (b'i', _) => Value::Integer(i128::from((bits << unused) as i64 >> unused)),
+            (b'u', _) => Value::Integer(i128::from(bits)),
+            (_, 2) => Value::Float(half(bits as u16)),
+            (_, 4) => Value::Float(f64::from(f32::from_bits(bits as u32))),
+            _ => Value::Float(f64::from_bits(bits)),
+        }
+    }
+}
+
+/// The value of an IEEE half-precision number.
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    sign * match exponent {
+        0 => fraction * 2_f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * 2_f64.powi(exponent - 25),
+    }
+}
+
+/// The place of the element that comes as number `flat`, as NumPy indexes it.
+fn place(header: &Header, mut flat: u64) -> String {
+    let mut axes: Vec<(usize, u64)> = header.shape.iter().copied().enumerate().collect();
+    if !header.fortran_order {
+        axes.reverse();
+    }
+    let mut index = vec![0; axes.len()];
+    for (axis, length) in axes {
+        index[axis] = flat % length.max(1);
+        flat /= length.max(1);
+    }
+    let index: Vec<String> = index.iter().map(u64::to_string).collect();
+    format!("[{}]", index.join(", "))
+}
+
+/// True when `header` is of numbers that [`for_each_number`] reads.
+pub(super) fn is_number(header: &Header) -> bool {
+    Stored::of(&header.descr).is_some()
+}
+
+/// [`for_each_block`] from whichever plain number type `header` says, integers, floats and bool, in
+/// either byte order; a number that does not fit is refused with its place.
+pub(super) fn for_each_number<T: Number>(
+    header: &Header,
+    reader: &mut dyn Read,
+    elements: usize,
+    mut take: impl FnMut(&[T]) -> Result<()>,
+) -> Result<()> {
+    if header.descr == T::DESCR {
+        return for_each_block(reader, elements, take);
+    }
+    let Some(stored) = Stored::of(&header.descr) else {
+        return Err(Error::recording(format!(
+            "expected {} ({}) or other plain numbers, got dtype `{}`",
+            T::NAME,
+            T::DESCR,
+            header.descr
+        )));
+    };
+    let bytes = elements.checked_mul(stored.size).ok_or_else(|| {
+        Error::recording(format!(
+            "shape {} is larger than any memory",
+            header.shape_text()
+        ))
+    })?;
+    let mut done = 0_u64;
+    let mut block = Vec::new();
+    // A block of bytes is a whole number of elements: both are powers of two.
+    for_each_block(reader, bytes, |raw: &[u8]| {
+        block.clear();
+        for bytes in raw.chunks_exact(stored.size) {
+            let value = stored.value(bytes);
+            let fits = match value {
+                Value::Integer(value) => T::of_integer(value),
+                Value::Float(value) => T::of_float(value),
+            };
+            block.push(fits.ok_or_else(|| {
+                Error::recording(format!(
+                    "{} = {value}: expected a number that {} holds",
+                    place(header, done),
+                    T::NAME
+                ))
+                .with_position(done as usize)
+            })?);
+            done += 1;
+        }
+        take(&block)
+    })
+}
+
 /// Hands `reader`'s next `elements` elements to `take`, a block at a time, then checks that nothing
 /// follows (which also makes the archive check its checksum).
 pub(super) fn for_each_block<T: Element>(
@@ -189,18 +385,30 @@ pub(super) fn for_each_block<T: Element>(
     expect_end(reader)
 }
 
-/// Reads `elements` numbers. Memory grows with the data that comes, up to `likely_bytes` at once.
-pub(super) fn read_all<T: Element>(
+/// Reads the numbers that `header` tells of, of whichever type. Memory grows with the data that comes:
+/// `likely` elements at once.
+pub(super) fn read_all<T: Number>(
+    header: &Header,
     reader: &mut dyn Read,
-    elements: usize,
-    likely_bytes: usize,
+    likely: usize,
 ) -> Result<Vec<T>> {
-    let mut all = Vec::with_capacity(elements.min(likely_bytes / size_of::<T>()));
-    for_each_block(reader, elements, |block: &[T]| {
+    let elements = header.elements()?;
+    let likely = elements.min(likely);
+    memory::plan("the numbers", likely as u128 * size_of::<T>() as u128)?;
+    let mut all = memory::room("the numbers", likely)?;
+    for_each_number(header, reader, elements, |block: &[T]| {
+        all.try_reserve(block.len()).map_err(|_| {
+            Error::no_memory("the numbers", elements.saturating_mul(size_of::<T>()))
+        })?;
         all.extend_from_slice(block);
         Ok(())
     })?;
     Ok(all)
+}
+
+/// Elements that an array of `header` is likely to have, of which no more than `bytes` can come.
+pub(super) fn likely_elements(header: &Header, bytes: usize) -> usize {
+    Stored::of(&header.descr).map_or(0, |stored| bytes / stored.size)
 }
 
 /// Reads `elements` strings of `width` UTF-32 code units each, zero-padded.
@@ -420,7 +628,11 @@ mod tests {
         };
         assert!(h.elements().is_err());
         // A lying length costs no more memory than the data that comes.
-        assert!(read_all::<f64>(&mut &[0_u8; 80][..], usize::MAX / 16, 80).is_err());
+        let h = Header {
+            shape: vec![u64::MAX / 16],
+            ..h
+        };
+        assert!(read_all::<f64>(&h, &mut &[0_u8; 80][..], 10).is_err());
     }
 
     #[test]
@@ -453,5 +665,91 @@ mod tests {
         );
         bytes[0..4].copy_from_slice(&0xD800_u32.to_le_bytes());
         assert!(read_strings(&mut &bytes[..], 2, 5).is_err());
+    }
+
+    fn read<T: Number>(descr: &str, shape: &[u64], bytes: &[u8]) -> Result<Vec<T>> {
+        let header = Header {
+            descr: descr.to_owned(),
+            fortran_order: false,
+            shape: shape.to_vec(),
+        };
+        read_all(&header, &mut &*bytes, bytes.len())
+    }
+
+    #[test]
+    fn every_plain_number_is_taken_where_it_fits() {
+        assert_eq!(read::<u16>("|b1", &[3], &[0, 1, 1]).unwrap(), [0, 1, 1]);
+        assert_eq!(read::<i64>("|i1", &[2], &[0xFF, 5]).unwrap(), [-1, 5]);
+        assert_eq!(read::<u32>(">i4", &[1], &[0, 1, 0, 2]).unwrap(), [65_538]);
+        assert_eq!(
+            read::<u8>("<u8", &[1], &200_u64.to_le_bytes()).unwrap(),
+            [200]
+        );
+        assert_eq!(
+            read::<u16>("<f8", &[1], &7.0_f64.to_le_bytes()).unwrap(),
+            [7]
+        );
+        assert_eq!(
+            read::<f32>("<f8", &[1], &0.1_f64.to_le_bytes()).unwrap(),
+            [0.1]
+        );
+        assert_eq!(
+            read::<f32>(">f4", &[1], &0.1_f32.to_be_bytes()).unwrap(),
+            [0.1]
+        );
+        assert_eq!(
+            read::<f64>("<i8", &[1], &(-3_i64).to_le_bytes()).unwrap(),
+            [-3.0]
+        );
+        // Halves: 1.5, the least above 0, -2, and infinity.
+        let halves = [0x3E00_u16, 1, 0xC000, 0x7C00]
+            .map(u16::to_le_bytes)
+            .concat();
+        let values = read::<f64>("<f2", &[4], &halves).unwrap();
+        assert_eq!(values, [1.5, 2_f64.powi(-24), -2.0, f64::INFINITY]);
+    }
+
+    #[test]
+    fn a_number_that_does_not_fit_is_named_with_its_place() {
+        let refused = |error: Error, says: &str| {
+            assert!(error.message().contains(says), "{error} should say {says}");
+        };
+        let bytes = [1_i32, 2, 3, 70_000].map(i32::to_le_bytes).concat();
+        refused(
+            read::<u16>("<i4", &[2, 2], &bytes).unwrap_err(),
+            "[1, 1] = 70000: expected a number that uint16",
+        );
+        refused(
+            read::<u16>("|i1", &[2], &[1, 0xFF]).unwrap_err(),
+            "[1] = -1",
+        );
+        refused(
+            read::<u32>("<f8", &[1], &0.5_f64.to_le_bytes()).unwrap_err(),
+            "[0] = 0.5",
+        );
+        refused(
+            read::<u32>("<f8", &[1], &f64::NAN.to_le_bytes()).unwrap_err(),
+            "[0] = NaN",
+        );
+        refused(
+            read::<f32>("<f8", &[1], &1e300_f64.to_le_bytes()).unwrap_err(),
+            "[0] = 1e300",
+        );
+        refused(
+            read::<f64>("<i8", &[1], &i64::MAX.to_le_bytes()).unwrap_err(),
+            "float64",
+        );
+        for descr in ["<c8", "<U3", "|O", "<M8[ns]", "|S4", "<f16", "", "<", "é"] {
+            refused(
+                read::<u16>(descr, &[1], &[0; 16]).unwrap_err(),
+                "plain numbers",
+            );
+        }
+        let fortran = Header {
+            descr: "<i4".into(),
+            fortran_order: true,
+            shape: vec![2, 3],
+        };
+        assert_eq!(place(&fortran, 3), "[1, 1]");
     }
 }

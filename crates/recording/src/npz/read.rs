@@ -4,10 +4,11 @@ use std::io::Read;
 use std::path::Path;
 
 use super::archive::{Archive, expect_dims};
-use super::npy::{self, Element, Header};
+use super::npy::{self, Element, Header, Number};
 use crate::check::{MAX_SPIKES, MAX_TICKS, too_many_spikes};
 use crate::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};
+use betz_base::memory;
 
 impl Recording {
     /// Reads and checks the recording in the `.npz` archive at `path` (see the schema in the
@@ -29,6 +30,17 @@ impl Recording {
                 let named = e.message().contains(&*path.to_string_lossy());
                 if named { e } else { e.at(path.display()) }
             })
+    }
+
+    /// The free text of the archive at `path` ([`Recording::meta`]), without reading the rest.
+    ///
+    /// # Errors
+    /// As [`Recording::read_npz`], as far as that text is concerned.
+    pub fn read_meta(path: &Path) -> Result<Option<String>> {
+        Archive::open(path)
+            .and_then(|mut archive| archive.read_strings("meta", 0))
+            .map(|meta| meta.and_then(|mut m| m.pop()))
+            .map_err(|e| e.at(path.display()))
     }
 }
 
@@ -89,7 +101,10 @@ fn read(archive: &mut Archive) -> Result<Recording> {
                 "array `spike_channels`: expected `channel_names` beside {channels} channels"
             )));
         }
-        None => (0..channels).map(|c| format!("ch{c}")).collect(),
+        None => {
+            memory::plan("names of the channels", channels as u128 * 64)?;
+            (0..channels).map(|c| format!("ch{c}")).collect()
+        }
     };
     if channel_names.len() != channels {
         return Err(Error::recording(format!(
@@ -123,25 +138,8 @@ fn require<T>(value: Option<T>, array: &str, what: &str) -> Result<T> {
 
 fn read_events(archive: &mut Archive) -> Result<Spikes> {
     let (_, ticks) = require(archive.read::<i64>("spike_ticks", 1)?, "spike_ticks", "i64")?;
-    let channels = archive.with("spike_channels", |header, data, likely| {
-        expect_dims(header, 1)?;
-        let n = header.elements()?;
-        match header.descr.as_str() {
-            u32::DESCR => npy::read_all(data, n, likely),
-            u16::DESCR => {
-                let mut wide = Vec::with_capacity(n.min(likely / 2));
-                npy::for_each_block(data, n, |block: &[u16]| {
-                    wide.extend(block.iter().map(|&c| u32::from(c)));
-                    Ok(())
-                })?;
-                Ok(wide)
-            }
-            other => Err(Error::recording(format!(
-                "expected uint16 (<u2) or uint32 (<u4), got dtype `{other}`"
-            ))),
-        }
-    })?;
-    let channels = require(channels, "spike_channels", "u16 or u32")?;
+    let channels = archive.read::<u32>("spike_channels", 1)?;
+    let (_, channels) = require(channels, "spike_channels", "u16 or u32")?;
     Ok(Spikes { ticks, channels })
 }
 
@@ -151,16 +149,13 @@ fn read_counts(archive: &mut Archive) -> Result<(Spikes, i64, usize)> {
         expect_dims(header, 2)?;
         match header.descr.as_str() {
             u8::DESCR => spikes_of_counts::<u8>(header, data, likely),
-            u16::DESCR => spikes_of_counts::<u16>(header, data, likely),
-            other => Err(Error::recording(format!(
-                "expected uint8 (|u1) or uint16 (<u2), got dtype `{other}`"
-            ))),
+            _ => spikes_of_counts::<u16>(header, data, likely),
         }
     })?;
     require(counts, "counts", "u8 or u16")
 }
 
-fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
+fn spikes_of_counts<T: Number + Into<u32> + Default + PartialEq>(
     header: &Header,
     data: &mut dyn Read,
     likely: usize,
@@ -172,16 +167,27 @@ fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
         if spikes.len() + count as usize > MAX_SPIKES {
             return Err(too_many_spikes(bin, channel));
         }
-        for _ in 0..count {
-            spikes.ticks.push(bin as i64);
-            spikes.channels.push(channel as u32);
+        let count = count as usize;
+        // Doubled by hand: a list that cannot grow is an error here, not the end of the process.
+        if spikes.ticks.capacity() - spikes.len() < count {
+            let more = count.max(spikes.len()).max(1 << 12);
+            let needed = (spikes.len() + more).saturating_mul(12);
+            memory::plan("spikes", more as u128 * 12)?;
+            let grown = spikes.ticks.try_reserve_exact(more);
+            grown
+                .and_then(|()| spikes.channels.try_reserve_exact(more))
+                .map_err(|_| Error::no_memory("spikes", needed))?;
         }
+        spikes.ticks.resize(spikes.ticks.len() + count, bin as i64);
+        spikes
+            .channels
+            .resize(spikes.channels.len() + count, channel as u32);
         Ok(())
     };
     if elements == 0 {
         // A matrix (huge, 0) holds no byte, so its height is a mere claim.
     } else if header.fortran_order {
-        let all: Vec<T> = npy::read_all(data, elements, likely)?;
+        let all: Vec<T> = npy::read_all(header, data, npy::likely_elements(header, likely))?;
         for bin in 0..bins {
             for channel in 0..channels {
                 push(bin, channel, all[channel * bins + bin].into())?;
@@ -189,7 +195,7 @@ fn spikes_of_counts<T: Element + Into<u32> + Default + PartialEq>(
         }
     } else {
         let mut first = 0;
-        npy::for_each_block(data, elements, |block: &[T]| {
+        npy::for_each_number(header, data, elements, |block: &[T]| {
             // Most bins are empty: skip those sixteen at a time.
             for (i, group) in block.chunks(16).enumerate() {
                 if group.iter().all(|c| *c == T::default()) {

@@ -36,19 +36,19 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         ),
         // types
         (
-            with(c(), array("counts", "<i4", "(4, 3)", vec![0; 48])),
+            with(c(), array("counts", "<c8", "(4, 3)", vec![0; 96])),
             Bad,
-            &["counts", "<i4"],
+            &["counts", "<c8"],
         ),
         (
-            with(c(), array("counts", ">u2", "(4, 3)", vec![0; 24])),
+            with(c(), array("counts", "<i4", "(4, 3)", vec![255; 48])),
             Bad,
-            &["counts", ">u2"],
+            &["counts", "[0, 0] = -1", "uint16"],
         ),
         (
-            with(c(), array("step_seconds", "<f4", "()", f32s(&[0.1]))),
+            with(c(), array("step_seconds", "<f16", "()", vec![0; 16])),
             Bad,
-            &["step_seconds", "<f4"],
+            &["step_seconds", "<f16"],
         ),
         (
             with(c(), array("channel_names", "|S1", "(3,)", vec![65; 3])),
@@ -61,22 +61,25 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
             &["meta", "|O"],
         ),
         (
-            with(c(), array("behavior", "<f8", "(4, 2)", vec![0; 64])),
+            with(c(), array("behavior", "<f8", "(4, 2)", f64s(&[1e300; 8]))),
             Bad,
             &["behavior", "float32"],
         ),
         (
-            with(e(), array("spike_ticks", "<f8", "(5,)", f64s(&[0.; 5]))),
+            with(e(), array("spike_ticks", "<f8", "(5,)", f64s(&[0.5; 5]))),
             Bad,
             &["spike_ticks", "int64"],
         ),
         (
-            with(e(), array("spike_channels", "<i8", "(5,)", i64s(&[0; 5]))),
+            with(
+                e(),
+                array("spike_channels", "<i8", "(5,)", i64s(&[0, 0, -1, 0, 0])),
+            ),
             Bad,
-            &["spike_channels", "<i8"],
+            &["spike_channels", "[2] = -1"],
         ),
         (
-            with(c(), array("segments", "<i4", "(2, 2)", vec![0; 16])),
+            with(c(), array("segments", "<M8[s]", "(2, 2)", vec![0; 32])),
             Bad,
             &["segments", "int64"],
         ),

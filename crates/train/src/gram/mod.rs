@@ -136,7 +136,8 @@ impl NormalEquations {
     /// Mean of Γ_c's diagonal: the scale that relative ridges are given in.
     pub fn mean_variance_sum(&self) -> f64 {
         let (n, mean) = (self.features, self.feature_mean());
-        let own = |i: usize| self.gram[i * n + i] - self.feature_sum[i] * mean[i];
+        // A variance that rounding made negative is none: no ridge follows from it.
+        let own = |i: usize| (self.gram[i * n + i] - self.feature_sum[i] * mean[i]).max(0.0);
         (0..n).map(own).sum::<f64>() / n as f64
     }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::written::Written;
 use crate::args::{Network, Simulate};
 use crate::data;
+use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 
 /// Length of a network's recording unless told otherwise.
@@ -46,13 +47,14 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let config = config(args)?;
     let as_csv = is_csv(&args.out)?;
     let truth = truth_path(args);
-    if truth == args.out {
-        return Err(Error::argument(format!(
-            "--truth {}: expected another file than --out",
-            truth.display()
-        )));
-    }
-    data::check_output("--truth", &truth, &[])?;
+    let mut files = Files::new(&args.common);
+    let kind = if as_csv {
+        Kind::SimulatedEvents
+    } else {
+        Kind::Simulated
+    };
+    files.writes("--out", &args.out, kind)?;
+    files.writes("--truth", &truth, Kind::Chains)?;
     let bar = Bar::new();
     let made = simulate(&config, args.seed)?;
     let patterns = patterns(&made)?;
@@ -129,9 +131,10 @@ fn lengths(text: &str) -> Result<Vec<usize>> {
 }
 
 fn is_csv(path: &Path) -> Result<bool> {
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("csv") => Ok(true),
-        Some("npz") => Ok(false),
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    match ending.to_ascii_lowercase().as_str() {
+        "csv" => Ok(true),
+        "npz" => Ok(false),
         _ => Err(Error::argument(format!(
             "--out {}: expected a file ending in .csv or .npz",
             path.display()

@@ -1,0 +1,115 @@
+//! What every picture shares: colours that the colour-blind can tell, axes, panels.
+
+use std::ops::Range;
+use std::path::Path;
+
+use betz::{Error, ErrorKind, Result};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+pub(crate) const INK: RGBColor = RGBColor(38, 40, 46);
+pub(crate) const FAINT: RGBColor = RGBColor(226, 228, 233);
+/// Of Okabe and Ito's palette, which stays apart in every kind of colour blindness.
+pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
+pub(crate) const ORANGE: RGBColor = RGBColor(213, 94, 0);
+pub(crate) const GREEN: RGBColor = RGBColor(0, 158, 115);
+pub(crate) const PURPLE: RGBColor = RGBColor(204, 121, 167);
+
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(crate) type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Lets `paint` draw `size` points and writes the picture to `path`.
+pub(crate) fn picture(
+    path: &Path,
+    size: (u32, u32),
+    paint: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<()> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let painted = root
+            .fill(&WHITE)
+            .map_err(Into::into)
+            .and_then(|()| paint(&root));
+        painted.map_err(|e: Box<dyn std::error::Error>| {
+            Error::new(
+                ErrorKind::Internal,
+                format!("drawing {}: {e}", path.display()),
+            )
+        })?;
+    }
+    crate::files::write_picture(path, &svg)
+}
+
+/// Text that begins at `at`.
+pub(crate) fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: f64) -> Drawn {
+    let style = TextStyle::from(("sans-serif", size).into_font())
+        .color(&INK)
+        .pos(Pos::new(HPos::Left, VPos::Center));
+    area.draw(&Text::new(words.to_owned(), at, style))?;
+    Ok(())
+}
+
+/// An entry of a legend: a line of `color` and its name.
+pub(crate) fn entry(area: &Area<'_>, color: RGBColor, name: &str, at: (i32, i32)) -> Drawn {
+    let (x, y) = at;
+    area.draw(&PathElement::new(
+        vec![(x, y), (x + 28, y)],
+        color.stroke_width(3),
+    ))?;
+    text(area, name, (x + 36, y), 15.0)
+}
+
+/// What a panel's axes say.
+pub(crate) struct Axes<'a> {
+    pub(crate) x: Range<f64>,
+    pub(crate) y: Range<f64>,
+    /// Empty: no name, and little room for it.
+    pub(crate) x_name: &'a str,
+    pub(crate) y_name: &'a str,
+}
+
+/// Axes in `area`, with room for their names.
+pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'a, 'b>> {
+    let named = !axes.x_name.is_empty();
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(24)
+        .margin_left(12)
+        .margin_top(8)
+        .margin_bottom(4)
+        .x_label_area_size(if named { 46 } else { 22 })
+        .y_label_area_size(72)
+        .build_cartesian_2d(axes.x.clone(), axes.y.clone())?;
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(FAINT.stroke_width(1))
+        .label_style(("sans-serif", 13).into_font().color(&INK))
+        .axis_desc_style(("sans-serif", 14).into_font().color(&INK))
+        .x_labels(8)
+        .y_labels(5)
+        .y_desc(axes.y_name);
+    if named {
+        mesh.x_desc(axes.x_name);
+    }
+    mesh.draw()?;
+    Ok(chart)
+}
+
+/// The range of finite `values`, with a margin; 0 to 1 without any.
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) = values
+        .filter(|v| v.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+            (l.min(v), h.max(v))
+        });
+    if low > high {
+        return 0.0..1.0;
+    }
+    let margin = 0.05 * (high - low).max(1e-6 * high.abs()).max(1e-9);
+    low - margin..high + margin
+}

@@ -1,0 +1,306 @@
+//! `betz info FILE`: what a model or a recording holds.
+
+use std::io::Read;
+use std::path::Path;
+
+use betz::model::{Decoder, OutputScore};
+use betz::recording::{Recording, SpikeForm};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::args::Info;
+use crate::data;
+use crate::files::{Files, Kind};
+use crate::recording_picture;
+use crate::report::{self, Table, count};
+
+#[derive(Serialize)]
+struct FilterShape {
+    tau_seconds: f64,
+    order: u32,
+}
+
+#[derive(Serialize)]
+struct ModelFacts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    betz_version: String,
+    channels: usize,
+    masked_channels: usize,
+    channel_names: Vec<String>,
+    outputs: Vec<Output>,
+    step_seconds: f64,
+    filters: Vec<FilterShape>,
+    low_pass_hz: Option<f64>,
+    delay_seconds: f64,
+    ridge: f64,
+    gram: String,
+    solver: String,
+    steps: u64,
+    segments: u64,
+    spikes: u64,
+    folds: u32,
+    scores: Vec<OutputScore>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: String,
+    unit: String,
+}
+
+#[derive(Serialize)]
+struct RecordingFacts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    form: &'static str,
+    tick_seconds: f64,
+    seconds: f64,
+    channels: usize,
+    silent_channels: usize,
+    spikes: usize,
+    mean_rate_hz: f64,
+    segments: usize,
+    seconds_in_segments: f64,
+    longest_silence_seconds: f64,
+    behavior_samples: usize,
+    outputs: Vec<Output>,
+    meta: Option<String>,
+}
+
+pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
+    let mut files = Files::new(&args.common).reads("FILE", path);
+    files.may_write("--weights", args.weights.as_deref(), Kind::Weights)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    let mut start = [0; 8];
+    let file = std::fs::File::open(path).and_then(|mut f| f.read(&mut start));
+    file.map_err(|e| Error::io("reading", path, &e))?;
+    let bytes = path.metadata().map_or(0, |m| m.len());
+    if start == *b"BETZMODL" {
+        model(args, path, bytes)
+    } else if start.starts_with(b"PK") {
+        recording(args, path, bytes)
+    } else {
+        Err(Error::argument(format!(
+            "{}: expected a model or a recording (.npz), got a file that begins with \"{}\"",
+            path.display(),
+            start.escape_ascii()
+        )))
+    }
+}
+
+fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    if args.picture.is_some() {
+        return Err(Error::argument(
+            "--picture: expected a recording, got a model (betz evaluate --picture draws what it decodes)",
+        ));
+    }
+    let model = Decoder::load(path)?;
+    if let Some(to) = &args.weights {
+        write_weights(&model, path, to)?;
+    }
+    let record = model.training();
+    let facts = ModelFacts {
+        kind: "model",
+        file: path.display().to_string(),
+        bytes,
+        betz_version: record.betz_version.clone(),
+        channels: model.channels(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
+        channel_names: model.channel_names().to_vec(),
+        outputs: outputs(model.outputs()),
+        step_seconds: model.step_seconds(),
+        filters: (model.bank().filters().iter())
+            .map(|f| FilterShape {
+                tau_seconds: f.tau_seconds,
+                order: f.order,
+            })
+            .collect(),
+        low_pass_hz: model.low_pass().map(|l| l.cutoff_hz),
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
+        ridge: record.ridge,
+        gram: record.gram_path.clone(),
+        solver: record.solver.clone(),
+        steps: record.steps,
+        segments: record.segments,
+        spikes: record.spikes,
+        folds: record.folds,
+        scores: record.scores.clone(),
+    };
+    if args.common.json {
+        return report::json(&facts);
+    }
+    report::line(&format!(
+        "{}: a decoder of {} ({} masked) into {}, {} bytes",
+        facts.file,
+        count(facts.channels as u128, "channel"),
+        facts.masked_channels,
+        count(facts.outputs.len() as u128, "output"),
+        facts.bytes
+    ))?;
+    let shapes: Vec<String> = (facts.filters.iter())
+        .map(|f| format!("{}:{}", f.tau_seconds, f.order))
+        .collect();
+    report::line(&format!("bank (tau s:order): {}", shapes.join(" ")))?;
+    report::line(&format!(
+        "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
+        facts.step_seconds,
+        facts.delay_seconds,
+        facts.ridge,
+        facts
+            .low_pass_hz
+            .map_or_else(|| "none".to_owned(), |hz| format!("{hz} Hz"))
+    ))?;
+    report::line(&format!(
+        "trained by Betz {} on {}, {} and {} (Γ {}, {})",
+        facts.betz_version,
+        count(facts.steps, "step"),
+        count(facts.segments, "segment"),
+        count(facts.spikes, "spike"),
+        facts.gram,
+        facts.solver
+    ))?;
+    if facts.scores.is_empty() {
+        return report::line("no cross-validated scores");
+    }
+    report::line(&format!("scores by {}-fold cross-validation:", facts.folds))?;
+    report::score_table(&facts.scores)
+}
+
+/// The weights with all that is needed to use them elsewhere.
+fn write_weights(model: &Decoder, from: &Path, to: &Path) -> Result<()> {
+    use betz::recording::arrays::{Array, write};
+    let shape = [model.channels(), model.bank().len(), model.latents()];
+    let named = [model.outputs().len()];
+    let filters = model.bank().filters();
+    let tau: Vec<f64> = filters.iter().map(|f| f.tau_seconds).collect();
+    let order: Vec<i64> = filters.iter().map(|f| i64::from(f.order)).collect();
+    let used: Vec<i64> = model.channel_mask().iter().map(|&u| i64::from(u)).collect();
+    let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let units: Vec<String> = model.outputs().iter().map(|o| o.unit.clone()).collect();
+    let meta = format!(
+        "{{\"weights_of\": {}}}",
+        serde_json::Value::from(from.display().to_string())
+    );
+    write(
+        to,
+        &[
+            ("weights", Array::F64(&shape, model.weights())),
+            ("intercept", Array::F64(&shape[2..], model.intercept())),
+            ("filter_tau_seconds", Array::F64(&shape[1..2], &tau)),
+            ("filter_order", Array::I64(&shape[1..2], &order)),
+            ("channel_used", Array::I64(&shape[..1], &used)),
+            ("step_seconds", Array::F64(&[], &[model.step_seconds()])),
+            ("delay_steps", Array::I64(&[], &[model.delay_steps()])),
+            (
+                "channel_names",
+                Array::Text(&shape[..1], model.channel_names()),
+            ),
+            ("output_names", Array::Text(&named, &outputs)),
+            ("output_units", Array::Text(&named, &units)),
+            ("meta", Array::Text(&[], &[meta])),
+        ],
+    )
+}
+
+fn outputs(infos: &[betz::recording::OutputInfo]) -> Vec<Output> {
+    let output = |o: &betz::recording::OutputInfo| Output {
+        name: o.name.clone(),
+        unit: o.unit.clone(),
+    };
+    infos.iter().map(output).collect()
+}
+
+fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    if args.weights.is_some() {
+        return Err(Error::argument(
+            "--weights: expected a model, got a recording",
+        ));
+    }
+    let recording = Recording::read_npz(path)?;
+    if let Some(to) = &args.picture {
+        let data = match &recording.behavior {
+            Some(_) => Some(recording.align(data::default_step(&recording))?),
+            None => None,
+        };
+        recording_picture::draw(&recording, data.as_ref(), to)?;
+    }
+    let mut fires = vec![false; recording.channels()];
+    for &c in &recording.spikes.channels {
+        fires[c as usize] = true;
+    }
+    let silences = recording.spikes.ticks.windows(2).map(|w| w[1] - w[0]);
+    let ticks: i64 = recording.segments.iter().map(|s| s.len() as i64).sum();
+    let tick = recording.tick_seconds;
+    let facts = RecordingFacts {
+        kind: "recording",
+        file: path.display().to_string(),
+        bytes,
+        form: match recording.form {
+            SpikeForm::Counts => "counts",
+            SpikeForm::Events => "events",
+        },
+        tick_seconds: tick,
+        seconds: recording.seconds(),
+        channels: recording.channels(),
+        silent_channels: fires.iter().filter(|fires| !**fires).count(),
+        spikes: recording.spikes.len(),
+        mean_rate_hz: recording.spikes.len() as f64
+            / recording.channels() as f64
+            / recording.seconds(),
+        segments: recording.segments.len(),
+        seconds_in_segments: ticks as f64 * tick,
+        longest_silence_seconds: silences.max().unwrap_or(0) as f64 * tick,
+        behavior_samples: recording.behavior.as_ref().map_or(0, |b| b.samples()),
+        outputs: (recording.behavior.as_ref()).map_or_else(Vec::new, |b| outputs(&b.outputs)),
+        meta: recording.meta.clone(),
+    };
+    if args.common.json {
+        return report::json(&facts);
+    }
+    report::line(&format!(
+        "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
+        facts.file,
+        count(facts.channels as u128, "channel"),
+        facts.silent_channels,
+        facts.seconds,
+        facts.form,
+        facts.bytes
+    ))?;
+    report::line(&format!(
+        "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
+        count(facts.spikes as u128, "spike"),
+        facts.mean_rate_hz,
+        facts.longest_silence_seconds,
+        if recording.form == SpikeForm::Counts {
+            "bin"
+        } else {
+            "tick"
+        },
+        facts.tick_seconds
+    ))?;
+    report::line(&format!(
+        "{} of {:.3} s in all",
+        count(facts.segments as u128, "segment"),
+        facts.seconds_in_segments
+    ))?;
+    if facts.outputs.is_empty() {
+        report::line("no behaviour")?;
+    } else {
+        let mut table = Table::new(&["behaviour", "unit", "samples"]);
+        for o in &facts.outputs {
+            table.row([
+                o.name.clone(),
+                o.unit.clone(),
+                facts.behavior_samples.to_string(),
+            ]);
+        }
+        table.print()?;
+    }
+    match &facts.meta {
+        Some(meta) => report::line(&format!("meta: {meta}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a command reads and writes, checked in one place before it does anything.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use betz::file::{FilePlan, write_atomically};
+use betz::recording::Recording;
+use betz::{Error, Result};
+
+use crate::args::Common;
+
+/// The first line of every picture; it tells one from somebody else's.
+const DRAWN: &str = "<!-- drawn by betz -->";
+/// Bytes at a file's start that tell what it is.
+const START: u64 = 4096;
+
+/// What a file is to hold, and how an earlier one of its kind is told.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A trained decoder.
+    Model,
+    /// A simulated recording; one that was recorded is never taken for an earlier result.
+    Simulated,
+    /// Simulated events as text, which have their chains beside them.
+    SimulatedEvents,
+    /// A table as CSV whose first line begins with one of these.
+    Table(&'static [&'static str]),
+    /// Chains, one a line.
+    Chains,
+    /// A graph as DOT or GraphML.
+    Graph,
+    /// A picture as SVG.
+    Picture,
+    /// Weights of a model as `.npz`.
+    Weights,
+}
+
+impl Kind {
+    /// Endings that the file may have; any, where there are none.
+    fn endings(self) -> &'static [&'static str] {
+        match self {
+            Self::Graph => &["dot", "gv", "graphml"],
+            Self::Picture => &["svg"],
+            Self::Simulated | Self::Weights => &["npz"],
+            Self::SimulatedEvents => &["csv"],
+            _ => &[],
+        }
+    }
+
+    /// Whether the file at `path` is an earlier result of this kind.
+    fn made(self, path: &Path) -> bool {
+        let start = start(path);
+        let begins = |with: &str| start.starts_with(with.as_bytes());
+        match self {
+            Self::Model => begins("BETZMODL"),
+            Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
+            Self::Weights => meta_begins(path, "{\"weights_of\": "),
+            Self::SimulatedEvents => Self::Chains.made(&path.with_extension("chains.txt")),
+            Self::Table(headers) => headers.iter().any(|h| begins(h)),
+            Self::Chains => begins("# Chains embedded among "),
+            Self::Graph => {
+                begins("digraph episodes {")
+                    || (begins("<?xml")
+                        && String::from_utf8_lossy(&start).contains("<graph id=\"episodes\""))
+            }
+            Self::Picture => begins(DRAWN) || begins("<svg width=\"1160\" height=\""),
+        }
+    }
+}
+
+fn start(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read is nobody's earlier result.
+    if let Ok(file) = File::open(path)
+        && file.take(START).read_to_end(&mut bytes).is_err()
+    {
+        bytes.clear();
+    }
+    bytes
+}
+
+fn meta_begins(path: &Path, with: &str) -> bool {
+    Recording::read_meta(path).is_ok_and(|meta| meta.is_some_and(|m| m.starts_with(with)))
+}
+
+/// The files of one command; see [`FilePlan`].
+pub(crate) struct Files(FilePlan);
+
+impl Files {
+    pub(crate) fn new(common: &Common) -> Self {
+        Self(FilePlan::new(common.force))
+    }
+
+    /// `path` is read. To be said of every input before the first output.
+    #[must_use]
+    pub(crate) fn reads(mut self, name: &str, path: &Path) -> Self {
+        self.0.reads(name, path);
+        self
+    }
+
+    /// `path`, where there is one, is read.
+    #[must_use]
+    pub(crate) fn may_read(self, name: &str, path: Option<&Path>) -> Self {
+        match path {
+            Some(path) => self.reads(name, path),
+            None => self,
+        }
+    }
+
+    /// Refuses, before any work, a file that could not be written when it is done, or must not be.
+    pub(crate) fn writes(&mut self, option: &str, path: &Path, kind: Kind) -> Result<()> {
+        let endings = kind.endings();
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        let named = endings.is_empty() || endings.iter().any(|e| e.eq_ignore_ascii_case(ending));
+        if !named && !is_stream(path) {
+            return Err(Error::argument(format!(
+                "{option}: expected a file ending in .{}, got {}",
+                endings.join(" or ."),
+                path.display()
+            )));
+        }
+        self.0.writes(option, path, &|there| kind.made(there))
+    }
+
+    /// [`Files::writes`] where there is a path.
+    pub(crate) fn may_write(
+        &mut self,
+        option: &str,
+        path: Option<&Path>,
+        kind: Kind,
+    ) -> Result<()> {
+        path.map_or(Ok(()), |path| self.writes(option, path, kind))
+    }
+}
+
+/// A pipe or a device has no ending.
+fn is_stream(path: &Path) -> bool {
+    path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+/// Writes a picture to `path`.
+pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<()> {
+    write_atomically(path, |file| {
+        writeln!(file, "{DRAWN}")?;
+        file.write_all(svg.as_bytes())
+    })
+}

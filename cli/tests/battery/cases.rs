@@ -1,0 +1,432 @@
+//! The commands of the battery.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Case, archives};
+
+/// Address spaces in MB.
+const LIMITS: [u32; 3] = [100, 300, 1000];
+
+const TRAIN: &str = "--out OUT.betz --filter 0.1:1 --folds 3";
+const MINE: &str = "--interval 0.004,0.006 --threshold 5 --max-size 3";
+
+/// Simulates a recording and events, trains a model, and writes hostile texts beside them.
+pub(crate) fn prepare(folder: &Path) {
+    let betz = |arguments: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_betz"))
+            .current_dir(folder)
+            .args(arguments.split_whitespace())
+            .arg("--force")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "betz {arguments}: {said}");
+    };
+    betz(
+        "simulate --out a.npz --test-out t.npz --neurons 10 --seconds 4 --test-seconds 2 --tick 0.001",
+    );
+    betz("train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1");
+    betz("simulate --sym26 --seconds 2 --out s.csv");
+    fs::write(folder.join("e.txt"), "A B\nC -(0.001,0.002]-> D\n").unwrap();
+    for (name, bytes) in damaged(folder) {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    for (k, text) in texts().iter().enumerate() {
+        fs::write(folder.join(format!("text-{k}.csv")), text).unwrap();
+    }
+    for (k, text) in episodes().iter().enumerate() {
+        fs::write(folder.join(format!("episodes-{k}.txt")), text).unwrap();
+    }
+}
+
+/// A generator that gives the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+const WHOLE: [(&str, &str); 4] = [("a", "npz"), ("m", "betz"), ("s", "csv"), ("counts", "npz")];
+const CUTS: usize = 10;
+const FLIPS: usize = 14;
+
+fn damaged_name(stem: &str, ending: &str, k: usize) -> String {
+    format!("{stem}-damaged-{k}.{ending}")
+}
+
+/// Each of the whole files cut short, and with bytes changed.
+fn damaged(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for (seed, (stem, ending)) in WHOLE.into_iter().enumerate() {
+        let mut random = Random(seed as u64 + 1);
+        let whole = fs::read(folder.join(format!("{stem}.{ending}"))).unwrap();
+        for k in 0..CUTS + FLIPS {
+            let mut bytes = whole.clone();
+            if k < CUTS {
+                bytes.truncate(random.below(whole.len()));
+            } else {
+                for _ in 0..=k - CUTS {
+                    let at = random.below(whole.len());
+                    bytes[at] ^= 1 << random.below(8);
+                }
+            }
+            all.push((damaged_name(stem, ending, k), bytes));
+        }
+    }
+    all
+}
+
+/// Events as text that no one should have written.
+fn texts() -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = [
+        "",
+        "\n\n\n",
+        "label,seconds",
+        "label,seconds\n",
+        "a",
+        "a,",
+        ",1",
+        "a,1,2",
+        "a,b",
+        "a,nan",
+        "a,inf",
+        "a,-inf",
+        "a,1e99",
+        "a,1e-400",
+        "a,1e9999999999999999999",
+        "a,--1",
+        "a,0x10",
+        "a;1",
+        "a\t1",
+        "\"a,1",
+        "\"a\"b,1",
+        "\"\",1",
+        "\" \",1",
+        "a,\"1\"",
+        "\"label\", \"seconds\"\n\"a, b\",1",
+        "a,1\nb,0",
+        "a,1\r\rb,2",
+        "a,9223372036854775807\nb,-9223372036854775808",
+        "a,1e15\nb,2e15",
+        "-,1",
+        "#,1",
+        "a,0\na,0\na,0",
+    ]
+    .iter()
+    .map(|t| t.as_bytes().to_vec())
+    .collect();
+    all.push(b"\xef\xbb\xbflabel,seconds\na,1\nb,2\n".to_vec());
+    all.push(b"\xff\xfel\0a\0".to_vec());
+    all.push(b"\xe9,1\n\xc3\xa9,2\n\xff\xfe\xfd,3\n".to_vec());
+    all.push(vec![0; 4096]);
+    all.push(vec![b'"'; 4096]);
+    all.push(vec![b','; 4096]);
+    all.push([vec![b'a'; 100_000], b",1\n".to_vec()].concat());
+    all.push(format!("a,{}\n", "9".repeat(100_000)).into_bytes());
+    let many: String = (0..20_000)
+        .map(|i| format!("s{i},{}\n", f64::from(i) * 1e-3))
+        .collect();
+    all.push(many.into_bytes());
+    let mut random = Random(77);
+    for _ in 0..8 {
+        all.push((0..2000).map(|_| random.below(256) as u8).collect());
+    }
+    all
+}
+
+/// Lists of episodes likewise.
+fn episodes() -> Vec<String> {
+    let long = |n: usize| vec!["A"; n].join(" ");
+    [
+        "",
+        "#",
+        "A",
+        "A B C",
+        "A -> ",
+        "-> A",
+        "A -(",
+        "A -(1,2]-> ",
+        "A -(0.002,0.001]-> B",
+        "A -(-1,1]-> B",
+        "A -(nan,1]-> B",
+        "A -(0,1e300]-> B",
+        "Ä B",
+        "\"A",
+        "\"A\\",
+        "A nobody",
+        "\u{feff}A B",
+    ]
+    .iter()
+    .map(|t| (*t).to_owned())
+    .chain([
+        long(999),
+        long(1000),
+        long(1001),
+        long(10_000),
+        long(200_000),
+        "x".repeat(100_000),
+    ])
+    .collect()
+}
+
+fn case(arguments: impl Into<String>) -> Case {
+    Case {
+        arguments: arguments.into(),
+        memory: None,
+        stdin: None,
+    }
+}
+
+pub(crate) fn all(folder: &Path) -> Vec<Case> {
+    let mut all = Vec::new();
+    // Damaged files, each to the command that reads it.
+    for (stem, ending) in WHOLE {
+        for k in 0..CUTS + FLIPS {
+            let name = damaged_name(stem, ending, k);
+            all.push(case(match ending {
+                "npz" => format!("train {name} {TRAIN}"),
+                "betz" => format!("evaluate {name} t.npz"),
+                _ => format!("mine {name} {MINE}"),
+            }));
+            if ending != "csv" && k % 3 == 0 {
+                all.push(case(format!("info {name}")));
+            }
+        }
+    }
+    // Odd and hostile archives.
+    for (k, name) in archives::names().into_iter().enumerate() {
+        all.push(case(format!("train {name}.npz {TRAIN}")));
+        if k % 4 == 0 {
+            all.push(case(format!("info {name}.npz --picture OUT.svg")));
+            all.push(case(format!("mine {name}.npz {MINE}")));
+            all.push(case(format!("evaluate m.betz {name}.npz")));
+        }
+    }
+    for name in [
+        "stored.npz",
+        "empty.npz",
+        "text.npz",
+        ".",
+        "/dev/null",
+        "nowhere.npz",
+    ] {
+        for command in ["train", "info", "evaluate m.betz", "stream m.betz", "mine"] {
+            let rest = match command {
+                "train" => TRAIN,
+                "mine" => MINE,
+                _ => "",
+            };
+            all.push(case(format!("{command} {name} {rest}")));
+        }
+    }
+    // Little memory.
+    for memory in LIMITS {
+        for name in [
+            "full-300",
+            "full-4000",
+            "full-40000",
+            "sparse-9000",
+            "sparse-65535",
+            "sparse-4194304",
+            "sparse-4294967295",
+            "bomb",
+            "counts",
+            "events",
+            "half-silent",
+            "shape-6",
+            "shape-13",
+            "last-tick-3",
+            "duration-3",
+        ] {
+            for command in [
+                format!("train {name}.npz {TRAIN}"),
+                format!("info {name}.npz"),
+            ] {
+                all.push(Case {
+                    memory: Some(memory),
+                    ..case(command)
+                });
+            }
+        }
+        for command in [
+            "simulate --out OUT.npz --neurons 100000".to_owned(),
+            "simulate --out OUT.npz --neurons 5 --seconds 1000000".to_owned(),
+            "simulate --network --out OUT.npz --neurons 1000000 --seconds 1000".to_owned(),
+            format!("train a.npz {TRAIN} --step 0.001 --folds 1000"),
+            "train a.npz --out OUT.betz --bank wide --folds 5".to_owned(),
+            "evaluate m.betz t.npz --trials --chance 20 --importance --picture OUT.svg --out OUT.csv".to_owned(),
+            "stream m.betz t.npz --out OUT.csv".to_owned(),
+            format!("mine s.csv {MINE} --surrogates 19"),
+            "mine text-40.csv --interval 0,10 --threshold 1 --max-size 2 --top 1".to_owned(),
+            "demo --neurons 20 --picture OUT.svg".to_owned(),
+        ] {
+            all.push(Case {
+                memory: Some(memory),
+                ..case(command)
+            });
+        }
+    }
+    // Texts, by name and through standard input.
+    for k in 0..texts().len() {
+        all.push(case(format!("mine text-{k}.csv {MINE}")));
+        all.push(Case {
+            stdin: Some(format!("text-{k}.csv")),
+            ..case(format!("mine - {MINE} --sort --csv OUT.csv"))
+        });
+    }
+    for k in 0..episodes().len() {
+        all.push(case(format!(
+            "mine s.csv --interval 0,0.005 --count-only episodes-{k}.txt --csv OUT.csv"
+        )));
+    }
+    all.extend(options().into_iter().map(case));
+    all.extend(over_inputs(folder).into_iter().map(case));
+    all
+}
+
+/// Options out of every range.
+fn options() -> Vec<String> {
+    let mut all = Vec::new();
+    let numbers = [
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "-inf",
+        "1e300",
+        "1e-300",
+        "4294967295",
+        "1000000000000",
+        "x",
+        "''",
+    ];
+    for n in numbers {
+        for option in [
+            "--folds",
+            "--ridge",
+            "--noise",
+            "--step",
+            "--delay",
+            "--low-pass",
+            "--units",
+            "--max-gap",
+            "--from",
+            "--until",
+            "--segments",
+        ] {
+            all.push(format!(
+                "train a.npz --out OUT.betz --filter 0.02:1 {option} {n}"
+            ));
+        }
+        for option in [
+            "--neurons",
+            "--seconds",
+            "--tick",
+            "--test-seconds",
+            "--rates",
+            "--units",
+        ] {
+            all.push(format!("simulate --out OUT.npz --seconds 1 --neurons 4 {option} {n} --test-out OUT-test.npz").replacen(
+                if option == "--seconds" { "--seconds 1 " } else if option == "--neurons" { "--neurons 4 " } else { "\0" }, "", 1));
+        }
+        for option in [
+            "--neurons",
+            "--seconds",
+            "--tick",
+            "--rate",
+            "--connection",
+            "--delay",
+            "--chains",
+        ] {
+            all.push(
+                format!("simulate --network --out OUT.csv --seconds 1 {option} {n}").replacen(
+                    if option == "--seconds" {
+                        "--seconds 1 "
+                    } else {
+                        "\0"
+                    },
+                    "",
+                    1,
+                ),
+            );
+        }
+        for option in [
+            "--threshold",
+            "--max-size",
+            "--surrogates 2 --dither",
+            "--top",
+            "--surrogates 3 --fdr",
+            "--interval",
+        ] {
+            let threshold = if option == "--threshold" {
+                ""
+            } else {
+                "--threshold 9 --max-size 2"
+            };
+            if option != "--max-size" {
+                all.push(format!(
+                    "mine s.csv --interval 0.004,0.006 {threshold} {option} {n}"
+                ));
+            }
+        }
+        for option in ["--deadline", "--chance"] {
+            let command = if option == "--chance" {
+                "evaluate"
+            } else {
+                "stream"
+            };
+            if !(option == "--chance" && n.len() > 5) {
+                all.push(format!("{command} m.betz t.npz {option} {n}"));
+            }
+        }
+    }
+    all
+}
+
+/// Outputs that name inputs, each other, folders, devices.
+fn over_inputs(folder: &Path) -> Vec<String> {
+    std::os::unix::fs::symlink("a.npz", folder.join("link.npz")).ok();
+    fs::hard_link(folder.join("s.csv"), folder.join("hard.csv")).ok();
+    let mut all = Vec::new();
+    for to in [
+        "a.npz",
+        "link.npz",
+        "./a.npz",
+        "made/../a.npz",
+        "m.betz",
+        "made",
+        "nowhere/x",
+        "/dev/full",
+        "/dev/null",
+        "/dev/fd/1",
+        "/dev/fd/77",
+        "/",
+    ] {
+        all.push(
+            format!("train a.npz --out {to} --filter 0.02:1 --folds 0 --ridge 1")
+                .replace("--out m.betz", "--out t.npz"),
+        );
+        all.push(format!("evaluate m.betz a.npz --out {to}"));
+        all.push(
+            format!("stream m.betz a.npz --out {to} --force")
+                .replace("--out made ", "--out ./made "),
+        );
+    }
+    for to in ["s.csv", "hard.csv", "e.txt", "made"] {
+        all.push(format!(
+            "mine s.csv --interval 0,0.005 --count-only e.txt --csv {to}"
+        ));
+        all.push(format!(
+            "mine s.csv --interval 0,0.005 --count-only e.txt --csv {to} --force"
+        ));
+    }
+    all
+}

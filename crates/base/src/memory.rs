@@ -1,0 +1,138 @@
+//! How much memory there is: work that needs more is refused before it begins, not killed in its midst.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that this process can still get: the least of what the machine, its control group and the
+/// process' own limits (`ulimit -v`, `ulimit -d`) leave. `None` where the system does not say.
+///
+/// Reads a few files of `/proc` and `/sys`; about 50 µs.
+pub fn available() -> Option<u64> {
+    let machine = field("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
+    [
+        machine,
+        of_limit("Max address space", "VmSize:"),
+        of_limit("Max data size", "VmData:"),
+        of_group(),
+    ]
+    .into_iter()
+    .flatten()
+    .min()
+}
+
+/// Refuses `what`, which needs `bytes` at once, when there is less. Allocates nothing of it.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`] with both numbers.
+pub fn plan(what: impl fmt::Display, bytes: u128) -> Result<()> {
+    match available() {
+        Some(there) if bytes > u128::from(there) => {
+            let needed = u64::try_from(bytes).unwrap_or(u64::MAX);
+            Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!(
+                    "{what}: needs {} of memory, and there {} {}",
+                    size(needed),
+                    if there == 1 { "is" } else { "are" },
+                    size(there)
+                ),
+            )
+            .with_needed_bytes(needed)
+            .with_available_bytes(there))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `len` copies of `value`, or an error where the system has no memory for them.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`].
+pub fn filled<T: Clone>(what: impl fmt::Display, value: T, len: usize) -> Result<Vec<T>> {
+    let mut all = room(what, len)?;
+    all.resize(len, value);
+    Ok(all)
+}
+
+/// An empty list with room for `len`, or an error where the system has no memory for them.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`].
+pub fn room<T>(what: impl fmt::Display, len: usize) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len)
+        .map_err(|_| Error::no_memory(what, len.saturating_mul(size_of::<T>())))?;
+    Ok(all)
+}
+
+/// `bytes` for people: `34.0 GB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        1_000_000_000..1_000_000_000_000 => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{:.1} TB", bytes as f64 / 1e12),
+    }
+}
+
+/// The number behind `name` in a file of lines `name number …`.
+fn field(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// What a limit of the process leaves over what is used of it (in kiB).
+fn of_limit(limit: &str, used: &str) -> Option<u64> {
+    let most = field("/proc/self/limits", limit)?;
+    let used = field("/proc/self/status", used)? << 10;
+    Some(most.saturating_sub(used))
+}
+
+/// What the control group leaves; pages of files that it could give back count as free.
+fn of_group() -> Option<u64> {
+    let number = |file: &str| {
+        std::fs::read_to_string(file)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    let most = number("/sys/fs/cgroup/memory.max")?;
+    let used = number("/sys/fs/cgroup/memory.current")?;
+    let files = field("/sys/fs/cgroup/memory.stat", "inactive_file ").unwrap_or(0);
+    Some(most.saturating_sub(used.saturating_sub(files)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_both_numbers() {
+        plan("a byte", 1).unwrap();
+        if available().is_none() {
+            eprintln!("this system does not say how much memory there is: skipped");
+            return;
+        }
+        let error = plan("Γ of 10 channels", 1 << 70).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert!(
+            error.message().starts_with("Γ of 10 channels: needs "),
+            "{error}"
+        );
+        assert!(error.needed_bytes() > error.available_bytes());
+        let error = filled("a list", 0_u64, usize::MAX / 16).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert_eq!(filled("a list", 7_u8, 3).unwrap(), [7; 3]);
+    }
+
+    #[test]
+    fn sizes_are_read_easily() {
+        assert_eq!(size(999), "999 bytes");
+        assert_eq!(size(34_000_000_000), "34.0 GB");
+        assert_eq!(size(u64::MAX), "18446744.1 TB");
+    }
+}
