@@ -3,11 +3,11 @@
 //! Rust ends the process when memory runs out, and an allocator may not unwind. So that a controller is
 //! not ended, [`BetzAllocator`] keeps a reserve: what the system refuses comes from there, the call goes
 //! on to its end, and what it has made is given back with `BETZ_ERROR_OUT_OF_MEMORY`
-//! ([`Shortage`], looked at where handles are made). The reserve is one range of addresses, so that a
+//! (`Shortage`, looked at where handles are made). The reserve is one range of addresses, so that a
 //! block of it is known wherever and whenever it is freed; when the last one is, the whole is there again.
 //!
 //! Blocks too large for what is left of the reserve are refused to the asker. Those that grow with what the
-//! caller gives are asked for with `try_reserve`, or tried beforehand ([`expect_room`]), and become an
+//! caller gives are asked for with `try_reserve`, or tried beforehand (`expect_room`), and become an
 //! error; the rest is small.
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -129,7 +129,7 @@ shared! {
 }
 
 shared! {
-    /// One filter h[m] = scale · (m/τ)^n e^(−m/τ), m in steps.
+    /// One filter `h[m]` = scale · (m/τ)^n e^(−m/τ), m in steps.
     struct Filter {
         /// 1/τ, a step.
         rate: f32,
@@ -384,7 +384,7 @@ pub struct TargetShape {
 }
 
 impl<'a> Target<'a> {
-    /// The operand's bits; the behaviour of the round, [step][outputs]; Υ and Σa of its chunks,
+    /// The operand's bits; the behaviour of the round, `[step][outputs]`; Υ and Σa of its chunks,
     /// [chunk][outputs + 1][column], where they are wanted; what is taken from each column.
     pub fn new(
         operand: Out<'a, u16>,

@@ -3,7 +3,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`error`] | the one error type: a kind for programs, a message for people |
-//! | [`file`] | files that are whole or not there |
+//! | [`mod@file`] | files that are whole or not there |
 //! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |

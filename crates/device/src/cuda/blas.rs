@@ -14,7 +14,7 @@ pub struct Blas {
     handle: CudaBlas,
 }
 
-/// What the operands of [`Blas::products`] are made of.
+/// What the operands of `Blas::products` are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// bf16: 8 bits of mantissa.
