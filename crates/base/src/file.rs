@@ -296,7 +296,6 @@ enum Identity {
 
 impl Identity {
     #[cfg(unix)]
-    #[expect(clippy::unnecessary_wraps, reason = "elsewhere the path is looked up")]
     fn of(_: &Path, metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
         // Two may share a terminal, or /dev/null.

@@ -522,7 +522,7 @@ mod tests {
         // Latin-1 beside UTF-8: each its own character, and the same one.
         let events = read(b"\xe9,1\n\xc3\xa9,2\n\xff,3\n");
         assert_eq!(events.alphabet().labels(), ["é", "ÿ"]);
-        let error = Events::parse_csv(b"\xff\xfea\0,\01\0", Order::Required).unwrap_err();
+        let error = Events::parse_csv(b"\xff\xfea\x00,\x001\x00", Order::Required).unwrap_err();
         assert!(error.message().contains("UTF-16"), "{error}");
         let error = Events::parse_csv(b"\"a\nb\",1\nc\n", Order::Required).unwrap_err();
         assert!(error.message().contains("line 3"), "{error}");

@@ -98,7 +98,7 @@ pub(crate) fn all() -> Vec<Case> {
     }
     let mut wander = communities(30, 250, 9);
     let mut rng = ChaCha8Rng::seed_from_u64(10);
-    let mut level = vec![0.0_f32; 30];
+    let mut level = [0.0_f32; 30];
     wander.change(|_, node, v| {
         let step: f32 = StandardNormal.sample(&mut rng);
         level[node] += 30.0 * step;

@@ -49,6 +49,11 @@
 //! | [`export`] | CSV, GraphML, GEXF, spells |
 //! | [`oracle`] | every measure as plain loops |
 
+// Loops over lanes stand as loops over indices: LLVM then keeps the lanes in registers.
+#![allow(clippy::needless_range_loop)]
+// Comparisons are written so that NaN falls on the safe side.
+#![allow(clippy::neg_cmp_op_on_partial_ord, clippy::manual_clamp)]
+
 mod engine;
 pub mod export;
 pub mod graph;

@@ -117,7 +117,10 @@ fn all_values(case: &Case, spec: &NetworkSpec) -> Vec<BTreeMap<(u32, u32), (f64,
         .collect()
 }
 
-fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[BTreeMap<(u32, u32), (f64, i16)>]) {
+/// For each pair: its value and its lag.
+type Expected = BTreeMap<(u32, u32), (f64, i16)>;
+
+fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[Expected]) {
     let signal = case.signal();
     let plan = Plan::new(spec, &signal).unwrap().with_arch(arch).unwrap();
     let network = plan.run(&signal, &()).unwrap();

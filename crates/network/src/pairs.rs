@@ -425,7 +425,7 @@ pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: 
     for (at, &(q, a)) in panels.extreme.iter().enumerate() {
         for b in 0..tiling.nodes as u32 {
             // A pair of two such nodes once.
-            let both = panels.extreme[..at].iter().any(|other| *other == (q, b));
+            let both = panels.extreme[..at].contains(&(q, b));
             let (i, j) = (a.min(b) as usize, a.max(b) as usize);
             if a == b || both {
                 continue;

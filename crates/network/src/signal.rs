@@ -97,7 +97,7 @@ impl<'a> Signal<'a> {
                 i32::MAX
             )));
         }
-        let samples = if nodes == 0 { 0 } else { len / nodes };
+        let samples = len.checked_div(nodes).unwrap_or(0);
         if samples * nodes != len {
             return Err(Error::mismatch(format!(
                 "signal: expected a whole number of instants of {nodes} nodes, got {len} values ({} too many)",
@@ -224,6 +224,7 @@ fn convert<T: Copy + Into<f64>>(from: &[T], to: &mut [f64]) {
 mod tests {
     use super::*;
 
+    #[allow(clippy::single_range_in_vec_init)] // a list of segments, of which there is one
     #[test]
     fn bad_shapes_and_segments_are_named() {
         let samples = vec![0.0_f32; 10];

@@ -89,7 +89,7 @@ pub(crate) fn scales(
         let mut odd = false;
         for c in 0..BLOCK {
             let size = sums[c] * squared[c];
-            let within = size <= EXTREME && size >= 1.0 / EXTREME;
+            let within = (1.0 / EXTREME..=EXTREME).contains(&size);
             inverse[c] = if within {
                 (1.0 / size.sqrt()) as f32
             } else {
