@@ -82,6 +82,71 @@
 #define BETZ_ABI_VERSION 2
 
 /**
+ * The data of this tick were not there.
+ */
+#define BETZ_STEP_STALE 1
+
+/**
+ * An output was outside its bounds and clamped.
+ */
+#define BETZ_STEP_CLAMPED 2
+
+/**
+ * An estimate was no finite number: the last finite output stands in its place.
+ */
+#define BETZ_STEP_NON_FINITE 4
+
+/**
+ * The spikes led outside what training saw, and were clipped.
+ */
+#define BETZ_STEP_OUT_OF_RANGE 8
+
+/**
+ * The spikes were an artefact: mean counts were decoded in their place.
+ */
+#define BETZ_STEP_BLANKED 16
+
+/**
+ * Spikes of channels that the model does not have.
+ */
+#define BETZ_STEP_UNKNOWN 32
+
+/**
+ * Spikes came after their tick, since the step before.
+ */
+#define BETZ_STEP_LATE 64
+
+/**
+ * Spikes lay too far ahead and were left out, since the step before.
+ */
+#define BETZ_STEP_FUTURE 128
+
+/**
+ * Spikes were lost, since the step before.
+ */
+#define BETZ_STEP_DROPPED 256
+
+/**
+ * Another model gives the estimates, from this step on.
+ */
+#define BETZ_STEP_SWAPPED 512
+
+/**
+ * Two models' estimates are being faded into each other.
+ */
+#define BETZ_STEP_FADING 1024
+
+/**
+ * The outputs are held (`betz_session_config.hold`).
+ */
+#define BETZ_STEP_HELD 2048
+
+/**
+ * Held outputs have come to rest.
+ */
+#define BETZ_STEP_AT_REST 4096
+
+/**
  * What every fallible call returns. 32 bits; zero is success.
  *
  * Codes come in bands of one hundred and are never given a new meaning: 1xx arguments, 2xx data,
@@ -333,6 +398,31 @@ enum betz_late_spikes
 typedef enum betz_late_spikes betz_late_spikes;
 #else
 typedef uint32_t betz_late_spikes;
+#endif
+#endif
+
+/**
+ * What becomes of a session whose queue goes on elsewhere. 32 bits.
+ */
+enum betz_resync
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+  : uint32_t
+#endif
+ {
+    /**
+     * Its filters decay by the ticks that passed, exactly; a tick that lies back resets them.
+     */
+    BETZ_RESYNC_DECAY = 0,
+    /**
+     * It starts from rest.
+     */
+    BETZ_RESYNC_RESET = 1
+};
+#ifndef __cplusplus
+#if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+typedef enum betz_resync betz_resync;
+#else
+typedef uint32_t betz_resync;
 #endif
 #endif
 
@@ -632,6 +722,41 @@ typedef struct betz_session_config {
      * Zero.
      */
     uint32_t reserved;
+    /**
+     * 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
+     * `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
+     * what silence means.
+     */
+    uint32_t hold;
+    /**
+     * Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
+     */
+    uint32_t patience_steps;
+    /**
+     * Default: 0.2.
+     */
+    double hold_seconds;
+    /**
+     * Default: 0.5.
+     */
+    double decay_seconds;
+    /**
+     * Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
+     */
+    const float *rest;
+    /**
+     * Number of entries behind `rest`: the model's outputs, or 0.
+     */
+    size_t rest_len;
+    /**
+     * 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
+     * (default): it does not.
+     */
+    uint32_t health;
+    /**
+     * Zero.
+     */
+    uint32_t reserved_2;
 } betz_session_config;
 
 /**
@@ -694,7 +819,81 @@ typedef struct betz_stats {
      * Mean.
      */
     double latency_mean_us;
+    /**
+     * Spikes from the queue that lay too far ahead and were left out.
+     */
+    uint64_t future;
+    /**
+     * Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
+     */
+    uint64_t skipped;
 } betz_stats;
+
+/**
+ * What a session published after its last step.
+ */
+typedef struct betz_health {
+    /**
+     * The tick of the last step, on the session's clock (the queue's, where it steps through one).
+     */
+    int64_t tick;
+    /**
+     * What the last step was worth, `BETZ_STEP_*`.
+     */
+    uint32_t status;
+    /**
+     * Where a swap stands, a `betz_swap_state`.
+     */
+    uint32_t swap;
+    /**
+     * Steps taken.
+     */
+    uint64_t ticks;
+    /**
+     * Ticks skipped.
+     */
+    uint64_t skipped;
+    /**
+     * Spikes taken.
+     */
+    uint64_t spikes;
+    /**
+     * Spikes of channels that the model does not have.
+     */
+    uint64_t unknown_channel_spikes;
+    /**
+     * Spikes lost before the session.
+     */
+    uint64_t dropped;
+    /**
+     * Spikes that came after their tick.
+     */
+    uint64_t late;
+    /**
+     * Spikes left out because they lay too far ahead.
+     */
+    uint64_t future;
+    /**
+     * Models that have taken over from another.
+     */
+    uint64_t model_swaps;
+    /**
+     * Steps that took longer than the deadline.
+     */
+    uint64_t deadline_misses;
+    /**
+     * How long the last step took, in nanoseconds; 0 when statistics are off.
+     */
+    uint64_t latency_ns;
+    /**
+     * How long the slowest step took, in nanoseconds.
+     */
+    uint64_t longest_ns;
+    /**
+     * Which model, with which mask, gives the estimates.
+     */
+    uint64_t model;
+} betz_health;
 
 /**
  * How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
@@ -715,7 +914,75 @@ typedef struct betz_swap_config {
      * (default): once what it has not seen is forgotten.
      */
     uint64_t warm_up_steps;
+    /**
+     * Then the estimates go from the old model's to its own over so many ticks. Default: 0.
+     */
+    uint64_t cross_fade_steps;
+    /**
+     * The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
+     * in the calling thread; NULL (default): none. Not kept.
+     */
+    const struct betz_spike *replay;
+    /**
+     * Number of spikes, 0 for NULL.
+     */
+    size_t n_replay;
+    /**
+     * The first tick that they do not cover; of no effect without spikes.
+     */
+    int64_t replay_end_tick;
 } betz_swap_config;
+
+/**
+ * How far a swap is, and which model runs.
+ */
+typedef struct betz_swap_progress {
+    /**
+     * Where it stands, a `betz_swap_state`.
+     */
+    uint32_t state;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+    /**
+     * Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
+     * the request is pending, what it asked for.
+     */
+    uint64_t ticks_left;
+    /**
+     * Ticks that warm-up and cross-fade of the last swap take in all.
+     */
+    uint64_t ticks;
+    /**
+     * `betz_model_fingerprint` of the model that gives the estimates.
+     */
+    uint64_t running;
+} betz_swap_progress;
+
+/**
+ * How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
+ */
+typedef struct betz_queue_config {
+    /**
+     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     */
+    uint32_t struct_size;
+    /**
+     * What becomes of late spikes. Default: they are taken.
+     */
+    betz_late_spikes late_spikes;
+    /**
+     * Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
+     */
+    size_t capacity;
+    /**
+     * How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
+     * further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
+     * holds up nothing. Default: 10.
+     */
+    double ahead_seconds;
+} betz_queue_config;
 
 /**
  * How a queue stands, seen from the consuming thread.
@@ -742,6 +1009,11 @@ typedef struct betz_queue_state {
      * Spikes in line now.
      */
     uint64_t waiting;
+    /**
+     * Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
+     * decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
+     */
+    int64_t lag;
 } betz_queue_state;
 
 /**
@@ -1138,6 +1410,19 @@ BETZ_API double betz_model_step_seconds(const struct betz_model *model);
 BETZ_API int64_t betz_model_delay_steps(const struct betz_model *model);
 
 /**
+ * A number that tells models apart that decode differently, to `*out`: what `betz_swap_progress.running`
+ * and `betz_health.model` show.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_model_fingerprint(const struct betz_model *model,
+                                   uint64_t *out);
+
+/**
  * Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs
  * to the model and lives as long as it does.
  *
@@ -1333,6 +1618,65 @@ betz_status betz_session_step_spikes(struct betz_session *session,
                                      size_t outputs);
 
 /**
+ * As `betz_session_step_counts`, from counts of 8 bits.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * As `betz_session_step_counts`.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_step_counts_u8(struct betz_session *session,
+                                        const uint8_t *counts,
+                                        size_t channels,
+                                        float *out,
+                                        size_t outputs);
+
+/**
+ * As `betz_session_step_counts`, from counts that need not be whole (weighted, smoothed): each finite, at
+ * least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * As `betz_session_step_counts`.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_step_counts_f32(struct betz_session *session,
+                                         const float *counts,
+                                         size_t channels,
+                                         float *out,
+                                         size_t outputs);
+
+/**
+ * One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
+ * the outputs. Without it the estimates slide to what silence means; the step is flagged
+ * (`BETZ_STEP_STALE`) either way.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * As `betz_session_step_counts`, of `out`.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_step_stale(struct betz_session *session,
+                                    float *out,
+                                    size_t outputs);
+
+/**
+ * So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
+ * are made, and the session's clock goes on.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds). Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_skip(struct betz_session *session,
+                              uint64_t ticks);
+
+/**
  * Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
@@ -1377,6 +1721,64 @@ betz_status betz_session_stats(const struct betz_session *session,
  * `session` is NULL or a live session that no other thread is using.
  */
 BETZ_API BETZ_CHECKED betz_status betz_session_clear_stats(struct betz_session *session);
+
+/**
+ * What the last step's estimates are worth: `BETZ_STEP_*` flags, 0 when there is nothing to say, before the
+ * first step, and for NULL. A later version may set others.
+ *
+ * Thread-safe: no (the thread that steps; others read `betz_session_health`). Realtime-safe: yes.
+ * Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using.
+ */
+BETZ_API
+uint32_t betz_session_status(const struct betz_session *session);
+
+/**
+ * How the session does, all of one step, to `*out`, whose size in bytes is `size` (give `sizeof`). The
+ * thread that steps never waits for it. `BETZ_ERROR_INVALID_ARGUMENT` unless the session was opened with
+ * `betz_session_config.health`.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_health(const struct betz_session *session,
+                                struct betz_health *out,
+                                size_t size);
+
+/**
+ * Asks the session for a checkpoint, which it makes at its next tick; `betz_session_take_checkpoint` fetches
+ * it.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+ * Allocates: yes (in this thread, not in the step).
+ *
+ * The caller's part:
+ * `session` is NULL or a live session.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_request_checkpoint(struct betz_session *session);
+
+/**
+ * The checkpoint that was asked for, as `betz_session_checkpoint` gives it: with `buf` NULL and `cap` 0 its
+ * number of bytes alone, `*len`, which is 0 while the session has not made it. It can be fetched until
+ * another one is there.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `buf` is NULL or points to `cap` writable bytes; `len` is NULL or
+ * writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_take_checkpoint(struct betz_session *session,
+                                         uint8_t *buf,
+                                         size_t cap,
+                                         size_t *len);
 
 /**
  * Gives a session, which may be stepping in another thread, `model` to run instead of its own.
@@ -1484,6 +1886,55 @@ betz_status betz_session_swap_state(const struct betz_session *session,
                                     betz_swap_state *out);
 
 /**
+ * How far the last swap is and which model runs, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ * Also frees models that the session has retired since the last request.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
+ * models). Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_swap_progress(const struct betz_session *session,
+                                       struct betz_swap_progress *out,
+                                       size_t size);
+
+/**
+ * Has the session take other bounds at its next tick: as `betz_session_config.clamp_low`, `clamp_high` and
+ * `clamp_len`; `len` 0 takes all bounds away.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+ * Allocates: yes (in this thread, not in the step).
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `low` and `high` are NULL or point to `len` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_set_clamp(struct betz_session *session,
+                                   const float *low,
+                                   const float *high,
+                                   size_t len);
+
+/**
+ * Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`,
+ * of `model`, which must be the one that it runs (`BETZ_ERROR_MISMATCH`); NULL and 0 for no mask. Filters go
+ * on. `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
+ * Allocates: yes (in this thread, not in the step).
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `model` is NULL or a live model; `mask` is NULL or points to `len`
+ * bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_set_mask(struct betz_session *session,
+                                  const struct betz_model *model,
+                                  const uint8_t *mask,
+                                  size_t len);
+
+/**
  * Copies the session's state (filters and counters, not latencies) into `buf` and its number of
  * bytes into `*len`.
  *
@@ -1524,6 +1975,31 @@ BETZ_API BETZ_CHECKED
 betz_status betz_session_restore(struct betz_session *session,
                                  const uint8_t *data,
                                  size_t len);
+
+/**
+ * Fills a queue's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
+ * behind `size`.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `config` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_config_default(struct betz_queue_config *config,
+                                      size_t size);
+
+/**
+ * Opens a queue as `config` says, with `tick` 0 to be decoded first. Otherwise as `betz_queue_open`.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `config` is NULL or a configuration; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_open_with(const struct betz_queue_config *config,
+                                 struct betz_queue **out);
 
 /**
  * Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
@@ -1592,19 +2068,51 @@ betz_status betz_queue_step(struct betz_queue *queue,
                             size_t outputs);
 
 /**
- * Sets the tick to decode next: where the acquisition's clock stands at the start, or after a
- * pause.
+ * Sets the tick to decode next: where the acquisition's clock stands at the start. INT64_MAX is refused
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause `betz_queue_resync` takes the session along.
  *
  * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
  * `queue` is NULL or a live queue that no other thread consumes.
  */
-BETZ_API BETZ_CHECKED betz_status betz_queue_set_tick(struct betz_queue *queue, int64_t tick);
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_set_tick(struct betz_queue *queue,
+                                int64_t tick);
 
 /**
- * How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest data, drops, what waits. The next tick's
- * spikes are all here when `newest_tick >= tick`.
+ * Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, or
+ * start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
+ * INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+ *
+ * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live session that
+ * no other thread is using.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_resync(struct betz_queue *queue,
+                              struct betz_session *session,
+                              int64_t tick,
+                              betz_resync how);
+
+/**
+ * Leaves out all spikes that are in line now, and their number goes to `*cleared`; the session counts them
+ * as dropped with its next step.
+ *
+ * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue that no other thread consumes; `cleared` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_clear(struct betz_queue *queue,
+                             size_t *cleared);
+
+/**
+ * How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest
+ * data, drops, what waits. The next tick's spikes are all here when `newest_tick >= tick`.
  *
  * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
  *

@@ -220,7 +220,7 @@ fn the_fixed_point_is_refused_where_it_would_saturate_or_lose_a_weight() {
 fn what_does_not_fit_is_said_before_it_is_allocated() {
     let huge = models::galbraith::full(1 << 20, 0).unwrap();
     let error = Engine::build(&huge, &Options::default(), &()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(
         error
             .message()

@@ -216,9 +216,9 @@ impl Session {
     /// and with a head so many steps. Nothing is allocated.
     pub fn skip(&mut self, ticks: u64) {
         let taken_over = self.running.skip(ticks, self.mailbox.as_ref());
-        self.counters.swaps += u64::from(taken_over);
+        self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
         self.pending |= StepStatus::SWAPPED.when(taken_over);
-        self.counters.skipped += ticks;
+        self.counters.skipped = self.counters.skipped.saturating_add(ticks);
         self.tick = self.tick.saturating_add_unsigned(ticks);
     }
 
@@ -265,7 +265,7 @@ impl Session {
     /// that is warming up takes over at once, since it has nothing to catch up with any more.
     pub fn reset(&mut self) {
         let taken_over = self.running.reset(self.mailbox.as_ref());
-        self.counters.swaps += u64::from(taken_over);
+        self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
         self.pending |= StepStatus::SWAPPED.when(taken_over);
         self.holding.reset();
         self.taps.iter_mut().for_each(Attached::rest);
@@ -332,9 +332,9 @@ impl Session {
 
     /// Counts spikes that never came to a step, or came after their own, or lay too far ahead.
     pub(super) fn count_losses(&mut self, dropped: u64, late: u64, future: u64) {
-        self.counters.dropped += dropped;
-        self.counters.late += late;
-        self.counters.future += future;
+        self.counters.dropped = self.counters.dropped.saturating_add(dropped);
+        self.counters.late = self.counters.late.saturating_add(late);
+        self.counters.future = self.counters.future.saturating_add(future);
         self.pending |= StepStatus::DROPPED.when(dropped > 0)
             | StepStatus::LATE.when(late > 0)
             | StepStatus::FUTURE.when(future > 0);
@@ -429,7 +429,7 @@ impl Session {
             let beside = self.running.feed_other(input, out, self.mailbox.as_ref());
             let Beside { fading, taken_over } = beside;
             status |= StepStatus::FADING.when(fading);
-            self.counters.swaps += u64::from(taken_over);
+            self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
             self.pending |= StepStatus::SWAPPED.when(taken_over);
         }
         if self.holding.catch_non_finite(out) {
@@ -447,9 +447,9 @@ impl Session {
         }
         self.holding.judge(&mut status, out);
         self.status = status;
-        self.counters.ticks += 1;
-        self.counters.spikes += taken.known;
-        self.counters.unknown += taken.unknown;
+        self.counters.ticks = self.counters.ticks.saturating_add(1);
+        self.counters.spikes = self.counters.spikes.saturating_add(taken.known);
+        self.counters.unknown = self.counters.unknown.saturating_add(taken.unknown);
     }
 
     /// Filters whose states are no numbers any more would never come back: they start from rest.
@@ -561,7 +561,7 @@ impl Session {
                 Some(Retired::Checkpoint(bytes))
             }
         };
-        self.counters.swaps += u64::from(changed);
+        self.counters.swaps = self.counters.swaps.saturating_add(u64::from(changed));
         if let Some(mailbox) = &mut self.mailbox {
             if let Some(retired) = retired {
                 mailbox.retire(retired);
