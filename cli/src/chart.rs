@@ -76,6 +76,7 @@ pub(crate) struct Axes<'a> {
 /// Axes in `area`, with room for their names.
 pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'a, 'b>> {
     let named = !axes.x_name.is_empty();
+    let (x, y) = (drawable(&axes.x), drawable(&axes.y));
     let mut chart = ChartBuilder::on(area)
         .margin_right(24)
         .margin_left(12)
@@ -83,7 +84,7 @@ pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'
         .margin_bottom(4)
         .x_label_area_size(if named { 46 } else { 22 })
         .y_label_area_size(72)
-        .build_cartesian_2d(axes.x.clone(), axes.y.clone())?;
+        .build_cartesian_2d(x, y)?;
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT)
         .bold_line_style(FAINT)
@@ -100,6 +101,24 @@ pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'
     Ok(chart)
 }
 
+/// `range`, or one around it that has ticks: where its ends are one number but for rounding, looking for
+/// ticks between them never ends.
+fn drawable(range: &Range<f64>) -> Range<f64> {
+    let (start, end) = (range.start, range.end);
+    if !(start.is_finite() && end.is_finite()) {
+        return 0.0..1.0;
+    }
+    let least = 1e-6 * start.abs().max(end.abs()).max(1e-6);
+    if (end - start).abs() >= least {
+        return start..end;
+    }
+    start..if end < start {
+        start - least
+    } else {
+        start + least
+    }
+}
+
 /// The range of finite `values`, with a margin; 0 to 1 without any.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = values
@@ -112,4 +131,21 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     }
     let margin = 0.05 * (high - low).max(1e-6 * high.abs()).max(1e-9);
     low - margin..high + margin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_range_can_be_drawn() {
+        assert_eq!(drawable(&(0.0..2.0)), 0.0..2.0);
+        assert_eq!(drawable(&(5.0..-1.0)), 5.0..-1.0);
+        assert_eq!(drawable(&(f64::NAN..1.0)), 0.0..1.0);
+        for (start, end) in [(0.0, 0.0), (0.0, 5e-324), (7.0, 7.0), (1e15, 1e15 + 1.0)] {
+            let wide = drawable(&(start..end));
+            assert!(wide.end - wide.start > 1e-7 * start.max(1e-6), "{wide:?}");
+        }
+        assert_eq!(range([f64::NAN].into_iter()), 0.0..1.0);
+    }
 }

@@ -140,7 +140,17 @@ fn every() -> Vec<(String, Vec<Member>)> {
         ("<u999", 1),
     ] {
         for (k, byte) in [0_u8, 1, 0x7F, 0xFF].into_iter().enumerate() {
-            let bytes = vec![byte; 1200 * size];
+            // Small numbers, the first of them strange.
+            let mut bytes: Vec<u8> = (0..1200 * size)
+                .map(|i| {
+                    if i % size == 0 {
+                        (i / size % 7 % 3) as u8
+                    } else {
+                        0
+                    }
+                })
+                .collect();
+            bytes[..size].fill(byte);
             add(
                 format!(
                     "dtype-{}-{k}",
@@ -256,7 +266,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
         );
     }
     // Counts of 65,535, sparse channels, constant truth, silence.
-    for bins in [300_usize, 4000, 40_000] {
+    for bins in [4_usize, 300, 4000, 40_000] {
         let x: Vec<f32> = (0..bins).map(|t| (t as f32 * 0.1).sin()).collect();
         let members = vec![
             member(
@@ -270,7 +280,7 @@ fn every() -> Vec<(String, Vec<Member>)> {
         ];
         add(format!("full-{bins}"), members);
     }
-    for most in [100_u32, 9_000, 65_535, 1 << 22, u32::MAX] {
+    for most in [100_u32, 9_000, 65_535, 1 << 20, u32::MAX] {
         let channels: Vec<u8> = (0..900_u32)
             .flat_map(|i| (i % 10 * (most / 9)).to_le_bytes())
             .collect();

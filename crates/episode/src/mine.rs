@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::memory;
 use betz_base::progress::Progress;
 use betz_device::Ran;
 
@@ -114,6 +115,10 @@ pub struct Mined {
     /// Where it was counted, and why not elsewhere.
     pub ran: Ran,
 }
+
+/// What counting a candidate takes at most: its node, tail and state in two walks at once, and its place
+/// among the frequent.
+const BYTES_A_CANDIDATE: u128 = 1000;
 
 impl Mined {
     /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
@@ -295,6 +300,15 @@ impl LevelSearch<'_> {
         if candidates.is_empty() || self.interrupted {
             return Ok(());
         }
+        memory::plan(
+            format_args!(
+                "{}: {} candidates, {} frequent so far (a higher threshold leaves fewer)",
+                self.stage,
+                candidates.len(),
+                self.found.len()
+            ),
+            candidates.len() as u128 * BYTES_A_CANDIDATE,
+        )?;
         let counts = self.options.strategy.count(&CountJob {
             events: self.events,
             patterns: candidates,

@@ -91,7 +91,7 @@ pub struct Pattern {
 
 /// Most symbols of an episode. Counting goes one level deeper for each, and strategies that follow every
 /// partial occurrence take time by their square.
-pub const MAX_SYMBOLS: usize = 1000;
+pub const MAX_SYMBOLS: usize = 256;
 
 /// The first words of a long text, for messages.
 fn shown(text: &str) -> String {
