@@ -13,7 +13,7 @@
 //! let samples: Vec<f32> = (0..600_u32)
 //!     .flat_map(|t| {
 //!         let (slow, fast) = ((f64::from(t) / 40.0).sin(), (f64::from(t) / 13.0).cos());
-//!         let noise = |n: u32| f64::from((t * 7919 + n * 104_729) % 97) / 400.0;
+//!         let noise = move |n: u32| f64::from((t * 7919 + n * 104_729) % 97) / 400.0;
 //!         (0..6).map(move |n| (if n < 3 { slow } else { fast } + noise(n)) as f32)
 //!     })
 //!     .collect();
