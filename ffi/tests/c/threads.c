@@ -89,7 +89,7 @@ static void a_queue_joins_two_threads(const betz_model *model) {
     OK(betz_session_stats(session, &stats, sizeof stats));
     // Every spike is accounted for, exactly.
     CHECK(stats.ticks == QUEUE_TICKS && state.waiting == 0);
-    CHECK(stats.spikes == a.taken);
+    CHECK(stats.spikes + stats.future == a.taken); // the producer may run further ahead than the queue believes
     CHECK(state.dropped == a.offered - a.taken && stats.dropped == state.dropped);
     CHECK(stats.late == 0 && stats.unknown_channel_spikes == 0);
     betz_session_close(session);
