@@ -251,18 +251,41 @@ pub(crate) struct Train {
     /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
+    /// Kind of decoder, or auto: the linear one unless another decodes better, by more than two standard
+    /// errors, what it was not trained on
+    #[arg(long, value_enum, default_value_t = DecoderKind::Linear)]
+    pub(crate) decoder: DecoderKind,
+    /// Latents of a lift or of experts; default: by cross-validation, up to 12
+    #[arg(long, value_name = "N")]
+    pub(crate) latents: Option<usize>,
+    /// Experts; default: by cross-validation
+    #[arg(long, value_name = "N")]
+    pub(crate) experts: Option<usize>,
+    /// With --decoder lift: its random features, by default chosen by cross-validation up to 256. With any
+    /// other decoder: as --combine
+    #[arg(long, value_name = "N")]
+    pub(crate) units: Option<usize>,
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
-    pub(crate) units: Option<usize>,
+    pub(crate) combine: Option<usize>,
     /// Combine units by a list: one channel a line, names or numbers separated by spaces
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Option<PathBuf>,
     /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
-    /// Seed of random multi-unit groups
+    /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// What `--decoder` takes.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DecoderKind {
+    Linear,
+    Lift,
+    Experts,
+    Auto,
 }
 
 #[derive(Args)]

@@ -1,4 +1,4 @@
-//! `betz train`: the optimal linear decoder of a recording, cross-validated, in a model file.
+//! `betz train`: a decoder of a recording, linear or not, cross-validated, in a model file.
 
 use std::path::Path;
 
@@ -8,12 +8,13 @@ use betz::psc::{Filter, FilterBank};
 use betz::recording::multiunit::random_groups;
 use betz::recording::{Dataset, Recording};
 use betz::train::{
-    self, GramPath, MaskPolicy, PRESETS, Preset, RidgeChoice, Search, Solver, TrainOptions,
+    self, Comparison, GramPath, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Search,
+    Solver, TrainOptions,
 };
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::args::{Gram, SolverName, Train};
+use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
 use crate::report::{self, Bar};
@@ -31,6 +32,13 @@ struct FilterShape {
 #[derive(Serialize)]
 struct Trained {
     model: String,
+    decoder: &'static str,
+    /// How the kinds compare; empty when only the linear one was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kinds: Vec<KindRow>,
+    /// Steps whose spikes were taken for artefacts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artefacts: Option<usize>,
     channels: usize,
     masked_channels: usize,
     features: usize,
@@ -51,6 +59,21 @@ struct Trained {
     /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
     #[serde(skip_serializing_if = "Option::is_none")]
     gram_error: Option<GramError>,
+}
+
+/// How a kind did in cross-validation.
+#[derive(Serialize)]
+struct KindRow {
+    decoder: &'static str,
+    configuration: String,
+    /// Mean over outputs.
+    r2: f64,
+    /// In R² on the linear decoder, and its standard error over folds.
+    gain: f64,
+    gain_error: f64,
+    /// Of a step, at the recording's mean number of spikes.
+    multiply_adds: f64,
+    outputs: Vec<OutputScore>,
 }
 
 #[derive(Serialize)]
@@ -83,12 +106,21 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         }
         device.set_memory_cap(args.device_memory);
     }
-    let model = if args.folds == 0 {
-        train::train_on(&device, &dataset, &options, &bar)
+    let (model, comparison) = if args.folds == 0 {
+        if args.decoder != DecoderKind::Linear {
+            return Err(Error::argument(
+                "--decoder: expected --folds of at least 2 to choose by, got 0",
+            ));
+        }
+        (train::train_on(&device, &dataset, &options, &bar).map_err(at)?, None)
+    } else if let Some(kinds) = kinds(args)? {
+        let trained = train::train_kinds_on(&device, &dataset, &options, &search, &kinds, &bar);
+        let (model, comparison) = trained.map_err(at)?;
+        (model, Some(comparison))
     } else {
-        train::train_validated_on(&device, &dataset, &options, &search, &bar)
-    }
-    .map_err(at)?;
+        let model = train::train_validated_on(&device, &dataset, &options, &search, &bar);
+        (model.map_err(at)?, None)
+    };
     device::note_fallback(&device, "training");
     model.save(&args.out)?;
     let seconds = bar.seconds();
@@ -105,14 +137,45 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         eprintln!("--tf32 made no difference: Γ was not computed by the dense path on a GPU");
     }
     drop(bar);
-    print(args, &model, device.name(), seconds, gram_error)
+    print(args, &model, comparison, device.name(), seconds, gram_error)
 }
 
-/// Combines units as `--units` or `--groups` ask.
+/// The kinds that `--decoder` asks for, unless that is only the linear one.
+fn kinds(args: &Train) -> Result<Option<KindOptions>> {
+    let kinds = match args.decoder {
+        DecoderKind::Linear => {
+            for (option, given) in [("--latents", args.latents), ("--experts", args.experts)] {
+                if let Some(given) = given {
+                    return Err(Error::argument(format!(
+                        "{option}: expected a decoder other than linear, which has none, got {given}"
+                    )));
+                }
+            }
+            return Ok(None);
+        }
+        DecoderKind::Lift => KindOptions::among(&[Kind::Lift]),
+        DecoderKind::Experts => KindOptions::among(&[Kind::Experts]),
+        DecoderKind::Auto => KindOptions::auto(),
+    };
+    Ok(Some(KindOptions {
+        latents: args.latents,
+        units: args.units.filter(|_| args.decoder == DecoderKind::Lift),
+        experts: args.experts,
+        seed: args.seed,
+        ..kinds
+    }))
+}
+
+/// Combines units as `--combine`, `--units` or `--groups` ask.
 fn multi_unit(recording: Recording, args: &Train) -> Result<Recording> {
-    match (&args.groups, args.units) {
-        (Some(path), _) => recording.combine(&read_groups(path, &recording)?),
-        (None, Some(0)) => Err(Error::argument("--units: expected at least 1, got 0")),
+    let units = args.units.filter(|_| args.decoder != DecoderKind::Lift);
+    let combine = args.combine.or(units);
+    match (&args.groups, combine) {
+        (Some(_), Some(_)) => Err(Error::argument(
+            "--groups: expected it without --units or --combine, got both",
+        )),
+        (Some(path), None) => recording.combine(&read_groups(path, &recording)?),
+        (None, Some(0)) => Err(Error::argument("--combine: expected at least 1, got 0")),
         (None, Some(units)) if units > 1 => {
             let groups = random_groups(recording.channels(), units, args.seed);
             recording.combine(&groups)
@@ -261,9 +324,58 @@ fn low_pass(text: &str) -> Result<LowPass> {
     }
 }
 
+fn row(score: train::KindScore) -> KindRow {
+    KindRow {
+        decoder: score.kind.name(),
+        configuration: score.configuration,
+        r2: score.r2,
+        gain: score.gain,
+        gain_error: score.gain_error,
+        multiply_adds: score.multiply_adds,
+        outputs: score.scores,
+    }
+}
+
+/// One row a kind that was compared.
+fn kind_table(trained: &Trained) -> Result<()> {
+    if trained.kinds.is_empty() {
+        return Ok(());
+    }
+    let mut table = report::Table::new(&[
+        "decoder",
+        "R²",
+        "gain",
+        "multiply-adds a step",
+        "configuration",
+    ]);
+    for kind in &trained.kinds {
+        let gain = if kind.decoder == Kind::Linear.name() {
+            String::new()
+        } else {
+            format!("{:+.4} ± {:.4}", kind.gain, kind.gain_error)
+        };
+        table.row([
+            kind.decoder.to_owned(),
+            format!("{:.4}", kind.r2),
+            gain,
+            format!("{:.0}", kind.multiply_adds),
+            kind.configuration.clone(),
+        ]);
+    }
+    table.print()?;
+    report::line(&format!("taken: {}", trained.decoder))?;
+    match trained.artefacts {
+        None | Some(0) => Ok(()),
+        Some(steps) => report::line(&format!(
+            "{steps} steps hold far more spikes than usual and were taken for artefacts"
+        )),
+    }
+}
+
 fn print(
     args: &Train,
     model: &Decoder,
+    comparison: Option<Comparison>,
     device: String,
     seconds: f64,
     gram_error: Option<GramError>,
@@ -272,6 +384,9 @@ fn print(
     let filters = model.bank.filters();
     let trained = Trained {
         model: args.out.display().to_string(),
+        decoder: model.kind(),
+        artefacts: comparison.as_ref().map(|c| c.artefacts),
+        kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),
         masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
         features: model.features(),
@@ -299,6 +414,7 @@ fn print(
     if args.common.json {
         return report::json(&trained);
     }
+    kind_table(&trained)?;
     if trained.outputs.is_empty() {
         report::line("no cross-validation (--folds 0): no scores")?;
     } else {

@@ -152,7 +152,7 @@ pub(super) fn decoder(
 }
 
 /// A channel none of whose responses is ever other than zero.
-fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
+pub(super) fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 

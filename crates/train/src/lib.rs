@@ -7,6 +7,7 @@
 //! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
 //! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
 
+mod blank;
 mod calibrate;
 #[cfg(test)]
 mod cases;
@@ -16,14 +17,19 @@ mod counts;
 pub mod decode;
 mod delay;
 mod device;
+mod experts;
 mod fit;
 mod folds;
 pub mod gram;
 mod held_out;
+mod kinds;
+mod latents;
+mod lift;
 mod noise;
 mod options;
 mod presets;
 pub mod psc;
+mod readout;
 pub mod score;
 mod search;
 pub mod solve;
@@ -40,6 +46,7 @@ pub use device::train_on;
 pub use fit::train;
 pub use folds::{Folds, Part, folds};
 pub use gram::{GramPath, NormalEquations};
+pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
 pub use presets::{PRESETS, Preset};

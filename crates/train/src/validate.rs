@@ -5,6 +5,7 @@
 //! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
+use super::blank::without_artefacts;
 use super::choice::choose;
 use super::device::{decoder_from_sums, normal_equations, train_on};
 use super::fit::{check, ridge};
@@ -75,11 +76,24 @@ pub fn train_validated_on(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
+    let (data, _) = without_artefacts(data);
+    let found = run(device, &data, options, search, progress)?;
+    finish(&data, options, found, progress)
+}
+
+/// The linear decoder that cross-validation found, trained on the whole of `data`.
+pub(super) fn finish(
+    data: &Dataset,
+    options: &TrainOptions,
+    found: Found,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
     let Found {
         device,
         validation,
         bank,
-    } = run(device, data, options, search, progress)?;
+        ..
+    } = found;
     let options = TrainOptions {
         bank: validation.bank,
         ridge: RidgeChoice::Fixed(validation.ridge),
@@ -91,14 +105,12 @@ pub fn train_validated_on(
     } else {
         train_on(&device, data, &options, progress)?
     };
-    Ok(Decoder {
-        training: TrainingRecord {
-            folds: validation.folds as u32,
-            scores: validation.scores,
-            ..decoder.training.clone()
-        },
-        ..decoder
-    })
+    let training = TrainingRecord {
+        folds: validation.folds as u32,
+        scores: validation.scores,
+        ..decoder.training().clone()
+    };
+    Ok(decoder.with_training(training))
 }
 
 /// Chooses and scores without training on the whole.
@@ -115,29 +127,32 @@ pub fn cross_validate(
 }
 
 /// What cross-validation found, on the device that was chosen for it.
-struct Found {
-    device: Device,
-    validation: Validation,
-    bank: BankSums,
+pub(super) struct Found {
+    pub(super) device: Device,
+    pub(super) validation: Validation,
+    pub(super) bank: BankSums,
+    pub(super) split: Folds,
+    /// Of every step that was held out, (steps, outputs); NaN elsewhere.
+    pub(super) estimates: Vec<f32>,
 }
 
 /// The sums of one bank, fold by fold, and the ridge that suits it best.
-struct BankSums {
-    bank: FilterBank,
-    folds: Vec<NormalEquations>,
-    total: NormalEquations,
-    path: GramPath,
-    whole: bool,
-    choice: Choice,
+pub(super) struct BankSums {
+    pub(super) bank: FilterBank,
+    pub(super) folds: Vec<NormalEquations>,
+    pub(super) total: NormalEquations,
+    pub(super) path: GramPath,
+    pub(super) whole: bool,
+    pub(super) choice: Choice,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Choice {
-    ridge: Ridge,
+pub(super) struct Choice {
+    pub(super) ridge: Ridge,
     r2: f64,
 }
 
-fn run(
+pub(super) fn run(
     device: &Device,
     data: &Dataset,
     options: &TrainOptions,
@@ -184,17 +199,21 @@ fn run(
     }
     let best =
         best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
+    let (estimates, scores) =
+        best.decode_folds(&device, data, &mut held, (options, search.ridge), &split)?;
     let validation = Validation {
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(&device, data, &mut held, (options, search.ridge), &split)?,
+        scores,
         bank_r2,
     };
     Ok(Found {
         device,
         validation,
         bank: best,
+        split,
+        estimates,
     })
 }
 
@@ -246,7 +265,7 @@ fn sums_of(
 }
 
 impl BankSums {
-    fn new(
+    pub(super) fn new(
         device: &Device,
         held: &mut Dataset,
         options: &TrainOptions,
@@ -391,7 +410,7 @@ impl BankSums {
             .collect())
     }
 
-    fn solving<'a>(
+    pub(super) fn solving<'a>(
         &'a self,
         device: &'a Device,
         data: &'a Dataset,
@@ -423,7 +442,7 @@ impl BankSums {
         held: &mut Dataset,
         (options, search_ridge): (&TrainOptions, bool),
         split: &Folds,
-    ) -> Result<Vec<OutputScore>> {
+    ) -> Result<(Vec<f32>, Vec<OutputScore>)> {
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
             let solving = self.solving(device, data, options, search_ridge);
@@ -461,7 +480,8 @@ impl BankSums {
             }
         }
         held.segments = split.folds.iter().flatten().map(|p| p.segment).collect();
-        Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
+        let scores = score_estimates(held, &estimates, options.delay_steps)?.outputs;
+        Ok((estimates, scores))
     }
 }
 

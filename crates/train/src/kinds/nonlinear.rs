@@ -1,0 +1,380 @@
+//! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
+//! whole, scores, and the decoder's linear engine.
+
+use rayon::prelude::*;
+
+use super::family::{Family, held_out, scored};
+use super::split::{Fold, NOWHERE, Split, Stage};
+use super::{Kind, KindScore, regions::regions};
+use crate::blank::blanking;
+use crate::device::normal_equations;
+use crate::fit::silent;
+use crate::folds::Folds;
+use crate::gram::paired_steps;
+use crate::held_out::{HeldOut, Solving};
+use crate::latents::{Latents, run, targets};
+use crate::score::{mean_r2, score_estimates};
+use crate::solve::{CentredEquations, FeatureNames, Solution};
+use crate::validate::{BankSums, Found};
+use crate::{MaskPolicy, NormalEquations, TrainOptions};
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+use betz_recording::Dataset;
+use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use betz_runtime::psc::FilterBank;
+
+/// Most latents that a decoder may have.
+pub(super) const MOST_LATENTS: usize = 64;
+
+/// Regions that are held out one by one.
+const MOST_REGIONS: usize = 4;
+
+/// A recording with the linear decoder's choices and the latents behind them.
+pub(super) struct Nonlinear<'a> {
+    data: &'a Dataset,
+    options: &'a TrainOptions,
+    found: &'a Found,
+    /// The recording with targets for outputs.
+    targets: Dataset,
+    split: Split<'a>,
+    /// Sums of the targets over all folds.
+    total: NormalEquations,
+}
+
+/// Latents of the whole recording and the engine that gives them.
+pub(super) struct Whole {
+    stage: Stage,
+    solution: Solution,
+    /// 0 inside segments.
+    fold_of: Vec<u16>,
+    steps: u64,
+}
+
+impl<'a> Nonlinear<'a> {
+    /// # Errors
+    /// Those of the sums and of their solution; [`ErrorKind::InsufficientData`](betz_base::ErrorKind)
+    /// when no output changes.
+    pub(super) fn new(
+        data: &'a Dataset,
+        options: &'a TrainOptions,
+        found: &'a Found,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let targets = targets(data);
+        let shared = (data, &targets, options, found);
+        let (split, total) = split_of(shared, &found.split, usize::MAX, progress)?;
+        Ok(Self {
+            data,
+            options,
+            found,
+            targets,
+            split,
+            total,
+        })
+    }
+
+    /// Splits that hold out where segments end; `None` where that does not tell them apart.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn regions(&self, seed: u64, progress: &dyn Progress) -> Result<Option<Split<'a>>> {
+        let Some(folds) = regions(self.data, seed) else {
+            return Ok(None);
+        };
+        let shared = (self.data, &self.targets, self.options, self.found);
+        let (split, _) = split_of(shared, &folds, MOST_REGIONS, progress)?;
+        Ok(Some(split))
+    }
+
+    /// The best configuration of `family`, and how it does. Where there are `regions`, the mean of R² over
+    /// folds and over regions decides, so that a kind that only knows what it has seen is not preferred.
+    ///
+    /// # Errors
+    /// As [`Family::compare`].
+    pub(super) fn enter<F: Family>(
+        &self,
+        family: &F,
+        regions: Option<&Split<'_>>,
+        progress: &dyn Progress,
+    ) -> Result<(F::Config, KindScore)> {
+        let latents = regions.map_or(usize::MAX, Split::latents).min(self.split.latents());
+        let mut all = scored(family, &self.split, latents, progress)?;
+        if let Some(regions) = regions {
+            let elsewhere = scored(family, regions, latents, progress)?;
+            for ((config, score), (same, more)) in all.iter_mut().zip(&elsewhere) {
+                debug_assert!(config == same);
+                *score = (*score + more) / 2.0;
+            }
+        }
+        // NaN never beats what is there.
+        let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
+        let Some((config, _)) = best else {
+            return Err(Error::argument("cross-validation: expected configurations, got none"));
+        };
+        let estimates = held_out(family, &self.split, config, progress)?;
+        let scores = self.score(&estimates)?;
+        let (gain, gain_error) = self.gain(&estimates);
+        let plan = F::plan(config);
+        let outputs = self.data.outputs.len();
+        let engine = engine_cost(self.data, &self.found.validation.bank, plan.latents);
+        Ok((
+            *config,
+            KindScore {
+                kind: F::KIND,
+                configuration: F::describe(config),
+                r2: mean_r2(&scores),
+                scores,
+                gain,
+                gain_error,
+                multiply_adds: engine + F::multiply_adds(config, outputs),
+            },
+        ))
+    }
+
+    /// Scores of estimates of what folds hold out.
+    fn score(&self, estimates: &[f32]) -> Result<Vec<OutputScore>> {
+        let mut held = self.data.clone();
+        held.segments = (self.found.split.folds.iter().flatten()).map(|p| p.segment).collect();
+        Ok(score_estimates(&held, estimates, self.options.delay_steps)?.outputs)
+    }
+
+    /// Mean and standard error over folds of what `estimates` gain in R² on the linear decoder's.
+    fn gain(&self, estimates: &[f32]) -> (f64, f64) {
+        let folds = self.split.stages.len();
+        let ours = self.squares(estimates);
+        let linear = self.squares(&self.found.estimates);
+        let n = self.data.outputs.len();
+        let steps: f64 = ours.iter().map(|f| f.steps).sum();
+        // Σ(x − x̄)² of each output over all folds.
+        let about_mean: Vec<f64> = (0..n)
+            .map(|o| {
+                let sum: f64 = ours.iter().map(|f| f.sum[o]).sum();
+                ours.iter().map(|f| f.squares[o]).sum::<f64>() - sum * sum / steps
+            })
+            .collect();
+        let gains: Vec<f64> = (ours.iter().zip(&linear))
+            .filter(|(ours, _)| ours.steps > 0.0)
+            .map(|(ours, linear)| {
+                let changing = (0..n).filter(|&o| about_mean[o] > 0.0);
+                let share = ours.steps / steps;
+                let of_outputs: Vec<f64> = changing
+                    .map(|o| (linear.residual[o] - ours.residual[o]) / (about_mean[o] * share))
+                    .collect();
+                of_outputs.iter().sum::<f64>() / of_outputs.len() as f64
+            })
+            .collect();
+        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+        let variance = gains.iter().map(|g| (g - mean).powi(2)).sum::<f64>();
+        let error = (variance / (folds.max(2) - 1) as f64 / folds as f64).sqrt();
+        (mean, error)
+    }
+
+    /// What estimates leave of each fold.
+    fn squares(&self, estimates: &[f32]) -> Vec<FoldSquares> {
+        let n = self.data.outputs.len();
+        let of_fold = |parts: &Vec<crate::folds::Part>| {
+            let mut squares = FoldSquares {
+                steps: 0.0,
+                sum: vec![0.0; n],
+                squares: vec![0.0; n],
+                residual: vec![0.0; n],
+            };
+            for part in parts {
+                let Some((first, stop)) = paired_steps(&part.segment, self.options.delay_steps)
+                else {
+                    continue;
+                };
+                for step in first..stop {
+                    squares.steps += 1.0;
+                    let truth = (step - self.options.delay_steps) as usize * n;
+                    for o in 0..n {
+                        let x = f64::from(self.data.behavior[truth + o]);
+                        let estimate = f64::from(estimates[step as usize * n + o]);
+                        squares.sum[o] += x;
+                        squares.squares[o] += x * x;
+                        squares.residual[o] += (x - estimate).powi(2);
+                    }
+                }
+            }
+            squares
+        };
+        self.found.split.folds.par_iter().map(of_fold).collect()
+    }
+
+    /// Latents of the whole recording.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
+        let (found, options) = (self.found, self.options);
+        let bank = &found.validation.bank;
+        let all;
+        let total = if found.bank.whole {
+            &self.total
+        } else {
+            let path = found.bank.path;
+            all = normal_equations(&found.device, &self.targets, options, bank, path, progress)?.0;
+            &all
+        };
+        let names = FeatureNames {
+            channels: &self.data.channel_names,
+            bank,
+        };
+        let mut solution = CentredEquations::new(total)?.solve(
+            found.validation.ridge,
+            options.solver,
+            options.mask,
+            names,
+        )?;
+        for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
+            *taking_part &= !silent(total, channel, bank.len());
+            if !*taking_part {
+                let row = bank.len() * total.outputs;
+                solution.weights[channel * row..][..row].fill(0.0);
+            }
+        }
+        let latents = Latents::new(total, &solution, MOST_LATENTS)?;
+        let z = run(&latents, self.data, bank, options.low_pass)?;
+        let mut fold_of = vec![NOWHERE; self.data.steps];
+        for segment in &self.data.segments {
+            fold_of[segment.start as usize..segment.stop as usize].fill(0);
+        }
+        Ok(Whole {
+            stage: Stage { latents, z },
+            solution,
+            fold_of,
+            steps: total.steps,
+        })
+    }
+
+    /// All of `whole` as one training set.
+    pub(super) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
+        Fold::whole(self.data, self.options.delay_steps, &whole.stage, &whole.fold_of)
+    }
+
+    /// The decoder of the first `latents` latents of `whole` with `head` behind them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NonFinite`](betz_base::ErrorKind::NonFinite) for weights beyond what a session takes.
+    pub(super) fn decoder(
+        &self,
+        (whole, latents): (&Whole, usize),
+        head: Head,
+        scores: Vec<OutputScore>,
+    ) -> Result<Decoder> {
+        let (data, found, options) = (self.data, self.found, self.options);
+        let stage = &whole.stage.latents;
+        let rows = stage.weights.chunks_exact(stage.count);
+        let mask = whole.solution.channel_mask.clone();
+        let parts = DecoderParts {
+            low_pass: options.low_pass,
+            delay_steps: options.delay_steps,
+            limits: Limits {
+                blanking: blanking(data, &mask),
+                ..Limits::default()
+            },
+            channel_mask: mask,
+            weights: rows.flat_map(|row| &row[..latents]).copied().collect(),
+            intercept: stage.intercept[..latents].to_vec(),
+            head,
+            training: TrainingRecord {
+                betz_version: env!("CARGO_PKG_VERSION").into(),
+                steps: whole.steps,
+                segments: data.segments.len() as u64,
+                spikes: spikes(data) as u64,
+                ridge: found.validation.ridge,
+                gram_path: found.bank.path.name().into(),
+                solver: options.solver.name().into(),
+                folds: found.validation.folds as u32,
+                scores,
+            },
+            ..DecoderParts::linear(
+                data.step_seconds,
+                found.validation.bank.clone(),
+                data.channel_names.clone(),
+                data.outputs.clone(),
+            )
+        };
+        Decoder::new(parts).map_err(|e| {
+            Error::new(betz_base::ErrorKind::NonFinite, e.message()).at("training")
+        })
+    }
+}
+
+/// Sums over one fold's paired steps.
+struct FoldSquares {
+    steps: f64,
+    sum: Vec<f64>,
+    squares: Vec<f64>,
+    residual: Vec<f64>,
+}
+
+/// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
+fn split_of<'a>(
+    (data, targets, options, found): (&'a Dataset, &Dataset, &TrainOptions, &Found),
+    folds: &Folds,
+    most: usize,
+    progress: &dyn Progress,
+) -> Result<(Split<'a>, NormalEquations)> {
+    let (bank, device) = (&found.validation.bank, &found.device);
+    let mut held = targets.clone();
+    let by_path = TrainOptions {
+        gram: found.bank.path,
+        ..options.clone()
+    };
+    let sums = BankSums::new(device, &mut held, &by_path, bank, folds, progress, &|_| {})?;
+    drop(held);
+    let solving = Solving {
+        device,
+        solver: options.solver,
+        mask: MaskPolicy::Mask,
+        names: FeatureNames {
+            channels: &data.channel_names,
+            bank,
+        },
+    };
+    let mut fold_of = vec![NOWHERE; data.steps];
+    let mut stages = Vec::new();
+    for (k, (parts, fold)) in folds.folds.iter().zip(&sums.folds).enumerate() {
+        progress::check(progress, "latents")?;
+        for part in parts {
+            let steps = part.segment.start as usize..part.segment.stop as usize;
+            fold_of[steps].fill(k as u16);
+        }
+        if k >= most {
+            continue;
+        }
+        let held = HeldOut::new(solving, &sums.total, fold)?;
+        let solution = held.solve(found.bank.choice.ridge)?;
+        let latents = Latents::new(held.rest(), &solution, MOST_LATENTS)?;
+        let z = run(&latents, data, bank, options.low_pass)?;
+        stages.push(Stage { latents, z });
+    }
+    let split = Split {
+        data,
+        delay_steps: options.delay_steps,
+        fold_of,
+        stages,
+    };
+    Ok((split, sums.total))
+}
+
+/// Spikes inside segments.
+fn spikes(data: &Dataset) -> usize {
+    let segments = data.segments.iter();
+    segments.map(|s| data.spikes.range(s.start, s.stop).len()).sum()
+}
+
+/// Multiply-adds of a step of the linear engine with `lanes` outputs, at the recording's mean number of spikes.
+pub(super) fn engine_cost(data: &Dataset, bank: &FilterBank, lanes: usize) -> f64 {
+    let per_step = spikes(data) as f64 / data.steps_in_segments().max(1) as f64;
+    let states: f64 = bank.filters().iter().map(|f| f64::from(f.order + 1)).sum();
+    (per_step * bank.len() as f64 + states) * lanes as f64
+}
+
+impl Kind {
+    /// Multiply-adds of a readout of `features`, filtered or not.
+    pub(crate) fn readout_cost(features: usize, outputs: usize, filtered: bool) -> f64 {
+        (features * outputs * (1 + usize::from(filtered))) as f64
+    }
+}
