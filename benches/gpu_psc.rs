@@ -13,7 +13,7 @@ mod support;
 
 use betz::device::Device;
 use betz::device::cuda::Context;
-use betz::model::{Decoder, TrainingRecord, decode, decode_on};
+use betz::model::{Decoder, DecoderParts, decode, decode_on};
 use betz::psc::LowPass;
 use betz::psc::cuda::{DeviceSamples, Filtering, Method, Samples};
 use betz::recording::{OutputInfo, Segment};
@@ -93,20 +93,17 @@ fn transforms(batch: i32) {
 }
 
 fn decoder(channels: usize, filters: usize, low_pass: Option<LowPass>) -> Decoder {
-    Decoder {
-        step_seconds: STEP_SECONDS,
-        bank: bank(filters),
+    let names = (0..channels).map(|c| c.to_string()).collect();
+    let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
+    Decoder::new(DecoderParts {
         low_pass,
-        delay_steps: 0,
-        channel_names: (0..channels).map(|c| c.to_string()).collect(),
-        channel_mask: vec![true; channels],
         weights: (0..channels * filters * 2)
             .map(|i| f64::from(i as u32 % 17) - 8.0)
             .collect(),
         intercept: vec![0.5, -0.5],
-        outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
-        training: TrainingRecord::default(),
-    }
+        ..DecoderParts::linear(STEP_SECONDS, bank(filters), names, outputs)
+    })
+    .unwrap()
 }
 
 /// Spikes in host memory → estimates in host memory, and → scores.

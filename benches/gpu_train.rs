@@ -82,8 +82,8 @@ fn accuracy(device: &Device, path: GramPath) {
         let pairs = truth.weights.iter().zip(weights);
         pairs.fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / largest
     };
-    let on_gpu = off(&train_on(device, &data, &options, &()).unwrap().weights);
-    let on_cpu = off(&train(&data, &options, &()).unwrap().weights);
+    let on_gpu = off(&train_on(device, &data, &options, &()).unwrap().weights());
+    let on_cpu = off(&train(&data, &options, &()).unwrap().weights());
     println!(
         "accuracy {} N=1000 T=400000: gram error {relative:.2e} (element), {normed:.2e} (of sqrt(ii jj)); weights off by {on_gpu:.2e}, the CPU's by {on_cpu:.2e} of the largest",
         used.name(),

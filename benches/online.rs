@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use betz::episode::count::count;
 use betz::episode::online::{MinerConfig, OnlineMiner, open};
 use betz::episode::{Events, Interval, MineOptions, Pattern, mine};
-use betz::model::{Decoder, TrainingRecord};
+use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::simulate::network::{NetworkConfig, simulate};
@@ -156,18 +156,14 @@ fn attached() {
         tau_seconds: 0.1,
         order: 1,
     };
-    let decoder = Decoder {
-        step_seconds: 0.001,
-        bank: FilterBank::new(vec![filter]).unwrap(),
-        low_pass: None,
-        delay_steps: 0,
-        channel_names: (0..CHANNELS).map(|c| c.to_string()).collect(),
-        channel_mask: vec![true; CHANNELS],
+    let bank = FilterBank::new(vec![filter]).unwrap();
+    let names = (0..CHANNELS).map(|c| c.to_string()).collect();
+    let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
+    let decoder = Decoder::new(DecoderParts {
         weights: (0..CHANNELS * 2).map(|i| i as f64 * 1e-3).collect(),
-        intercept: vec![0.0; 2],
-        outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
-        training: TrainingRecord::default(),
-    };
+        ..DecoderParts::linear(0.001, bank, names, outputs)
+    })
+    .unwrap();
     let spikes: Vec<u32> = (0..16).map(|i| i * 16).collect();
     let mut counts = vec![0_u16; CHANNELS];
     for &channel in &spikes {

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use betz::model::{Decoder, TrainingRecord};
+use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::stream::{Session, SessionConfig};
@@ -21,19 +21,13 @@ fn decoder(channels: usize, filters: usize) -> betz::Result<Decoder> {
         name: name.into(),
         unit: "mm".into(),
     };
-    Ok(Decoder {
-        step_seconds: 0.25e-3,
-        bank: FilterBank::new(bank)?,
-        low_pass: None,
-        delay_steps: 0,
-        channel_names: (0..channels).map(|c| format!("channel {c}")).collect(),
-        channel_mask: vec![true; channels],
+    let names = (0..channels).map(|c| format!("channel {c}")).collect();
+    let outputs = vec![output("x"), output("y")];
+    Decoder::new(DecoderParts {
         weights: (0..channels * filters * 2)
             .map(|i| (i as f64).sin())
             .collect(),
-        intercept: vec![0.0; 2],
-        outputs: vec![output("x"), output("y")],
-        training: TrainingRecord::default(),
+        ..DecoderParts::linear(0.25e-3, FilterBank::new(bank)?, names, outputs)
     })
 }
 

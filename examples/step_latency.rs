@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use betz::model::{Decoder, TrainingRecord};
+use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::stream::{Session, SessionConfig, Stats};
@@ -143,19 +143,15 @@ fn decoder(row: &Row, rng: &mut ChaCha8Rng) -> betz::Result<Decoder> {
         name: format!("output {o}"),
         unit: "mm".into(),
     };
-    Ok(Decoder {
-        step_seconds: STEP_SECONDS,
-        bank: FilterBank::new(filters)?,
-        low_pass: None,
-        delay_steps: 0,
-        channel_names: (0..row.channels).map(|c| format!("channel {c}")).collect(),
-        channel_mask: vec![true; row.channels],
+    let bank = FilterBank::new(filters)?;
+    let names = (0..row.channels).map(|c| format!("channel {c}")).collect();
+    let outputs = (0..row.outputs).map(output).collect();
+    Decoder::new(DecoderParts {
         weights: (0..row.channels * row.filters.len() * row.outputs)
             .map(|_| rng.random_range(-1.0..1.0))
             .collect(),
         intercept: vec![0.5; row.outputs],
-        outputs: (0..row.outputs).map(output).collect(),
-        training: TrainingRecord::default(),
+        ..DecoderParts::linear(STEP_SECONDS, bank, names, outputs)
     })
 }
 

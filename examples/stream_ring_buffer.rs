@@ -10,7 +10,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use betz::model::{Decoder, TrainingRecord};
+use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::stream::{LateSpikes, Session, SessionConfig, Spike, SpikeProducer, spike_queue};
 use rand::{RngExt, SeedableRng};
@@ -50,22 +50,16 @@ fn acquire(mut producer: SpikeProducer) {
 /// A decoder made by hand; `betz train` or `betz::train` makes a better one.
 fn decoder() -> betz::Result<Decoder> {
     let spikes_a_step = 30.0 * STEP.as_secs_f64() * f64::from(CHANNELS);
-    Ok(Decoder {
-        step_seconds: STEP.as_secs_f64(),
-        bank: FilterBank::new(vec![Filter {
-            tau_seconds: 0.05,
-            order: 1,
-        }])?,
-        low_pass: None,
-        delay_steps: 0,
-        channel_names: (0..CHANNELS).map(|c| format!("channel {c}")).collect(),
-        channel_mask: vec![true; CHANNELS as usize],
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.05,
+        order: 1,
+    }])?;
+    let names = (0..CHANNELS).map(|c| format!("channel {c}")).collect();
+    Decoder::new(DecoderParts {
         weights: (0..CHANNELS)
             .map(|c| preference(c) / spikes_a_step)
             .collect(),
-        intercept: vec![0.0],
-        outputs: vec!["x".into()],
-        training: TrainingRecord::default(),
+        ..DecoderParts::linear(STEP.as_secs_f64(), bank, names, vec!["x".into()])
     })
 }
 
@@ -91,7 +85,7 @@ fn main() -> betz::Result<()> {
             let bar = "*".repeat((20.0 * (x[0] + 1.2)).clamp(0.0, 48.0) as usize);
             println!(
                 "{:5.2} s  x = {:+.2}  {bar}",
-                consumer.tick() as f64 * decoder.step_seconds,
+                consumer.tick() as f64 * decoder.step_seconds(),
                 x[0]
             );
         }

@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     let decoder = train_validated(&train, &options, &Search::ridge(), &())?;
     println!(
         "ridge {:.2e}, chosen by cross-validation",
-        decoder.training.ridge
+        decoder.training().ridge
     );
 
     let path = std::env::temp_dir().join("train_and_decode.betz");

@@ -180,9 +180,9 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
     let recording = read_recording(path)?
-        .with_channels(&model.channel_names)
+        .with_channels(model.channel_names())
         .map_err(|e| e.at(path.display()))?;
-    dataset(recording, model.step_seconds, chosen).map_err(|e| e.at(path.display()))
+    dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
 }
 
 /// `text` in quotes where it would not be one field otherwise.
@@ -205,14 +205,14 @@ pub(crate) fn write_outputs(
     let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
         write!(file, "step,seconds")?;
-        for output in &model.outputs {
+        for output in model.outputs() {
             write!(file, ",{}", csv_field(&output.name))?;
             if truth.is_some() {
                 write!(file, ",{}", csv_field(&format!("{}_true", output.name)))?;
             }
         }
         writeln!(file)?;
-        let width = model.outputs.len();
+        let width = model.outputs().len();
         for segment in &dataset.segments {
             for step in segment.start..segment.stop {
                 let row = step as usize * width;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::time::Instant;
 
-use betz::model::{Decoder, TrainingRecord};
+use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::stream::{Session, SessionConfig};
@@ -28,26 +28,21 @@ const BLOCKS: usize = 60;
 
 fn decoder() -> Decoder {
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    Decoder {
-        step_seconds: 0.00025,
-        bank: FilterBank::new(vec![Filter {
-            tau_seconds: 0.1,
-            order: 0,
-        }])
-        .unwrap(),
-        low_pass: None,
-        delay_steps: 0,
-        channel_names: (0..CHANNELS).map(|i| i.to_string()).collect(),
-        channel_mask: vec![true; CHANNELS],
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.1,
+        order: 0,
+    }])
+    .unwrap();
+    let names = (0..CHANNELS).map(|i| i.to_string()).collect();
+    let outputs = (0..OUTPUTS).map(|i| OutputInfo::from(format!("x{i}").as_str()));
+    Decoder::new(DecoderParts {
         weights: (0..CHANNELS * OUTPUTS)
             .map(|_| random.random_range(-1.0..1.0))
             .collect(),
         intercept: vec![0.5; OUTPUTS],
-        outputs: (0..OUTPUTS)
-            .map(|i| OutputInfo::from(format!("x{i}").as_str()))
-            .collect(),
-        training: TrainingRecord::default(),
-    }
+        ..DecoderParts::linear(0.00025, bank, names, outputs.collect())
+    })
+    .unwrap()
 }
 
 type StepSpikes = unsafe extern "C" fn(*mut c_void, *const u32, usize, *mut f32, usize) -> i32;

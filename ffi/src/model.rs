@@ -31,9 +31,9 @@ impl Handle for betz_model {
 impl betz_model {
     pub(crate) fn new(decoder: Decoder) -> Self {
         Self {
-            channel_names: decoder.channel_names.iter().map(|n| c_text(n)).collect(),
-            output_names: decoder.outputs.iter().map(|o| c_text(&o.name)).collect(),
-            output_units: decoder.outputs.iter().map(|o| c_text(&o.unit)).collect(),
+            channel_names: decoder.channel_names().iter().map(|n| c_text(n)).collect(),
+            output_names: decoder.outputs().iter().map(|o| c_text(&o.name)).collect(),
+            output_units: decoder.outputs().iter().map(|o| c_text(&o.unit)).collect(),
             decoder: Arc::new(decoder),
             poison: Poison::default(),
         }
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn betz_model_outputs(model: *const betz_model) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_model_step_seconds(model: *const betz_model) -> f64 {
     // SAFETY: the caller's promise.
-    unsafe { barrier::query(model, 0.0, |model| model.decoder.step_seconds) }
+    unsafe { barrier::query(model, 0.0, |model| model.decoder.step_seconds()) }
 }
 
 /// Delay in steps: the output at step t estimates the movement at step t - delay (a negative delay
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn betz_model_step_seconds(model: *const betz_model) -> f6
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_model_delay_steps(model: *const betz_model) -> i64 {
     // SAFETY: the caller's promise.
-    unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps) }
+    unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps()) }
 }
 
 /// Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn betz_model_channel_used(model: *const betz_model, chann
     // SAFETY: the caller's promise.
     unsafe {
         barrier::query(model, 0, |model| {
-            let mask = &model.decoder.channel_mask;
+            let mask = model.decoder.channel_mask();
             u32::from(mask.get(channel as usize).copied().unwrap_or(false))
         })
     }
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn betz_model_score(
                     expected: "the number of an output of the model",
                 });
             }
-            let score = model.decoder.training.scores.get(output as usize);
+            let score = model.decoder.training().scores.get(output as usize);
             let score = score.ok_or_else(|| {
                 betz::Error::new(
                     betz::ErrorKind::InsufficientData,

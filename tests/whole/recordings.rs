@@ -59,11 +59,11 @@ fn split(data: &Dataset, seed: u64, part: f64, search: impl Fn(&Dataset) -> Sear
         "seed {seed}, {} trials trained on, {} scored: {} filters, ridge {:.1}, position {:.4}, velocity {:.4}, cross-validated {:.4}",
         train.segments.len(),
         scored.segments,
-        decoder.bank.len(),
-        decoder.training.ridge,
+        decoder.bank().len(),
+        decoder.training().ridge,
         mean(&scored, 0..2),
         mean(&scored, 2..4),
-        decoder.training.scores.iter().map(|s| s.r2).sum::<f64>() / 4.0,
+        decoder.training().scores.iter().map(|s| s.r2).sum::<f64>() / 4.0,
     );
     scored
 }
@@ -121,11 +121,11 @@ fn position_on_a_track_is_decoded_from_the_first_half() {
         let scored = evaluate(&decoder, &second).unwrap();
         eprintln!(
             "{name}, step {step} s: {} filters, R² {:.3} {:.3}, cross-validated {:.3} {:.3}",
-            decoder.bank.len(),
+            decoder.bank().len(),
             scored.outputs[0].r2,
             scored.outputs[1].r2,
-            decoder.training.scores[0].r2,
-            decoder.training.scores[1].r2,
+            decoder.training().scores[0].r2,
+            decoder.training().scores[1].r2,
         );
         mean(&scored, 0..2)
     };

@@ -165,7 +165,7 @@ fn decode(
         speed: None,
     };
     let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, &feed, bar))?;
-    let outputs = score_estimates(&dataset, &decoded, model.delay_steps)?.outputs;
+    let outputs = score_estimates(&dataset, &decoded, model.delay_steps())?.outputs;
     let stats: Stats = session.stats();
     let outcome = Outcome {
         name,
@@ -173,7 +173,7 @@ fn decode(
         nrmse_std: outputs.iter().map(|o| o.nrmse_std).sum::<f64>() / outputs.len() as f64,
         published_nrmse,
         outputs,
-        delay_seconds: model.delay_steps as f64 * step,
+        delay_seconds: model.delay_steps() as f64 * step,
         latency_us: LatencyUs::of(&stats),
         train_seconds,
         stream_seconds,

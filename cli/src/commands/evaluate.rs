@@ -23,11 +23,11 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
-    let dataset = dataset.with_outputs(&model.outputs)?;
+    let dataset = dataset.with_outputs(model.outputs())?;
     let evaluation = if let Some(path) = &args.out {
         let decoded = model::decode_on(&device, &model, &dataset)?;
         data::write_outputs(path, &model, &dataset, &decoded)?;
-        score_estimates_on(&device, &dataset, &decoded, model.delay_steps)?
+        score_estimates_on(&device, &dataset, &decoded, model.delay_steps())?
     } else {
         evaluate_on(&device, &model, &dataset)?
     };

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     let mut dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     if !dataset.outputs.is_empty() {
-        dataset = dataset.with_outputs(&model.outputs)?;
+        dataset = dataset.with_outputs(model.outputs())?;
     }
     let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
     if let Some(speed) = args.speed
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         outputs: if dataset.outputs.is_empty() {
             Vec::new()
         } else {
-            score_estimates(&dataset, &decoded, model.delay_steps)?.outputs
+            score_estimates(&dataset, &decoded, model.delay_steps())?.outputs
         },
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),

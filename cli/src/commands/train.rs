@@ -380,17 +380,17 @@ fn print(
     seconds: f64,
     gram_error: Option<GramError>,
 ) -> Result<()> {
-    let record = &model.training;
-    let filters = model.bank.filters();
+    let record = model.training();
+    let filters = model.bank().filters();
     let trained = Trained {
         model: args.out.display().to_string(),
         decoder: model.kind(),
         artefacts: comparison.as_ref().map(|c| c.artefacts),
         kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),
-        masked_channels: model.channel_mask.iter().filter(|used| !**used).count(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
         features: model.features(),
-        step_seconds: model.step_seconds,
+        step_seconds: model.step_seconds(),
         filters: filters
             .iter()
             .map(|f| FilterShape {
@@ -398,7 +398,7 @@ fn print(
                 order: f.order,
             })
             .collect(),
-        delay_seconds: model.delay_steps as f64 * model.step_seconds,
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
         gram: record.gram_path.clone(),
         solver: record.solver.clone(),
@@ -449,7 +449,7 @@ fn print(
         "{}: {} channels, {} outputs, trained on {} steps and {} spikes in {:.2} s on {}",
         trained.model,
         trained.channels,
-        model.outputs.len(),
+        model.outputs().len(),
         trained.steps,
         trained.spikes,
         seconds,

@@ -7,7 +7,10 @@ use std::cell::Cell;
 
 use betz_base::{Error, ErrorKind};
 use betz_recording::OutputInfo;
-use betz_runtime::model::{Decoder, FORMAT_VERSION, LowPass, OutputScore, TrainingRecord};
+use betz_runtime::model::{
+    Attachment, Blanking, Decoder, DecoderParts, FORMAT_VERSION, Head, Limits, LowPass,
+    OutputScore, TrainingRecord,
+};
 use betz_runtime::psc::{Filter, FilterBank};
 
 /// The system's allocator, remembering this thread's largest request.
@@ -37,7 +40,11 @@ static ALLOCATOR: Watching = Watching;
 
 /// Every field away from its default, so that none can be left out of the file unnoticed.
 fn decoder() -> Decoder {
-    Decoder {
+    Decoder::new(parts()).unwrap()
+}
+
+fn parts() -> DecoderParts {
+    DecoderParts {
         step_seconds: 0.01,
         bank: FilterBank::new(vec![
             Filter {
@@ -61,6 +68,9 @@ fn decoder() -> Decoder {
             0.5, -1.5, 2.5, 1e-3, -7.0, 11.0, 13.25, -17.0, 0.0, 0.0, 0.0, 0.0,
         ],
         intercept: vec![100.25, -3.5],
+        head: Head::Linear,
+        limits: Limits::default(),
+        attachments: Vec::new(),
         outputs: vec![
             OutputInfo {
                 name: "x".into(),
@@ -135,11 +145,15 @@ fn comes_back_the_same() {
 #[test]
 fn models_of_every_size_come_back_the_same() {
     for channels in (1..=16).map(|i| i * 300).chain([30_000, 38_000, 600_000]) {
-        let mut decoder = decoder();
-        decoder.channel_names = (0..channels).map(|c| c.to_string()).collect();
-        decoder.channel_mask = vec![true; channels];
-        decoder.bank = FilterBank::new(decoder.bank.filters()[..1].to_vec()).unwrap();
-        decoder.weights = (0..channels * 2).map(|i| i as f64).collect();
+        let parts = parts();
+        let decoder = Decoder::new(DecoderParts {
+            channel_names: (0..channels).map(|c| c.to_string()).collect(),
+            channel_mask: vec![true; channels],
+            bank: FilterBank::new(parts.bank.filters()[..1].to_vec()).unwrap(),
+            weights: (0..channels * 2).map(|i| i as f64).collect(),
+            ..parts
+        })
+        .unwrap();
         let back = Decoder::from_bytes(&decoder.to_bytes().unwrap());
         assert!(
             back.as_ref() == Ok(&decoder),
@@ -152,9 +166,11 @@ fn models_of_every_size_come_back_the_same() {
 /// However large the file: a name that promises what is not there is not an allocation.
 #[test]
 fn a_large_file_with_a_name_that_is_not_there_is_refused() {
-    let mut decoder = decoder();
-    decoder.channel_names = vec!["marked".into(), "b".into(), "x".repeat(33 << 20)];
-    let bytes = decoder.to_bytes().unwrap();
+    let decoder = Decoder::new(DecoderParts {
+        channel_names: vec!["marked".into(), "b".into(), "x".repeat(33 << 20)],
+        ..parts()
+    });
+    let bytes = decoder.unwrap().to_bytes().unwrap();
     let mut payload = payload(&bytes).to_vec();
     drop(bytes);
     let at = payload.windows(6).position(|w| w == b"marked").unwrap() - 1;
@@ -210,7 +226,7 @@ fn a_right_checksum_does_not_let_nonsense_in() {
             LARGEST.with(|l| l.set(0));
             // Some changes are another sensible model; none may panic or take much memory.
             if let Ok(other) = Decoder::from_bytes(&framed(1, &changed)) {
-                other.check().unwrap();
+                Decoder::new(other.into_parts()).unwrap();
             }
             assert!(LARGEST.with(Cell::get) <= 1 << 20);
         }
@@ -265,7 +281,7 @@ fn what_is_no_model_is_refused_with_its_name() {
 
 #[test]
 fn check_names_what_is_wrong() {
-    type Spoil = fn(&mut Decoder);
+    type Spoil = fn(&mut DecoderParts);
     let cases: &[(&str, Spoil)] = &[
         ("channels", |d| d.channel_names.clear()),
         ("outputs", |d| d.outputs.clear()),
@@ -289,13 +305,11 @@ fn check_names_what_is_wrong() {
         ("masked", |d| d.weights[10] = 1.0),
         ("intercept[1]", |d| d.intercept[1] = f64::NAN),
     ];
-    decoder().check().unwrap();
     for (expected, spoil) in cases {
-        let mut decoder = decoder();
-        spoil(&mut decoder);
-        let error = decoder.check().expect_err(expected);
+        let mut parts = parts();
+        spoil(&mut parts);
+        let error = Decoder::new(parts).expect_err(expected);
         assert_eq!(error.kind(), ErrorKind::InvalidModel);
         assert!(error.message().contains(expected), "{expected}: {error}");
-        assert!(decoder.to_bytes().is_err());
     }
 }

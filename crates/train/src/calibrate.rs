@@ -22,7 +22,7 @@ use betz_device::cost::{Calibration, Model, START_CUDA};
 #[cfg(feature = "cuda")]
 use betz_device::cuda::Context;
 use betz_recording::Dataset;
-use betz_runtime::model::{Decoder, LowPass, TrainingRecord};
+use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_simulate::poisson;
 
@@ -282,7 +282,7 @@ fn time_decoding(
     for &(channels, filters, steps, order) in problems {
         progress::check(progress, "calibrate")?;
         let data = poisson(channels, 20.0, steps, STEP_SECONDS, 1)?;
-        let decoder = decoder(&data, bank(filters)?, order);
+        let decoder = decoder(&data, bank(filters)?, order)?;
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
         let (cpu, cuda) = cost::terms(&decoder, &data);
         let (model, terms) = match place {
@@ -297,25 +297,20 @@ fn time_decoding(
 }
 
 /// A decoder of `data` with some weights, behind a low-pass of `order` (0: none).
-fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Decoder {
+fn decoder(data: &Dataset, bank: FilterBank, order: u32) -> Result<Decoder> {
     let (channels, outputs) = (data.channels(), data.outputs.len());
-    Decoder {
-        step_seconds: data.step_seconds,
+    let (names, infos) = (data.channel_names.clone(), data.outputs.clone());
+    let parts = DecoderParts {
         low_pass: (order > 0).then_some(LowPass {
             order,
             cutoff_hz: 10.0,
         }),
-        delay_steps: 0,
-        channel_names: data.channel_names.clone(),
-        channel_mask: vec![true; channels],
         weights: (0..channels * bank.len() * outputs)
             .map(|i| (i % 7) as f64 - 3.0)
             .collect(),
-        bank,
-        intercept: vec![0.0; outputs],
-        outputs: data.outputs.clone(),
-        training: TrainingRecord::default(),
-    }
+        ..DecoderParts::linear(data.step_seconds, bank, names, infos)
+    };
+    Decoder::new(parts)
 }
 
 /// A system of `features` features and two outputs that is far from singular.

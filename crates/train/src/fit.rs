@@ -7,7 +7,9 @@ use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_recording::Dataset;
-use betz_runtime::model::{Decoder, MAX_BYTES, TrainingRecord, check_sizes};
+use betz_runtime::model::{
+    Decoder, DecoderParts, Head, Limits, MAX_BYTES, TrainingRecord, check_sizes,
+};
 use betz_runtime::psc::FilterBank;
 
 /// Trains a decoder on every segment of `data`.
@@ -107,6 +109,34 @@ pub(super) fn decoder(
     steps: u64,
     ridge: f64,
     path: GramPath,
+    solution: Solution,
+) -> Result<Decoder> {
+    let spikes = data
+        .segments
+        .iter()
+        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
+    let training = TrainingRecord {
+        betz_version: env!("CARGO_PKG_VERSION").into(),
+        steps,
+        segments: data.segments.len() as u64,
+        spikes: spikes.sum(),
+        ridge,
+        gram_path: path.name().into(),
+        solver: options.solver.name().into(),
+        folds: 0,
+        scores: Vec::new(),
+    };
+    linear(data, options, training, solution)
+}
+
+/// The linear decoder that a solution makes; a masked channel's weights are 0.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
+pub(super) fn linear(
+    data: &Dataset,
+    options: &TrainOptions,
+    training: TrainingRecord,
     mut solution: Solution,
 ) -> Result<Decoder> {
     let of_a_channel = options.bank.len() * data.outputs.len();
@@ -118,11 +148,7 @@ pub(super) fn decoder(
             }
         }
     }
-    let spikes = data
-        .segments
-        .iter()
-        .map(|s| data.spikes.range(s.start, s.stop).len() as u64);
-    let decoder = Decoder {
+    let parts = DecoderParts {
         step_seconds: data.step_seconds,
         bank: options.bank.clone(),
         low_pass: options.low_pass,
@@ -131,24 +157,14 @@ pub(super) fn decoder(
         channel_mask: solution.channel_mask,
         weights: solution.weights,
         intercept: solution.intercept,
+        head: Head::Linear,
         outputs: data.outputs.clone(),
-        training: TrainingRecord {
-            betz_version: env!("CARGO_PKG_VERSION").into(),
-            steps,
-            segments: data.segments.len() as u64,
-            spikes: spikes.sum(),
-            ridge,
-            gram_path: path.name().into(),
-            solver: options.solver.name().into(),
-            folds: 0,
-            scores: Vec::new(),
-        },
+        limits: Limits::default(),
+        training,
+        attachments: Vec::new(),
     };
     // All but the numbers was checked before the work.
-    decoder
-        .check()
-        .map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))?;
-    Ok(decoder)
+    Decoder::new(parts).map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))
 }
 
 /// A channel none of whose responses is ever other than zero.

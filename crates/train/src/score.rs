@@ -259,7 +259,7 @@ fn check_estimates(data: &Dataset, estimates: &[f32]) -> Result<()> {
 /// not the model's, by name and order.
 pub fn evaluate(decoder: &Decoder, data: &Dataset) -> Result<Evaluation> {
     check_outputs(decoder, data)?;
-    score_estimates(data, &decode(decoder, data)?, decoder.delay_steps)
+    score_estimates(data, &decode(decoder, data)?, decoder.delay_steps())
 }
 
 /// [`evaluate`] on `device`: spikes and behaviour go up, sums come down.
@@ -298,7 +298,7 @@ pub fn check_outputs(decoder: &Decoder, data: &Dataset) -> Result<()> {
             "evaluation: expected a recording with behaviour, got none",
         ));
     }
-    let (model, recording) = (names(&decoder.outputs), names(&data.outputs));
+    let (model, recording) = (names(decoder.outputs()), names(&data.outputs));
     if model != recording {
         return Err(Error::mismatch(format!(
             "recording: expected the model's outputs ({model}), got ({recording})"

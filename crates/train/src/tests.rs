@@ -22,14 +22,14 @@ fn random(channels: u32, steps: i64, spikes: usize) -> Dataset {
 
 /// x̂ at every step of the only segment, row-major (steps, outputs).
 fn decode(decoder: &Decoder, data: &Dataset) -> Vec<f64> {
-    let a = oracle::responses(data, &decoder.bank, decoder.low_pass).unwrap();
+    let a = oracle::responses(data, decoder.bank(), decoder.low_pass()).unwrap();
     let (steps, outputs) = (data.steps, data.outputs.len());
     let mut out = Vec::new();
     for t in 0..steps {
         for o in 0..outputs {
             let terms = (0..decoder.features())
-                .map(|f| a[f * steps + t] * decoder.weights[f * outputs + o]);
-            out.push(decoder.intercept[o] + terms.sum::<f64>());
+                .map(|f| a[f * steps + t] * decoder.weights()[f * outputs + o]);
+            out.push(decoder.intercept()[o] + terms.sum::<f64>());
         }
     }
     out
@@ -61,15 +61,15 @@ fn finds_the_weights_that_made_the_behaviour() {
         let decoder = train(&data, &options, &()).unwrap();
         for f in 0..12 {
             for o in 0..2 {
-                let got = decoder.weights[f * 2 + o];
+                let got = decoder.weights()[f * 2 + o];
                 assert!(
                     (got - weight(f, o)).abs() < 1e-3,
                     "{solver:?} {f} {o}: {got}"
                 );
             }
         }
-        assert!((decoder.intercept[0] - 5.0).abs() < 1e-3);
-        assert_eq!(decoder.training.solver, solver.name());
+        assert!((decoder.intercept()[0] - 5.0).abs() < 1e-3);
+        assert_eq!(decoder.training().solver, solver.name());
     }
 }
 
@@ -82,12 +82,12 @@ fn noise_is_a_ridge_of_its_variance_times_the_steps() {
         ..TrainOptions::new(bank.clone())
     };
     assert_eq!(
-        train(&data, &noisy, &()).unwrap().training.ridge,
+        train(&data, &noisy, &()).unwrap().training().ridge,
         0.02 * 0.02 * 500.0
     );
     let customary = train(&data, &TrainOptions::new(bank.clone()), &()).unwrap();
     let sigma = 0.1 * largest_response(&data, &bank);
-    assert_eq!(customary.training.ridge, sigma * sigma * 500.0);
+    assert_eq!(customary.training().ridge, sigma * sigma * 500.0);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn ridge_agrees_with_the_residuals_it_leaves() {
     let bank = bank(&[(10.0, 1), (20.0, 2)]);
     let decoder = train(&data, &options(bank.clone(), 0.5), &()).unwrap();
     let (sums, _) = gram::normal_equations(&data, &bank, None, 0, GramPath::Auto, &()).unwrap();
-    let expected = sums.residual_squares(&decoder.weights, &decoder.intercept);
+    let expected = sums.residual_squares(decoder.weights(), decoder.intercept());
     let decoded = decode(&decoder, &data);
     for o in 0..2 {
         let residual: f64 = (0..data.steps)
@@ -129,9 +129,9 @@ fn a_dead_channel_is_named_masked_or_ridged() {
     };
     for options in [masked, options(bank, 1e-3)] {
         let decoder = train(&data, &options, &()).unwrap();
-        assert_eq!(decoder.channel_mask, [true, true, false, true]);
-        assert_eq!(decoder.weights[4..6], [0.0; 2]);
-        assert!(decoder.weights[6] != 0.0);
+        assert_eq!(decoder.channel_mask(), [true, true, false, true]);
+        assert_eq!(decoder.weights()[4..6], [0.0; 2]);
+        assert!(decoder.weights()[6] != 0.0);
     }
 }
 
@@ -161,14 +161,14 @@ fn a_duplicated_channel_is_named_masked_or_ridged() {
             ..plain.clone()
         };
         assert_eq!(
-            train(&data, &masked, &()).unwrap().channel_mask,
+            train(&data, &masked, &()).unwrap().channel_mask(),
             [true, true, true, false]
         );
         let ridged = TrainOptions {
             ridge: RidgeChoice::Fixed(1e-3),
             ..plain
         };
-        let weights = train(&data, &ridged, &()).unwrap().weights;
+        let weights = train(&data, &ridged, &()).unwrap().into_parts().weights;
         assert!((weights[0] - weights[3]).abs() < 1e-3 * weights[0].abs());
     }
 }
@@ -184,7 +184,7 @@ fn more_features_than_steps_need_a_ridge() {
         "15 steps for 20 features",
     );
     let decoder = train(&data, &options(bank, 1e-3), &()).unwrap();
-    assert!(decoder.weights.iter().all(|w| w.is_finite()));
+    assert!(decoder.weights().iter().all(|w| w.is_finite()));
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn constant_behaviour_is_its_own_decoder() {
     let mut data = random(4, 300, 200);
     data.behavior.fill(7.5);
     let decoder = train(&data, &options(bank(&[(10.0, 1)]), 1e-3), &()).unwrap();
-    assert!(decoder.weights.iter().all(|w| w.abs() < 1e-9));
-    assert!((decoder.intercept[1] - 7.5).abs() < 1e-9);
+    assert!(decoder.weights().iter().all(|w| w.abs() < 1e-9));
+    assert!((decoder.intercept()[1] - 7.5).abs() < 1e-9);
 }
 
 #[test]
@@ -208,8 +208,8 @@ fn one_channel_and_one_step_train() {
         "1 steps for 2 features",
     );
     let decoder = train(&step, &options(bank(&[(10.0, 0)]), 1.0), &()).unwrap();
-    assert_eq!(decoder.weights, [0.0, 0.0]);
-    assert_eq!(decoder.intercept, [f64::from(step.behavior[0])]);
+    assert_eq!(decoder.weights(), [0.0, 0.0]);
+    assert_eq!(decoder.intercept(), [f64::from(step.behavior[0])]);
 }
 
 #[test]

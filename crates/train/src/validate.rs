@@ -8,7 +8,7 @@
 use super::blank::without_artefacts;
 use super::choice::choose;
 use super::device::{decoder_from_sums, normal_equations, train_on};
-use super::fit::{check, ridge};
+use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
 use super::gram::paired_steps;
 use super::held_out::{HeldOut, Ridge, Solving};
@@ -447,18 +447,11 @@ impl BankSums {
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
             let solving = self.solving(device, data, options, search_ridge);
             let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.choice.ridge)?;
-            let decoder = Decoder {
-                step_seconds: data.step_seconds,
+            let options = TrainOptions {
                 bank: self.bank.clone(),
-                low_pass: options.low_pass,
-                delay_steps: options.delay_steps,
-                channel_names: data.channel_names.clone(),
-                channel_mask: solution.channel_mask,
-                weights: solution.weights,
-                intercept: solution.intercept,
-                outputs: data.outputs.clone(),
-                training: TrainingRecord::default(),
+                ..options.clone()
             };
+            let decoder = linear(data, &options, TrainingRecord::default(), solution)?;
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
                 held.segments = segments;

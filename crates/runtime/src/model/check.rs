@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Decoder;
+use super::{DecoderParts, format};
 use crate::psc::FilterBank;
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -17,42 +17,48 @@ pub const MAX_DELAY_STEPS: i64 = 1 << 40;
 /// Largest absolute weight or intercept: outputs are f32, and states in f64 then never overflow.
 pub const MAX_WEIGHT: f64 = f32::MAX as f64;
 
-impl Decoder {
-    /// Checks everything a session relies on: shapes that agree, a bank and a low-pass that can be
-    /// run at this step, names that are there and differ, finite weights, masked channels with zero
-    /// weights.
-    ///
-    /// Loading runs it; call it on a decoder put together by hand. Allocates a table of the names.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidModel`], naming the field, the position and what was expected there.
-    pub fn check(&self) -> Result<()> {
+impl DecoderParts {
+    /// What [`Decoder::new`](super::Decoder::new) promises.
+    pub(super) fn check(&self) -> Result<()> {
         self.check_shape()?;
         self.check_filters()?;
         self.check_names()?;
-        self.check_weights()
+        self.check_weights()?;
+        let (latents, outputs) = (self.latents(), self.outputs.len());
+        self.head.check(latents, outputs)?;
+        self.limits.check(self.channel_names.len())?;
+        self.check_attachments()
     }
 
     fn check_shape(&self) -> Result<()> {
         check_sizes(
             ErrorKind::InvalidModel,
-            self.channels(),
+            self.channel_names.len(),
             self.bank.len(),
             self.outputs.len(),
         )?;
         let lengths = [
-            ("channel_mask", self.channel_mask.len(), self.channels()),
-            ("intercept", self.intercept.len(), self.outputs.len()),
+            (
+                "channel_mask",
+                self.channel_mask.len(),
+                self.channel_names.len(),
+            ),
             (
                 "weights",
                 self.weights.len(),
-                self.features().saturating_mul(self.outputs.len()),
+                (self.channel_names.len() * self.bank.len()).saturating_mul(self.latents()),
             ),
         ];
         for (what, got, expected) in lengths {
             if got != expected {
                 return refuse(format!("{what}: expected {expected} values, got {got}"));
             }
+        }
+        if self.latents() == 0 || self.latents() > MAX_OUTPUTS {
+            return refuse(format!(
+                "intercept: expected one per latent, 1 to {MAX_OUTPUTS}, got {}",
+                self.latents()
+            ));
         }
         if !(self.step_seconds.is_finite() && self.step_seconds > 0.0) {
             return refuse(format!(
@@ -80,7 +86,7 @@ impl Decoder {
     }
 
     fn check_names(&self) -> Result<()> {
-        let mut seen = HashSet::with_capacity(self.channels());
+        let mut seen = HashSet::with_capacity(self.channel_names.len());
         for (channel, name) in self.channel_names.iter().enumerate() {
             if !seen.insert(name.as_str()) {
                 return refuse(format!(
@@ -100,16 +106,16 @@ impl Decoder {
     }
 
     fn check_weights(&self) -> Result<()> {
-        let outputs = self.outputs.len();
-        let rows = self.weights.chunks_exact(self.bank.len() * outputs);
+        let latents = self.latents();
+        let rows = self.weights.chunks_exact(self.bank.len() * latents);
         for (channel, (row, &takes_part)) in rows.zip(&self.channel_mask).enumerate() {
             for (i, &weight) in row.iter().enumerate() {
                 let at = || {
                     format!(
-                        "weights of channel {channel} ({:?}), filter {}, output {}",
+                        "weights of channel {channel} ({:?}), filter {}, latent {}",
                         self.channel_names[channel],
-                        i / outputs,
-                        i % outputs
+                        i / latents,
+                        i % latents
                     )
                 };
                 if weight.is_nan() || weight.abs() > MAX_WEIGHT {
@@ -126,10 +132,32 @@ impl Decoder {
                 }
             }
         }
-        for (output, &value) in self.intercept.iter().enumerate() {
+        for (latent, &value) in self.intercept.iter().enumerate() {
             if value.is_nan() || value.abs() > MAX_WEIGHT {
                 return refuse(format!(
-                    "intercept[{output}]: expected a finite value of at most {MAX_WEIGHT:e}, got {value}"
+                    "intercept[{latent}]: expected a finite value of at most {MAX_WEIGHT:e}, got {value}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DecoderParts {
+    fn check_attachments(&self) -> Result<()> {
+        for (i, attachment) in self.attachments.iter().enumerate() {
+            let tag = attachment.tag;
+            format::check_letters(tag)?;
+            if !format::is_optional(tag) {
+                return refuse(format!(
+                    "attachment {}: expected a tag that begins in lower case",
+                    tag.escape_ascii()
+                ));
+            }
+            if self.attachments[..i].iter().any(|a| a.tag == tag) {
+                return refuse(format!(
+                    "attachment {}: expected each tag once",
+                    tag.escape_ascii()
                 ));
             }
         }

@@ -22,11 +22,9 @@ impl Decoder {
     /// The decoder as the bytes of a model file. Equal decoders give equal bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] when the decoder does not pass [`Decoder::check`] or would take
-    /// more than [`MAX_BYTES`].
+    /// [`ErrorKind::InvalidModel`] when the decoder would take more than [`MAX_BYTES`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        self.check()?;
-        let mut bytes = format::encode(self, frame::HEADER)?;
+        let mut bytes = format::encode(self.parts(), frame::HEADER);
         bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
         if bytes.len() > MAX_BYTES {
             return Err(Error::new(
@@ -47,7 +45,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] for bytes that are damaged, cut short, no model, or a model that
-    /// does not pass [`Decoder::check`]; [`ErrorKind::UnsupportedVersion`] for an intact model of
+    /// [`Decoder::new`] refuses; [`ErrorKind::UnsupportedVersion`] for an intact model of
     /// a format this version of Betz does not know.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         if bytes.len() > MAX_BYTES {
@@ -60,9 +58,7 @@ impl Decoder {
             ));
         }
         let (version, payload) = frame::open(MODEL, bytes)?;
-        let decoder = format::decode(version, payload)?;
-        decoder.check()?;
-        Ok(decoder)
+        Self::new(format::decode(version, payload)?)
     }
 
     /// Writes the model file `path`: complete, or not at all.

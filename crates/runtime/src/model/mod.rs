@@ -1,12 +1,22 @@
 //! The trained decoder and its file.
+//!
+//! A [`Decoder`] is a linear engine (PSC filters on every channel, weighted into latents) and a [`Head`]
+//! that makes the outputs of the latents: none for the linear decoder, cosine features for a [`Lift`],
+//! gated linear readouts for [`Experts`].
 
 mod check;
 mod decoder;
 mod file;
 mod format;
+pub(crate) mod head;
+mod limits;
 
 pub use crate::psc::LowPass;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT, check_sizes};
-pub use decoder::{Decoder, OutputScore, TrainingRecord};
+pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord};
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
+pub use head::{
+    Cosines, Experts, FilteredReadout, Gate, Head, Lift, MAX_EXPERTS, MAX_LATENTS, MAX_UNITS,
+};
+pub use limits::{Blanking, Limits};

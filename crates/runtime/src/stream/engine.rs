@@ -1,15 +1,17 @@
 //! One model at work: the arithmetic of a step.
 //!
 //! x̂ = Σ_k φ_k·(h ∗ s_k) = h ∗ (Σ_k φ_k·s_k): the filter commutes with the readout. So the states
-//! kept are those of the *weighted* train, order + 1 of them for each filter and output, and none a
-//! channel. A spike costs one row of filters × outputs; a tick costs filters × outputs × (order + 1);
-//! channels that are silent cost nothing.
+//! kept are those of the *weighted* train, order + 1 of them for each filter and latent, and none per
+//! channel. A spike costs one row of filters × latents; a tick costs filters × latents × (order + 1);
+//! channels that are silent cost nothing. In a linear decoder the latents are the outputs; else the head
+//! makes the outputs of them.
 
 use std::sync::Arc;
 
 use wide::u16x8;
 
 use super::PreparedModel;
+use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, advance};
 
 /// Spikes of one tick: how many were of channels the model has, and how many were not.
@@ -23,26 +25,42 @@ pub(super) struct Taken {
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     model: Arc<PreparedModel>,
-    /// Sum of the rows of this tick's spikes, (filter, output).
+    /// Sum of the rows of this tick's spikes, (filter, latent).
     drive: Vec<f64>,
-    /// For each filter: (output, order + 1).
+    /// For each filter: (latent, order + 1).
     states: Vec<f64>,
     low_pass: Option<LowPassFilter>,
-    /// Estimates of this tick.
-    estimate: Vec<f64>,
+    /// Latents of this tick: the estimates, where there is no head.
+    latents: Vec<f64>,
+    /// States of the head.
+    head: Vec<f64>,
+    scratch: Vec<f32>,
+    /// What the head made of the latents; empty without one.
+    outputs: Vec<f64>,
+    blanked: bool,
+    outside: bool,
 }
 
 impl Engine {
     /// `model` at rest.
     pub(super) fn new(model: Arc<PreparedModel>) -> Self {
         let states = (model.stages.iter())
-            .map(|stage| (stage.order as usize + 1) * model.outputs())
+            .map(|stage| (stage.order as usize + 1) * model.latents())
             .sum();
+        let outputs = match model.head {
+            PreparedHead::Linear => 0,
+            _ => model.outputs(),
+        };
         Self {
             drive: vec![0.0; model.lanes()],
             states: vec![0.0; states],
             low_pass: model.low_pass.clone(),
-            estimate: vec![0.0; model.outputs()],
+            latents: vec![0.0; model.latents()],
+            head: vec![0.0; model.head.states()],
+            scratch: vec![0.0; model.head.scratch()],
+            outputs: vec![0.0; outputs],
+            blanked: false,
+            outside: false,
             model,
         }
     }
@@ -54,6 +72,10 @@ impl Engine {
     /// Takes a tick's spikes as a list of channels, one entry a spike.
     #[inline]
     pub(super) fn take_spikes(&mut self, channels: &[u32]) -> Taken {
+        if let Some(blanking) = &self.model.blanking {
+            let spikes = channels.iter().map(|&channel| (channel as usize, 1));
+            self.blanked = blanking.is_artefact(spikes);
+        }
         let (rows, drive) = (&self.model.rows, &mut self.drive);
         match drive.len() {
             1 => sum_spikes::<1>(rows, drive, channels),
@@ -69,6 +91,9 @@ impl Engine {
     /// Takes a tick's spikes as counts, one a channel.
     #[inline]
     pub(super) fn take_counts(&mut self, counts: &[u16]) -> Taken {
+        if let Some(blanking) = &self.model.blanking {
+            self.blanked = blanking.is_artefact(non_zero(counts));
+        }
         let (rows, drive) = (&self.model.rows, &mut self.drive);
         match drive.len() {
             1 => sum_counts::<1>(rows, drive, counts),
@@ -84,28 +109,52 @@ impl Engine {
     /// One tick of the filters and what is behind them, driven by what was taken.
     #[inline]
     pub(super) fn advance(&mut self) -> &[f64] {
-        let outputs = self.estimate.len();
-        self.estimate.fill(0.0);
+        if self.blanked
+            && let Some(blanking) = &self.model.blanking
+        {
+            self.drive.copy_from_slice(&blanking.mean_drive);
+        }
+        let width = self.latents.len();
+        self.latents.fill(0.0);
         let mut states = self.states.as_mut_slice();
-        for (stage, drive) in (self.model.stages.iter()).zip(self.drive.chunks_exact(outputs)) {
-            let (mine, rest) = states.split_at_mut((stage.order as usize + 1) * outputs);
+        for (stage, drive) in (self.model.stages.iter()).zip(self.drive.chunks_exact(width)) {
+            let (mine, rest) = states.split_at_mut((stage.order as usize + 1) * width);
             states = rest;
-            let estimate = &mut self.estimate;
+            let latents = &mut self.latents;
             match stage.order {
-                0 => advance_stage::<1>(mine, stage.decay, drive, estimate),
-                1 => advance_stage::<2>(mine, stage.decay, drive, estimate),
-                2 => advance_stage::<3>(mine, stage.decay, drive, estimate),
-                3 => advance_stage::<4>(mine, stage.decay, drive, estimate),
-                _ => advance_stage::<5>(mine, stage.decay, drive, estimate),
+                0 => advance_stage::<1>(mine, stage.decay, drive, latents),
+                1 => advance_stage::<2>(mine, stage.decay, drive, latents),
+                2 => advance_stage::<3>(mine, stage.decay, drive, latents),
+                3 => advance_stage::<4>(mine, stage.decay, drive, latents),
+                _ => advance_stage::<5>(mine, stage.decay, drive, latents),
             }
         }
         if let Some(low_pass) = &mut self.low_pass {
-            low_pass.step(&mut self.estimate);
+            low_pass.step(&mut self.latents);
         }
-        for (estimate, intercept) in self.estimate.iter_mut().zip(&self.model.intercept) {
-            *estimate += intercept;
+        for (latent, intercept) in self.latents.iter_mut().zip(&self.model.intercept) {
+            *latent += intercept;
         }
-        &self.estimate
+        if let PreparedHead::Linear = self.model.head {
+            return &self.latents;
+        }
+        self.outside = (self.model.head).step(
+            &mut self.latents,
+            &mut self.head,
+            &mut self.scratch,
+            &mut self.outputs,
+        );
+        &self.outputs
+    }
+
+    /// Whether the spikes taken last were an artefact, and mean counts were decoded in their place.
+    pub(super) fn blanked(&self) -> bool {
+        self.blanked
+    }
+
+    /// Whether the latents of the last tick lay outside what training saw.
+    pub(super) fn outside(&self) -> bool {
+        self.outside
     }
 
     /// Back to rest.
@@ -114,18 +163,19 @@ impl Engine {
         if let Some(low_pass) = &mut self.low_pass {
             low_pass.reset();
         }
+        self.head.fill(0.0);
     }
 
     /// Every state there is, in a fixed order: what a checkpoint keeps.
     pub(super) fn states(&self) -> impl Iterator<Item = &f64> {
         let behind = self.low_pass.as_ref().map_or(&[][..], LowPassFilter::state);
-        self.states.iter().chain(behind)
+        self.states.iter().chain(behind).chain(&self.head)
     }
 
     /// As [`states`](Self::states), to be overwritten.
     pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut f64> {
         let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
-        self.states.iter_mut().chain(behind)
+        (self.states.iter_mut().chain(behind)).chain(&mut self.head)
     }
 }
 
@@ -245,17 +295,17 @@ fn fired(block: &[u16]) -> u64 {
     mask
 }
 
-/// One tick of one filter for every output; adds its responses to `estimate`.
+/// One tick of one filter for every latent; adds its responses to `latents`.
 #[inline(always)]
 fn advance_stage<const STATES: usize>(
     states: &mut [f64],
     decay: f64,
     drive: &[f64],
-    estimate: &mut [f64],
+    latents: &mut [f64],
 ) {
     let (states, _) = states.as_chunks_mut::<STATES>();
-    for ((state, input), estimate) in states.iter_mut().zip(drive).zip(estimate) {
+    for ((state, input), latent) in states.iter_mut().zip(drive).zip(latents) {
         advance(state, decay, *input);
-        *estimate += state[STATES - 1];
+        *latent += state[STATES - 1];
     }
 }

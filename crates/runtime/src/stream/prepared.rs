@@ -2,7 +2,8 @@
 
 use betz_base::hash::Fnv1a;
 
-use crate::model::Decoder;
+use crate::model::head::PreparedHead;
+use crate::model::{Blanking, Decoder};
 use crate::psc::LowPassFilter;
 use betz_base::error::{Error, Result};
 
@@ -19,18 +20,20 @@ pub(super) struct Stage {
 /// A decoder in the form that steps use: weights scaled, masked, one short row a channel.
 ///
 /// Immutable; any number of sessions in any number of threads may run the same one
-/// (`Arc<PreparedModel>`). Its rows take channels × filters × outputs × 8 bytes.
+/// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes.
 #[derive(Debug, Clone)]
 pub struct PreparedModel {
     pub(super) step_seconds: f64,
     pub(super) channel_names: Vec<String>,
     pub(super) output_names: Vec<String>,
-    /// (channel, filter, output): the decoder's weight times the filter's scale; 0 where masked.
+    /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked.
     pub(super) rows: Vec<f64>,
     pub(super) stages: Vec<Stage>,
     pub(super) intercept: Vec<f64>,
-    /// At rest, for all outputs.
+    /// At rest, for all latents.
     pub(super) low_pass: Option<LowPassFilter>,
+    pub(super) head: PreparedHead,
+    pub(super) blanking: Option<PreparedBlanking>,
     memory_steps: u64,
     fingerprint: u64,
 }
@@ -40,21 +43,19 @@ impl PreparedModel {
     /// besides those that the decoder masks itself. Allocates; to be done away from the loop.
     ///
     /// # Errors
-    /// As [`Decoder::check`], and [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask of
-    /// another length.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask of another length.
     pub fn new(decoder: &Decoder, mask: Option<&[bool]>) -> Result<Self> {
-        decoder.check()?;
-        let (channels, outputs) = (decoder.channels(), decoder.outputs.len());
+        let (channels, latents) = (decoder.channels(), decoder.latents());
         if let Some(mask) = mask
             && mask.len() != channels
         {
             return Err(Error::mismatch(format!(
-                "channel mask: expected {channels} entries, one a channel of the model, got {}",
+                "channel mask: expected {channels} entries, one per channel of the model, got {}",
                 mask.len()
             )));
         }
-        let step_seconds = decoder.step_seconds;
-        let filters = decoder.bank.filters();
+        let step_seconds = decoder.step_seconds();
+        let filters = decoder.bank().filters();
         let stages = (filters.iter())
             .map(|filter| Stage {
                 decay: filter.decay(step_seconds),
@@ -62,31 +63,38 @@ impl PreparedModel {
             })
             .collect();
         let scales: Vec<f64> = (filters.iter())
-            .flat_map(|filter| std::iter::repeat_n(filter.scale(step_seconds), outputs))
+            .flat_map(|filter| std::iter::repeat_n(filter.scale(step_seconds), latents))
             .collect();
-        let mut rows = decoder.weights.clone();
+        let mut rows = decoder.weights().to_vec();
         for (channel, row) in rows.chunks_exact_mut(scales.len()).enumerate() {
             let takes_part = mask.is_none_or(|mask| mask[channel]);
             for (weight, scale) in row.iter_mut().zip(&scales) {
                 *weight = if takes_part { *weight * scale } else { 0.0 };
             }
         }
-        let low_pass = (decoder.low_pass)
-            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, outputs))
+        let low_pass = decoder
+            .low_pass()
+            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, latents))
             .transpose()?;
+        let head = decoder.head().prepare(step_seconds)?;
         let memory_steps = (filters.iter())
             .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
             .max()
             .unwrap_or(0)
-            .saturating_add(low_pass_memory(decoder));
+            .saturating_add(low_pass_memory(decoder))
+            .saturating_add(head.memory_steps());
+        let blanking = (decoder.limits().blanking.as_ref())
+            .map(|blanking| PreparedBlanking::new(blanking, &rows, decoder.channel_mask(), mask));
         let mut prepared = Self {
             step_seconds,
-            channel_names: decoder.channel_names.clone(),
-            output_names: decoder.outputs.iter().map(|o| o.name.clone()).collect(),
+            channel_names: decoder.channel_names().to_vec(),
+            output_names: decoder.outputs().iter().map(|o| o.name.clone()).collect(),
             rows,
             stages,
-            intercept: decoder.intercept.clone(),
+            intercept: decoder.intercept().to_vec(),
             low_pass,
+            head,
+            blanking,
             memory_steps,
             fingerprint: 0,
         };
@@ -101,6 +109,11 @@ impl PreparedModel {
 
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
+        self.output_names.len()
+    }
+
+    /// Number of latents of the linear engine; as many as outputs in a linear decoder.
+    pub fn latents(&self) -> usize {
         self.intercept.len()
     }
 
@@ -120,9 +133,9 @@ impl PreparedModel {
         self.fingerprint
     }
 
-    /// Filters × outputs: the length of a channel's row.
+    /// Filters × latents: the length of a channel's row.
     pub(super) fn lanes(&self) -> usize {
-        self.stages.len() * self.outputs()
+        self.stages.len() * self.latents()
     }
 
     /// Checks that a session of `self` can go on with `next`: same clock, channels and outputs, in
@@ -167,22 +180,80 @@ impl PreparedModel {
             hash.number(stage.decay);
             hash.word(u64::from(stage.order));
         }
-        if let Some(low_pass) = decoder.low_pass {
+        if let Some(low_pass) = decoder.low_pass() {
             hash.word(u64::from(low_pass.order));
             hash.number(low_pass.cutoff_hz);
         }
         hash.word(self.intercept.len() as u64);
         (self.intercept.iter().chain(&self.rows)).for_each(|value| hash.number(*value));
+        self.head.hash(&mut hash);
+        if let Some(blanking) = &self.blanking {
+            blanking.hash(&mut hash);
+        }
         hash.finish()
+    }
+}
+
+/// [`Blanking`] in the form that steps use.
+#[derive(Debug, Clone)]
+pub(super) struct PreparedBlanking {
+    least: u64,
+    most: u64,
+    /// Whether a channel's spikes count, one per channel.
+    counts: Vec<bool>,
+    /// Sum of the rows of the mean counts: what a blanked step drives the filters with.
+    pub(super) mean_drive: Vec<f64>,
+}
+
+impl PreparedBlanking {
+    fn new(blanking: &Blanking, rows: &[f64], own: &[bool], mask: Option<&[bool]>) -> Self {
+        let counts: Vec<bool> = match mask {
+            None => own.to_vec(),
+            Some(mask) => own.iter().zip(mask).map(|(a, b)| *a && *b).collect(),
+        };
+        let mut mean_drive = vec![0.0; rows.len() / own.len()];
+        // What the session masks on top is missing from the totals.
+        let mut missing = 0.0;
+        for (channel, row) in rows.chunks_exact(mean_drive.len()).enumerate() {
+            let mean = blanking.mean_counts[channel];
+            if own[channel] && !counts[channel] {
+                missing += mean;
+            }
+            for (drive, weight) in mean_drive.iter_mut().zip(row) {
+                *drive += mean * weight;
+            }
+        }
+        Self {
+            least: blanking.least.saturating_sub(missing as u64),
+            most: blanking.most.saturating_sub(missing as u64),
+            counts,
+            mean_drive,
+        }
+    }
+
+    /// Whether `spikes`, (channel, how many), are too few or too many to be believed.
+    #[inline]
+    pub(super) fn is_artefact(&self, spikes: impl Iterator<Item = (usize, u16)>) -> bool {
+        let counted = spikes.map(|(channel, count)| match self.counts.get(channel) {
+            Some(true) => u64::from(count),
+            _ => 0,
+        });
+        !(self.least..=self.most).contains(&counted.sum())
+    }
+
+    fn hash(&self, hash: &mut Fnv1a) {
+        hash.word(self.least);
+        hash.word(self.most);
+        self.mean_drive.iter().for_each(|v| hash.number(*v));
     }
 }
 
 /// Steps after which the low-pass has forgotten its input: its slowest poles' time constant is
 /// 1 / (ω_c·sin(π / 2n)) for order n.
 fn low_pass_memory(decoder: &Decoder) -> u64 {
-    decoder.low_pass.map_or(0, |low_pass| {
+    decoder.low_pass().map_or(0, |low_pass| {
         let slowest = (std::f64::consts::FRAC_PI_2 / f64::from(low_pass.order)).sin();
         let tau = 1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * slowest);
-        (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds).ceil() as u64
+        (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds()).ceil() as u64
     })
 }

@@ -51,11 +51,11 @@ impl Session {
     /// A session of `decoder`, from rest. Allocates all that it will ever need.
     ///
     /// # Errors
-    /// As [`Decoder::check`]; [`ErrorKind::Mismatch`] for a mask or clamp of the wrong length,
+    /// [`ErrorKind::Mismatch`] for a mask or clamp of the wrong length,
     /// [`ErrorKind::InvalidArgument`] for a clamp with low > high or NaN, or a deadline without
     /// statistics.
     pub fn open(decoder: &Decoder, config: SessionConfig) -> Result<Self> {
-        config.check(decoder.outputs.len())?;
+        config.check(decoder.outputs().len())?;
         let model = PreparedModel::new(decoder, config.channel_mask.as_deref())?;
         Self::open_prepared(Arc::new(model), config)
     }
@@ -176,6 +176,18 @@ impl Session {
         if let Some(tap) = &mut self.tap {
             tap.rest();
         }
+    }
+
+    /// Whether the last step's spikes were an artefact by the model's
+    /// [`Blanking`](crate::model::Blanking): mean counts were decoded in their place.
+    pub fn was_blanked(&self) -> bool {
+        self.running.active().blanked()
+    }
+
+    /// Whether the last step's latents lay outside what training saw, and were clipped. Never in a
+    /// linear decoder.
+    pub fn was_outside(&self) -> bool {
+        self.running.active().outside()
     }
 
     /// What was counted and how long steps took. Costs a few microseconds; no allocation.

@@ -3,8 +3,9 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test binary uses what it needs
 
 use betz_recording::OutputInfo;
-use betz_runtime::model::{Decoder, LowPass, TrainingRecord};
+use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank, LowPassFilter};
+use betz_runtime::stream::Session;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -26,25 +27,23 @@ pub fn decoder(
         .map(|&(tau_seconds, order)| Filter { tau_seconds, order })
         .collect();
     let features = channels * filters.len();
-    Decoder {
-        step_seconds: 0.01,
-        bank: FilterBank::new(filters).unwrap(),
+    let bank = FilterBank::new(filters).unwrap();
+    let names = (0..channels).map(|c| format!("c{c}")).collect();
+    let infos = (0..outputs)
+        .map(|o| OutputInfo {
+            name: format!("o{o}"),
+            unit: "mm".into(),
+        })
+        .collect();
+    Decoder::new(DecoderParts {
         low_pass,
-        delay_steps: 0,
-        channel_names: (0..channels).map(|c| format!("c{c}")).collect(),
-        channel_mask: vec![true; channels],
         weights: (0..features * outputs)
             .map(|_| rng.random_range(-1.0..1.0))
             .collect(),
         intercept: (0..outputs).map(|_| rng.random_range(-5.0..5.0)).collect(),
-        outputs: (0..outputs)
-            .map(|o| OutputInfo {
-                name: format!("o{o}"),
-                unit: "mm".into(),
-            })
-            .collect(),
-        training: TrainingRecord::default(),
-    }
+        ..DecoderParts::linear(0.01, bank, names, infos)
+    })
+    .unwrap()
 }
 
 /// Counts, (ticks, channels) row-major: mostly nothing, seldom several.
@@ -66,16 +65,26 @@ pub fn spikes(counts: &[u16]) -> Vec<u32> {
         .collect()
 }
 
-/// What a decoder means, in plain loops: every feature by its impulse response, low-passed, weighed.
+/// All ticks of `counts` in one go.
+pub fn run(session: &mut Session, counts: &[u16]) -> Vec<f32> {
+    let ticks = counts.len() / session.channels();
+    let mut out = vec![0.0; ticks * session.outputs()];
+    session.run_counts(counts, &mut out).unwrap();
+    out
+}
+
+/// What a decoder means (its latents, where it has a head), in plain loops: every feature by its impulse response, low-passed, weighed.
 pub fn oracle(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
-    let (channels, outputs) = (decoder.channels(), decoder.outputs.len());
+    let (channels, outputs) = (decoder.channels(), decoder.latents());
     let ticks = counts.len() / channels;
-    let mut estimates: Vec<f64> = (0..ticks).flat_map(|_| decoder.intercept.clone()).collect();
-    for (f, filter) in decoder.bank.filters().iter().enumerate() {
-        let impulse = filter.impulse(decoder.step_seconds, ticks);
+    let mut estimates: Vec<f64> = (0..ticks)
+        .flat_map(|_| decoder.intercept().to_vec())
+        .collect();
+    for (f, filter) in decoder.bank().filters().iter().enumerate() {
+        let impulse = filter.impulse(decoder.step_seconds(), ticks);
         for channel in 0..channels {
-            let mut low_pass =
-                (decoder.low_pass).map(|l| LowPassFilter::new(l, decoder.step_seconds, 1).unwrap());
+            let mut low_pass = (decoder.low_pass())
+                .map(|l| LowPassFilter::new(l, decoder.step_seconds(), 1).unwrap());
             for t in 0..ticks {
                 let mut response = [0.0];
                 for u in 0..=t {
@@ -85,9 +94,9 @@ pub fn oracle(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
                     low_pass.step(&mut response);
                 }
                 for o in 0..outputs {
-                    let feature = channel * decoder.bank.len() + f;
+                    let feature = channel * decoder.bank().len() + f;
                     estimates[t * outputs + o] +=
-                        decoder.weights[feature * outputs + o] * response[0];
+                        decoder.weights()[feature * outputs + o] * response[0];
                 }
             }
         }

@@ -4,6 +4,7 @@
 mod common;
 
 mod checkpoint;
+mod heads;
 mod model_swap;
 mod session;
 mod spike_queue;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::common::{counts, decoder, rng};
 use betz_base::ErrorKind;
+use betz_runtime::model::DecoderParts;
 use betz_runtime::model::{Decoder, LowPass};
 use betz_runtime::stream::{PreparedModel, Session, SessionConfig, SwapState};
 
@@ -170,7 +171,7 @@ fn the_sessions_mask_holds_for_models_swapped_in() {
 
 #[test]
 fn a_model_that_does_not_fit_is_refused() {
-    type Spoil = fn(&mut Decoder);
+    type Spoil = fn(&mut DecoderParts);
     let cases: &[(&str, Spoil)] = &[
         ("step", |d| d.step_seconds = 0.02),
         ("channel 2", |d| d.channel_names[2] = "other".into()),
@@ -185,9 +186,9 @@ fn a_model_that_does_not_fit_is_refused() {
     let mut session = open(&old);
     let mut swapper = session.swapper().unwrap();
     for (expected, spoil) in cases {
-        let mut wrong = new.clone();
+        let mut wrong = new.clone().into_parts();
         spoil(&mut wrong);
-        let error = swapper.swap(&wrong).unwrap_err();
+        let error = swapper.swap(&Decoder::new(wrong).unwrap()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch);
         assert!(error.message().contains(expected), "{error}");
     }

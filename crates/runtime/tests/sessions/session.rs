@@ -96,7 +96,7 @@ fn gives_what_the_decoder_means() {
         };
         close(&run(&mut open(&decoder), &counts), "counts");
         let mut session = open(&decoder);
-        let mut out = vec![0.0; decoder.outputs.len()];
+        let mut out = vec![0.0; decoder.outputs().len()];
         let by_list: Vec<f32> = (counts.chunks(decoder.channels()))
             .flat_map(|tick| {
                 session.step_spikes(&spikes(tick), &mut out).unwrap();
@@ -114,7 +114,7 @@ fn gives_what_the_decoder_means() {
 #[test]
 fn same_bits_in_any_portions_after_reset_and_in_a_clone() {
     for (decoder, counts) in cases() {
-        let (channels, outputs) = (decoder.channels(), decoder.outputs.len());
+        let (channels, outputs) = (decoder.channels(), decoder.outputs().len());
         let mut session = open(&decoder);
         let whole = run(&mut session, &counts);
         session.reset();
@@ -146,7 +146,7 @@ fn lists_and_counts_of_single_spikes_give_the_same_bits() {
         counts.iter_mut().for_each(|count| *count = (*count).min(1));
         let whole = run(&mut open(&decoder), &counts);
         let mut session = open(&decoder);
-        let mut out = vec![0.0; decoder.outputs.len()];
+        let mut out = vec![0.0; decoder.outputs().len()];
         for (tick, expected) in counts
             .chunks(decoder.channels())
             .zip(whole.chunks(out.len()))
@@ -163,7 +163,7 @@ fn silence_ends_at_the_intercept_without_denormals() {
     for (case, (decoder, counts)) in cases().enumerate() {
         let mut session = open(&decoder);
         run(&mut session, &counts);
-        let mut out = vec![0.0; decoder.outputs.len()];
+        let mut out = vec![0.0; decoder.outputs().len()];
         let mut bytes = vec![0; session.checkpoint_len()];
         let mut all_zero = false;
         for _ in 0..100_000 {
@@ -182,7 +182,7 @@ fn silence_ends_at_the_intercept_without_denormals() {
             }
         }
         assert!(all_zero, "case {case}: states never came to rest");
-        let intercept: Vec<f32> = decoder.intercept.iter().map(|v| *v as f32).collect();
+        let intercept: Vec<f32> = decoder.intercept().iter().map(|v| *v as f32).collect();
         assert_eq!(out, intercept);
     }
 }
@@ -295,7 +295,7 @@ fn outputs_are_clamped() {
 #[test]
 fn masked_channels_take_no_part() {
     let rng = &mut rng(4);
-    let mut whole = decoder(rng, 6, 2, &[(0.05, 1), (0.1, 0)], None);
+    let whole = decoder(rng, 6, 2, &[(0.05, 1), (0.1, 0)], None);
     let counts = counts(rng, 100, 6);
     let mask = vec![true, false, true, true, false, true];
     let config = SessionConfig {
@@ -311,11 +311,13 @@ fn masked_channels_take_no_part() {
         Session::open(&whole, short).unwrap_err().kind(),
         ErrorKind::Mismatch
     );
-    for (row, takes_part) in whole.weights.chunks_mut(4).zip(&mask) {
+    let mut parts = whole.into_parts();
+    for (row, takes_part) in parts.weights.chunks_mut(4).zip(&mask) {
         if !takes_part {
             row.fill(0.0);
         }
     }
+    let whole = Decoder::new(parts).unwrap();
     assert_eq!(run(&mut open(&whole), &counts), masked);
 }
 
@@ -367,10 +369,10 @@ fn statistics_count_and_can_be_off() {
 }
 
 #[test]
-fn a_decoder_that_makes_no_sense_is_not_opened() {
-    let mut decoder = decoder(&mut rng(6), 3, 1, &[(0.05, 1)], None);
-    decoder.weights.pop();
-    let error = Session::open(&decoder, SessionConfig::default()).unwrap_err();
+fn a_decoder_that_makes_no_sense_is_not_made() {
+    let mut parts = decoder(&mut rng(6), 3, 1, &[(0.05, 1)], None).into_parts();
+    parts.weights.pop();
+    let error = Decoder::new(parts).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidModel);
 }
 

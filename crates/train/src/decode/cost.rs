@@ -33,9 +33,9 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
         .map(|s| data.spikes.range(s.start, s.stop).len())
         .sum();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
-    let outputs = decoder.outputs.len() as f64;
-    let weights = decoder.bank.len() as f64 * outputs;
-    let low_pass = decoder.low_pass.map_or(0.0, |l| f64::from(l.order));
+    let outputs = decoder.outputs().len() as f64;
+    let weights = decoder.bank().len() as f64 * outputs;
+    let low_pass = decoder.low_pass().map_or(0.0, |l| f64::from(l.order));
     (
         vec![
             spikes,
@@ -48,10 +48,13 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
     )
 }
 
-/// Where `decoder` decodes `data`: on `device` itself where the user named it, else wherever this
-/// host's calibration expects less time, counting the start of a device that this process has not
+/// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
+/// named it, else wherever this host's calibration expects less time, counting the start of a device that this process has not
 /// opened yet.
 pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
+    if !decoder.is_linear() {
+        return Device::cpu();
+    }
     if device.is_explicit() {
         return device.clone();
     }

@@ -74,7 +74,7 @@ fn decode_within(
     decoder: &Decoder,
     data: &Dataset,
 ) -> Result<Vec<f32>> {
-    let width = decoder.outputs.len();
+    let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
     let mut outgoing = context.take_slot::<Outgoing>();
     let mut rest = estimates.as_mut_slice();
@@ -162,23 +162,23 @@ pub(crate) fn walk(
 
 impl<'a> Decoding<'a> {
     fn new(context: &'a Context, decoder: &Decoder, order: &[usize]) -> Result<Self> {
-        let bank = DeviceBank::new(context, &decoder.bank, decoder.step_seconds)?;
-        let outputs = decoder.outputs.len();
+        let bank = DeviceBank::new(context, decoder.bank(), decoder.step_seconds())?;
+        let outputs = decoder.outputs().len();
         let rows = bank.filters * outputs;
         let weights: Vec<f64> = order
             .iter()
-            .flat_map(|&channel| &decoder.weights[channel * rows..(channel + 1) * rows])
+            .flat_map(|&channel| &decoder.weights()[channel * rows..(channel + 1) * rows])
             .copied()
             .collect();
         let low_pass = decoder
-            .low_pass
-            .map(|l| LowPassScan::new(context, l, decoder.step_seconds, outputs))
+            .low_pass()
+            .map(|l| LowPassScan::new(context, l, decoder.step_seconds(), outputs))
             .transpose()?;
         Ok(Self {
             context,
             outputs,
             weights: context.upload(&weights)?,
-            intercept: context.upload(&decoder.intercept)?,
+            intercept: context.upload(decoder.intercept())?,
             carry: context.zeros((bank.order + 1) * rows)?,
             low_pass,
             bank,

@@ -11,6 +11,7 @@ use betz_device::Device;
 use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
+use betz_runtime::stream::{Session, SessionConfig};
 
 /// Estimates of `decoder` at every step of `data`, row-major (steps, outputs): row t estimates the
 /// behaviour at step t − `delay_steps`. Filters are at rest at each segment's start; rows outside
@@ -26,19 +27,22 @@ use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel
 /// or out of time order; those of the low-pass.
 pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
-    let (outputs, filters) = (decoder.outputs.len(), decoder.bank.len());
+    let (outputs, filters) = (decoder.outputs().len(), decoder.bank().len());
     check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
     data.spikes.check(data.steps as i64, data.channels())?;
+    if !decoder.is_linear() {
+        return step_through(decoder, data, &order);
+    }
     let mut low_pass = decoder
-        .low_pass
-        .map(|l| LowPassFilter::new(l, decoder.step_seconds, outputs))
+        .low_pass()
+        .map(|l| LowPassFilter::new(l, decoder.step_seconds(), outputs))
         .transpose()?;
     let mut bank: Vec<RecursiveFilter> = decoder
-        .bank
+        .bank()
         .filters()
         .iter()
-        .map(|&f| RecursiveFilter::new(f, decoder.step_seconds, outputs))
+        .map(|&f| RecursiveFilter::new(f, decoder.step_seconds(), outputs))
         .collect();
     let mut estimates = vec![f32::NAN; data.steps * outputs];
     let mut weighted = vec![0.0; filters * outputs];
@@ -53,7 +57,7 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
             weighted.fill(0.0);
             while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
                 let channel = order[data.spikes.channels[i] as usize];
-                let row = &decoder.weights[channel * weighted.len()..][..weighted.len()];
+                let row = &decoder.weights()[channel * weighted.len()..][..weighted.len()];
                 weighted.iter_mut().zip(row).for_each(|(w, phi)| *w += phi);
             }
             sum.fill(0.0);
@@ -65,9 +69,35 @@ pub fn decode(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
                 low_pass.step(&mut sum);
             }
             let row = &mut estimates[step as usize * outputs..][..outputs];
-            for ((estimate, s), intercept) in row.iter_mut().zip(&sum).zip(&decoder.intercept) {
+            for ((estimate, s), intercept) in row.iter_mut().zip(&sum).zip(decoder.intercept()) {
                 *estimate = (s + intercept) as f32;
             }
+        }
+    }
+    Ok(estimates)
+}
+
+/// Decodes by stepping a session, bit for bit as one does: what a decoder with a head or with limits
+/// needs.
+fn step_through(decoder: &Decoder, data: &Dataset, order: &[usize]) -> Result<Vec<f32>> {
+    let outputs = decoder.outputs().len();
+    let config = SessionConfig {
+        statistics: false,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(decoder, config)?;
+    let mut estimates = vec![f32::NAN; data.steps * outputs];
+    let mut fired = Vec::new();
+    for segment in &data.segments {
+        session.reset();
+        let mut spikes = data.spikes.range(segment.start, segment.stop).peekable();
+        for step in segment.start..segment.stop {
+            fired.clear();
+            while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
+                fired.push(order[data.spikes.channels[i] as usize] as u32);
+            }
+            let row = &mut estimates[step as usize * outputs..][..outputs];
+            session.step_spikes(&fired, row)?;
         }
     }
     Ok(estimates)
@@ -102,7 +132,7 @@ pub fn decode_on(device: &Device, decoder: &Decoder, data: &Dataset) -> Result<V
 /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch), with the first name that has no partner,
 /// unless both have the same channels, in any order.
 pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
-    let (model, recording) = (&decoder.channel_names, &data.channel_names);
+    let (model, recording) = (decoder.channel_names(), &data.channel_names);
     if model.len() != recording.len() {
         return Err(Error::mismatch(format!(
             "recording: expected the model's {} channels, got {}",
@@ -130,19 +160,12 @@ pub fn channel_order(decoder: &Decoder, data: &Dataset) -> Result<Vec<usize>> {
 
 /// What `decoder` asks of a dataset's shape, without a look at the spikes.
 fn check_shape(decoder: &Decoder, data: &Dataset) -> Result<()> {
-    let ratio = data.step_seconds / decoder.step_seconds;
+    let ratio = data.step_seconds / decoder.step_seconds();
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
         return Err(Error::mismatch(format!(
             "recording: expected the model's step of {} s, got {} s",
-            decoder.step_seconds, data.step_seconds
-        )));
-    }
-    let (outputs, weights) = (decoder.outputs.len(), decoder.weights.len());
-    if decoder.intercept.len() != outputs || weights != decoder.features() * outputs {
-        return Err(Error::mismatch(format!(
-            "model: expected {} weights and {outputs} intercepts, got {weights} and {}",
-            decoder.features() * outputs,
-            decoder.intercept.len()
+            decoder.step_seconds(),
+            data.step_seconds
         )));
     }
     betz_recording::check_segments(&data.segments, data.steps as i64)
@@ -154,7 +177,7 @@ pub(super) mod tests {
     use crate::psc::oracle;
     use betz_base::ErrorKind;
     use betz_recording::{OutputInfo, Segment};
-    use betz_runtime::model::TrainingRecord;
+    use betz_runtime::model::DecoderParts;
     use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
     pub(super) fn data() -> Dataset {
@@ -178,18 +201,15 @@ pub(super) mod tests {
     pub(super) fn decoder(low_pass: Option<LowPass>) -> Decoder {
         let filters = [(0.004, 0), (0.02, 1), (0.05, 4)];
         let filters = filters.map(|(tau_seconds, order)| Filter { tau_seconds, order });
-        Decoder {
-            step_seconds: 0.001,
-            bank: FilterBank::new(filters.to_vec()).unwrap(),
+        let bank = FilterBank::new(filters.to_vec()).unwrap();
+        let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
+        Decoder::new(DecoderParts {
             low_pass,
-            delay_steps: 0,
-            channel_names: data().channel_names,
-            channel_mask: vec![true; 5],
             weights: (0..30).map(|i| f64::from(i % 7) - 2.5).collect(),
             intercept: vec![5.0, -0.25],
-            outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
-            training: TrainingRecord::default(),
-        }
+            ..DecoderParts::linear(0.001, bank, data().channel_names, outputs)
+        })
+        .unwrap()
     }
 
     #[test]
@@ -202,7 +222,7 @@ pub(super) mod tests {
             }),
         ] {
             let (data, decoder) = (data(), decoder(low_pass));
-            let a = oracle::responses(&data, &decoder.bank, low_pass).unwrap();
+            let a = oracle::responses(&data, decoder.bank(), low_pass).unwrap();
             let estimates = decode(&decoder, &data).unwrap();
             let columns = data.steps_in_segments();
             let mut column = 0;
@@ -218,8 +238,8 @@ pub(super) mod tests {
                         continue;
                     }
                     let terms =
-                        (0..15).map(|f| a[f * columns + column] * decoder.weights[f * 2 + o]);
-                    let expected = decoder.intercept[o] + terms.sum::<f64>();
+                        (0..15).map(|f| a[f * columns + column] * decoder.weights()[f * 2 + o]);
+                    let expected = decoder.intercept()[o] + terms.sum::<f64>();
                     assert!((got - expected).abs() < 1e-6 * expected.abs().max(1.0));
                 }
                 column += usize::from(inside);

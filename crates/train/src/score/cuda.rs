@@ -55,7 +55,7 @@ fn evaluate_within(
     decoder: &Decoder,
     data: &Dataset,
 ) -> Result<Evaluation> {
-    let mut scoring = Scoring::new(context, data, decoder.delay_steps)?;
+    let mut scoring = Scoring::new(context, data, decoder.delay_steps())?;
     let extra = 4 * data.outputs.len() + 1;
     decode::cuda::walk(
         (context, memory),

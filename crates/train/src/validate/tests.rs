@@ -91,11 +91,11 @@ fn the_bank_that_made_the_behaviour_wins_with_a_small_ridge() {
         assert_eq!(found.bank_r2.len(), 3);
         assert!(found.bank_r2[1] > found.bank_r2[0].max(found.bank_r2[2]));
         let decoder = train_validated(&data, &options, &search, &()).unwrap();
-        assert_eq!(decoder.bank, bank());
-        assert_eq!(decoder.training.ridge, found.ridge);
-        assert_eq!(decoder.training.scores, found.scores);
-        assert_eq!(decoder.training.folds, 5);
-        assert_eq!(decoder.training.steps, data.steps_in_segments() as u64);
+        assert_eq!(*decoder.bank(), bank());
+        assert_eq!(decoder.training().ridge, found.ridge);
+        assert_eq!(decoder.training().scores, found.scores);
+        assert_eq!(decoder.training().folds, 5);
+        assert_eq!(decoder.training().steps, data.steps_in_segments() as u64);
         // What is held out is decoded a little worse than what was trained on.
         let seen = evaluate(&decoder, &data).unwrap();
         for (seen, held) in seen.outputs.iter().zip(&found.scores) {
@@ -112,8 +112,8 @@ fn the_bank_that_made_the_behaviour_wins_with_a_small_ridge() {
             ..options
         };
         let direct = train(&data, &again, &()).unwrap();
-        let largest = direct.weights.iter().fold(0.0f64, |m, w| m.max(w.abs()));
-        for (a, b) in decoder.weights.iter().zip(&direct.weights) {
+        let largest = direct.weights().iter().fold(0.0f64, |m, w| m.max(w.abs()));
+        for (a, b) in decoder.weights().iter().zip(direct.weights()) {
             assert!((a - b).abs() < 1e-4 * largest, "{a} {b}");
         }
     }
@@ -142,12 +142,12 @@ fn behaviour_that_never_changes_has_no_scores_but_a_decoder() {
     let decoder = train_validated(&data, &options, &Search::ridge(), &()).unwrap();
     assert!(
         decoder
-            .training
+            .training()
             .scores
             .iter()
             .all(|s| s.r2.is_nan() && s.rmse < 1e-3)
     );
-    assert!(decoder.intercept.iter().all(|c| (c - 3.0).abs() < 1e-6));
+    assert!(decoder.intercept().iter().all(|c| (c - 3.0).abs() < 1e-6));
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn the_ridge_that_is_reported_is_the_one_of_all_the_data_though_folds_leave_step
             ..TrainOptions::new(bank())
         };
         let decoder = train_validated(&data, &options, &Search::scores_only(5), &()).unwrap();
-        assert_eq!(decoder.training.steps as f64, all);
-        decoder.training.ridge
+        assert_eq!(decoder.training().steps as f64, all);
+        decoder.training().ridge
     };
     assert!(close(ridge_of(RidgeChoice::Fixed(7.0)), 7.0));
     assert!(close(ridge_of(RidgeChoice::Noise(0.2)), 0.2 * 0.2 * all));
@@ -283,17 +283,17 @@ fn a_cuda_device_finds_what_the_cpu_finds() {
         };
         let by = |device| train_validated_on(device, &data, &options, &search, &()).unwrap();
         let (there, here) = (by(&device), by(&Device::cpu()));
-        assert_eq!(there.bank, here.bank);
-        assert_eq!(there.channel_mask, here.channel_mask);
-        assert_eq!(there.training.folds, here.training.folds);
+        assert_eq!(there.bank(), here.bank());
+        assert_eq!(there.channel_mask(), here.channel_mask());
+        assert_eq!(there.training().folds, here.training().folds);
         // What is left to explain is small, and sums in f32 are off by more of it.
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-3 * b.abs();
-        assert!(near(there.training.ridge, here.training.ridge));
-        let size = here.weights.iter().fold(0.0, |s: f64, w| s.max(w.abs()));
-        for (a, b) in there.weights.iter().zip(&here.weights) {
+        assert!(near(there.training().ridge, here.training().ridge));
+        let size = here.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
+        for (a, b) in there.weights().iter().zip(here.weights()) {
             assert!((a - b).abs() <= 1e-4 * size, "{a} {b}");
         }
-        for (a, b) in there.training.scores.iter().zip(&here.training.scores) {
+        for (a, b) in there.training().scores.iter().zip(&here.training().scores) {
             assert!(
                 (a.r2 - b.r2).abs() <= 1e-5 && near(a.rmse, b.rmse),
                 "{a:?} {b:?}"

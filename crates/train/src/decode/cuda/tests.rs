@@ -9,6 +9,7 @@ use super::*;
 use crate::decode::tests::{data, decoder};
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
 use betz_recording::{OutputInfo, Segment};
+use betz_runtime::model::DecoderParts;
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
 /// What estimates may be off by, relative to the largest: f32's rounding and as much again.
@@ -26,17 +27,15 @@ fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: u
     let features = data.channels() * bank.len();
     let weights = (0..features * n).map(|i| ((i * 37 % 101) as f64 - 47.0) * 0.1);
     let output = |o| OutputInfo::from(format!("x{o}").as_str());
-    Decoder {
-        step_seconds: data.step_seconds,
-        bank,
+    let names = data.channel_names.iter().rev().cloned().collect();
+    let outputs = (0..n).map(output).collect();
+    Decoder::new(DecoderParts {
         low_pass,
-        channel_names: data.channel_names.iter().rev().cloned().collect(),
-        channel_mask: vec![true; data.channels()],
         weights: weights.collect(),
         intercept: (0..n).map(|o| o as f64 - 0.5).collect(),
-        outputs: (0..n).map(output).collect(),
-        ..decoder(None)
-    }
+        ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
+    })
+    .unwrap()
 }
 
 /// As `decode`, whatever cap another test has set.

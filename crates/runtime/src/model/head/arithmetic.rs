@@ -1,0 +1,269 @@
+//! The inner loops of the heads: cosines, exponentials, sums of rows, dot products.
+//!
+//! Each loop is plain Rust over slices, multiplied and added apart (never fused), and what is summed is
+//! summed in an order that no vector width changes. So the copies compiled for wider vectors give the same
+//! bits as the baseline, and a recording decodes alike on every processor.
+
+/// The widest vectors that this processor has, asked once when a model is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    Baseline,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Width {
+    pub(super) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::arch::is_x86_feature_detected!("avx512f")
+                && std::arch::is_x86_feature_detected!("avx512vl")
+            {
+                return Self::Avx512;
+            }
+            if std::arch::is_x86_feature_detected!("avx2") {
+                return Self::Avx2;
+            }
+        }
+        Self::Baseline
+    }
+}
+
+/// A function in one copy per vector width: `name(width, arguments)`.
+macro_rules! for_every_width {
+    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        #[allow(unsafe_code)]
+        #[inline]
+        pub(super) fn $name(width: Width, $($argument: $type),*) {
+            #[inline(always)]
+            fn plain($($argument: $type),*) $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn avx2($($argument: $type),*) {
+                plain($($argument),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn avx512($($argument: $type),*) {
+                plain($($argument),*)
+            }
+
+            match width {
+                Width::Baseline => plain($($argument),*),
+                // SAFETY: a `Width` other than the baseline comes from `Width::detect`, which found
+                // the instructions on this processor.
+                #[cfg(target_arch = "x86_64")]
+                Width::Avx2 => unsafe { avx2($($argument),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                Width::Avx512 => unsafe { avx512($($argument),*) },
+            }
+        }
+    };
+}
+
+for_every_width! {
+    /// `sum[j] += Σ_k factors[k]·rows[k, j]`, k ascending for each j.
+    fn add_rows(sum: &mut [f32], factors: &[f32], rows: &[f32]) {
+        sum_rows(sum, factors, rows);
+    }
+}
+
+for_every_width! {
+    /// As [`add_rows`], then the cosine of each sum, in turns.
+    fn cosines_of_rows(sum: &mut [f32], factors: &[f32], rows: &[f32]) {
+        sum_rows(sum, factors, rows);
+        sum.iter_mut().for_each(|u| *u = cosine(*u));
+    }
+}
+
+for_every_width! {
+    /// As [`add_rows`], then the softmax of the sums.
+    fn softmax_of_rows(sum: &mut [f32], factors: &[f32], rows: &[f32]) {
+        sum_rows(sum, factors, rows);
+        let highest = sum.iter().fold(f32::NEG_INFINITY, |m, s| m.max(*s));
+        sum.iter_mut().for_each(|s| *s = exponential(*s - highest));
+        let total: f32 = sum.iter().sum();
+        let factor = 1.0 / total;
+        sum.iter_mut().for_each(|s| *s *= factor);
+    }
+}
+
+for_every_width! {
+    /// `out[c] += rows[c, ..]·values`: 16 partial sums, then pairs of them. Rows are as long as `values`,
+    /// a multiple of 16.
+    fn add_dots(out: &mut [f64], rows: &[f32], values: &[f32]) {
+        let (values, _) = values.as_chunks::<16>();
+        let (rows, _) = rows.as_chunks::<16>();
+        if values.is_empty() {
+            return;
+        }
+        for (out, row) in out.iter_mut().zip(rows.chunks_exact(values.len())) {
+            let mut partial = [0.0f32; 16];
+            for (a, b) in row.iter().zip(values) {
+                for i in 0..16 {
+                    partial[i] += a[i] * b[i];
+                }
+            }
+            for half in [8, 4, 2, 1] {
+                for i in 0..half {
+                    partial[i] += partial[i + half];
+                }
+            }
+            *out += f64::from(partial[0]);
+        }
+    }
+}
+
+/// In blocks of 64 sums, which stay in registers while the rows pass.
+#[inline(always)]
+fn sum_rows(sum: &mut [f32], factors: &[f32], rows: &[f32]) {
+    let length = sum.len();
+    let (blocks, rest) = sum.as_chunks_mut::<64>();
+    let done = blocks.len() * 64;
+    for (i, block) in blocks.iter_mut().enumerate() {
+        let mut own = *block;
+        for (&factor, row) in factors.iter().zip(rows.chunks_exact(length)) {
+            let row = &row[i * 64..][..64];
+            for (sum, value) in own.iter_mut().zip(row) {
+                *sum += factor * value;
+            }
+        }
+        *block = own;
+    }
+    if rest.is_empty() {
+        return;
+    }
+    for (&factor, row) in factors.iter().zip(rows.chunks_exact(length)) {
+        for (sum, value) in rest.iter_mut().zip(&row[done..]) {
+            *sum += factor * value;
+        }
+    }
+}
+
+/// 1.5·2²³: adding and taking it off rounds an f32 below 2²² to the nearest integer, ties to even.
+const ROUND: f32 = 12_582_912.0;
+
+/// cos(2π·u) for |u| ≤ 2²⁰, to 1e-6: 1 − 2·sin²(π·r) with u = n + r, sin by an odd polynomial (Chebyshev
+/// interpolation on |r| ≤ 1/2; without rounding the error is 3e-8).
+#[inline(always)]
+fn cosine(u: f32) -> f32 {
+    let r = u - ((u + ROUND) - ROUND);
+    let y = r * r;
+    let mut sine = 0.077_655_91;
+    sine = sine * y - 0.598_290_4;
+    sine = sine * y + 2.550_077_4;
+    sine = sine * y - 5.167_71;
+    sine = sine * y + 3.141_592_6;
+    sine *= r;
+    1.0 - 2.0 * (sine * sine)
+}
+
+/// e^x for x ≤ 0, to 2e-7 of itself; 0 below e^−87.
+#[inline(always)]
+fn exponential(x: f32) -> f32 {
+    let powers = (x * std::f32::consts::LOG2_E).max(-127.0);
+    let shifted = powers + ROUND;
+    let r = powers - (shifted - ROUND);
+    let mut value = 1.546_144_4e-4;
+    value = value * r + 1.340_042_8e-3;
+    value = value * r + 9.618_057e-3;
+    value = value * r + 5.550_327e-2;
+    value = value * r + 2.402_265_1e-1;
+    value = value * r + 6.931_472e-1;
+    value = value * r + 1.0;
+    // The low bits of `shifted` are the integer itself; −127 makes the exponent's bits, and so 2^n, zero.
+    let exponent = shifted.to_bits().wrapping_sub(ROUND.to_bits());
+    value * f32::from_bits(exponent.wrapping_add(127) << 23)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widths() -> Vec<Width> {
+        let mut widths = vec![Width::Baseline];
+        #[cfg(target_arch = "x86_64")]
+        match Width::detect() {
+            Width::Avx512 => widths.extend([Width::Avx2, Width::Avx512]),
+            Width::Avx2 => widths.push(Width::Avx2),
+            Width::Baseline => {}
+        }
+        widths
+    }
+
+    #[test]
+    fn cosine_and_exponential_are_close() {
+        for i in -400_000..=400_000 {
+            let u = i as f32 * 1.7e-4;
+            let truth = (std::f64::consts::TAU * f64::from(u)).cos();
+            assert!((f64::from(cosine(u)) - truth).abs() < 1e-6, "cos 2π·{u}");
+            let x = -(i as f32).abs() * 2.1e-4;
+            let truth = f64::from(x).exp();
+            // The argument's own rounding counts |x|·6e-8.
+            let tolerance = truth * (2e-7 + 1.3e-7 * f64::from(x.abs())) + 1e-37;
+            let got = f64::from(exponential(x));
+            assert!((got - truth).abs() <= tolerance, "e^{x}: {got} {truth}");
+        }
+        assert_eq!(exponential(f32::MIN), 0.0);
+        assert_eq!(exponential(0.0), 1.0);
+    }
+
+    /// Bit for bit: the order of a sum does not depend on the processor.
+    #[test]
+    fn every_width_gives_the_same_bits() {
+        let mut state = 1u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        };
+        for (terms, length) in [(1, 16), (12, 256), (24, 24), (13, 272), (3, 80)] {
+            let factors: Vec<f32> = (0..terms).map(|_| random()).collect();
+            let rows: Vec<f32> = (0..terms * length).map(|_| random()).collect();
+            let start: Vec<f32> = (0..length).map(|_| random()).collect();
+            for function in [add_rows, cosines_of_rows, softmax_of_rows] {
+                let results: Vec<Vec<f32>> = (widths().into_iter())
+                    .map(|width| {
+                        let mut sum = start.clone();
+                        function(width, &mut sum, &factors, &rows);
+                        sum
+                    })
+                    .collect();
+                assert!(results.iter().all(|r| *r == results[0]), "{terms}×{length}");
+            }
+            let mut plain: Vec<f64> = start.iter().map(|s| f64::from(*s)).collect();
+            for (j, sum) in plain.iter_mut().enumerate() {
+                for k in 0..terms {
+                    *sum += f64::from(factors[k]) * f64::from(rows[k * length + j]);
+                }
+            }
+            let mut sum = start.clone();
+            add_rows(Width::Baseline, &mut sum, &factors, &rows);
+            for (got, expected) in sum.iter().zip(&plain) {
+                assert!((f64::from(*got) - expected).abs() < 1e-5);
+            }
+            if length % 16 == 0 {
+                let dots: Vec<Vec<f64>> = (widths().into_iter())
+                    .map(|width| {
+                        let mut out = vec![0.5; terms];
+                        add_dots(width, &mut out, &rows, &start);
+                        out
+                    })
+                    .collect();
+                assert!(dots.iter().all(|d| *d == dots[0]));
+                for (k, got) in dots[0].iter().enumerate() {
+                    let row = &rows[k * length..][..length];
+                    let truth: f64 = (row.iter().zip(&start))
+                        .map(|(a, b)| f64::from(*a) * f64::from(*b))
+                        .sum();
+                    assert!((got - 0.5 - truth).abs() < 1e-4);
+                }
+            }
+        }
+    }
+}

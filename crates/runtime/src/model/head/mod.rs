@@ -1,0 +1,228 @@
+//! What makes a decoder's outputs of its latents.
+//!
+//! A kind is one file here: its parameters, their check, their section of the model file, the prepared
+//! form and the arithmetic of a step. It is listed once, below; nothing outside this folder names it
+//! except its trainer.
+//!
+//! Arithmetic is in f32 or f64 as each kind says, without fused multiply-add and summed in a fixed order:
+//! batch and stream, and all processors, give the same bits (`arithmetic`).
+
+mod arithmetic;
+mod readout;
+
+pub use readout::FilteredReadout;
+
+use super::format::wire::{Reader, Writer};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::hash::Fnv1a;
+
+/// Largest number of latents that a head takes. (A linear decoder has as many as outputs.)
+pub const MAX_LATENTS: usize = 64;
+
+/// The parameters of one kind of decoder behind the linear engine.
+pub(crate) trait Kind: Sized {
+    type Prepared: Prepared;
+    /// The kind's name, as in `betz train --decoder`.
+    const NAME: &'static str;
+    /// The tag of its section of the model file.
+    const TAG: [u8; 4];
+
+    /// Refuses parameters that do not fit so many latents and outputs, or could give a non-finite
+    /// output for finite latents.
+    fn check(&self, latents: usize, outputs: usize) -> Result<()>;
+    fn write(&self, to: &mut Writer<'_>);
+    fn read(from: &mut Reader<'_>) -> Result<Self>;
+    /// The form that steps use. `self` has passed its check.
+    fn prepare(&self, step_seconds: f64) -> Result<Self::Prepared>;
+}
+
+/// A kind in the form that steps use; immutable, shared by sessions.
+pub(crate) trait Prepared: std::fmt::Debug + Clone {
+    /// Numbers that a session keeps from step to step; all 0 at rest.
+    fn states(&self) -> usize;
+    /// Room that a step works in.
+    fn scratch(&self) -> usize;
+    /// Steps after which its states have forgotten what was.
+    fn memory_steps(&self) -> u64;
+    /// Adds all that a step depends on.
+    fn hash(&self, hash: &mut Fnv1a);
+    /// One step. Says whether the latents lay outside what training saw; they are clipped in place then.
+    fn step(
+        &self,
+        latents: &mut [f64],
+        states: &mut [f64],
+        scratch: &mut [f32],
+        outputs: &mut [f64],
+    ) -> bool;
+}
+
+/// Writes the enum of kinds, the enum of their prepared forms, and the match over each.
+macro_rules! kinds {
+    ($( $(#[$doc:meta])* $file:ident :: $Kind:ident ( $($more:ident),* ) ),+ $(,)?) => {
+        $( mod $file; pub use $file::{$Kind, $($more),*}; )+
+
+        /// What makes a decoder's outputs of its latents, with its parameters.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        #[non_exhaustive]
+        pub enum Head {
+            /// Nothing: the latents are the outputs.
+            #[default]
+            Linear,
+            $( $(#[$doc])* $Kind($Kind), )+
+        }
+
+        impl Head {
+            /// The kind by name: `linear`, `lift`, `experts`.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    Self::Linear => "linear",
+                    $( Self::$Kind(_) => <$Kind as Kind>::NAME, )+
+                }
+            }
+
+            pub(super) fn check(&self, latents: usize, outputs: usize) -> Result<()> {
+                match self {
+                    Self::Linear => {
+                        expect("intercept, in a linear decoder one per output", latents, outputs)
+                    }
+                    $( Self::$Kind(kind) => {
+                        if latents > MAX_LATENTS {
+                            return refuse(format!(
+                                "{}: expected at most {MAX_LATENTS} latents, got {latents}",
+                                self.name()
+                            ));
+                        }
+                        kind.check(latents, outputs).map_err(|e| e.at(self.name()))
+                    } )+
+                }
+            }
+
+            pub(super) fn tag(&self) -> Option<[u8; 4]> {
+                match self {
+                    Self::Linear => None,
+                    $( Self::$Kind(_) => Some(<$Kind as Kind>::TAG), )+
+                }
+            }
+
+            pub(super) fn write(&self, to: &mut Writer<'_>) {
+                match self {
+                    Self::Linear => {}
+                    $( Self::$Kind(kind) => kind.write(to), )+
+                }
+            }
+
+            /// The head in a section of `tag`; `None` where no kind has that tag.
+            pub(super) fn read(tag: [u8; 4], from: &mut Reader<'_>) -> Result<Option<Self>> {
+                Ok(match tag {
+                    $( <$Kind as Kind>::TAG => Some(Self::$Kind(<$Kind as Kind>::read(from)?)), )+
+                    _ => None,
+                })
+            }
+
+            pub(crate) fn prepare(&self, step_seconds: f64) -> Result<PreparedHead> {
+                Ok(match self {
+                    Self::Linear => PreparedHead::Linear,
+                    $( Self::$Kind(kind) => PreparedHead::$Kind(kind.prepare(step_seconds)?), )+
+                })
+            }
+        }
+
+        /// The head in the form that steps use; matched once per step.
+        #[derive(Debug, Clone)]
+        pub(crate) enum PreparedHead {
+            Linear,
+            $( $Kind(<$Kind as Kind>::Prepared), )+
+        }
+
+        impl PreparedHead {
+            pub(crate) fn states(&self) -> usize {
+                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.states(), )+ }
+            }
+
+            pub(crate) fn scratch(&self) -> usize {
+                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.scratch(), )+ }
+            }
+
+            pub(crate) fn memory_steps(&self) -> u64 {
+                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.memory_steps(), )+ }
+            }
+
+            pub(crate) fn hash(&self, hash: &mut Fnv1a) {
+                match self {
+                    Self::Linear => {}
+                    $( Self::$Kind(kind) => {
+                        hash.bytes(&<$Kind as Kind>::TAG);
+                        kind.hash(hash);
+                    } )+
+                }
+            }
+
+            /// One step of a head that is not linear.
+            #[inline(always)]
+            pub(crate) fn step(
+                &self,
+                latents: &mut [f64],
+                states: &mut [f64],
+                scratch: &mut [f32],
+                outputs: &mut [f64],
+            ) -> bool {
+                match self {
+                    Self::Linear => false,
+                    $( Self::$Kind(kind) => kind.step(latents, states, scratch, outputs), )+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Cosines of random projections beside the latents, read out linearly.
+    lift::Lift(Cosines, MAX_UNITS),
+    /// Linear readouts, one per expert, weighted by a soft gate on the latents.
+    experts::Experts(Gate, MAX_EXPERTS),
+}
+
+/// Clips latents radially: z ← z·min(1, R/|z|). Says whether they were clipped.
+///
+/// Latents have unit variance in training, so |z| says how far out a step lies; R is about the largest
+/// that training saw. Beyond it a nonlinear head has seen nothing, and its linear part would run away.
+#[inline(always)]
+fn clip(latents: &mut [f64], radius: f64) -> bool {
+    let square: f64 = latents.iter().map(|z| z * z).sum();
+    if square <= radius * radius {
+        return false;
+    }
+    let factor = radius / square.sqrt();
+    latents.iter_mut().for_each(|z| *z *= factor);
+    true
+}
+
+fn check_radius(radius: f64) -> Result<()> {
+    if (1e-6..=1e6).contains(&radius) {
+        return Ok(());
+    }
+    refuse(format!("radius: expected 1e-6 to 1e6, got {radius}"))
+}
+
+fn expect(what: &str, got: usize, expected: usize) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    refuse(format!("{what}: expected {expected} values, got {got}"))
+}
+
+fn check_finite<T: Copy + Into<f64>>(what: &str, values: &[T], most: f64) -> Result<()> {
+    for (i, &value) in values.iter().enumerate() {
+        let value: f64 = value.into();
+        if value.is_nan() || value.abs() > most {
+            return refuse(format!(
+                "{what}[{i}]: expected a finite value of at most {most:e}, got {value}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidModel, reason))
+}
