@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cuda")]
 use super::choice::choose;
+use super::blank::without_artefacts;
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations};
 use super::options::TrainOptions;
@@ -29,6 +30,8 @@ pub fn train_on(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     fit::check(data, std::slice::from_ref(&options.bank))?;
+    let (data, _) = without_artefacts(data);
+    let data = &*data;
     #[cfg(feature = "cuda")]
     {
         let chosen = choose(device, data, options, None).device;
@@ -39,7 +42,7 @@ pub fn train_on(
     }
     #[cfg(not(feature = "cuda"))]
     let _ = device;
-    fit::train(data, options, progress)
+    fit::train_as_it_is(data, options, progress)
 }
 
 /// [`normal_equations`](gram::normal_equations) on `device`, which is open or the CPU; by `path`, unless

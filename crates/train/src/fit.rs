@@ -1,5 +1,6 @@
 //! From a dataset to a decoder.
 
+use super::blank::{blanking, without_artefacts};
 use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
@@ -14,6 +15,9 @@ use betz_runtime::psc::FilterBank;
 
 /// Trains a decoder on every segment of `data`.
 ///
+/// Steps whose spikes are an artefact (several times the usual number over all channels) are trained on
+/// as if they had been like their neighbours, and the decoder takes such steps for mean counts.
+///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without channels, behaviour, segments, spikes or paired steps,
 /// or with no ridge and no more steps than features;
@@ -23,6 +27,15 @@ use betz_runtime::psc::FilterBank;
 /// of one name; [`ErrorKind::NonFinite`] for weights beyond f32; [`ErrorKind::Interrupted`] when
 /// `progress` says so.
 pub fn train(data: &Dataset, options: &TrainOptions, progress: &dyn Progress) -> Result<Decoder> {
+    train_as_it_is(&without_artefacts(data).0, options, progress)
+}
+
+/// [`train`] on data that holds no artefacts, or whose artefacts were taken out.
+pub(super) fn train_as_it_is(
+    data: &Dataset,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Decoder> {
     let bank = &options.bank;
     check(data, std::slice::from_ref(bank))?;
     let (sums, path) = normal_equations(
@@ -126,10 +139,12 @@ pub(super) fn decoder(
         folds: 0,
         scores: Vec::new(),
     };
-    linear(data, options, training, solution)
+    let mut parts = linear(data, options, training, solution)?.into_parts();
+    parts.limits.blanking = blanking(data, &parts.channel_mask);
+    checked(parts)
 }
 
-/// The linear decoder that a solution makes; a masked channel's weights are 0.
+/// The linear decoder that a solution makes, without limits; a masked channel's weights are 0.
 ///
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
@@ -163,7 +178,14 @@ pub(super) fn linear(
         training,
         attachments: Vec::new(),
     };
-    // All but the numbers was checked before the work.
+    checked(parts)
+}
+
+/// The decoder of `parts`, all but whose numbers was checked before the work.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
+pub(super) fn checked(parts: DecoderParts) -> Result<Decoder> {
     Decoder::new(parts).map_err(|e| Error::new(ErrorKind::NonFinite, e.message()).at("training"))
 }
 

@@ -30,6 +30,7 @@ mod options;
 mod presets;
 pub mod psc;
 mod readout;
+pub mod retained;
 pub mod score;
 mod search;
 pub mod solve;

@@ -48,11 +48,11 @@ pub(crate) fn terms(decoder: &Decoder, data: &Dataset) -> (Vec<f64>, Vec<f64>) {
     )
 }
 
-/// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
-/// named it, else wherever this host's calibration expects less time, counting the start of a device that this process has not
-/// opened yet.
+/// Where `decoder` decodes `data`: on the CPU unless that is linear; on `device` itself where the user
+/// named it, else wherever this host's calibration expects less time, counting the start of a device that
+/// this process has not opened yet.
 pub fn choose(device: &Device, decoder: &Decoder, data: &Dataset) -> Device {
-    if !decoder.is_linear() {
+    if !super::decodes_linearly(decoder, data) {
         return Device::cpu();
     }
     if device.is_explicit() {

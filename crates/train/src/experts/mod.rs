@@ -16,7 +16,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 
 pub(crate) use clusters::Clusters;
-pub(crate) use search::{TeamConfig, Teams};
+pub(crate) use search::Teams;
 
 /// What is added to the covariance within clusters, as a part of its mean diagonal.
 const SHRINKAGE: f64 = 1e-3;

@@ -167,7 +167,7 @@ pub fn train_kinds_on(
     let found = validate::run(device, cleaned, options, search, progress)?;
     let mut scores = vec![linear_score(cleaned, &found)];
     let asked = |kind| kinds.kinds.contains(&kind);
-    let mut comparison = |scores: Vec<KindScore>| Comparison {
+    let comparison = |scores: Vec<KindScore>| Comparison {
         taken: taken(&scores, kinds),
         kinds: scores,
         artefacts,
@@ -246,3 +246,6 @@ fn linear_score(data: &Dataset, found: &Found) -> KindScore {
         multiply_adds: nonlinear::engine_cost(data, bank, outputs),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, regions::regions};
 use crate::blank::blanking;
 use crate::device::normal_equations;
-use crate::fit::silent;
+use crate::fit::{checked, silent};
 use crate::folds::Folds;
 use crate::gram::paired_steps;
 use crate::held_out::{HeldOut, Solving};
@@ -295,9 +295,7 @@ impl<'a> Nonlinear<'a> {
                 data.outputs.clone(),
             )
         };
-        Decoder::new(parts).map_err(|e| {
-            Error::new(betz_base::ErrorKind::NonFinite, e.message()).at("training")
-        })
+        checked(parts)
     }
 }
 

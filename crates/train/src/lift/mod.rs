@@ -3,7 +3,7 @@
 
 mod search;
 
-pub(crate) use search::{LiftConfig, Lifts};
+pub(crate) use search::Lifts;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -46,15 +46,6 @@ impl Cosines {
             latents,
             omega,
             phase,
-        }
-    }
-
-    /// The first `units` of them.
-    pub(crate) fn first(&self, units: usize) -> Self {
-        Self {
-            latents: self.latents,
-            omega: self.omega[..units * self.latents].to_vec(),
-            phase: self.phase[..units].to_vec(),
         }
     }
 }
@@ -116,7 +107,8 @@ mod tests {
     #[test]
     fn fewer_units_are_the_first_of_more() {
         let (more, fewer) = (Cosines::draw(3, 5, 64), Cosines::draw(3, 5, 16));
-        assert_eq!(more.first(16), fewer);
+        assert_eq!(more.omega[..5 * 16], fewer.omega);
+        assert_eq!(more.phase[..16], fewer.phase);
         assert_ne!(Cosines::draw(4, 5, 16), fewer);
         let variance = |values: &[f32]| {
             values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / values.len() as f64

@@ -143,6 +143,15 @@ impl Remover {
         Ok(Mat::from_fn(stay.len(), phi.ncols(), |i, o| phi[(stay[i], o)] - off[(i, o)]))
     }
 
+    #[cfg(test)]
+    pub(super) fn both(&self, phi: &Mat<f64>, stay: &[usize], go: &[usize]) -> (Mat<f64>, Mat<f64>) {
+        let solved = (self.by_inverse(phi, stay, go), self.by_rest(phi, stay));
+        match solved {
+            (Ok(a), Ok(b)) => (a, b),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// M_RR⁻¹(M φ)_R.
     fn by_rest(&self, phi: &Mat<f64>, stay: &[usize]) -> Result<Mat<f64>> {
         let right = &self.system * phi;
