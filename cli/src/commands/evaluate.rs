@@ -2,7 +2,7 @@
 
 use betz::model::{self, Decoder};
 use betz::train::evaluate_on;
-use betz::train::score::score_estimates_on;
+use betz::train::score::{place_error, score_estimates_on, while_moving};
 use betz::{Error, Result};
 
 use crate::args::Evaluate;
@@ -24,23 +24,43 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         )));
     }
     let dataset = dataset.with_outputs(model.outputs())?;
-    let evaluation = if let Some(path) = &args.out {
-        let decoded = model::decode_on(&device, &model, &dataset)?;
-        data::write_outputs(path, &model, &dataset, &decoded)?;
-        score_estimates_on(&device, &dataset, &decoded, model.delay_steps())?
+    let chosen = model::choose_device(&device, &model, &dataset);
+    let (evaluation, place) = if args.out.is_none() && args.moving.is_none() && !chosen.is_cpu() {
+        (evaluate_on(&device, &model, &dataset)?, None)
     } else {
-        evaluate_on(&device, &model, &dataset)?
+        let mut decoded = model::decode_on(&device, &model, &dataset)?;
+        if let Some(path) = &args.out {
+            data::write_outputs(path, &model, &dataset, &decoded)?;
+        }
+        let delay = model.delay_steps();
+        if let Some(least) = args.moving {
+            decoded = while_moving(&dataset, decoded, delay, least)?;
+        }
+        let place = place_error(&dataset, &decoded, delay)?;
+        (score_estimates_on(&device, &dataset, &decoded, delay)?, place)
     };
     device::note_fallback(&device, "evaluation");
     let scores = Scores {
         outputs: evaluation.outputs,
-        steps: dataset.steps_in_segments(),
+        median_error: place.as_ref().map(|place| place.median),
+        steps: match (&place, args.moving) {
+            (Some(place), Some(_)) => place.steps as usize,
+            _ => dataset.steps_in_segments(),
+        },
         segments: dataset.segments.len(),
         device: model::choose_device(&device, &model, &dataset).name(),
     };
     if args.common.json {
         report::json(&scores)
     } else {
-        scores.print()
+        scores.print()?;
+        place.map_or(Ok(()), |place| {
+            report::line(&format!(
+                "median distance from ({}): {:.4} {}",
+                place.outputs.join(", "),
+                place.median,
+                place.unit
+            ))
+        })
     }
 }

@@ -254,6 +254,7 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
         (None, Some(fraction)) => options.ridge = RidgeChoice::RelativeNoise(fraction),
         (None, None) => {}
     }
+    options.retain = args.retain.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     search.ridge = args.ridge.is_none() && args.noise.is_none();
     options.delay_steps = match args.delay.as_str() {
         "auto" => {

@@ -6,6 +6,7 @@ use super::blank::without_artefacts;
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations};
 use super::options::TrainOptions;
+use super::retained::Retained;
 #[cfg(feature = "cuda")]
 use super::solve;
 use betz_base::error::Result;
@@ -32,6 +33,15 @@ pub fn train_on(
     fit::check(data, std::slice::from_ref(&options.bank))?;
     let (data, _) = without_artefacts(data);
     let data = &*data;
+    if options.retain.is_some() {
+        let features = data.channels() * options.bank.len();
+        Retained::check_size(features, data.outputs.len(), options.retain)?;
+        #[cfg(feature = "cuda")]
+        let device = &choose(device, data, options, None).device;
+        let (bank, path) = (&options.bank, options.gram);
+        let (sums, path) = normal_equations(device, data, options, bank, path, progress)?;
+        return decoder_from_sums(device, data, options, &sums, path, progress);
+    }
     #[cfg(feature = "cuda")]
     {
         let chosen = choose(device, data, options, None).device;
@@ -99,8 +109,9 @@ pub(super) fn decoder_from_sums(
             if !solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
                 return Ok(None);
             }
-            let sums = gram::cuda::DeviceSums::upload(context, sums)?;
-            cuda::decoder(context, data, options, &sums, path, progress).map(Some)
+            let there = gram::cuda::DeviceSums::upload(context, sums)?;
+            let decoder = cuda::decoder(context, data, options, &there, path, progress)?;
+            Retained::kept_in(decoder, sums, options.retain).map(Some)
         };
         if let Some(Some(decoder)) = device.or_cpu(decoder())? {
             return Ok(decoder);

@@ -4,6 +4,7 @@ use super::blank::{blanking, without_artefacts};
 use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
+use super::retained::Retained;
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -70,7 +71,8 @@ pub(super) fn decoder_from_sums(
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());
     }
-    decoder(data, options, sums.steps, ridge, path, solution)
+    let decoder = decoder(data, options, sums.steps, ridge, path, solution)?;
+    Retained::kept_in(decoder, sums, options.retain)
 }
 
 /// The ridge λ that `options` ask for over `steps` paired steps, with the filters of `bank`.

@@ -5,6 +5,9 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
+mod place;
+
+pub use place::{PlaceError, place_error, while_moving};
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};

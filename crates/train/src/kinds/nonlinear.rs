@@ -13,6 +13,7 @@ use crate::folds::Folds;
 use crate::gram::paired_steps;
 use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, run, targets};
+use crate::retained::Retained;
 use crate::score::{mean_r2, score_estimates};
 use crate::solve::{CentredEquations, FeatureNames, Solution};
 use crate::validate::{BankSums, Found};
@@ -45,9 +46,9 @@ pub(super) struct Nonlinear<'a> {
 pub(super) struct Whole {
     stage: Stage,
     solution: Solution,
+    sums: NormalEquations,
     /// 0 inside segments.
     fold_of: Vec<u16>,
-    steps: u64,
 }
 
 impl<'a> Nonlinear<'a> {
@@ -208,32 +209,30 @@ impl<'a> Nonlinear<'a> {
     pub(super) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
         let (found, options) = (self.found, self.options);
         let bank = &found.validation.bank;
-        let all;
         let total = if found.bank.whole {
-            &self.total
+            self.total.clone()
         } else {
             let path = found.bank.path;
-            all = normal_equations(&found.device, &self.targets, options, bank, path, progress)?.0;
-            &all
+            normal_equations(&found.device, &self.targets, options, bank, path, progress)?.0
         };
         let names = FeatureNames {
             channels: &self.data.channel_names,
             bank,
         };
-        let mut solution = CentredEquations::new(total)?.solve(
+        let mut solution = CentredEquations::new(&total)?.solve(
             found.validation.ridge,
             options.solver,
             options.mask,
             names,
         )?;
         for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
-            *taking_part &= !silent(total, channel, bank.len());
+            *taking_part &= !silent(&total, channel, bank.len());
             if !*taking_part {
                 let row = bank.len() * total.outputs;
                 solution.weights[channel * row..][..row].fill(0.0);
             }
         }
-        let latents = Latents::new(total, &solution, MOST_LATENTS)?;
+        let latents = Latents::new(&total, &solution, MOST_LATENTS)?;
         let z = run(&latents, self.data, bank, options.low_pass)?;
         let mut fold_of = vec![NOWHERE; self.data.steps];
         for segment in &self.data.segments {
@@ -243,7 +242,7 @@ impl<'a> Nonlinear<'a> {
             stage: Stage { latents, z },
             solution,
             fold_of,
-            steps: total.steps,
+            sums: total,
         })
     }
 
@@ -279,7 +278,7 @@ impl<'a> Nonlinear<'a> {
             head,
             training: TrainingRecord {
                 betz_version: env!("CARGO_PKG_VERSION").into(),
-                steps: whole.steps,
+                steps: whole.sums.steps,
                 segments: data.segments.len() as u64,
                 spikes: spikes(data) as u64,
                 ridge: found.validation.ridge,
@@ -295,7 +294,7 @@ impl<'a> Nonlinear<'a> {
                 data.outputs.clone(),
             )
         };
-        checked(parts)
+        Retained::kept_in(checked(parts)?, &whole.sums, options.retain)
     }
 }
 

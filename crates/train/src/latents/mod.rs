@@ -9,7 +9,7 @@ mod run;
 mod targets;
 
 pub(crate) use run::{quantile_of_norms, run};
-pub(crate) use targets::{labels, targets};
+pub(crate) use targets::{labels, speed, targets};
 
 use super::NormalEquations;
 use super::solve::Solution;

@@ -65,6 +65,45 @@ impl Retained {
         Ok(retained)
     }
 
+    /// Refuses, before the work, to keep sums over `features` features and `outputs` outputs in `most`
+    /// bytes that they do not fit; `None` keeps none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument), with the bytes they take.
+    pub(crate) fn check_size(features: usize, outputs: usize, most: Option<usize>) -> Result<()> {
+        let Some(most) = most else { return Ok(()) };
+        match Self::size(features, outputs) {
+            Some(bytes) if bytes <= most => Ok(()),
+            bytes => Err(Error::argument(format!(
+                "retained sums: expected {features} features to take at most {most} bytes, got {}; retain more, or use fewer filters",
+                bytes.map_or("more than can be counted".to_owned(), |b| b.to_string())
+            ))),
+        }
+    }
+
+    /// `decoder` with `sums` and the ridge it was trained with, if `most` asks for that.
+    ///
+    /// # Errors
+    /// As [`check_size`](Self::check_size) and [`Decoder::new`].
+    pub(crate) fn kept_in(
+        decoder: Decoder,
+        sums: &NormalEquations,
+        most: Option<usize>,
+    ) -> Result<Decoder> {
+        Self::check_size(sums.features, sums.outputs, most)?;
+        if most.is_none() {
+            return Ok(decoder);
+        }
+        let retained = Self {
+            sums: sums.clone(),
+            ridge: decoder.training().ridge,
+        };
+        let mut parts = decoder.into_parts();
+        parts.attachments.retain(|a| a.tag != TAG);
+        parts.attachments.push(retained.attachment());
+        Decoder::new(parts)
+    }
+
     /// The sums in the form in which they travel with a decoder.
     pub fn attachment(&self) -> Attachment {
         Attachment {
