@@ -21,6 +21,16 @@ for line in sys.stdin:
         print(message["target"]["name"], message["executable"])'
 }
 
+# Prints "-p NAME" for every room of crates/ that has a feature `cuda`: the GPU tests are theirs.
+cuda_crates() {
+    cargo metadata --no-deps --format-version 1 | python3 -c '
+import json, pathlib, sys
+for package in json.load(sys.stdin)["packages"]:
+    room = pathlib.Path(package["manifest_path"]).parent
+    if room.parent.name == "crates" and "cuda" in package["features"]:
+        print("-p", package["name"])'
+}
+
 collect() {
     while read -r name path; do
         strip -o "$out/$1$name" "$path"
@@ -28,7 +38,13 @@ collect() {
     done
 }
 
-cargo test -p betz --lib --no-run --message-format=json-render-diagnostics | executables | collect test-
+rm -f "$out"/test-*
+# shellcheck disable=SC2046
+cargo test $(cuda_crates) --lib --no-run --message-format=json-render-diagnostics | executables | collect test-
+for tests in "$out"/test-*; do
+    # One without a test of that name would pass for nothing.
+    "$tests" cuda --list 2>/dev/null | grep -q ': test$' || rm "$tests"
+done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
@@ -36,20 +52,36 @@ if [ "${1:-}" != tests ]; then
 fi
 cat > "$out/run-tests.sh" <<'RUN'
 #!/usr/bin/env bash
-# Every test that uses a GPU; with "sanitize", also under compute-sanitizer.
-set -euo pipefail
+# Every test that uses a GPU, one room after another; with "sanitize", also under compute-sanitizer.
+# Goes on after a failure and says at the end which rooms failed.
+set -uo pipefail
 cd "$(dirname "$0")"
-# One at a time: some set a cap on the memory that all share.
-./test-betz cuda --test-threads 1
+failed=()
+
+# each COMMAND… -- ARGUMENT…: runs the command on every room's tests that use a GPU.
+each() {
+    local before=() tests
+    while [ "$1" != -- ]; do before+=("$1"); shift; done
+    shift
+    for tests in ./test-*; do
+        echo "──── ${before[*]} $tests"
+        # One at a time: some set a cap on the memory that all share.
+        "${before[@]}" "$tests" cuda --test-threads 1 "$@" || failed+=("${before[*]} $tests")
+    done
+}
+
+each --
 if [ "${1:-}" = sanitize ]; then
     # Tens of times as slow: fewer random cases, and none of millions of steps.
     export BETZ_CUDA_CASES=${BETZ_CUDA_CASES:-20}
     # Calls that fail are not of interest: some tests ask for more memory than there is.
-    compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
-        ./test-betz cuda --test-threads 1 --skip an_hour
-    compute-sanitizer --tool racecheck --error-exitcode 1 \
-        ./test-betz cuda --test-threads 1 --skip an_hour --skip long_episodes --skip every_cap
+    each compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 -- \
+        --skip an_hour
+    each compute-sanitizer --tool racecheck --error-exitcode 1 -- \
+        --skip an_hour --skip long_episodes --skip every_cap
 fi
+[ ${#failed[@]} -eq 0 ] || { printf 'failed: %s\n' "${failed[@]}"; exit 1; }
+echo "all rooms passed"
 RUN
 chmod +x "$out/run-tests.sh"
 du -sh "$out"

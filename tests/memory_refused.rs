@@ -40,7 +40,7 @@ fn refused<T>(bytes: usize, open: impl FnOnce() -> betz::Result<T>) {
     let result = open();
     ALLOCATOR.0.store(usize::MAX, Ordering::Relaxed);
     let error = result.err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     let says = "the system has no";
     assert!(error.message().contains(says), "{error}");
 }

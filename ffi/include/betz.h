@@ -63,6 +63,8 @@ enum betz_status
     BETZ_ERROR_IO = 300,
     // The progress callback asked a long operation to stop.
     BETZ_ERROR_INTERRUPTED = 301,
+    // The operating system has not the memory that was asked for.
+    BETZ_ERROR_OUT_OF_MEMORY = 302,
     // A matrix that must be positive definite is not (a dead or duplicated channel, no ridge).
     BETZ_ERROR_NOT_POSITIVE_DEFINITE = 400,
     // A computation produced NaN or infinity from finite input.
@@ -705,7 +707,7 @@ betz_status betz_train(const struct betz_train_config *config,
 // `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
 // together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
 // `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
-// `BETZ_ERROR_IO` when the system has no memory for it. All else is as in `betz_train`; the same
+// `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
 // spikes give the same model.
 //
 // Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
@@ -911,8 +913,8 @@ betz_status betz_session_checkpoint(const struct betz_session *session,
 betz_status betz_session_restore(struct betz_session *session, const uint8_t *data, size_t len);
 
 // Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
-// be decoded first. All allocation is here; `BETZ_ERROR_IO` when the system has no memory for it.
-// The caller frees it with `betz_queue_close`.
+// be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
+// for it. The caller frees it with `betz_queue_close`.
 //
 // Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 //
@@ -999,8 +1001,8 @@ betz_status betz_miner_config_default(struct betz_miner_config *config);
 
 // Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
 // the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
-// `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
-// it with `betz_miner_close`.
+// `BETZ_ERROR_IO` when the system has no thread, `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for
+// the events in line. The caller frees it with `betz_miner_close`.
 //
 // Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 //

@@ -352,8 +352,8 @@ pub unsafe extern "C" fn betz_miner_config_default(config: *mut betz_miner_confi
 
 /// Opens a miner and starts its thread, and a second one when it has a window. The threads inherit
 /// the caller's priority and signal mask: open it before the decoding thread becomes a real-time one.
-/// `BETZ_ERROR_IO` when the system has no thread, or no memory for the events in line. The caller frees
-/// it with `betz_miner_close`.
+/// `BETZ_ERROR_IO` when the system has no thread, `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for
+/// the events in line. The caller frees it with `betz_miner_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

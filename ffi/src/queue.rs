@@ -96,8 +96,8 @@ pub struct betz_queue_state {
 }
 
 /// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
-/// be decoded first. All allocation is here; `BETZ_ERROR_IO` when the system has no memory for it.
-/// The caller frees it with `betz_queue_close`.
+/// be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
+/// for it. The caller frees it with `betz_queue_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

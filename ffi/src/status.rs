@@ -41,6 +41,8 @@ pub enum betz_status {
     BETZ_ERROR_IO = 300,
     /// The progress callback asked a long operation to stop.
     BETZ_ERROR_INTERRUPTED = 301,
+    /// The operating system has not the memory that was asked for.
+    BETZ_ERROR_OUT_OF_MEMORY = 302,
     /// A matrix that must be positive definite is not (a dead or duplicated channel, no ridge).
     BETZ_ERROR_NOT_POSITIVE_DEFINITE = 400,
     /// A computation produced NaN or infinity from finite input.
@@ -64,7 +66,7 @@ pub enum betz_status {
 use betz_status::*;
 
 /// Every status with the text of [`betz_status_string`].
-const TABLE: [(betz_status, &CStr); 21] = [
+const TABLE: [(betz_status, &CStr); 22] = [
     (BETZ_OK, c"success"),
     (BETZ_ERROR_INVALID_ARGUMENT, c"invalid argument"),
     (BETZ_ERROR_MISMATCH, c"mismatch"),
@@ -77,6 +79,7 @@ const TABLE: [(betz_status, &CStr); 21] = [
     (BETZ_ERROR_INVALID_CHECKPOINT, c"invalid checkpoint"),
     (BETZ_ERROR_IO, c"input/output"),
     (BETZ_ERROR_INTERRUPTED, c"interrupted"),
+    (BETZ_ERROR_OUT_OF_MEMORY, c"out of memory"),
     (BETZ_ERROR_NOT_POSITIVE_DEFINITE, c"not positive definite"),
     (BETZ_ERROR_NON_FINITE, c"non-finite value"),
     (BETZ_ERROR_DEVICE_UNAVAILABLE, c"device unavailable"),

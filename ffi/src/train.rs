@@ -218,7 +218,7 @@ pub unsafe extern "C" fn betz_train(
 /// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
 /// together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
 /// `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
-/// `BETZ_ERROR_IO` when the system has no memory for it. All else is as in `betz_train`; the same
+/// `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
 /// spikes give the same model.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.

@@ -34,6 +34,8 @@ pub enum ErrorKind {
     Io,
     /// The user asked a long operation to stop.
     Interrupted,
+    /// The operating system has not the memory that was asked for.
+    OutOfMemory,
     /// A matrix that must be positive definite is not (a dead or duplicated channel, no ridge).
     NotPositiveDefinite,
     /// A computation produced NaN or infinity from finite input.
@@ -63,6 +65,7 @@ impl ErrorKind {
         Self::InvalidCheckpoint,
         Self::Io,
         Self::Interrupted,
+        Self::OutOfMemory,
         Self::NotPositiveDefinite,
         Self::NonFinite,
         Self::DeviceUnavailable,
@@ -84,6 +87,7 @@ impl ErrorKind {
             Self::InvalidCheckpoint => 204,
             Self::Io => 300,
             Self::Interrupted => 301,
+            Self::OutOfMemory => 302,
             Self::NotPositiveDefinite => 400,
             Self::NonFinite => 401,
             Self::DeviceUnavailable => 500,
@@ -106,6 +110,7 @@ impl ErrorKind {
             Self::InvalidCheckpoint => "invalid checkpoint",
             Self::Io => "input/output",
             Self::Interrupted => "interrupted",
+            Self::OutOfMemory => "out of memory",
             Self::NotPositiveDefinite => "not positive definite",
             Self::NonFinite => "non-finite value",
             Self::DeviceUnavailable => "device unavailable",
@@ -123,11 +128,37 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error: its [`ErrorKind`] and a message for a person.
+/// An error: its [`ErrorKind`], a message for a person, and what the message counts as numbers.
+///
+/// The numbers are in a box of their own, which an error without them does not have.
+///
+/// ```
+/// use betz_base::{Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::DeviceMemory, "Γ: expected room for 4096 bytes, got 1000")
+///     .with_needed_bytes(4096)
+///     .with_available_bytes(1000)
+///     .at("training");
+/// assert_eq!((error.needed_bytes(), error.available_bytes()), (Some(4096), Some(1000)));
+/// assert_eq!(error.channel(), None);
+/// assert_eq!(error.message(), "training: Γ: expected room for 4096 bytes, got 1000");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    facts: Option<Box<Facts>>,
+}
+
+/// What a program may want to know of an error; see the accessors of [`Error`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Facts {
+    needed_bytes: Option<u64>,
+    available_bytes: Option<u64>,
+    position: Option<u64>,
+    channel: Option<u64>,
+    filter: Option<u64>,
+    segment: Option<u64>,
 }
 
 impl Error {
@@ -136,6 +167,7 @@ impl Error {
         Self {
             kind,
             message: message.into(),
+            facts: None,
         }
     }
 
@@ -170,9 +202,10 @@ impl Error {
     /// `bytes` of memory for `what`, which the operating system does not give.
     pub fn no_memory(what: impl fmt::Display, bytes: usize) -> Self {
         Self::new(
-            ErrorKind::Io,
+            ErrorKind::OutOfMemory,
             format!("{what}: the system has no {bytes} bytes of memory for it"),
         )
+        .with_needed_bytes(bytes as u64)
     }
 
     /// What kind of error this is.
@@ -185,10 +218,101 @@ impl Error {
         &self.message
     }
 
+    /// The least memory, in bytes, with which the work can be done; where it fell short.
+    pub fn needed_bytes(&self) -> Option<u64> {
+        self.facts.as_ref()?.needed_bytes
+    }
+
+    /// The memory, in bytes, that there was for it.
+    pub fn available_bytes(&self) -> Option<u64> {
+        self.facts.as_ref()?.available_bytes
+    }
+
+    /// The place of the first wrong element, from 0, in the list, row-major array or file that the message
+    /// names.
+    pub fn position(&self) -> Option<u64> {
+        self.facts.as_ref()?.position
+    }
+
+    /// The channel it is about, from 0.
+    pub fn channel(&self) -> Option<u64> {
+        self.facts.as_ref()?.channel
+    }
+
+    /// The filter of the bank it is about, from 0.
+    pub fn filter(&self) -> Option<u64> {
+        self.facts.as_ref()?.filter
+    }
+
+    /// The segment of the recording it is about, from 0.
+    pub fn segment(&self) -> Option<u64> {
+        self.facts.as_ref()?.segment
+    }
+
+    /// With [`Error::needed_bytes`].
+    #[must_use]
+    pub fn with_needed_bytes(mut self, bytes: u64) -> Self {
+        self.facts_mut().needed_bytes = Some(bytes);
+        self
+    }
+
+    /// With [`Error::available_bytes`].
+    #[must_use]
+    pub fn with_available_bytes(mut self, bytes: u64) -> Self {
+        self.facts_mut().available_bytes = Some(bytes);
+        self
+    }
+
+    /// With [`Error::position`].
+    #[must_use]
+    pub fn with_position(mut self, position: usize) -> Self {
+        self.facts_mut().position = Some(position as u64);
+        self
+    }
+
+    /// With [`Error::channel`].
+    #[must_use]
+    pub fn with_channel(mut self, channel: usize) -> Self {
+        self.facts_mut().channel = Some(channel as u64);
+        self
+    }
+
+    /// With [`Error::filter`].
+    #[must_use]
+    pub fn with_filter(mut self, filter: usize) -> Self {
+        self.facts_mut().filter = Some(filter as u64);
+        self
+    }
+
+    /// With [`Error::segment`].
+    #[must_use]
+    pub fn with_segment(mut self, segment: usize) -> Self {
+        self.facts_mut().segment = Some(segment as u64);
+        self
+    }
+
+    fn facts_mut(&mut self) -> &mut Facts {
+        self.facts.get_or_insert_default()
+    }
+
     /// The same error with `place` put in front of its message (a file, an array, a channel).
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    /// The same error as one of `kind`: what it means to who called may be another thing.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The same error in other words.
+    #[must_use]
+    pub fn in_words(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
         self
     }
 }
@@ -200,3 +324,44 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_lie_in_their_bands_in_rising_order() {
+        for pair in ErrorKind::ALL.windows(2) {
+            assert!(pair[0].code() < pair[1].code(), "{}", pair[1]);
+        }
+        assert_eq!(ErrorKind::OutOfMemory.code(), 302);
+    }
+
+    #[test]
+    fn facts_stay_whatever_the_words_and_the_kind() {
+        let error = Error::no_memory("queue", 12)
+            .with_available_bytes(7)
+            .with_position(3)
+            .with_channel(4)
+            .with_filter(1)
+            .with_segment(5)
+            .at("opening")
+            .of_kind(ErrorKind::DeviceMemory)
+            .in_words("too little");
+        let bytes = (error.needed_bytes(), error.available_bytes());
+        assert_eq!(bytes, (Some(12), Some(7)));
+        let place = (error.position(), error.channel(), error.filter());
+        assert_eq!(place, (Some(3), Some(4), Some(1)));
+        assert_eq!(error.segment(), Some(5));
+        assert_eq!(error.kind(), ErrorKind::DeviceMemory);
+        assert_eq!(error.to_string(), "too little");
+    }
+
+    #[test]
+    fn an_error_without_facts_knows_none_and_is_small() {
+        let error = Error::argument("step: expected more than 0, got 0");
+        assert_eq!((error.needed_bytes(), error.position()), (None, None));
+        assert_eq!((error.channel(), error.segment()), (None, None));
+        assert!(size_of::<Error>() <= size_of::<String>() + 2 * size_of::<usize>());
+    }
+}

@@ -11,7 +11,7 @@ pub const MAX_CAPACITY: usize = 1 << 24;
 /// The two ends of a ring for `capacity` elements; `what` names it in messages.
 ///
 /// # Errors
-/// `InvalidArgument` for a capacity of 0 or more than 2²⁴; `Io` when the system has no memory for it.
+/// `InvalidArgument` for a capacity of 0 or more than 2²⁴; `OutOfMemory` when the system has no memory for it.
 pub fn ring<T>(what: &str, capacity: usize) -> Result<(HeapProd<T>, HeapCons<T>)> {
     if !(1..=MAX_CAPACITY).contains(&capacity) {
         return Err(Error::argument(format!(

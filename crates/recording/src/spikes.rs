@@ -21,8 +21,8 @@ impl Spikes {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ spikes,
-    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system has no memory for them; nothing is
-    /// allocated then.
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory for
+    /// them; nothing is allocated then.
     pub fn from_counts(counts: &[u16], channels: usize) -> Result<Self> {
         let mut total = 0;
         for (i, &count) in counts.iter().enumerate() {

@@ -122,8 +122,8 @@ struct State {
 ///
 /// # Errors
 /// `InvalidArgument` for a ring without room or of more than 2²⁴ events; as [`OnlineMiner::new`],
-/// [`OnlineMiner::with_window`] and [`Remining::check`]; `Io` when the system has no memory for the ring,
-/// or no thread can be started.
+/// [`OnlineMiner::with_window`] and [`Remining::check`]; `OutOfMemory` when the system has no memory for
+/// the ring, `Io` when it starts no thread.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let (mut send, mut take) = betz_base::ring::ring("miner's ring", config.capacity)?;
     let (miner, background) = match config.remining {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{DecoderParts, format};
+use super::{DecoderParts, Head, format};
 use crate::psc::FilterBank;
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -37,6 +37,9 @@ impl DecoderParts {
             self.bank.len(),
             self.outputs.len(),
         )?;
+        if self.head == Head::Linear {
+            self.head.check(self.latents(), self.outputs.len())?;
+        }
         let lengths = [
             (
                 "channel_mask",

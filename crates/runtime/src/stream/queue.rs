@@ -60,7 +60,8 @@ pub struct SpikeConsumer {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a capacity of 0 or more
-/// than 2²⁴; [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system has no memory for it.
+/// than 2²⁴; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory
+/// for it.
 pub fn spike_queue(
     capacity: usize,
     late_spikes: LateSpikes,

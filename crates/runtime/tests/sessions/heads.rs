@@ -1,5 +1,7 @@
 //! Decoders with a head: against their formulas in plain f64, and as sessions.
 
+#![allow(clippy::unwrap_used)] // tests stop where something fails
+
 use betz_base::ErrorKind;
 use betz_runtime::model::{
     Blanking, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Limits,
@@ -345,8 +347,8 @@ fn an_artefact_is_decoded_as_the_mean() {
             [by_counts.was_blanked(), by_spikes.was_blanked()],
             [artefact; 2]
         );
-        for o in 0..2 {
-            assert!((out[0][o] - out[1][o]).abs() < 1e-5 && (out[0][o] - out[2][o]).abs() < 1e-5);
+        for (o, expected) in out[0].iter().enumerate() {
+            assert!((expected - out[1][o]).abs() < 1e-5 && (expected - out[2][o]).abs() < 1e-5);
         }
     }
     // A channel that the session masks neither counts nor is missed.

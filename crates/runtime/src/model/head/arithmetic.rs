@@ -159,7 +159,7 @@ fn cosine(u: f32) -> f32 {
     sine = sine * y - 0.598_290_4;
     sine = sine * y + 2.550_077_4;
     sine = sine * y - 5.167_71;
-    sine = sine * y + 3.141_592_6;
+    sine = sine * y + std::f32::consts::PI;
     sine *= r;
     1.0 - 2.0 * (sine * sine)
 }
@@ -174,7 +174,7 @@ fn exponential(x: f32) -> f32 {
     value = value * r + 1.340_042_8e-3;
     value = value * r + 9.618_057e-3;
     value = value * r + 5.550_327e-2;
-    value = value * r + 2.402_265_1e-1;
+    value = value * r + 2.402_265e-1;
     value = value * r + 6.931_472e-1;
     value = value * r + 1.0;
     // The low bits of `shifted` are the integer itself; −127 makes the exponent's bits, and so 2^n, zero.

@@ -81,7 +81,7 @@ impl FilteredReadout {
                 .sum();
             let largest = largest + self.intercept[output].abs();
             // Below half the range also the sums of f32 on the way cannot overflow.
-            if !(largest < MAX_WEIGHT / 2.0) {
+            if largest.is_nan() || largest >= MAX_WEIGHT / 2.0 {
                 return refuse(format!(
                     "readout of output {output}: expected weights whose outputs f32 can hold, got outputs of up to {largest:e}"
                 ));
