@@ -298,6 +298,8 @@ pub(crate) enum DecoderKind {
     Linear,
     Lift,
     Experts,
+    /// A steady-state Kalman filter: for labs that expect one
+    Kalman,
     Auto,
 }
 

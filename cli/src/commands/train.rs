@@ -155,6 +155,7 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
         }
         DecoderKind::Lift => KindOptions::among(&[Kind::Lift]),
         DecoderKind::Experts => KindOptions::among(&[Kind::Experts]),
+        DecoderKind::Kalman => KindOptions::among(&[Kind::Kalman]),
         DecoderKind::Auto => KindOptions::auto(),
     };
     Ok(Some(KindOptions {

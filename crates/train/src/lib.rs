@@ -22,6 +22,7 @@ mod fit;
 mod folds;
 pub mod gram;
 mod held_out;
+mod kalman;
 mod kinds;
 mod latents;
 mod lift;

@@ -5,22 +5,27 @@
 //! without what it holds out.
 
 pub(crate) mod family;
+mod gain;
 mod model;
 mod nonlinear;
 mod regions;
 pub(crate) mod split;
 
-use super::blank::without_artefacts;
+use super::blank::{blanking, without_artefacts};
+use super::fit::checked;
 use super::score::mean_r2;
 use super::validate::{self, Found};
 use super::{Search, TrainOptions};
 use crate::experts::Teams;
+use crate::kalman::Entrant;
 use crate::lift::Lifts;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::Dataset;
-use betz_runtime::model::{Decoder, OutputScore};
+use betz_runtime::model::{
+    Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord,
+};
 use nonlinear::{MOST_LATENTS, Nonlinear};
 
 /// Gains below this many standard errors over folds do not pay for another kind.
@@ -36,15 +41,18 @@ pub enum Kind {
     Lift,
     /// Linear readouts of latents under a soft gate.
     Experts,
+    /// A Kalman filter of the outputs in its steady state.
+    Kalman,
 }
 
 impl Kind {
-    /// `linear`, `lift` or `experts`.
+    /// `linear`, `lift`, `experts` or `kalman`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Lift => "lift",
             Self::Experts => "experts",
+            Self::Kalman => "kalman",
         }
     }
 }
@@ -82,7 +90,7 @@ impl KindOptions {
         Self::among(&[Kind::Linear])
     }
 
-    /// All kinds there are.
+    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to.
     pub fn auto() -> Self {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
@@ -172,9 +180,19 @@ pub fn train_kinds_on(
         kinds: scores,
         artefacts,
     };
+    let mut kalman = None;
+    if asked(Kind::Kalman) {
+        let (entrant, score) = kalman_score(cleaned, options, &found, progress)?;
+        kalman = Some(entrant);
+        scores.push(score);
+    }
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
-        let decoder = validate::finish(cleaned, options, found, progress)?;
-        return Ok((decoder, comparison(scores)));
+        let comparison = comparison(scores);
+        let decoder = match (comparison.taken, kalman) {
+            (Kind::Kalman, Some(entrant)) => kalman_decoder(cleaned, options, &found, &entrant, &comparison)?,
+            _ => validate::finish(cleaned, options, found, progress)?,
+        };
+        return Ok((decoder, comparison));
     }
     let behind = Nonlinear::new(cleaned, options, &found, progress)?;
     let lifts = Lifts::new(kinds.latents, kinds.units, kinds.seed);
@@ -195,14 +213,17 @@ pub fn train_kinds_on(
     let comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    let decoder = match (comparison.taken, lift, team) {
-        (Kind::Lift, Some(config), _) => {
+    let decoder = match (comparison.taken, lift, team, &kalman) {
+        (Kind::Kalman, _, _, Some(entrant)) => {
+            kalman_decoder(cleaned, options, &found, entrant, &comparison)?
+        }
+        (Kind::Lift, Some(config), ..) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
             let head = model::lift(&fitted, kinds.seed);
             behind.decoder((&whole, fitted.plan.latents), head, scores)?
         }
-        (Kind::Experts, _, Some(config)) => {
+        (Kind::Experts, _, Some(config), _) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
             let head = model::experts(&fitted, kinds.seed);
@@ -230,6 +251,77 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
         Some(best) => best.kind,
         None => Kind::Linear,
     }
+}
+
+/// The best of what a Kalman filter may observe, and how it does.
+fn kalman_score(
+    data: &Dataset,
+    options: &TrainOptions,
+    found: &Found,
+    progress: &dyn Progress,
+) -> Result<(Entrant, KindScore)> {
+    let mut best: Option<(Entrant, KindScore)> = None;
+    for entrant in Entrant::all(data, options, found, progress)? {
+        let scores = gain::scores(data, options, found, &entrant.estimates)?;
+        let (gain, gain_error) = gain::gain(data, options, found, &entrant.estimates);
+        let outputs = data.outputs.len();
+        let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
+        let score = KindScore {
+            kind: Kind::Kalman,
+            configuration: format!("observes {}", entrant.configuration),
+            r2: mean_r2(&scores),
+            scores,
+            gain,
+            gain_error,
+            multiply_adds: engine + (outputs * outputs) as f64,
+        };
+        // NaN never beats what is there.
+        if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
+            best = Some((entrant, score));
+        }
+    }
+    best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))
+}
+
+/// The Kalman filter of the whole recording.
+fn kalman_decoder(
+    data: &Dataset,
+    options: &TrainOptions,
+    found: &Found,
+    entrant: &Entrant,
+    comparison: &Comparison,
+) -> Result<Decoder> {
+    let filter = entrant.whole(data, options, found)?;
+    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Kalman);
+    let record = TrainingRecord {
+        betz_version: env!("CARGO_PKG_VERSION").into(),
+        steps: entrant.steps(),
+        segments: data.segments.len() as u64,
+        spikes: nonlinear::spikes(data) as u64,
+        ridge: entrant.ridge,
+        gram_path: found.bank.path.name().into(),
+        solver: options.solver.name().into(),
+        folds: found.validation.folds as u32,
+        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
+    };
+    let names = (data.channel_names.clone(), data.outputs.clone());
+    let everyone = vec![true; data.channels()];
+    checked(DecoderParts {
+        low_pass: options.low_pass,
+        delay_steps: options.delay_steps,
+        weights: filter.gain,
+        intercept: filter.offset,
+        head: Head::Kalman(betz_runtime::model::Kalman {
+            transition: filter.transition,
+            mean: filter.mean,
+        }),
+        limits: Limits {
+            blanking: blanking(data, &everyone),
+            ..Limits::default()
+        },
+        training: record,
+        ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)
+    })
 }
 
 fn linear_score(data: &Dataset, found: &Found) -> KindScore {

@@ -1,20 +1,17 @@
 //! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
 //! whole, scores, and the decoder's linear engine.
 
-use rayon::prelude::*;
-
 use super::family::{Family, held_out, scored};
 use super::split::{Fold, NOWHERE, Split, Stage};
-use super::{Kind, KindScore, regions::regions};
+use super::{Kind, KindScore, gain, regions::regions};
 use crate::blank::blanking;
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
 use crate::folds::Folds;
-use crate::gram::paired_steps;
 use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, run, targets};
 use crate::retained::Retained;
-use crate::score::{mean_r2, score_estimates};
+use crate::score::mean_r2;
 use crate::solve::{CentredEquations, FeatureNames, Solution};
 use crate::validate::{BankSums, Found};
 use crate::{MaskPolicy, NormalEquations, TrainOptions};
@@ -113,8 +110,8 @@ impl<'a> Nonlinear<'a> {
             return Err(Error::argument("cross-validation: expected configurations, got none"));
         };
         let estimates = held_out(family, &self.split, config, progress)?;
-        let scores = self.score(&estimates)?;
-        let (gain, gain_error) = self.gain(&estimates);
+        let scores = gain::scores(self.data, self.options, self.found, &estimates)?;
+        let (gain, gain_error) = gain::gain(self.data, self.options, self.found, &estimates);
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
         let engine = engine_cost(self.data, &self.found.validation.bank, plan.latents);
@@ -130,76 +127,6 @@ impl<'a> Nonlinear<'a> {
                 multiply_adds: engine + F::multiply_adds(config, outputs),
             },
         ))
-    }
-
-    /// Scores of estimates of what folds hold out.
-    fn score(&self, estimates: &[f32]) -> Result<Vec<OutputScore>> {
-        let mut held = self.data.clone();
-        held.segments = (self.found.split.folds.iter().flatten()).map(|p| p.segment).collect();
-        Ok(score_estimates(&held, estimates, self.options.delay_steps)?.outputs)
-    }
-
-    /// Mean and standard error over folds of what `estimates` gain in R² on the linear decoder's.
-    fn gain(&self, estimates: &[f32]) -> (f64, f64) {
-        let folds = self.split.stages.len();
-        let ours = self.squares(estimates);
-        let linear = self.squares(&self.found.estimates);
-        let n = self.data.outputs.len();
-        let steps: f64 = ours.iter().map(|f| f.steps).sum();
-        // Σ(x − x̄)² of each output over all folds.
-        let about_mean: Vec<f64> = (0..n)
-            .map(|o| {
-                let sum: f64 = ours.iter().map(|f| f.sum[o]).sum();
-                ours.iter().map(|f| f.squares[o]).sum::<f64>() - sum * sum / steps
-            })
-            .collect();
-        let gains: Vec<f64> = (ours.iter().zip(&linear))
-            .filter(|(ours, _)| ours.steps > 0.0)
-            .map(|(ours, linear)| {
-                let changing = (0..n).filter(|&o| about_mean[o] > 0.0);
-                let share = ours.steps / steps;
-                let of_outputs: Vec<f64> = changing
-                    .map(|o| (linear.residual[o] - ours.residual[o]) / (about_mean[o] * share))
-                    .collect();
-                of_outputs.iter().sum::<f64>() / of_outputs.len() as f64
-            })
-            .collect();
-        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
-        let variance = gains.iter().map(|g| (g - mean).powi(2)).sum::<f64>();
-        let error = (variance / (folds.max(2) - 1) as f64 / folds as f64).sqrt();
-        (mean, error)
-    }
-
-    /// What estimates leave of each fold.
-    fn squares(&self, estimates: &[f32]) -> Vec<FoldSquares> {
-        let n = self.data.outputs.len();
-        let of_fold = |parts: &Vec<crate::folds::Part>| {
-            let mut squares = FoldSquares {
-                steps: 0.0,
-                sum: vec![0.0; n],
-                squares: vec![0.0; n],
-                residual: vec![0.0; n],
-            };
-            for part in parts {
-                let Some((first, stop)) = paired_steps(&part.segment, self.options.delay_steps)
-                else {
-                    continue;
-                };
-                for step in first..stop {
-                    squares.steps += 1.0;
-                    let truth = (step - self.options.delay_steps) as usize * n;
-                    for o in 0..n {
-                        let x = f64::from(self.data.behavior[truth + o]);
-                        let estimate = f64::from(estimates[step as usize * n + o]);
-                        squares.sum[o] += x;
-                        squares.squares[o] += x * x;
-                        squares.residual[o] += (x - estimate).powi(2);
-                    }
-                }
-            }
-            squares
-        };
-        self.found.split.folds.par_iter().map(of_fold).collect()
     }
 
     /// Latents of the whole recording.
@@ -298,14 +225,6 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
-/// Sums over one fold's paired steps.
-struct FoldSquares {
-    steps: f64,
-    sum: Vec<f64>,
-    squares: Vec<f64>,
-    residual: Vec<f64>,
-}
-
 /// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
     (data, targets, options, found): (&'a Dataset, &Dataset, &TrainOptions, &Found),
@@ -357,7 +276,7 @@ fn split_of<'a>(
 }
 
 /// Spikes inside segments.
-fn spikes(data: &Dataset) -> usize {
+pub(super) fn spikes(data: &Dataset) -> usize {
     let segments = data.segments.iter();
     segments.map(|s| data.spikes.range(s.start, s.stop).len()).sum()
 }
