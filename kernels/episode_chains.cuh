@@ -3,17 +3,8 @@
 
 #pragma once
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "episode_tick.cuh"
 
-#if WIDE
-typedef long long Tick;
-#else
-// Ticks and bounds of delays are below 2^30, so that their sums fit.
-typedef int Tick;
-#endif
-
-constexpr u32 ALL = 0xffffffffu;
 // Before every event.
 constexpr Tick NEVER = -1;
 
@@ -83,17 +74,4 @@ static __device__ u32 extend(const Tick* ends, const Tick* starts, u32 chains, c
     }
     __syncwarp();
     return written;
-}
-
-// Index of the first of the ascending values[from..to) that is at least `bound`.
-static __device__ u32 not_before(const Tick* values, u32 from, u32 to, Tick bound) {
-    while (from < to) {
-        const u32 middle = from + (to - from) / 2;
-        if (values[middle] < bound) {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-    return from;
 }

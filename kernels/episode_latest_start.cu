@@ -15,6 +15,7 @@
 //
 // Variants: -DWIDE=0 | -DWIDE=1
 
+#include "layout.cuh"
 #include "episode_chains.cuh"
 
 constexpr u32 NO_LEAF = 0xffffffffu;
@@ -30,6 +31,10 @@ struct Node {
     // Which pattern this prefix is, if it is one.
     u32 leaf;
 };
+static_assert(sizeof(Node) == (WIDE ? 32 : 24) && OFFSET(Node, low) == 0 &&
+              OFFSET(Node, high) == (WIDE ? 8 : 4) && OFFSET(Node, symbol) == (WIDE ? 16 : 8) &&
+              OFFSET(Node, depth) == (WIDE ? 20 : 12) && OFFSET(Node, next) == (WIDE ? 24 : 16) &&
+              OFFSET(Node, leaf) == (WIDE ? 28 : 20));
 
 // What the greedy choice takes in a part when it begins with the occurrence that starts at `start`.
 struct Entry {
@@ -38,6 +43,8 @@ struct Entry {
     Tick end;
     u32 taken;
 };
+static_assert(sizeof(Entry) == (WIDE ? 24 : 12) && OFFSET(Entry, start) == 0 &&
+              OFFSET(Entry, end) == (WIDE ? 8 : 4) && OFFSET(Entry, taken) == (WIDE ? 16 : 8));
 
 // Writes a pattern's table for the part that begins at tick `begin`; returns its length, which may
 // be more than the `slots` that were written to.

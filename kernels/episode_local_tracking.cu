@@ -10,17 +10,8 @@
 //
 // Variants: -DWIDE=0 -DFORWARD=0 | -DWIDE=1 -DFORWARD=0 | -DWIDE=0 -DFORWARD=1 | -DWIDE=1 -DFORWARD=1
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
-#if WIDE
-typedef long long Tick;
-#else
-// Ticks and bounds of delays are below 2^30, so that their sums fit.
-typedef int Tick;
-#endif
-
-constexpr u32 ALL = 0xffffffffu;
+#include "layout.cuh"
+#include "episode_tick.cuh"
 
 // Groups of 32 occurrences that are loaded together.
 constexpr u32 AHEAD = 8;
@@ -33,29 +24,21 @@ struct Step {
     Tick low, high;
     u32 from, to;
 };
+static_assert(sizeof(Step) == (WIDE ? 24 : 16) && OFFSET(Step, low) == 0 &&
+              OFFSET(Step, high) == (WIDE ? 8 : 4) && OFFSET(Step, from) == (WIDE ? 16 : 8) &&
+              OFFSET(Step, to) == (WIDE ? 20 : 12));
 
-struct Entries {
-    u32* at;
-    u32* other;
-    u32* episode;
+// What the entries of a launch find together: the sum, and the most of one.
+struct Tally {
+    u64 total;
+    u32 most;
+    u32 unused;
 };
+static_assert(sizeof(Tally) == 16 && OFFSET(Tally, total) == 0 && OFFSET(Tally, most) == 8 &&
+              OFFSET(Tally, unused) == 12);
 
 static __device__ u32 this_thread() {
     return blockIdx.x * blockDim.x + threadIdx.x;
-}
-
-// Index of the first of the ascending values[from..to) that is at least `bound`.
-template <class Value>
-static __device__ u32 not_before(const Value* values, u32 from, u32 to, Value bound) {
-    while (from < to) {
-        const u32 middle = from + (to - from) / 2;
-        if (values[middle] < bound) {
-            from = middle + 1;
-        } else {
-            to = middle;
-        }
-    }
-    return from;
 }
 
 // The events that continue a partial occurrence: `count` from place `first` on.
@@ -79,6 +62,19 @@ static __device__ Finds find(const Tick* ticks, const Step* steps, u32 at, u32 e
     return Finds{first, last - first};
 }
 
+// Adds what each thread found. By whole warps.
+static __device__ void add_up(u32 count, Tally* tally) {
+    u64 sum = count;
+    for (u32 step = 16; step > 0; step /= 2) {
+        sum += __shfl_xor_sync(ALL, sum, step);
+        count = max(count, __shfl_xor_sync(ALL, count, step));
+    }
+    if (threadIdx.x % 32 == 0 && sum > 0) {
+        atomicAdd(&tally->total, sum);
+        atomicMax(&tally->most, count);
+    }
+}
+
 // The first list: every event of each episode's first step. Episode e has entries firsts[e] to
 // firsts[e + 1].
 extern "C" __global__ void track_begin(const Step* __restrict__ steps,
@@ -92,26 +88,18 @@ extern "C" __global__ void track_begin(const Step* __restrict__ steps,
     }
 }
 
-// counts[i]: how many finds entry i has; *total (zeroed) their sum, *most (zeroed) the largest.
+// counts[i]: how many finds entry i has; *tally (zeroed) their sum and the largest.
 extern "C" __global__ void track_count(const Tick* __restrict__ ticks,
                                        const Step* __restrict__ steps, u32 entries,
                                        const u32* __restrict__ at, const u32* __restrict__ episode,
-                                       u32* counts, u64* total, u32* most) {
+                                       u32* counts, Tally* tally) {
     const u32 i = this_thread();
     u32 count = 0;
     if (i < entries) {
         count = find(ticks, steps, at[i], episode[i]).count;
         counts[i] = count;
     }
-    u64 sum = count;
-    for (u32 step = 16; step > 0; step /= 2) {
-        sum += __shfl_xor_sync(ALL, sum, step);
-        count = max(count, __shfl_xor_sync(ALL, count, step));
-    }
-    if (threadIdx.x % 32 == 0 && sum > 0) {
-        atomicAdd(total, sum);
-        atomicMax(most, count);
-    }
+    add_up(count, tally);
 }
 
 // Count, scan, write: entry i looks its finds up again and writes them from offsets[i] on.
@@ -134,11 +122,11 @@ extern "C" __global__ void track_write(const Tick* __restrict__ ticks,
 }
 
 // Flag and compact, first half: entry i fills its portion of `places` from i * portion on, and
-// flags what it filled. *total (zeroed) is the sum of all finds, *most (zeroed) the most of an entry.
+// flags what it filled. *tally (zeroed) becomes the sum of all finds, and the most of an entry.
 extern "C" __global__ void track_fill(const Tick* __restrict__ ticks,
                                       const Step* __restrict__ steps, u32 entries,
                                       const u32* __restrict__ at, const u32* __restrict__ episode,
-                                      u32 portion, u32* places, u32* flags, u64* total, u32* most) {
+                                      u32 portion, u32* places, u32* flags, Tally* tally) {
     const u32 i = this_thread();
     u32 count = 0;
     if (i < entries) {
@@ -149,15 +137,7 @@ extern "C" __global__ void track_fill(const Tick* __restrict__ ticks,
             flags[i * portion + k] = k < count;
         }
     }
-    u64 sum = count;
-    for (u32 step = 16; step > 0; step /= 2) {
-        sum += __shfl_xor_sync(ALL, sum, step);
-        count = max(count, __shfl_xor_sync(ALL, count, step));
-    }
-    if (threadIdx.x % 32 == 0 && sum > 0) {
-        atomicAdd(total, sum);
-        atomicMax(most, count);
-    }
+    add_up(count, tally);
 }
 
 // Second half, with the flags' exclusive sums: the flagged places become the new list.
@@ -174,12 +154,12 @@ extern "C" __global__ void track_pick(u32 filled, u32 portion, const u32* __rest
     }
 }
 
-// Atomic: a block reserves room for the finds of its entries by one addition to *reserved (zeroed);
+// Atomic: a block reserves room for the finds of its entries by one addition to the tally (zeroed);
 // what would lie beyond `room` is not written.
 extern "C" __global__ void track_reserve(const Tick* __restrict__ ticks,
                                          const Step* __restrict__ steps, u32 entries,
                                          const u32* __restrict__ at, const u32* __restrict__ other,
-                                         const u32* __restrict__ episode, u32 room, u64* reserved,
+                                         const u32* __restrict__ episode, u32 room, Tally* tally,
                                          u32* new_at, u32* new_other, u32* new_episode) {
     __shared__ u32 block_count;
     __shared__ u64 block_offset;
@@ -196,7 +176,7 @@ extern "C" __global__ void track_reserve(const Tick* __restrict__ ticks,
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        block_offset = atomicAdd(reserved, (u64)block_count);
+        block_offset = atomicAdd(&tally->total, (u64)block_count);
     }
     __syncthreads();
     for (u32 k = 0; k < finds.count; ++k) {

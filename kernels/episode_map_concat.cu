@@ -8,6 +8,7 @@
 // missing from all), the segment is counted again from the state that truly holds at its begin,
 // which is known because an automaton is empty just after a completion.
 
+#include "layout.cuh"
 #include "episode_automaton.cuh"
 
 constexpr u32 ALL = 0xffffffffu;
@@ -21,6 +22,8 @@ struct Tuple {
     u32 count;
     u32 unused;
 };
+static_assert(sizeof(Tuple) == 24 && OFFSET(Tuple, first) == 0 && OFFSET(Tuple, beyond) == 8 &&
+              OFFSET(Tuple, count) == 16 && OFFSET(Tuple, unused) == 20);
 
 // Takes the events with index in [from, to) that are at or after `earliest`; counts completions in
 // [begin, end).

@@ -10,6 +10,7 @@
 //
 // Variants: -DWIDE=0 | -DWIDE=1
 
+#include "layout.cuh"
 #include "episode_chains.cuh"
 
 // A symbol of a prefix, and the interval (low, high] before it.
@@ -18,6 +19,9 @@ struct Link {
     u32 symbol;
     u32 unused;
 };
+static_assert(sizeof(Link) == (WIDE ? 24 : 16) && OFFSET(Link, low) == 0 &&
+              OFFSET(Link, high) == (WIDE ? 8 : 4) && OFFSET(Link, symbol) == (WIDE ? 16 : 8) &&
+              OFFSET(Link, unused) == (WIDE ? 20 : 12));
 
 // The stream: `tick << symbol_bits | symbol`, ascending; the first event's tick is `origin`.
 struct Stream {

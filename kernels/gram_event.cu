@@ -12,6 +12,7 @@
 //
 // Variants: -DORDER=0 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=20 | -DORDER=2 -DBLOCKS=16 | -DORDER=4 -DBLOCKS=32 | -DORDER=2 -DBLOCKS=8 -DBRIEF
 
+#include "layout.cuh"
 #include "spike_states.cuh"
 
 // Sorts each chunk's spikes by channel, in time order within a channel: `ticks` gets the step within
@@ -157,6 +158,7 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
 struct Pair {
     unsigned long long first, reach;
 };
+static_assert(sizeof(Pair) == 16 && OFFSET(Pair, first) == 0 && OFFSET(Pair, reach) == 8);
 
 // Chunks after which a tile's sums go on in f64. A channel that fires in step adds alike terms, whose
 // rounding does not average out.

@@ -9,12 +9,15 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 
+#include "layout.cuh"
 #include "tile_scan.cuh"
 
 // y = b0·x + z1; z1 = b1·x − a1·y + z2; z2 = b2·x − a2·y.
 struct Section {
     double b0, b1, b2, a1, a2;
 };
+static_assert(sizeof(Section) == 40 && OFFSET(Section, b0) == 0 && OFFSET(Section, b1) == 8 &&
+              OFFSET(Section, b2) == 16 && OFFSET(Section, a1) == 24 && OFFSET(Section, a2) == 32);
 
 // The sections' delays: z1, z2 of the first, then of the next.
 struct Delays {
@@ -30,9 +33,9 @@ struct Cascade {
     // zero where a section would depend on a later one.
     const double *powers;
 
-    __device__ Cascade(const double *coefficients) : powers(coefficients + 5 * SECTIONS) {
+    __device__ Cascade(const Section *sections, const double *their_powers) : powers(their_powers) {
 #pragma unroll
-        for (int i = 0; i < SECTIONS; ++i) section[i] = ((const Section *)coefficients)[i];
+        for (int i = 0; i < SECTIONS; ++i) section[i] = sections[i];
     }
 
     __device__ __forceinline__ double step(Delays &z, double x) const {
@@ -73,13 +76,14 @@ struct Cascade {
 // at the tile's.
 extern "C" __global__ void __launch_bounds__(THREADS)
     low_pass_tile_ends(const INPUT *input, size_t stride, int steps, const Mask *mask,
-                       const double *coefficients, int rows, int tiles, double *at, double *words) {
+                       const Section *sections, const double *powers, int rows, int tiles, double *at,
+                       double *words) {
     extern __shared__ double cells[];
     int row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
     load_tile(input + row * stride, tile * TILE, steps, cells);
     u32 fresh = mask[tile * THREADS + threadIdx.x].fresh;
     __syncthreads();
-    Cascade system(coefficients);
+    Cascade system(sections, powers);
     Delays own = word_end(system, fresh, cells + threadIdx.x * PITCH);
     Delays s = tile_ends(system, own, fresh != 0,
                          words + ((size_t)row * tiles + tile) * Delays::N * THREADS);
@@ -88,25 +92,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // One thread a row.
 extern "C" __global__ void low_pass_carry(double *at, const double *words, int steps,
-                                          const u32 *uncut, int tiles, const double *coefficients,
-                                          int rows, double *carry) {
+                                          const u32 *uncut, int tiles, const Section *sections,
+                                          const double *powers, int rows, double *carry) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
-    carry_tiles(Cascade(coefficients), at, words, steps, uncut, tiles, row, rows, carry);
+    carry_tiles(Cascade(sections, powers), at, words, steps, uncut, tiles, row, rows, carry);
 }
 
 // As `low_pass_tile_ends`, from what it and `low_pass_carry` left; output[row][step], which may be the
 // input.
 extern "C" __global__ void __launch_bounds__(THREADS)
     low_pass_filter(const INPUT *input, size_t stride, int steps, const Mask *mask, const u32 *uncut,
-                    const double *coefficients, int rows, int tiles, const double *at,
-                    const double *words, OUTPUT *output, size_t output_stride) {
+                    const Section *sections, const double *powers, int rows, int tiles,
+                    const double *at, const double *words, OUTPUT *output, size_t output_stride) {
     extern __shared__ double cells[];
     int row = blockIdx.x / tiles, tile = blockIdx.x % tiles;
     load_tile(input + row * stride, tile * TILE, steps, cells);
     Mask own = mask[tile * THREADS + threadIdx.x];
     __syncthreads();
-    Cascade system(coefficients);
+    Cascade system(sections, powers);
     Delays start = get_states<Delays>(at, tile, row, rows);
     Delays s = word_start(system, uncut[tile],
                           words + ((size_t)row * tiles + tile) * Delays::N * THREADS, start);

@@ -6,6 +6,8 @@
 //
 // Variants: -DINPUT=u8 | -DINPUT=u16 | -DINPUT=float
 
+#include "layout.cuh"
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -18,6 +20,8 @@ struct Chunk {
     int skip;
     int to;
 };
+static_assert(sizeof(Chunk) == 16 && OFFSET(Chunk, first) == 0 && OFFSET(Chunk, count) == 4 &&
+              OFFSET(Chunk, skip) == 8 && OFFSET(Chunk, to) == 12);
 
 #define LOAD_SAMPLES 1024
 

@@ -9,6 +9,8 @@
 //
 // To be included behind spike_states.cuh.
 
+#include "layout.cuh"
+
 #define TILE_COLUMNS 32
 #define TILE_STRIDE 33  // floats from one step to the next, so that columns are read without conflicts
 
@@ -23,6 +25,11 @@ struct Target {
     int outputs;
     int whole;              // 1: TF32, 0: split
 };
+static_assert(sizeof(Target) == 48 && OFFSET(Target, operand) == 0 &&
+              OFFSET(Target, behavior) == 8 && OFFSET(Target, upsilon) == 16 &&
+              OFFSET(Target, centre) == 24 && OFFSET(Target, columns) == 32 &&
+              OFFSET(Target, stride) == 36 && OFFSET(Target, outputs) == 40 &&
+              OFFSET(Target, whole) == 44);
 
 // The nearest bf16 (ties to even) of a finite x, as its bits.
 __device__ __forceinline__ u32 to_bf16(float x) {

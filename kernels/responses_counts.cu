@@ -9,6 +9,7 @@
 //
 // Variants: -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
 
+#include "layout.cuh"
 #include "spike_states.cuh"
 #include "response_tile.cuh"
 
@@ -20,6 +21,9 @@ struct Counts {
     int resident;
     int delay;  // the step of a block's first is its `origin` + delay
 };
+static_assert(sizeof(Counts) == 32 && OFFSET(Counts, counts) == 0 && OFFSET(Counts, width) == 8 &&
+              OFFSET(Counts, first_channel) == 16 && OFFSET(Counts, resident) == 20 &&
+              OFFSET(Counts, delay) == 24);
 
 // This lane's channel over the 32 steps of its warp's block.
 __device__ __forceinline__ void load(const Counts &from, const Block &here, int first_row, int channel,

@@ -3,16 +3,17 @@
 
 typedef unsigned int u32;
 
-#define THREADS 256
+#include "layout.cuh"
+#include "mask.cuh"
 
-struct Mask {
-    u32 inside;
-    u32 fresh;
-};
+#define THREADS 256
 
 struct Part {
     double count, sum, squares, residual, low, high;
 };
+static_assert(sizeof(Part) == 48 && OFFSET(Part, count) == 0 && OFFSET(Part, sum) == 8 &&
+              OFFSET(Part, squares) == 16 && OFFSET(Part, residual) == 24 &&
+              OFFSET(Part, low) == 32 && OFFSET(Part, high) == 40);
 
 template <class Join>
 __device__ double join(double value, double *cells, Join both) {

@@ -8,6 +8,8 @@
 
 #define STEPS (32 * BLOCKS)
 
+#include "layout.cuh"
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -19,6 +21,8 @@ struct Block {
     int before;  // steps until the sums begin; <= 0 once they have
     int origin;  // row of the behaviour that is paired with the first step
 };
+static_assert(sizeof(Block) == 16 && OFFSET(Block, since) == 0 && OFFSET(Block, left) == 4 &&
+              OFFSET(Block, before) == 8 && OFFSET(Block, origin) == 12);
 
 // One filter h[m] = scale · (m/τ)^n e^(−m/τ).
 struct Filter {
@@ -29,6 +33,9 @@ struct Filter {
     double exact_rate;
     double exact_scale;
 };
+static_assert(sizeof(Filter) == 32 && OFFSET(Filter, rate) == 0 && OFFSET(Filter, loss) == 4 &&
+              OFFSET(Filter, scale) == 8 && OFFSET(Filter, order) == 12 &&
+              OFFSET(Filter, exact_rate) == 16 && OFFSET(Filter, exact_scale) == 24);
 
 __device__ __forceinline__ float decay(float x) { return exp2f(-1.44269504f * x); }
 __device__ __forceinline__ double decay(double x) { return exp(-x); }

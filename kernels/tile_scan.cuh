@@ -12,16 +12,11 @@
 //   void tile(States &)              a tile's steps without input
 // It is linear: states of a sum are sums of states.
 
+#include "mask.cuh"
+
 #define THREADS 128
 #define TILE (32 * THREADS)
 #define PITCH 33  // of a word's cells in shared memory: no two lanes of a warp meet in a bank
-
-// What is known of a word: bit i of `inside` says that step i lies in a segment, of `fresh` that a
-// segment begins there, from rest.
-struct Mask {
-    u32 inside;
-    u32 fresh;
-};
 
 template <class T>
 struct alignas(4 * sizeof(T)) Four {

@@ -4,9 +4,113 @@
 //!
 //! ```text
 //! recording ──► psc ──► train ──► model ──► stream ──► movement
+//!     └──► episode (mining)        simulate (recordings with a known truth)
 //! ```
 //!
-//! Time is integer ticks inside; seconds only at the edges.
+//! This crate is a facade: the rooms are crates of their own, and features choose them.
+//!
+//! | feature | what comes with it |
+//! |---|---|
+//! | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
+//! | `npz` | reading and writing recordings as `.npz` |
+//! | `train` | batch filtering and decoding, [`train`], [`device`] |
+//! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
+//! | `simulate` | [`simulate`]: populations and networks whose truth is known |
+//! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
+//!
+//! All are on by default. Time is integer ticks inside; seconds only at the edges.
+//!
+//! # A tour
+//!
+//! ## From spikes to a decoder
+//! Forty simulated neurons follow a movement in two dimensions; a decoder is trained on twenty seconds
+//! of it and scored on two that it has not seen. [`recording::Recording::read_npz`] reads yours.
+//!
+//! ```
+//! # #[cfg(all(feature = "train", feature = "simulate"))]
+//! # fn main() -> betz::Result<()> {
+//! use betz::psc::{Filter, FilterBank};
+//! use betz::simulate::population::{PopulationConfig, simulate};
+//! use betz::train::{Search, TrainOptions, evaluate, train_validated};
+//!
+//! let recordings = simulate(
+//!     &PopulationConfig {
+//!         neurons: 40,
+//!         train_seconds: 20.0,
+//!         test_seconds: 2.0,
+//!         ..PopulationConfig::default()
+//!     },
+//!     1,
+//! )?;
+//! let train = recordings.train.align(0.005)?; // on the model's clock: a step every 5 ms
+//! let test = recordings.test.align(0.005)?;
+//!
+//! // One filter h(t) = t e^(−t/20 ms) per channel; the ridge is chosen by cross-validation.
+//! let bank = FilterBank::new(vec![Filter { tau_seconds: 0.020, order: 1 }])?;
+//! let options = TrainOptions { delay_steps: 6, ..TrainOptions::new(bank) };
+//! let decoder = train_validated(&train, &options, &Search::ridge(), &())?;
+//! for output in evaluate(&decoder, &test)?.outputs {
+//!     assert!(output.r2 > 0.8, "{}: R² {}", output.name, output.r2);
+//! }
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "train", feature = "simulate")))]
+//! # fn main() {}
+//! ```
+//!
+//! ## From a model file to movement
+//! A controller loads the model once, opens a session, and gives it the channels that fired in each
+//! tick. Opening allocates; stepping does not, nor does it lock or call the system.
+//!
+//! ```
+//! # #[cfg(all(feature = "train", feature = "simulate"))]
+//! # fn main() -> betz::Result<()> {
+//! # use betz::psc::{Filter, FilterBank};
+//! # use betz::train::{TrainOptions, train};
+//! # let data = betz::simulate::poisson(3, 20.0, 2_000, 0.01, 1)?;
+//! # let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 1 }])?;
+//! # let file = train(&data, &TrainOptions::new(bank), &())?.to_bytes()?;
+//! use betz::model::Decoder;
+//! use betz::stream::{Session, SessionConfig};
+//!
+//! let decoder = Decoder::from_bytes(&file)?; // Decoder::load reads a file
+//! let mut session = Session::open(&decoder, SessionConfig::default())?;
+//! let mut movement = vec![0.0; session.outputs()];
+//!
+//! session.step_spikes(&[0, 2, 2], &mut movement)?; // one entry per spike, in any order
+//! session.step_spikes(&[], &mut movement)?; // a tick of silence is a tick, too
+//! assert_eq!(session.stats().ticks, 2);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "train", feature = "simulate")))]
+//! # fn main() {}
+//! ```
+//!
+//! ## From spikes to the chains among them
+//! Which neuron fires after which, at which delay, more often than a threshold: two chains are hidden
+//! in the spikes of 26 neurons, and mining finds both.
+//!
+//! ```
+//! # #[cfg(all(feature = "mine", feature = "simulate"))]
+//! # fn main() -> betz::Result<()> {
+//! use betz::episode::{Events, Interval, MineOptions, mine};
+//! use betz::simulate::network::{NetworkConfig, simulate};
+//!
+//! let network = simulate(&NetworkConfig { seconds: 10.0, ..NetworkConfig::sym26() }, 1)?;
+//! let events = Events::from_recording(&network.recording)?;
+//! let delays = Interval::from_seconds(0.004, 0.006, events.clock())?; // (4, 6] ms between neighbours
+//!
+//! let mined = mine(&events, &MineOptions::new(vec![delays], 60), &())?;
+//! for chain in &network.chains {
+//!     assert!(mined.episodes.iter().any(|e| e.pattern.symbols() == chain.nodes));
+//! }
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "mine", feature = "simulate")))]
+//! # fn main() {}
+//! ```
+//!
+//! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_base::{error, file, progress};

@@ -53,6 +53,12 @@ pub unsafe extern "C" fn betz_session_attach_miner(
                 );
                 return Err(Error::new(ErrorKind::Mismatch, text).into());
             }
+            if session.taps() > 0 {
+                return Err(Failure::Argument {
+                    name: "session",
+                    expected: "one without a miner",
+                });
+            }
             Ok(session.attach(Box::new(miner.lend()?), first_tick)?)
         })
     }

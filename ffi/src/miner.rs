@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::episode::online::{MinerConfig, MinerFeed, MinerHandle, Remining, open};
 use betz::episode::{Alphabet, Clock, Interval, Pattern};
-use betz::stream::Tap;
+use betz::stream::{Step, Tap};
 use betz::{Error, ErrorKind};
 
 use crate::barrier::{self, Handle, Poison};
@@ -110,12 +110,12 @@ impl<F: Deref<Target = Feed>> DerefMut for Held<F> {
 }
 
 impl<F: Deref<Target = Feed> + Send> Tap for Held<F> {
-    fn take_spikes(&mut self, tick: i64, channels: &[u32]) {
-        self.push_spikes(tick, channels);
+    fn take(&mut self, step: &Step<'_>) {
+        (**self).take(step);
     }
 
-    fn take_counts(&mut self, tick: i64, counts: &[u16]) {
-        self.push_counts(tick, counts);
+    fn rest(&mut self) {
+        (**self).rest();
     }
 }
 

@@ -219,12 +219,7 @@ pub unsafe extern "C" fn betz_queue_step(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(queue, |queue| {
-            queue.consumer().set_tick(tick);
-            Ok(())
-        })
-    }
+    unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer().set_tick(tick)?)) }
 }
 
 /// How the queue stands, to `*out`: the age of the newest data, drops, what waits. The next tick's

@@ -171,6 +171,7 @@ impl betz_session_config {
             },
             statistics: self.statistics != 0,
             deadline: deadline(self.deadline_us)?,
+            ..SessionConfig::default()
         })
     }
 }

@@ -2,6 +2,24 @@
 //!
 //! Nothing here runs anything: [`Source`]s are compiled at run time by NVRTC, in `betz_device::cuda`.
 
+mod arguments;
+pub mod decode;
+pub mod episode;
+pub mod gram;
+mod layout;
+pub mod psc;
+pub mod scan;
+pub mod solve;
+
+pub use arguments::{
+    Arguments, Blocks, Compiled, Direction, Element, In, InOut, InPlace, MOST_ARGUMENTS, MaybeOut,
+    Out, Parameter, Pass, Plain, TooShort,
+};
+pub use layout::{
+    Block, Chunk, Complex, Counts, Entry, Filter, Layout, Link, Mask, Node, Pair, Part, Sample,
+    Section, Shared, Step, Tally, Target, TargetShape, Tick, Tuple,
+};
+
 /// One kernel file and what it includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
@@ -40,25 +58,25 @@ pub const ALL: &[Source] = &[
 pub const DECODE: Source = Source {
     name: "decode",
     text: include_str!("../decode.cu"),
-    headers: &[SPIKE_STATES, TILE_SCAN, PSC_SYSTEM],
+    headers: &[SPIKE_STATES, TILE_SCAN, MASK, PSC_SYSTEM, LAYOUT],
 };
 /// `episode_latest_start.cu`: Counts of non-overlapped serial episodes by latest starts, on any number of warps.
 pub const EPISODE_LATEST_START: Source = Source {
     name: "episode_latest_start",
     text: include_str!("../episode_latest_start.cu"),
-    headers: &[EPISODE_CHAINS],
+    headers: &[EPISODE_CHAINS, EPISODE_TICK, LAYOUT],
 };
 /// `episode_local_tracking.cu`: The papers' parallel local tracking, a thread an occurrence (Feng et al., §1.3.1, Algorithms 3 and
 pub const EPISODE_LOCAL_TRACKING: Source = Source {
     name: "episode_local_tracking",
     text: include_str!("../episode_local_tracking.cu"),
-    headers: &[],
+    headers: &[EPISODE_TICK, LAYOUT],
 };
 /// `episode_map_concat.cu`: The papers' MapConcat, several threads an episode (MTPE; Patnaik et al., §III.B; Cao et al.,
 pub const EPISODE_MAP_CONCAT: Source = Source {
     name: "episode_map_concat",
     text: include_str!("../episode_map_concat.cu"),
-    headers: &[EPISODE_AUTOMATON],
+    headers: &[EPISODE_AUTOMATON, LAYOUT],
 };
 /// `episode_serial.cu`: The papers' Algorithm 1, a thread an episode (PTPE; Cao et al., §5.1): every thread takes its
 pub const EPISODE_SERIAL: Source = Source {
@@ -70,7 +88,7 @@ pub const EPISODE_SERIAL: Source = Source {
 pub const EPISODE_SIBLINGS: Source = Source {
     name: "episode_siblings",
     text: include_str!("../episode_siblings.cu"),
-    headers: &[EPISODE_CHAINS],
+    headers: &[EPISODE_CHAINS, EPISODE_TICK, LAYOUT],
 };
 /// `episode_two_pass.cu`: The first pass of the papers' two-pass elimination (PreElim; Feng et al., §1.3.2, Algorithm 4), a
 pub const EPISODE_TWO_PASS: Source = Source {
@@ -82,49 +100,49 @@ pub const EPISODE_TWO_PASS: Source = Source {
 pub const GRAM_DENSE: Source = Source {
     name: "gram_dense",
     text: include_str!("../gram_dense.cu"),
-    headers: &[SPIKE_STATES],
+    headers: &[SPIKE_STATES, LAYOUT],
 };
 /// `gram_event.cu`: Γ and Υ from the spikes alone.
 pub const GRAM_EVENT: Source = Source {
     name: "gram_event",
     text: include_str!("../gram_event.cu"),
-    headers: &[SPIKE_STATES],
+    headers: &[SPIKE_STATES, LAYOUT],
 };
 /// `low_pass.cu`: A low-pass, second-order sections in series, in tiles: `low_pass_tile_ends`, `low_pass_carry`,
 pub const LOW_PASS: Source = Source {
     name: "low_pass",
     text: include_str!("../low_pass.cu"),
-    headers: &[TILE_SCAN],
+    headers: &[TILE_SCAN, MASK, LAYOUT],
 };
 /// `psc_convolve.cu`: PSC filtering by transforms (overlap-save): `convolve_load` cuts channels into rows, cuFFT
 pub const PSC_CONVOLVE: Source = Source {
     name: "psc_convolve",
     text: include_str!("../psc_convolve.cu"),
-    headers: &[],
+    headers: &[LAYOUT],
 };
 /// `psc_recursive.cu`: PSC filtering by the recursion of the filters' states, in tiles: `psc_tile_ends`, `psc_carry`,
 pub const PSC_RECURSIVE: Source = Source {
     name: "psc_recursive",
     text: include_str!("../psc_recursive.cu"),
-    headers: &[SPIKE_STATES, TILE_SCAN, PSC_SYSTEM],
+    headers: &[SPIKE_STATES, TILE_SCAN, MASK, PSC_SYSTEM, LAYOUT],
 };
 /// `responses_counts.cu`: Responses of every feature from binned counts, a round of chunks at a time.
 pub const RESPONSES_COUNTS: Source = Source {
     name: "responses_counts",
     text: include_str!("../responses_counts.cu"),
-    headers: &[SPIKE_STATES, RESPONSE_TILE],
+    headers: &[SPIKE_STATES, RESPONSE_TILE, LAYOUT],
 };
 /// `responses_event.cu`: Responses of every feature from sorted spikes, a round of chunks at a time.
 pub const RESPONSES_EVENT: Source = Source {
     name: "responses_event",
     text: include_str!("../responses_event.cu"),
-    headers: &[SPIKE_STATES, RESPONSE_TILE],
+    headers: &[SPIKE_STATES, RESPONSE_TILE, LAYOUT],
 };
 /// `responses_given.cu`: Responses that are on the device already, in f32, into the operands of the products.
 pub const RESPONSES_GIVEN: Source = Source {
     name: "responses_given",
     text: include_str!("../responses_given.cu"),
-    headers: &[SPIKE_STATES, RESPONSE_TILE],
+    headers: &[SPIKE_STATES, RESPONSE_TILE, LAYOUT],
 };
 /// `scan.cu`: Exclusive prefix sums of 32-bit numbers, in place. A block sums its own stretch; the blocks' totals
 pub const SCAN: Source = Source {
@@ -136,7 +154,7 @@ pub const SCAN: Source = Source {
 pub const SCORES: Source = Source {
     name: "scores",
     text: include_str!("../scores.cu"),
-    headers: &[],
+    headers: &[MASK, LAYOUT],
 };
 /// `solve.cu`: Around cuSOLVER: centring, precision changes and refinement of the decoder's normal equations.
 pub const SOLVE: Source = Source {
@@ -155,6 +173,9 @@ const EPISODE_AUTOMATON: (&str, &str) = (
     "episode_automaton.cuh",
     include_str!("../episode_automaton.cuh"),
 );
+const EPISODE_TICK: (&str, &str) = ("episode_tick.cuh", include_str!("../episode_tick.cuh"));
+const LAYOUT: (&str, &str) = ("layout.cuh", include_str!("../layout.cuh"));
+const MASK: (&str, &str) = ("mask.cuh", include_str!("../mask.cuh"));
 const EPISODE_CHAINS: (&str, &str) = ("episode_chains.cuh", include_str!("../episode_chains.cuh"));
 const PSC_SYSTEM: (&str, &str) = ("psc_system.cuh", include_str!("../psc_system.cuh"));
 const RESPONSE_TILE: (&str, &str) = ("response_tile.cuh", include_str!("../response_tile.cuh"));

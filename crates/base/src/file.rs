@@ -12,6 +12,19 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// [`ErrorKind::Io`](crate::ErrorKind::Io) naming `path`, also when `path` is a directory.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_base::file::write_atomically;
+/// use std::io::Write;
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("result.csv");
+/// write_atomically(&path, |file| writeln!(file, "x,y\n1,2"))?;
+/// assert_eq!(std::fs::read_to_string(&path).unwrap(), "x,y\n1,2\n");
+/// # Ok(())
+/// # }
+/// ```
 pub fn write_atomically(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,

@@ -5,6 +5,29 @@ use crate::error::{Error, ErrorKind, Result};
 /// Told about the progress of long work; asked whether to go on.
 ///
 /// `Sync` because the work may be spread over threads. `()` listens to nothing and never cancels.
+///
+/// ```
+/// use betz_base::Progress;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// /// Stops after the first ten units.
+/// #[derive(Default)]
+/// struct Ten(AtomicU64);
+///
+/// impl Progress for Ten {
+///     fn update(&self, _stage: &str, done: u64, _total: u64) {
+///         self.0.store(done, Ordering::Relaxed);
+///     }
+///
+///     fn cancelled(&self) -> bool {
+///         self.0.load(Ordering::Relaxed) >= 10
+///     }
+/// }
+///
+/// let progress = Ten::default();
+/// progress.update("counting", 10, 100);
+/// assert!(betz_base::progress::check(&progress, "counting").is_err());
+/// ```
 pub trait Progress: Sync {
     /// `done` of `total` units of `stage` are finished. Called seldom enough that drawing a bar
     /// each time is fine.

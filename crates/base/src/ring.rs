@@ -12,6 +12,17 @@ pub const MAX_CAPACITY: usize = 1 << 24;
 ///
 /// # Errors
 /// `InvalidArgument` for a capacity of 0 or more than 2²⁴; `OutOfMemory` when the system has no memory for it.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use ringbuf::traits::{Consumer, Producer};
+///
+/// let (mut send, mut take) = betz_base::ring::ring("spikes", 4)?;
+/// assert!(send.try_push(7).is_ok()); // on one thread
+/// assert_eq!(take.try_pop(), Some(7)); // on another
+/// # Ok(())
+/// # }
+/// ```
 pub fn ring<T>(what: &str, capacity: usize) -> Result<(HeapProd<T>, HeapCons<T>)> {
     if !(1..=MAX_CAPACITY).contains(&capacity) {
         return Err(Error::argument(format!(

@@ -3,6 +3,17 @@
 //! CUDA is loaded at run time. A machine without a driver, a library or a device is no error for
 //! [`DeviceSpec::Auto`], which then stays on the CPU and keeps the reason; asking for CUDA by name
 //! where it cannot be had is an error that says why. Nothing here knows what the work is about.
+//!
+//! ```
+//! use betz_device::{Device, DeviceSpec};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let device = Device::open("auto".parse::<DeviceSpec>()?)?;
+//! assert!(!device.is_explicit()); // `auto` leaves the choice to the work
+//! println!("{}: {}", device.name(), device.fallback().unwrap_or("ready"));
+//! # Ok(())
+//! # }
+//! ```
 
 mod cache;
 pub mod cost;

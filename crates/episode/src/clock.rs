@@ -19,6 +19,14 @@ impl Clock {
     ///
     /// # Errors
     /// `InvalidArgument` unless `tick_seconds` is finite and positive.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// let clock = betz_episode::Clock::from_tick_seconds(1.0 / 30_000.0)?; // a 30 kHz acquisition
+    /// assert_eq!(clock.tick_seconds(), 1.0 / 30_000.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_tick_seconds(tick_seconds: f64) -> Result<Self> {
         if !(tick_seconds.is_finite() && tick_seconds > 0.0) {
             return Err(Error::argument(format!(

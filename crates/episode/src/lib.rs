@@ -17,6 +17,22 @@
 //! Time is integer ticks throughout, and order is strict: events of one tick never follow each
 //! other, so that no count depends on how a file orders its ties. Every [`count::Strategy`] is
 //! exact, and all of them are tested against the [`oracle`].
+//!
+//! ```
+//! use betz_episode::{Alphabet, Clock, Events, Interval, Pattern, count};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let clock = Clock::from_tick_seconds(0.001)?;
+//! let alphabet = Alphabet::new(vec!["A".into(), "B".into()], clock)?;
+//! //                             A  B   A   A   B
+//! let events = Events::new(alphabet, &[0, 5, 20, 21, 24], &[0, 1, 0, 0, 1])?;
+//!
+//! let within_5_ms = Interval::new(0, 5)?; // (0, 5] ticks
+//! let a_then_b = Pattern::new(vec![0, 1], vec![within_5_ms])?;
+//! assert_eq!(count::count(&events, &[a_then_b])?, [2]); // 0→5, and one of 20→24 and 21→24
+//! # Ok(())
+//! # }
+//! ```
 
 mod alphabet;
 mod clock;

@@ -150,6 +150,23 @@ impl Mined {
 /// # Errors
 /// `InvalidArgument` for a threshold or size of 0 or repeated intervals; `Mismatch` for an interval
 /// that does not fit the events.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_episode::{Events, Interval, MineOptions, mine};
+/// use betz_simulate::network::{NetworkConfig, simulate};
+///
+/// let network = simulate(&NetworkConfig { seconds: 5.0, ..NetworkConfig::sym26() }, 1)?;
+/// let events = Events::from_recording(&network.recording)?;
+/// let delays = Interval::from_seconds(0.004, 0.006, events.clock())?;
+/// let mined = mine(&events, &MineOptions::new(vec![delays], 30), &())?;
+/// for episode in mined.maximal() {
+///     println!("{} × {}", episode.count, episode.pattern.display(events.alphabet()));
+/// }
+/// assert!(mined.complete);
+/// # Ok(())
+/// # }
+/// ```
 pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
     options.check()?;
     let mut mined = Mined {

@@ -12,6 +12,18 @@ use betz_base::error::Result;
 ///
 /// # Errors
 /// `Mismatch` for a pattern that does not fit the events.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_episode::{Alphabet, Clock, Events, Interval, Pattern, occurrences};
+///
+/// let alphabet = Alphabet::new(vec!["A".into(), "B".into()], Clock::from_tick_seconds(0.001)?)?;
+/// let events = Events::new(alphabet, &[0, 5, 20, 21, 24], &[0, 1, 0, 0, 1])?;
+/// let pattern = Pattern::new(vec![0, 1], vec![Interval::new(0, 5)?])?;
+/// assert_eq!(occurrences(&events, &pattern)?, [[0, 5], [21, 24]]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn occurrences(events: &Events, pattern: &Pattern) -> Result<Vec<Vec<i64>>> {
     pattern.check(events)?;
     let symbols = pattern.symbols();

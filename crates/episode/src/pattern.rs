@@ -44,6 +44,17 @@ impl Interval {
     ///
     /// # Errors
     /// `InvalidArgument` unless 0 ≤ low < high, both finite, with at least one tick inside.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_episode::{Clock, Interval};
+    ///
+    /// let clock = Clock::from_tick_seconds(0.001)?;
+    /// let interval = Interval::from_seconds(0.004, 0.006, clock)?; // (4, 6] ms
+    /// assert!(!interval.contains(4) && interval.contains(5) && interval.contains(6));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_seconds(low: f64, high: f64, clock: Clock) -> Result<Self> {
         if !(low >= 0.0 && low < high && high.is_finite()) {
             return Err(Error::argument(format!(
@@ -186,6 +197,20 @@ impl Pattern {
     /// # Errors
     /// `InvalidArgument`, naming the part that is not understood, the label that is not in
     /// `alphabet`, or the edge that has no interval.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_episode::{Alphabet, Clock, Pattern};
+    ///
+    /// let clock = Clock::from_tick_seconds(0.001)?;
+    /// let alphabet = Alphabet::new(vec!["a3".into(), "left 3".into()], clock)?;
+    /// let text = "a3 -(0.004,0.006]-> \"left 3\"";
+    /// let pattern = Pattern::parse(text, &alphabet, None)?;
+    /// assert_eq!(pattern.symbols(), [0, 1]);
+    /// assert_eq!(pattern.display(&alphabet).to_string(), text);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parse(text: &str, alphabet: &Alphabet, default: Option<Interval>) -> Result<Self> {
         let mut symbols = Vec::new();
         let mut intervals = Vec::new();

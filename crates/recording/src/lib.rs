@@ -9,6 +9,27 @@
 //! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every
 //! step: the only form that training, evaluation and streaming take.
 //!
+//! ```
+//! use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let recording = Recording {
+//!     tick_seconds: 0.001,
+//!     ticks: 2_000,
+//!     spikes: Spikes { ticks: vec![10, 10, 1_500], channels: vec![0, 1, 0] },
+//!     channel_names: vec!["left".into(), "right".into()],
+//!     behavior: None,
+//!     segments: vec![Segment { start: 0, stop: 1_000 }, Segment { start: 1_000, stop: 2_000 }],
+//!     electrode_um: None,
+//!     form: SpikeForm::Events,
+//!     meta: None,
+//! };
+//! recording.check()?; // what every reader promises
+//! assert_eq!(recording.seconds(), 2.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # The `.npz` schema
 //! | array | dtype, shape | meaning |
 //! |---|---|---|

@@ -98,6 +98,11 @@ impl Recording {
 /// Deals `channels` channels at random into groups of `per_electrode`, each channel in one group;
 /// the last group is smaller when they do not divide. The same seed gives the same groups on every
 /// machine. Groups list their channels in ascending order. Empty when either number is 0.
+///
+/// ```
+/// let groups = betz_recording::multiunit::random_groups(7, 3, 42);
+/// assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
+/// ```
 pub fn random_groups(channels: usize, per_electrode: usize, seed: u64) -> Vec<Vec<u32>> {
     if per_electrode == 0 {
         return Vec::new();

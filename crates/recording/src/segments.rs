@@ -28,6 +28,18 @@ impl Segment {
 /// # Errors
 /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording), naming the first
 /// segment at fault.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_recording::{Segment, check_segments};
+///
+/// let trials = [Segment { start: 0, stop: 10 }, Segment { start: 10, stop: 25 }];
+/// check_segments(&trials, 25)?;
+/// assert_eq!(trials[1].len(), 15);
+/// assert!(check_segments(&trials, 24).is_err()); // the second ends beyond the recording
+/// # Ok(())
+/// # }
+/// ```
 pub fn check_segments(segments: &[Segment], ticks: i64) -> Result<()> {
     let mut previous = Segment { start: 0, stop: 0 };
     for (i, s) in segments.iter().enumerate() {

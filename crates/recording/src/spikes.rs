@@ -23,6 +23,16 @@ impl Spikes {
     /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ spikes,
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory for
     /// them; nothing is allocated then.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// // Two bins of three channels.
+    /// let spikes = betz_recording::Spikes::from_counts(&[0, 2, 0, 1, 0, 0], 3)?;
+    /// assert_eq!(spikes.ticks, [0, 0, 1]);
+    /// assert_eq!(spikes.channels, [1, 1, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_counts(counts: &[u16], channels: usize) -> Result<Self> {
         let mut total = 0;
         for (i, &count) in counts.iter().enumerate() {

@@ -9,3 +9,4 @@
 pub mod model;
 pub mod psc;
 pub mod stream;
+mod width;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_runtime::model::LowPass;
 use betz_runtime::stream::{
-    Clamp, LateSpikes, Session, SessionConfig, Spike, SwapState, UnknownChannels, spike_queue,
+    Clamp, Hold, LateSpikes, Session, SessionConfig, Spike, SwapState, UnknownChannels, spike_queue,
 };
 use common::{counts, decoder, rng, spikes};
 
@@ -34,6 +34,7 @@ fn config(outputs: usize) -> SessionConfig {
         unknown_channels: UnknownChannels::Ignore,
         statistics: true,
         deadline: Some(Duration::from_nanos(1)),
+        hold: Some(Hold::default()),
     }
 }
 

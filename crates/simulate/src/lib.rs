@@ -11,6 +11,23 @@
 //! [`population`] is the population-temporal experiment of Galbraith 2010, chapter 5; [`network`]
 //! the inhomogeneous-Poisson networks of the episode-mining papers. Everything follows from a
 //! configuration and a seed: the same on every machine and for any number of threads.
+//!
+//! ```
+//! use betz_simulate::population::{PopulationConfig, simulate};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let config = PopulationConfig {
+//!     neurons: 10,
+//!     train_seconds: 2.0,
+//!     test_seconds: 1.0,
+//!     ..PopulationConfig::default()
+//! };
+//! let recordings = simulate(&config, 1)?;
+//! assert_eq!(recordings.train.channels(), 10);
+//! assert_eq!(recordings.train, simulate(&config, 1)?.train); // the seed decides
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod lif;
 pub mod network;

@@ -52,6 +52,15 @@ impl Lif {
     /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) unless the rate is
     /// below 1/τ_ref and high enough for its current to differ from the threshold current in an f64
     /// (about 1/(37 τ_RC)).
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// let neuron = betz_simulate::lif::Lif::new(0.020, 0.002)?;
+    /// let current = neuron.current_for_rate(40.0)?;
+    /// assert!((neuron.rate_hz(current) - 40.0).abs() < 1e-9);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current_for_rate(&self, rate_hz: f64) -> Result<f64> {
         let charging = 1.0 / rate_hz - self.tau_ref_seconds;
         let current = -1.0 / (-charging / self.tau_rc_seconds).exp_m1();
@@ -96,6 +105,18 @@ impl LifStepper {
     }
 
     /// One step under `current`; returns the number of spikes in it.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_simulate::lif::{Lif, LifStepper};
+    ///
+    /// let neuron = Lif::new(0.020, 0.002)?;
+    /// let mut stepper = LifStepper::new(neuron, 0.001, 0.0);
+    /// let spikes: u32 = (0..1_000).map(|_| stepper.step(neuron.current_for_rate(40.0).unwrap_or(0.0))).sum();
+    /// assert!((39..=40).contains(&spikes)); // one second
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn step(&mut self, current: f64) -> u32 {
         if self.silent_seconds == 0.0 {

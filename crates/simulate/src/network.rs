@@ -107,6 +107,12 @@ pub struct NetworkRecording {
 
 /// The mining papers' label of neuron `index`: in networks of up to 26 neurons `A` to `Z`, in larger
 /// ones eight to a letter, `a1` … `a8`, `b1` … `h8`, …, `z8`, `aa1` …
+///
+/// ```
+/// use betz_simulate::network::label;
+///
+/// assert_eq!((label(0, 26), label(8, 64)), ("A".into(), "b1".into()));
+/// ```
 pub fn label(index: usize, neurons: usize) -> String {
     if neurons <= 26 {
         return char::from(b'A' + (index % 26) as u8).to_string();
@@ -132,6 +138,17 @@ pub fn label(index: usize, neurons: usize) -> String {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when a parameter is out
 /// of range or the chains need more neurons than there are.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// use betz_simulate::network::{NetworkConfig, simulate};
+///
+/// let network = simulate(&NetworkConfig { seconds: 1.0, ..NetworkConfig::sym26() }, 1)?;
+/// assert_eq!(network.recording.channels(), 26);
+/// assert_eq!(network.chains.iter().map(|c| c.nodes.len()).collect::<Vec<_>>(), [4, 6]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn simulate(config: &NetworkConfig, seed: u64) -> Result<NetworkRecording> {
     let clock = Clock::new(config)?;
     let mut order: Vec<u32> = (0..config.neurons as u32).collect();

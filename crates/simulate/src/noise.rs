@@ -1,9 +1,8 @@
 //! Band-limited white noise.
 
+use betz_fourier::{Complex, Real};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
-use realfft::RealFftPlanner;
-use realfft::num_complex::Complex;
 
 use betz_base::error::{Error, Result};
 
@@ -50,7 +49,7 @@ pub fn band_limited_noise<R: Rng>(
             samples as f64 * step_seconds
         )));
     }
-    let inverse = RealFftPlanner::<f64>::new().plan_fft_inverse(samples);
+    let inverse = f64::inverse(samples);
     let mut spectrum = inverse.make_input_vec();
     for bin in &mut spectrum[1..=highest] {
         *bin = Complex::new(StandardNormal.sample(rng), StandardNormal.sample(rng));

@@ -12,6 +12,14 @@ use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 ///
 /// # Errors
 /// `InvalidArgument` unless there is a channel and `rate_hz` and `step_seconds` are finite and above 0.
+///
+/// ```
+/// # fn main() -> betz_base::Result<()> {
+/// let data = betz_simulate::poisson(10, 20.0, 1_000, 0.01, 1)?; // 10 s
+/// assert!((1_500..2_500).contains(&data.spikes.len()));
+/// # Ok(())
+/// # }
+/// ```
 pub fn poisson(
     channels: usize,
     rate_hz: f64,

@@ -6,9 +6,8 @@
 //! l steps earlier is computed by FFT, segment by segment; the delay is the lag with the largest
 //! Σ_j Σ_o ρ_jo(l)².
 
+use betz_fourier::{Complex64, ComplexToReal, Real, RealToComplex};
 use rayon::prelude::*;
-use realfft::num_complex::Complex64;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
 
 use crate::psc::{Block, Responses};
@@ -201,10 +200,9 @@ struct Correlator {
 impl Correlator {
     fn new(chunk: usize, most: usize) -> Self {
         let length = (chunk + 2 * most).next_power_of_two().max(2);
-        let mut planner = RealFftPlanner::new();
         Self {
-            forward: planner.plan_fft_forward(length),
-            inverse: planner.plan_fft_inverse(length),
+            forward: f64::forward(length),
+            inverse: f64::inverse(length),
             most,
             chunk,
         }

@@ -6,6 +6,23 @@
 //!
 //! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
 //! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
+//!
+//! Besides: [`psc`] filters whole recordings, [`decode`] decodes them, [`score`] says how well.
+//!
+//! ```
+//! use betz_runtime::psc::{Filter, FilterBank};
+//! use betz_train::{Search, TrainOptions, evaluate, train_validated};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! // Ten trains that have nothing to do with the movement: a decoder must say so.
+//! let data = betz_simulate::poisson(10, 20.0, 5_000, 0.01, 1)?;
+//! let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 1 }])?;
+//! let decoder = train_validated(&data, &TrainOptions::new(bank), &Search::ridge(), &())?;
+//! let unseen = betz_simulate::poisson(10, 20.0, 5_000, 0.01, 2)?;
+//! assert!(evaluate(&decoder, &unseen)?.outputs.iter().all(|output| output.r2 < 0.1));
+//! # Ok(())
+//! # }
+//! ```
 
 mod blank;
 mod calibrate;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::cublas::{CudaBlas, result::CublasError, sys};
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use cudarc::driver::CudaStream;
 
 use super::Buffer;
 use crate::Precision;
@@ -12,7 +12,6 @@ use betz_base::error::{Error, ErrorKind, Result};
 /// A cuBLAS handle on its context's stream.
 pub struct Blas {
     handle: CudaBlas,
-    stream: Arc<CudaStream>,
 }
 
 /// What the operands of [`Blas::products`] are made of.
@@ -44,14 +43,32 @@ pub(super) fn blas_error(what: &str, error: CublasError) -> Error {
     Error::new(kind, format!("{what}: {error}"))
 }
 
+/// Refuses an operand of `got` values that is to have `expected`.
+fn check_len(what: &str, expected: usize, got: usize) -> Result<()> {
+    if got < expected {
+        return Err(Error::new(
+            ErrorKind::Internal,
+            format!("{what}: expected an operand of {expected} values, got {got}"),
+        ));
+    }
+    Ok(())
+}
+
+impl Operand {
+    /// Values up to the end of the last of `count` matrices of `rows` × `columns`.
+    fn end(&self, count: usize, rows: usize, columns: usize) -> usize {
+        self.offset
+            + count.saturating_sub(1) * self.batch_stride
+            + rows.saturating_sub(1) * self.stride
+            + columns
+    }
+}
+
 impl Blas {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
         let handle =
             CudaBlas::new(Arc::clone(stream)).map_err(|e| blas_error("starting cuBLAS", e))?;
-        Ok(Self {
-            handle,
-            stream: Arc::clone(stream),
-        })
+        Ok(Self { handle })
     }
 
     /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each, of `element`s with f32 sums; A is m × k, B
@@ -66,9 +83,17 @@ impl Blas {
         (alpha, beta): (f32, f32),
         c: (&mut Buffer<f32>, Operand),
     ) -> Result<()> {
-        let (ap, _a) = a.0.device_ptr(&self.stream);
-        let (bp, _b) = b.0.device_ptr(&self.stream);
-        let (cp, _c) = c.0.device_ptr_mut(&self.stream);
+        let halves = match element {
+            Element::Bf16 => 1,
+            Element::Tf32 => 2,
+        };
+        let what = "cuBLAS products";
+        check_len(what, halves * a.1.end(count, m, k), a.0.len())?;
+        check_len(what, halves * b.1.end(count, n, k), b.0.len())?;
+        check_len(what, c.1.end(count, m, n), c.0.len())?;
+        let ap = a.0.address();
+        let bp = b.0.address();
+        let cp = c.0.address();
         let (bytes, kind, compute) = match element {
             Element::Bf16 => (
                 2,
@@ -82,7 +107,7 @@ impl Blas {
             ),
         };
         // Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ with each operand's rows as columns.
-        // SAFETY: the callers' operands lie inside their buffers; scalars are read in the call.
+        // SAFETY: the operands lie inside their buffers, checked above; scalars are read in the call.
         unsafe {
             sys::cublasGemmStridedBatchedEx(
                 *self.handle.handle(),
@@ -125,16 +150,20 @@ impl Blas {
         beta: f32,
         c: &mut Buffer<f32>,
     ) -> Result<()> {
-        let (ap, _a) = a.device_ptr(&self.stream);
-        let (bp, _b) = b.device_ptr(&self.stream);
-        let (cp, _c) = c.device_ptr_mut(&self.stream);
+        let ap = a.address();
+        let bp = b.address();
+        let cp = c.address();
+        let what = "cuBLAS product in f32";
+        check_len(what, m * k, a.len())?;
+        check_len(what, k * n, b.len())?;
+        check_len(what, m * n, c.len())?;
         let alpha = 1.0f32;
         let compute = match precision {
             Precision::F32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
         };
         // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
-        // SAFETY: the buffers hold the callers' matrices; scalars are read in the call.
+        // SAFETY: the buffers hold the matrices, checked above; scalars are read in the call.
         unsafe {
             sys::cublasGemmEx(
                 *self.handle.handle(),
@@ -172,11 +201,14 @@ impl Blas {
         x: &Buffer<f64>,
         y: &mut Buffer<f64>,
     ) -> Result<()> {
-        let (ap, _a) = a.device_ptr(&self.stream);
-        let (xp, _x) = x.device_ptr(&self.stream);
-        let (yp, _y) = y.device_ptr_mut(&self.stream);
+        let ap = a.address();
+        let xp = x.address();
+        let yp = y.address();
+        let what = "cuBLAS product in f64";
+        check_len(what, n * n, a.len())?;
+        check_len(what, n * m, x.len().min(y.len()))?;
         let (alpha, beta) = (1.0f64, 0.0f64);
-        // SAFETY: n² and n·m values in the buffers (the callers' lengths); A symmetric, so its
+        // SAFETY: n² and n·m values in the buffers, checked above; A symmetric, so its
         // row-major and column-major forms are one.
         unsafe {
             sys::cublasDgemm_v2(

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::cufft::{result, result::CufftError, sys};
-use cudarc::driver::DevicePtrMut;
 
 use super::library::Library;
 use super::{Buffer, Context};
@@ -147,8 +146,7 @@ impl RealFft {
         }
         context.bind()?;
         let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        let (data, _data) = rows.device_ptr_mut(&context.stream);
-        let (space, _space) = work.device_ptr_mut(&context.stream);
+        let (data, space) = (rows.address(), work.address());
         let at = data + 4 * offset as u64;
         // SAFETY: the buffers are as long as the plan wants, checked above; both are used on the
         // plan's stream alone, so they outlive the work in stream order.

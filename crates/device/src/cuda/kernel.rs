@@ -4,18 +4,18 @@
 //! version) and a checksum, so a changed kernel, another toolkit, a damaged file or two programs
 //! writing at once can at worst cost a compilation.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_void};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaFunction, CudaModule, CudaStream, LaunchArgs, LaunchConfig};
+use cudarc::driver::{CudaFunction, CudaModule, CudaStream, result};
 use cudarc::nvrtc::{Ptx, sys};
 
 use betz_base::hash::Fnv1a;
 
-use betz_kernels::Source;
+use betz_kernels::{Arguments, Blocks, Source, TooShort};
 
 use super::library::Library;
 use super::{Context, driver_error};
@@ -198,32 +198,67 @@ fn newest_architecture() -> Result<i32> {
     })
 }
 
-/// A compiled kernel on its context's stream.
+/// A compiled kernel on its context's stream, for the arguments that it was loaded for.
 #[derive(Clone)]
 pub struct Kernel {
     function: CudaFunction,
     stream: Arc<CudaStream>,
-    name: String,
+    kind: Kind,
+    shared_bytes: u32,
+}
+
+/// What tells the kernels of two types of arguments apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    file: &'static str,
+    name: &'static str,
+    options: &'static [(&'static str, &'static str)],
+}
+
+impl Kind {
+    const fn of<A: Arguments>() -> Self {
+        Self {
+            file: A::SOURCE.name,
+            name: A::KERNEL,
+            options: A::OPTIONS,
+        }
+    }
 }
 
 impl Context {
-    /// The kernel `function` of `source`, compiled with `options` unless this process, or the
-    /// cache on disk, has it already. `shared_bytes` is the most dynamic shared memory a block of
-    /// it will ask for.
-    pub fn kernel(
+    /// The kernel of the arguments `A`, compiled with `options` unless this process, or the cache on
+    /// disk, has it already. Every launch has `shared_bytes` of dynamic shared memory a block.
+    ///
+    /// # Errors
+    /// [`ErrorKind::KernelCompile`]; [`ErrorKind::Internal`] when `options` lack one that the types of
+    /// `A` stand for; those of the device.
+    pub fn load<A: Arguments>(&self, options: &[String], shared_bytes: usize) -> Result<Kernel> {
+        self.load_kind(A::SOURCE, Kind::of::<A>(), options, shared_bytes)
+    }
+
+    fn load_kind(
         &self,
         source: Source,
+        kind: Kind,
         options: &[String],
-        function: &str,
         shared_bytes: usize,
     ) -> Result<Kernel> {
+        let place = || format!("kernel {} of {}.cu", kind.name, source.name);
+        for (option, value) in kind.options {
+            let option = format!("-D{option}={value}");
+            if !options.contains(&option) {
+                return Err(Error::new(
+                    ErrorKind::Internal,
+                    format!("{}: expected the option {option}, got {options:?}", place()),
+                ));
+            }
+        }
         let module = self.module(source, options)?;
-        let place = || format!("kernel {function} of {}.cu", source.name);
-        let loaded = module
-            .load_function(function)
+        let function = module
+            .load_function(kind.name)
             .map_err(|e| driver_error(&place(), e))?;
         if shared_bytes > 48 * 1024 {
-            loaded
+            function
                 .set_attribute(
                     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                     shared_bytes as i32,
@@ -233,9 +268,10 @@ impl Context {
                 })?;
         }
         Ok(Kernel {
-            function: loaded,
+            function,
             stream: Arc::clone(&self.stream),
-            name: function.to_owned(),
+            kind,
+            shared_bytes: shared_bytes as u32,
         })
     }
 
@@ -273,33 +309,73 @@ impl Context {
 }
 
 impl Kernel {
-    /// Starts `blocks` blocks of `threads` threads; `fill` pushes the kernel's arguments, in the
-    /// order and types of its signature.
+    /// Starts `blocks` blocks of `threads` threads. Does not wait.
     ///
-    /// Kernels are this crate's own and their arguments are checked by its tests, under
-    /// `compute-sanitizer` too: what makes the launch sound is that `fill` matches the signature.
-    #[allow(unsafe_code)]
-    pub fn launch<'a>(
-        &'a self,
-        blocks: (u32, u32, u32),
-        threads: u32,
-        shared_bytes: usize,
-        fill: impl FnOnce(&mut LaunchArgs<'a>),
-    ) -> Result<()> {
-        check_blocks(&self.name, blocks)?;
-        let mut arguments = self.stream.launch_builder(&self.function);
-        fill(&mut arguments);
-        // SAFETY: see above; buffers passed by reference live until the launch, and are freed in
-        // stream order after it.
+    /// The arguments borrow the memory they name, so that a kernel's outputs are nobody else's while
+    /// it is asked for; from there on the stream keeps the order (see [`Buffer`](super::Buffer)).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] for arguments of another kernel, or memory that is too short as far as
+    /// the arguments tell; [`ErrorKind::DeviceMemory`] for more blocks than a launch takes; those of
+    /// the device.
+    pub fn launch<A: Arguments>(&self, blocks: Blocks, threads: u32, arguments: A) -> Result<()> {
+        self.admit(Kind::of::<A>(), blocks, arguments.check(blocks))?;
+        let mut pointers = arguments.pointers();
+        #[allow(unsafe_code)]
+        // SAFETY: the kernel is that of `A`, whose pointers are its arguments, alive through the call.
         unsafe {
-            arguments.launch(LaunchConfig {
-                grid_dim: blocks,
-                block_dim: (threads, 1, 1),
-                shared_mem_bytes: shared_bytes as u32,
-            })
+            self.start(blocks, threads, &mut pointers[..A::PARAMETERS.len()])
         }
-        .map(|_| ())
-        .map_err(|e| driver_error(&format!("starting kernel {}", self.name), e))
+    }
+
+    fn admit(
+        &self,
+        kind: Kind,
+        blocks: Blocks,
+        sizes: std::result::Result<(), TooShort>,
+    ) -> Result<()> {
+        let refuse = |what: String| {
+            let place = format!("kernel {} of {}.cu", self.kind.name, self.kind.file);
+            Err(Error::new(ErrorKind::Internal, format!("{place}: {what}")))
+        };
+        if kind != self.kind {
+            return refuse(format!("expected its own arguments, got {kind:?}"));
+        }
+        if let Err(short) = sizes {
+            let (argument, expected, got) = (short.argument, short.expected, short.got);
+            return refuse(format!(
+                "{argument}: expected at least {expected} values for {blocks:?} blocks, got {got}"
+            ));
+        }
+        check_blocks(self.kind.name, blocks)
+    }
+
+    /// Starts the kernel with the arguments that `pointers` lead to.
+    ///
+    /// # Safety
+    /// As many pointers as the kernel has parameters, in their order, each to an argument of its type.
+    #[allow(unsafe_code)]
+    unsafe fn start(
+        &self,
+        blocks: Blocks,
+        threads: u32,
+        pointers: &mut [*mut c_void],
+    ) -> Result<()> {
+        let fail = |e| driver_error(&format!("starting kernel {}", self.kind.name), e);
+        self.stream.context().bind_to_thread().map_err(fail)?;
+        // SAFETY: the caller's promise. Buffers have no events of their own to wait for or to record
+        // (`Context::new` turns them off): all that uses them is on this stream, or waits for it.
+        unsafe {
+            result::launch_kernel(
+                self.function.cu_function(),
+                blocks,
+                (threads, 1, 1),
+                self.shared_bytes,
+                self.stream.cu_stream(),
+                pointers,
+            )
+        }
+        .map_err(fail)
     }
 }
 

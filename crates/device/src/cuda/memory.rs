@@ -1,46 +1,176 @@
 //! Memory on the device, and host memory that copies at full speed.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use betz_kernels::{Element, In, InOut, Out, Plain};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr,
-    ValidAsZeroBits, result,
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys,
 };
 
 use super::{Context, driver_error};
 use betz_base::error::{Error, ErrorKind, Result};
 
-/// A number that may be copied to a device and back.
-pub trait Value: DeviceRepr + ValidAsZeroBits {}
+/// A value that may be copied to a device and back.
+pub use betz_kernels::Plain as Value;
 
-impl<T: DeviceRepr + ValidAsZeroBits> Value for T {}
+/// Device memory for values of `T`, given back in the context's order of work when dropped.
+///
+/// A launch borrows it: [`read`](Self::read) for what a kernel only reads, [`write`](Self::write) and
+/// [`update`](Self::update) for what it changes. Work on it is asked for in the order of these borrows
+/// and all of it runs on its context's one stream (or behind explicit waits, as in [`Feed`](super::Feed)),
+/// so that no borrow has to outlast the asking.
+pub struct Buffer<T> {
+    bytes: CudaSlice<u8>,
+    len: usize,
+    marker: PhantomData<T>,
+}
 
-/// Device memory, given back when dropped.
-pub type Buffer<T> = CudaSlice<T>;
+impl<T> std::fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} on cuda:{})", self.len, self.ordinal())
+    }
+}
+
+impl<T> Buffer<T> {
+    /// Number of values, at least one.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// False: a buffer has room for a value.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of the device that it is on.
+    pub fn ordinal(&self) -> usize {
+        self.bytes.ordinal()
+    }
+
+    /// What a kernel only reads.
+    #[allow(unsafe_code)]
+    pub fn read(&self) -> In<'_, T> {
+        // SAFETY: `len` values of this buffer; frees and copies of it are ordered on its stream.
+        unsafe { In::new(self.address(), self.len) }
+    }
+
+    /// What a kernel writes before anything reads it.
+    #[allow(unsafe_code)]
+    pub fn write(&mut self) -> Out<'_, T> {
+        // SAFETY: as above.
+        unsafe { Out::new(self.address(), self.len) }
+    }
+
+    /// What a kernel reads and writes.
+    #[allow(unsafe_code)]
+    pub fn update(&mut self) -> InOut<'_, T> {
+        // SAFETY: as above.
+        unsafe { InOut::new(self.address(), self.len) }
+    }
+
+    /// Where it begins in the device's memory.
+    pub(super) fn address(&self) -> u64 {
+        // Events are off (`Context::new`): this asks for the address alone.
+        self.bytes.device_ptr(self.bytes.stream()).0
+    }
+
+    /// Where the values `range` begin.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] for a range that is not in the buffer.
+    pub(super) fn address_of(&self, range: &Range<usize>) -> Result<u64> {
+        if range.start > range.end || range.end > self.len {
+            return Err(beyond("device memory", range, self.len));
+        }
+        Ok(self.address() + (range.start * size_of::<T>()) as u64)
+    }
+}
+
+/// A range that is not in `what`, of `len` values.
+fn beyond(what: &str, range: &Range<usize>, len: usize) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        format!("{what}: expected a part of {len} values, got {range:?}"),
+    )
+}
+
+/// Asks for a copy of `bytes` bytes from the host. Pageable memory has been read when it returns.
+///
+/// # Safety
+/// Both places hold that many bytes; page-locked memory is neither freed nor written before the copy
+/// is made.
+#[allow(unsafe_code)]
+unsafe fn copy_in(
+    stream: &CudaStream,
+    from: *const u8,
+    to: u64,
+    bytes: usize,
+) -> std::result::Result<(), DriverError> {
+    stream.context().bind_to_thread()?;
+    // SAFETY: the caller's promise.
+    unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream.cu_stream()) }.result()
+}
+
+/// Asks for a copy of `bytes` bytes to the host.
+///
+/// # Safety
+/// Both places hold that many bytes, and nothing touches those of the host before the copy is made.
+#[allow(unsafe_code)]
+unsafe fn copy_out(
+    stream: &CudaStream,
+    from: u64,
+    to: *mut u8,
+    bytes: usize,
+) -> std::result::Result<(), DriverError> {
+    stream.context().bind_to_thread()?;
+    // SAFETY: the caller's promise.
+    unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream.cu_stream()) }.result()
+}
 
 impl Context {
     /// Device memory for `len` values, contents undefined: the first kernel or copy fills it.
     #[allow(unsafe_code)]
-    pub fn alloc<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>> {
-        // SAFETY: plain numbers, which are valid in any bit pattern; the length is at least one
-        // since the driver refuses empty allocations.
-        unsafe { self.stream.alloc(len.max(1)) }.map_err(|e| self.out_of_memory::<T>(len, e))
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        // The driver refuses empty allocations.
+        let len = len.max(1);
+        // SAFETY: bytes may have any value, and a `T` is read by what wrote it alone.
+        let bytes = unsafe { self.stream.alloc(len.saturating_mul(size_of::<T>())) };
+        Ok(Buffer {
+            bytes: bytes.map_err(|e| self.out_of_memory::<T>(len, e))?,
+            len,
+            marker: PhantomData,
+        })
     }
 
     /// Device memory for `len` zeros.
-    pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<Buffer<T>> {
-        self.stream
-            .alloc_zeros(len.max(1))
-            .map_err(|e| self.out_of_memory::<T>(len, e))
+    pub fn zeros<T: Plain>(&self, len: usize) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(len)?;
+        self.clear(&mut buffer)?;
+        Ok(buffer)
     }
 
-    /// Copies `from` over `to`, of the same length, on the device.
-    pub fn copy<T>(&self, from: &Buffer<T>, to: &mut Buffer<T>) -> Result<()> {
-        self.stream
-            .memcpy_dtod(from, to)
-            .map_err(|e| driver_error("copying on the device", e))
+    /// Copies all of `from` to the start of `to`, on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] when `to` is shorter; those of the device.
+    #[allow(unsafe_code)]
+    pub fn copy<T: Element>(&self, from: &Buffer<T>, to: &mut Buffer<T>) -> Result<()> {
+        let (source, target) = (from.address(), to.address_of(&(0..from.len))?);
+        let fail = |e| driver_error("copying on the device", e);
+        self.cuda.bind_to_thread().map_err(fail)?;
+        // SAFETY: both hold `from.len` values; frees of both are ordered behind the copy.
+        unsafe {
+            result::memcpy_dtod_async(
+                target,
+                source,
+                from.len * size_of::<T>(),
+                self.stream.cu_stream(),
+            )
+        }
+        .map_err(fail)
     }
 
     /// Copies `values` into new device memory. The driver takes its own copy of pageable memory
@@ -48,18 +178,14 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMemory`] when the device has no room left.
-    pub fn upload<T: DeviceRepr>(&self, values: &[T]) -> Result<Buffer<T>> {
+    pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(values.len())?;
-        if !values.is_empty() {
-            self.stream
-                .memcpy_htod(values, &mut buffer)
-                .map_err(|e| driver_error("copying to the device", e))?;
-        }
+        self.upload_into(values, &mut buffer, 0)?;
         Ok(buffer)
     }
 
-    /// Copies `values` into new device memory without waiting.
-    pub fn upload_pinned<T: DeviceRepr>(
+    /// Copies the first `len` of `values` into new device memory without waiting.
+    pub fn upload_pinned<T: Plain>(
         &self,
         values: &PinnedBuffer<T>,
         len: usize,
@@ -70,91 +196,97 @@ impl Context {
     }
 
     /// Copies part of `values` to `offset` of `buffer` without waiting.
-    pub fn copy_pinned<T: DeviceRepr>(
+    pub fn copy_pinned<T: Plain>(
         &self,
         values: &PinnedBuffer<T>,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         buffer: &mut Buffer<T>,
         offset: usize,
     ) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let source = &values.as_slice()[range];
-        let mut target = buffer.slice_mut(offset..offset + source.len());
-        let fail = |e| driver_error("copying to the device", e);
-        self.stream.memcpy_htod(source, &mut target).map_err(fail)?;
-        // The buffer waits for this before it frees its memory or hands it out for writing.
-        let copied = self.stream.record_event(None).map_err(fail)?;
-        *values.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
-        Ok(())
+        values.send(&self.stream, range, buffer, offset)
     }
 
     /// Copies the first `len` values of `buffer` to the host and waits for them.
-    pub fn download<T: DeviceRepr + Clone + Default>(
-        &self,
-        buffer: &Buffer<T>,
-        len: usize,
-    ) -> Result<Vec<T>> {
+    pub fn download<T: Plain + Default>(&self, buffer: &Buffer<T>, len: usize) -> Result<Vec<T>> {
         self.download_range(buffer, 0..len)
     }
 
     /// Copies part of `buffer` to the host and waits for it.
-    pub fn download_range<T: DeviceRepr + Clone + Default>(
+    pub fn download_range<T: Plain + Default>(
         &self,
         buffer: &Buffer<T>,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<Vec<T>> {
         let mut values = vec![T::default(); range.len()];
-        if !range.is_empty() {
-            self.stream
-                .memcpy_dtoh(&buffer.slice(range), &mut values)
-                .map_err(|e| driver_error("copying from the device", e))?;
-        }
-        self.synchronize()?;
+        self.download_into(buffer, range.start, &mut values)?;
         Ok(values)
     }
 
     /// Copies `values` to `offset` of `buffer`. As [`upload`](Self::upload) otherwise.
-    pub fn upload_into<T: DeviceRepr>(
+    #[allow(unsafe_code)]
+    pub fn upload_into<T: Plain>(
         &self,
         values: &[T],
         buffer: &mut Buffer<T>,
         offset: usize,
     ) -> Result<()> {
+        let target = buffer.address_of(&(offset..offset.saturating_add(values.len())))?;
         if values.is_empty() {
             return Ok(());
         }
-        self.stream
-            .memcpy_htod(values, &mut buffer.slice_mut(offset..offset + values.len()))
-            .map_err(|e| driver_error("copying to the device", e))
+        // SAFETY: both hold the values, checked above; a slice that is not page-locked has been read
+        // when the driver returns.
+        unsafe {
+            copy_in(
+                &self.stream,
+                values.as_ptr().cast(),
+                target,
+                size_of_val(values),
+            )
+        }
+        .map_err(|e| driver_error("copying to the device", e))
     }
 
     /// Zeros over all of `buffer`.
-    pub fn clear<T: DeviceRepr + ValidAsZeroBits>(&self, buffer: &mut Buffer<T>) -> Result<()> {
-        self.stream
-            .memset_zeros(buffer)
-            .map_err(|e| driver_error("clearing device memory", e))
+    #[allow(unsafe_code)]
+    pub fn clear<T: Plain>(&self, buffer: &mut Buffer<T>) -> Result<()> {
+        let fail = |e| driver_error("clearing device memory", e);
+        self.cuda.bind_to_thread().map_err(fail)?;
+        let bytes = buffer.len * size_of::<T>();
+        // SAFETY: the buffer's own bytes; all zeros are a valid `T`.
+        unsafe { result::memset_d8_async(buffer.address(), 0, bytes, self.stream.cu_stream()) }
+            .map_err(fail)
     }
 
     /// Copies values of `buffer` from `offset` on over all of `values` and waits for them.
-    pub fn download_into<T: DeviceRepr>(
+    #[allow(unsafe_code)]
+    pub fn download_into<T: Plain>(
         &self,
         buffer: &Buffer<T>,
         offset: usize,
         values: &mut [T],
     ) -> Result<()> {
+        let source = buffer.address_of(&(offset..offset.saturating_add(values.len())))?;
+        let mut asked = Ok(());
         if !values.is_empty() {
-            self.stream
-                .memcpy_dtoh(&buffer.slice(offset..offset + values.len()), values)
-                .map_err(|e| driver_error("copying from the device", e))?;
+            // SAFETY: both hold the values; waited for below, whatever comes.
+            asked = unsafe {
+                copy_out(
+                    &self.stream,
+                    source,
+                    values.as_mut_ptr().cast(),
+                    size_of_val(values),
+                )
+            };
         }
-        self.synchronize()
+        let waited = self.synchronize();
+        asked.map_err(|e| driver_error("copying from the device", e))?;
+        waited
     }
 
     /// Copies the first `len` values of `buffer` to the host through pinned memory, a piece while the
     /// one before is taken out of it: `take` gets each piece and where it begins. Waits for them.
-    pub fn download_pieces<T: Value + Copy>(
+    pub fn download_pieces<T: Plain>(
         &self,
         buffer: &Buffer<T>,
         len: usize,
@@ -163,43 +295,31 @@ impl Context {
         const PIECE_BYTES: usize = 16 << 20;
         let piece = (PIECE_BYTES / size_of::<T>()).min(len.max(1));
         let mut pinned = [self.pinned::<T>(piece)?, self.pinned::<T>(piece)?];
-        let fail = |e| driver_error("copying from the device", e);
         let pieces = len.div_ceil(piece);
         for i in 0..=pieces {
             if i < pieces {
                 let range = i * piece..len.min((i + 1) * piece);
-                let target = &mut pinned[i % 2].as_mut_slice()?[..range.len()];
-                self.stream
-                    .memcpy_dtoh(&buffer.slice(range), target)
-                    .map_err(fail)?;
-                let copied = self.stream.record_event(None).map_err(fail)?;
-                *pinned[i % 2]
-                    .copied
-                    .get_mut()
-                    .unwrap_or_else(PoisonError::into_inner) = Some(copied);
+                pinned[i % 2].receive(&self.stream, buffer, range)?;
             }
             if i > 0 {
                 let from = (i - 1) * piece;
-                let source = pinned[(i - 1) % 2].as_mut_slice()?;
+                let source = pinned[(i - 1) % 2].as_slice()?;
                 take(from, &source[..piece.min(len - from)])?;
             }
         }
         Ok(())
     }
 
-    /// Where `buffer` begins in the device's memory, for arguments that are not buffers themselves.
-    /// The caller keeps the buffer until the kernel is asked for.
-    pub fn address<T>(&self, buffer: &Buffer<T>) -> u64 {
-        buffer.device_ptr(&self.stream).0
-    }
-
     /// Copies values in `range` of another device's `buffer` to the start of `to`, here. Waits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] for values that are not there, or have no room; those of the devices.
     #[allow(unsafe_code)]
-    pub fn copy_from_peer<T>(
+    pub fn copy_from_peer<T: Element>(
         &self,
         peer: &Self,
         buffer: &Buffer<T>,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         to: &mut Buffer<T>,
     ) -> Result<()> {
         peer.synchronize()?;
@@ -210,50 +330,38 @@ impl Context {
         }
         let fail = |e| driver_error("copying between devices", e);
         self.cuda.bind_to_thread().map_err(fail)?;
-        let from = buffer.slice(range);
-        let len = from.len().min(to.len());
-        {
-            let (source, _s) = from.device_ptr(&peer.stream);
-            let (target, _t) = to.device_ptr_mut(&self.stream);
-            // SAFETY: both hold `len` values and outlive the copy, which is waited for.
-            unsafe {
-                result::memcpy_peer_async(
-                    self.cuda.cu_ctx(),
-                    target,
-                    peer.cuda.cu_ctx(),
-                    source,
-                    len * size_of::<T>(),
-                    self.stream.cu_stream(),
-                )
-            }
-            .map_err(fail)?;
+        let (source, target) = (
+            buffer.address_of(&range)?,
+            to.address_of(&(0..range.len()))?,
+        );
+        // SAFETY: both hold the values, checked above, and outlive the copy, which is waited for.
+        unsafe {
+            result::memcpy_peer_async(
+                self.cuda.cu_ctx(),
+                target,
+                peer.cuda.cu_ctx(),
+                source,
+                range.len() * size_of::<T>(),
+                self.stream.cu_stream(),
+            )
         }
+        .map_err(fail)?;
         self.synchronize()
     }
 
     /// Copies the first `len` values of `buffer` over those of `values` without waiting:
-    /// [`PinnedBuffer::as_mut_slice`] waits.
-    pub fn download_pinned<T: DeviceRepr>(
+    /// [`PinnedBuffer::as_slice`] waits.
+    pub fn download_pinned<T: Plain>(
         &self,
         buffer: &Buffer<T>,
         len: usize,
         values: &mut PinnedBuffer<T>,
     ) -> Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
-        let fail = |e| driver_error("copying from the device", e);
-        let target = &mut values.as_mut_slice()?[..len];
-        self.stream
-            .memcpy_dtoh(&buffer.slice(..len), target)
-            .map_err(fail)?;
-        let copied = self.stream.record_event(None).map_err(fail)?;
-        *values.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
-        Ok(())
+        values.receive(&self.stream, buffer, 0..len)
     }
 
-    fn out_of_memory<T>(&self, len: usize, error: cudarc::driver::DriverError) -> Error {
-        let wanted = len * size_of::<T>();
+    fn out_of_memory<T>(&self, len: usize, error: DriverError) -> Error {
+        let wanted = len.saturating_mul(size_of::<T>());
         let free = self.available_memory().unwrap_or(0);
         driver_error(
             &format!("allocating {wanted} bytes on the device ({free} available)"),
@@ -265,7 +373,7 @@ impl Context {
     ///
     /// # Errors
     /// As [`pinned`](Self::pinned).
-    pub fn pinned_at_least<'a, T: Value>(
+    pub fn pinned_at_least<'a, T: Plain>(
         &self,
         slot: &'a mut Option<PinnedBuffer<T>>,
         len: usize,
@@ -284,8 +392,8 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::DeviceMemory`] when the system cannot lock that much.
     #[allow(unsafe_code)]
-    pub fn pinned<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let bytes = len.max(1) * size_of::<T>();
+    pub fn pinned<T: Plain>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        let bytes = len.max(1).saturating_mul(size_of::<T>());
         let fail = |e| {
             Error::new(
                 ErrorKind::DeviceMemory,
@@ -302,7 +410,7 @@ impl Context {
                 pointer,
                 len,
                 cuda: Arc::clone(&self.cuda),
-                copied: Mutex::new(None),
+                copies: Mutex::default(),
                 marker: PhantomData,
             })
             .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
@@ -310,23 +418,59 @@ impl Context {
 }
 
 /// Page-locked host memory: copies to and from the device run at full speed and need no waiting.
+///
+/// It knows of the copies that were asked for: [`as_slice`](Self::as_slice) waits for those that write
+/// it, [`as_mut_slice`](Self::as_mut_slice) and its end for all.
 pub struct PinnedBuffer<T> {
     pointer: NonNull<T>,
     len: usize,
     cuda: Arc<CudaContext>,
-    /// The last copy that was asked for.
-    copied: Mutex<Option<CudaEvent>>,
+    copies: Mutex<Copies>,
     marker: PhantomData<T>,
+}
+
+/// The last copies that were asked for; all before them on the same stream are made when they are.
+#[derive(Default)]
+struct Copies {
+    /// To the device: on one stream, and on another.
+    sent: [Option<(usize, CudaEvent)>; 2],
+    /// From the device.
+    received: Option<CudaEvent>,
+}
+
+impl Copies {
+    /// Notes that `stream` reads the memory, up to `event`. Waits where that is a third stream.
+    fn add_sent(&mut self, stream: &CudaStream, event: CudaEvent) -> Result<()> {
+        let key = stream.cu_stream() as usize;
+        let place = self
+            .sent
+            .iter()
+            .position(|sent| sent.as_ref().is_none_or(|(of, _)| *of == key));
+        let slot = &mut self.sent[place.unwrap_or(0)];
+        if let (None, Some((_, other))) = (place, slot.take()) {
+            wait_for(Some(other))?;
+        }
+        *slot = Some((key, event));
+        Ok(())
+    }
+}
+
+fn wait_for(event: Option<CudaEvent>) -> Result<()> {
+    event.map_or(Ok(()), |event| {
+        event
+            .synchronize()
+            .map_err(|e| driver_error("waiting for a copy to the device", e))
+    })
 }
 
 #[allow(unsafe_code)]
 // SAFETY: owns its memory as a `Vec<T>` does.
 unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 #[allow(unsafe_code)]
-// SAFETY: as above; shared access is read-only.
+// SAFETY: as above; shared access is read-only, and waits for copies that write.
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
 
-impl<T: DeviceRepr> PinnedBuffer<T> {
+impl<T: Plain> PinnedBuffer<T> {
     /// Copies the first `len` values to `buffer` on `stream` without waiting.
     pub(super) fn copy_on(
         &self,
@@ -334,13 +478,62 @@ impl<T: DeviceRepr> PinnedBuffer<T> {
         len: usize,
         buffer: &mut Buffer<T>,
     ) -> Result<()> {
+        self.send(stream, 0..len, buffer, 0)
+    }
+
+    /// Copies the values in `range` to `offset` of `buffer` on `stream` without waiting.
+    #[allow(unsafe_code)]
+    fn send(
+        &self,
+        stream: &Arc<CudaStream>,
+        range: Range<usize>,
+        buffer: &mut Buffer<T>,
+        offset: usize,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let target = buffer.address_of(&(offset..offset.saturating_add(range.len())))?;
+        let source = self.place(&range)?;
         let fail = |e| driver_error("copying to the device", e);
-        stream
-            .memcpy_htod(&self.as_slice()[..len], &mut buffer.slice_mut(..len))
+        let mut copies = self.copies();
+        // SAFETY: both hold the values, checked above; the event below keeps the memory from being
+        // freed or handed out for writing before the copy is made.
+        unsafe { copy_in(stream, source.cast(), target, range.len() * size_of::<T>()) }
             .map_err(fail)?;
-        let copied = stream.record_event(None).map_err(fail)?;
-        *self.copied.lock().unwrap_or_else(PoisonError::into_inner) = Some(copied);
+        copies.add_sent(stream, stream.record_event(None).map_err(fail)?)
+    }
+
+    /// Copies the values in `range` of `buffer` to the beginning on `stream` without waiting.
+    #[allow(unsafe_code)]
+    fn receive(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        buffer: &Buffer<T>,
+        range: Range<usize>,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.wait()?;
+        let source = buffer.address_of(&range)?;
+        let target = self.place(&(0..range.len()))?;
+        let fail = |e| driver_error("copying from the device", e);
+        // SAFETY: both hold the values, checked above; no other copy is under way, and the event
+        // below keeps the memory from being read, written or freed before this one is made.
+        unsafe { copy_out(stream, source, target.cast(), range.len() * size_of::<T>()) }
+            .map_err(fail)?;
+        let received = stream.record_event(None).map_err(fail)?;
+        self.copies().received = Some(received);
         Ok(())
+    }
+
+    /// Where the values in `range` begin.
+    fn place(&self, range: &Range<usize>) -> Result<*mut T> {
+        if range.start > range.end || range.end > self.len {
+            return Err(beyond("page-locked memory", range, self.len));
+        }
+        Ok(self.pointer.as_ptr().wrapping_add(range.start))
     }
 }
 
@@ -355,11 +548,17 @@ impl<T> PinnedBuffer<T> {
         self.len == 0
     }
 
-    /// The values.
+    /// The values, once every copy from the device that was asked for has been made. Copies to the
+    /// device may be under way: they only read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
     #[allow(unsafe_code)]
-    pub fn as_slice(&self) -> &[T] {
-        // SAFETY: `len` initialised values, owned by self.
-        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    pub fn as_slice(&self) -> Result<&[T]> {
+        wait_for(self.copies().received.take())?;
+        // SAFETY: `len` initialised values, owned by self; copies that write begin under `&mut self`
+        // alone, and the last has been waited for.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
     /// The values for writing, once every copy that was asked for has been made.
@@ -373,17 +572,19 @@ impl<T> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wait(&mut self) -> Result<()> {
-        let copied = self
-            .copied
+        let copies = self
+            .copies
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        match copied.take() {
-            Some(event) => event
-                .synchronize()
-                .map_err(|e| driver_error("waiting for a copy to the device", e)),
-            None => Ok(()),
+        for sent in &mut copies.sent {
+            wait_for(sent.take().map(|(_, event)| event))?;
         }
+        wait_for(copies.received.take())
     }
 }
 

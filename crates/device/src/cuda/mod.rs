@@ -23,11 +23,6 @@ pub use fft::{RealFft, pitch as fft_pitch};
 pub use kernel::{Kernel, MOST_BLOCKS};
 pub use solver::Factor;
 
-/// Part of a buffer.
-pub use cudarc::driver::CudaView as View;
-/// What kernels may be given as arguments.
-pub use cudarc::driver::{DeviceRepr, PushKernelArg};
-
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 

@@ -1,8 +1,8 @@
 //! Prefix sums on the device: where the results of many threads go in one list.
 
-use super::{Buffer, Context, PushKernelArg};
+use super::{Buffer, Context};
 use betz_base::error::Result;
-use betz_kernels::SCAN;
+use betz_kernels::scan::{ScanAdd, ScanBlocks};
 
 const THREADS: u32 = 1024;
 
@@ -20,16 +20,26 @@ impl Context {
         let count = len as u32;
         let grid = (blocks as u32, 1, 1);
         let mut totals: Buffer<u32> = self.alloc(blocks)?;
-        self.kernel(SCAN, &[], "scan_blocks", 0)?
-            .launch(grid, THREADS, 0, |a| {
-                a.arg(&*values).arg(&count).arg(&totals);
-            })?;
+        self.load::<ScanBlocks>(&[], 0)?.launch(
+            grid,
+            THREADS,
+            ScanBlocks {
+                values: values.update(),
+                count,
+                totals: totals.write(),
+            },
+        )?;
         if blocks > 1 {
             self.exclusive_sums(&mut totals, blocks)?;
-            self.kernel(SCAN, &[], "scan_add", 0)?
-                .launch(grid, THREADS, 0, |a| {
-                    a.arg(&*values).arg(&count).arg(&totals);
-                })?;
+            self.load::<ScanAdd>(&[], 0)?.launch(
+                grid,
+                THREADS,
+                ScanAdd {
+                    values: values.update(),
+                    count,
+                    offsets: totals.read(),
+                },
+            )?;
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::CudaStream;
 
-use super::{Buffer, Context, driver_error};
+use super::{Buffer, Context, Value, driver_error};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A cuSOLVER handle on its context's stream, used by one thread at a time.
@@ -44,7 +44,7 @@ impl Solver {
 const TRIANGLE: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
 
 /// A precision that cuSOLVER factorises in.
-pub trait Factor: DeviceRepr + ValidAsZeroBits + Copy + Default {
+pub trait Factor: Value + Default {
     /// Overwrites the symmetric n × n matrix `a` with its Cholesky factor. `status[0]` becomes 0,
     /// or the one-based index of the first pivot that is not positive. Does not wait.
     fn cholesky(
@@ -73,6 +73,17 @@ pub trait Factor: DeviceRepr + ValidAsZeroBits + Copy + Default {
     ) -> Result<()>;
 }
 
+/// Refuses a matrix of fewer than n × n values.
+fn check_matrix<T>(n: usize, a: &Buffer<T>) -> Result<()> {
+    if a.len() < n * n {
+        return Err(Error::new(
+            ErrorKind::Internal,
+            format!("cuSOLVER: expected {n} × {n} values, got {}", a.len()),
+        ));
+    }
+    Ok(())
+}
+
 /// cuSOLVER's question for the size of a workspace, for a matrix of `T`.
 type Size<T> = unsafe fn(Handle, sys::cublasFillMode_t, i32, *mut T, i32, *mut i32) -> Status;
 
@@ -89,23 +100,23 @@ type Status = sys::cusolverStatus_t;
 /// # Safety
 /// `a` holds n² values and `status` one.
 #[allow(unsafe_code)]
-unsafe fn in_workspace<T: DeviceRepr>(
+unsafe fn in_workspace<T: Value>(
     (context, what): (&Context, &str),
     (size, work): (Size<T>, Work<T>),
     (n, a, status): (usize, &mut Buffer<T>, &mut Buffer<i32>),
 ) -> Result<()> {
     let solver = context.solver()?.lock();
     let (handle, order, mut len) = (solver.cu(), n as i32, 0);
-    let (ap, _a) = a.device_ptr_mut(&context.stream);
+    let ap = a.address();
     let ap = ap as *mut T;
     let fail = |e| solver_error(what, e);
     // SAFETY: the caller's matrix; the size is written to the integer given.
     unsafe { size(handle, TRIANGLE, order, ap, order, &mut len) }
         .result()
         .map_err(fail)?;
-    let mut space = context.alloc::<T>(len.max(0) as usize)?;
-    let (wp, _w) = space.device_ptr_mut(&context.stream);
-    let (sp, _s) = status.device_ptr_mut(&context.stream);
+    let space = context.alloc::<T>(len.max(0) as usize)?;
+    let wp = space.address();
+    let sp = status.address();
     let (wp, sp) = (wp as *mut T, sp as *mut i32);
     // SAFETY: the workspace has the size asked for; the caller's `status` holds an integer.
     unsafe { work(handle, TRIANGLE, order, ap, order, wp, len, sp) }
@@ -123,7 +134,8 @@ macro_rules! factor {
                 a: &mut Buffer<Self>,
                 status: &mut Buffer<i32>,
             ) -> Result<()> {
-                // SAFETY: `a` holds n² values and `status` an integer.
+                check_matrix(n, a)?;
+                // SAFETY: `a` holds n² values, checked above, and `status` an integer.
                 unsafe {
                     in_workspace(
                         (context, "cuSOLVER Cholesky"),
@@ -141,11 +153,18 @@ macro_rules! factor {
                 b: &mut Buffer<Self>,
                 status: &mut Buffer<i32>,
             ) -> Result<()> {
+                check_matrix(n, a)?;
+                if b.len() < n * m {
+                    return Err(Error::new(
+                        ErrorKind::Internal,
+                        format!("cuSOLVER: expected {n} × {m} values, got {}", b.len()),
+                    ));
+                }
                 let solver = context.solver()?.lock();
                 let order = n as i32;
-                let (ap, _a) = a.device_ptr(&context.stream);
-                let (bp, _b) = b.device_ptr_mut(&context.stream);
-                let (sp, _s) = status.device_ptr_mut(&context.stream);
+                let ap = a.address();
+                let bp = b.address();
+                let sp = status.address();
                 // SAFETY: `a` holds n² values, `b` n·m, `status` an integer.
                 unsafe {
                     sys::$solve(
@@ -170,6 +189,7 @@ macro_rules! factor {
                 a: &mut Buffer<Self>,
                 status: &mut Buffer<i32>,
             ) -> Result<()> {
+                check_matrix(n, a)?;
                 // SAFETY: as in `cholesky`.
                 unsafe {
                     in_workspace(

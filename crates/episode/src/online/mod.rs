@@ -125,6 +125,21 @@ impl OnlineMiner {
     /// Takes one event; false when it is refused, which is counted and changes nothing else.
     ///
     /// Ticks must not descend. Events of one tick may come in any order: none follows another.
+    ///
+    /// ```
+    /// # fn main() -> betz_base::Result<()> {
+    /// use betz_episode::online::OnlineMiner;
+    /// use betz_episode::{Interval, Pattern};
+    ///
+    /// let a_then_b = Pattern::new(vec![0, 1], vec![Interval::new(0, 5)?])?;
+    /// let mut miner = OnlineMiner::new(2, &[a_then_b])?;
+    /// for (tick, symbol) in [(0, 0), (5, 1), (20, 0), (21, 0), (24, 1)] {
+    ///     miner.push(tick, symbol);
+    /// }
+    /// assert_eq!(miner.counts().collect::<Vec<_>>(), [2]); // as counting the whole at once
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn push(&mut self, tick: i64, symbol: u32) -> bool {
         if symbol as usize >= self.symbols || tick.unsigned_abs() >= MAX_TICK as u64 {

@@ -14,7 +14,7 @@ use super::{OnlineMiner, OnlineStats, Remining, Watched};
 use crate::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_runtime::stream::{self, Tap};
+use betz_runtime::stream::{self, Input, Step, Tap};
 
 /// Events taken from the ring at once; counts can be read in between.
 const BATCH: usize = 1024;
@@ -218,6 +218,15 @@ impl MinerFeed {
         room
     }
 
+    fn push_fired(&mut self, tick: i64, fired: impl Iterator<Item = bool>) -> usize {
+        let mut events = (fired.enumerate().filter(|(_, fired)| *fired))
+            .map(|(channel, _)| (tick, channel as u32));
+        let room = self.ring.push_iter(&mut events);
+        let rest = events.count();
+        self.account(room, room + rest);
+        room
+    }
+
     fn account(&mut self, room: usize, events: usize) {
         self.pushed += room as u64;
         self.shared.pushed.store(self.pushed, Ordering::Release);
@@ -236,12 +245,16 @@ impl MinerFeed {
 /// Attached to a session, a miner counts what its steps take in: a symbol is a channel. What finds no
 /// room in the ring is counted as dropped and holds up no step.
 impl Tap for MinerFeed {
-    fn take_spikes(&mut self, tick: i64, channels: &[u32]) {
-        self.push_spikes(tick, channels);
-    }
-
-    fn take_counts(&mut self, tick: i64, counts: &[u16]) {
-        self.push_counts(tick, counts);
+    fn take(&mut self, step: &Step<'_>) {
+        let tick = step.tick;
+        match step.input {
+            Input::Spikes(channels) => self.push_spikes(tick, channels),
+            Input::Counts(counts) => self.push_counts(tick, counts),
+            Input::CountsU8(counts) => self.push_fired(tick, counts.iter().map(|&c| c > 0)),
+            // A weighted count below a half is no event.
+            Input::CountsF32(counts) => self.push_fired(tick, counts.iter().map(|&c| c >= 0.5)),
+            _ => 0,
+        };
     }
 }
 

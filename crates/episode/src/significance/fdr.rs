@@ -5,6 +5,13 @@
 /// independent or positively dependent (Benjamini & Hochberg 1995; Benjamini & Yekutieli 2001).
 ///
 /// q_(k) = min over j ≥ k of min(1, m·p_(j)/j), for the m values in ascending order.
+///
+/// ```
+/// let q = betz_episode::significance::benjamini_hochberg(&[0.01, 0.04, 0.03]);
+/// for (q, expected) in q.iter().zip([0.03, 0.04, 0.04]) {
+///     assert!((q - expected).abs() < 1e-12);
+/// }
+/// ```
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));

@@ -7,6 +7,7 @@ mod recursive;
 mod shape;
 
 pub use lowpass::{LowPass, LowPassFilter, MAX_LOW_PASS_ORDER, Section};
+pub(crate) use recursive::BINOMIAL;
 pub use recursive::{RecursiveFilter, advance};
 pub use shape::{Filter, FilterBank, MAX_ORDER};
 

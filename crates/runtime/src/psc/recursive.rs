@@ -8,7 +8,7 @@
 use super::{Filter, MAX_ORDER, flush};
 
 /// C(j, i) for the orders there are.
-const BINOMIAL: [[f64; MAX_ORDER as usize + 1]; MAX_ORDER as usize + 1] = [
+pub(crate) const BINOMIAL: [[f64; MAX_ORDER as usize + 1]; MAX_ORDER as usize + 1] = [
     [1.0, 0.0, 0.0, 0.0, 0.0],
     [1.0, 1.0, 0.0, 0.0, 0.0],
     [1.0, 2.0, 1.0, 0.0, 0.0],

@@ -32,6 +32,12 @@ impl Filter {
         (-self.step_taus(step_seconds)).exp()
     }
 
+    /// −dt/τ, of which [`decay`](Self::decay) is the exponential; a step of more than 40 τ counts as one
+    /// of 40 τ.
+    pub fn log_decay(&self, step_seconds: f64) -> f64 {
+        -self.step_taus(step_seconds)
+    }
+
     /// The factor that gives m^n·r^m, m = 0, 1, …, a sum of one.
     ///
     /// Closed form: the sum is the polylogarithm Li₋ₙ(r) = r·Aₙ(r) / (1 − r)^(n+1) with the

@@ -1,8 +1,9 @@
 //! A session's state as bytes, so that a restarted controller goes on bit for bit.
 //!
 //! ```text
-//! frame (see betz_base::frame), version 1, payload of 8-byte little-endian words:
-//! fingerprint of the model │ ticks, spikes, unknown, dropped, late, swaps │ n │ n states (f64)
+//! frame (see betz_base::frame), version 2, payload of 8-byte little-endian words:
+//! fingerprint of the model │ ticks, spikes, unknown, dropped, late, future, skipped, swaps │ clock │
+//! flagged steps in a row │ n, o │ n states (f64) │ o last good outputs (f64)
 //! ```
 //!
 //! Latencies are not kept: they belong to the process. Nor is a model that is being swapped in: the
@@ -18,15 +19,18 @@ const CHECKPOINT: Content = Content {
     name: "a Betz session's checkpoint",
     damaged: ErrorKind::InvalidCheckpoint,
 };
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Words before the states.
-const HEAD: usize = 8;
+const HEAD: usize = 13;
+
+/// States beyond this would overflow before long.
+const LARGEST_STATE: f64 = 1e250;
 
 impl Session {
     /// Length of this session's checkpoint in bytes. The same for the model's whole life.
     pub fn checkpoint_len(&self) -> usize {
-        frame::OVERHEAD + 8 * (HEAD + self.running().active().states().count())
+        frame::OVERHEAD + 8 * (HEAD + self.running().active().states().count() + self.outputs())
     }
 
     /// Writes the session's state to the first [`checkpoint_len`](Self::checkpoint_len) bytes of
@@ -48,10 +52,13 @@ impl Session {
             unknown,
             dropped,
             late,
+            future,
+            skipped,
             swaps,
         } = *self.counters();
         let states = engine.states();
-        let count = (length - frame::OVERHEAD) / 8 - HEAD;
+        let (flagged, last) = self.holding().state();
+        let count = (length - frame::OVERHEAD) / 8 - HEAD - last.len();
         let head = [
             engine.model().fingerprint(),
             ticks,
@@ -59,10 +66,17 @@ impl Session {
             unknown,
             dropped,
             late,
+            future,
+            skipped,
             swaps,
+            self.tick() as u64,
+            flagged,
             count as u64,
+            last.len() as u64,
         ];
-        let words = head.into_iter().chain(states.map(|s| s.to_bits()));
+        let words = (head.into_iter())
+            .chain(states.map(|s| s.to_bits()))
+            .chain(last.iter().map(|value| f64::from(*value).to_bits()));
         let (room, _) = bytes[frame::HEADER..].as_chunks_mut::<8>();
         for (bytes, word) in room.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
@@ -104,6 +118,7 @@ impl Session {
         }
         let (words, _) = payload.as_chunks::<8>();
         let expected = self.running().active().states().count();
+        let outputs = self.outputs();
         let Some((head, states)) = words.split_first_chunk::<HEAD>() else {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
@@ -117,8 +132,13 @@ impl Session {
             unknown,
             dropped,
             late,
+            future,
+            skipped,
             swaps,
+            tick,
+            flagged,
             count,
+            last_count,
         ] = head.map(u64::from_le_bytes);
         let model = self.model().fingerprint();
         if fingerprint != model {
@@ -126,26 +146,41 @@ impl Session {
                 "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {fingerprint:#018x}"
             )));
         }
+        let number = |word: &[u8; 8]| f64::from_le_bytes(*word);
+        let sane = (states.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
+            && (states.iter().skip(expected)).all(|s| (number(s) as f32).is_finite());
         if count != expected as u64
-            || states.len() != expected
+            || last_count != outputs as u64
+            || states.len() != expected + outputs
             || payload.len() != 8 * words.len()
-            || !states.iter().all(|s| f64::from_le_bytes(*s).is_finite())
+            || !sane
         {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
-                format!("checkpoint: expected {expected} finite states, got {count} or others"),
+                format!(
+                    "checkpoint: expected {expected} finite states and {outputs} outputs, got {count} and {last_count}, or others"
+                ),
             ));
         }
+        let (states, last) = states.split_at(expected);
         let running = self.running_mut().active_mut().states_mut();
         for (state, bytes) in running.zip(states) {
-            *state = f64::from_le_bytes(*bytes);
+            *state = number(bytes);
         }
+        let (own_flagged, own_last) = self.holding_mut().state_mut();
+        *own_flagged = flagged;
+        for (value, bytes) in own_last.iter_mut().zip(last) {
+            *value = number(bytes) as f32;
+        }
+        self.set_clock(tick as i64);
         *self.counters_mut() = Counters {
             ticks,
             spikes,
             unknown,
             dropped,
             late,
+            future,
+            skipped,
             swaps,
         };
         Ok(())

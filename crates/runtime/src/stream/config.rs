@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Latency;
+use super::{Hold, Latency};
 use betz_base::error::{Error, Result};
 
 /// Bounds of one output. NaN never comes out of a session, so none is bounded.
@@ -28,9 +28,9 @@ pub enum UnknownChannels {
 /// deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionConfig {
-    /// Bounds of the outputs, one entry an output; `None` for no bounds.
+    /// Bounds of the outputs, one entry per output; `None` for no bounds.
     pub clamp: Option<Vec<Clamp>>,
-    /// False for a channel that is to take no part (an electrode that has gone bad), one entry a
+    /// False for a channel that is to take no part (an electrode that has gone bad), one entry per
     /// channel; holds for models swapped in as well. A channel the model masks stays masked.
     pub channel_mask: Option<Vec<bool>>,
     /// Policy for spikes of unknown channels.
@@ -39,6 +39,9 @@ pub struct SessionConfig {
     pub statistics: bool,
     /// Longest time a step should take; longer ones are counted as misses. Needs `statistics`.
     pub deadline: Option<Duration>,
+    /// What comes out while data are missing or flagged; `None`: the estimates, whatever they are worth
+    /// (the step's [`StepStatus`](super::StepStatus) says so).
+    pub hold: Option<Hold>,
 }
 
 impl Default for SessionConfig {
@@ -49,6 +52,7 @@ impl Default for SessionConfig {
             unknown_channels: UnknownChannels::Ignore,
             statistics: true,
             deadline: None,
+            hold: None,
         }
     }
 }
@@ -56,20 +60,11 @@ impl Default for SessionConfig {
 impl SessionConfig {
     /// Checks what does not depend on the model's channels, for a model of `outputs`.
     pub(super) fn check(&self, outputs: usize) -> Result<()> {
+        if let Some(hold) = &self.hold {
+            hold.check(outputs)?;
+        }
         if let Some(clamp) = &self.clamp {
-            if clamp.len() != outputs {
-                return Err(Error::mismatch(format!(
-                    "clamp: expected {outputs} entries, one an output of the model, got {}",
-                    clamp.len()
-                )));
-            }
-            for (i, Clamp { low, high }) in clamp.iter().enumerate() {
-                if low.is_nan() || high.is_nan() || low > high {
-                    return Err(Error::argument(format!(
-                        "clamp of output {i}: expected low <= high, got [{low}, {high}]"
-                    )));
-                }
-            }
+            check_clamp(clamp, outputs)?;
         }
         if self.deadline.is_some() && !self.statistics {
             return Err(Error::argument(
@@ -78,6 +73,24 @@ impl SessionConfig {
         }
         Ok(())
     }
+}
+
+/// Refuses bounds that are not those of `outputs`.
+pub(super) fn check_clamp(clamp: &[Clamp], outputs: usize) -> Result<()> {
+    if clamp.len() != outputs {
+        return Err(Error::mismatch(format!(
+            "clamp: expected {outputs} entries, one per output of the model, got {}",
+            clamp.len()
+        )));
+    }
+    for (i, Clamp { low, high }) in clamp.iter().enumerate() {
+        if low.is_nan() || high.is_nan() || low > high {
+            return Err(Error::argument(format!(
+                "clamp of output {i}: expected low <= high, got [{low}, {high}]"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What a session has seen and how long it took: since it was opened, or since
@@ -94,6 +107,10 @@ pub struct Stats {
     pub dropped: u64,
     /// Spikes that came to the session after their tick, whether they were still taken or not.
     pub late: u64,
+    /// Spikes left out because they lay too far ahead of the tick that was decoded.
+    pub future: u64,
+    /// Ticks skipped, by [`skip`](super::Session::skip) or a queue's resynchronisation.
+    pub skipped: u64,
     /// Steps that took longer than the deadline.
     pub deadline_misses: u64,
     /// Models that have taken over from another, rolling back included.

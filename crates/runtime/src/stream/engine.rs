@@ -5,14 +5,20 @@
 //! channel. A spike costs one row of filters × latents; a tick costs filters × latents × (order + 1);
 //! channels that are silent cost nothing. In a linear decoder the latents are the outputs; else the head
 //! makes the outputs of them.
+//!
+//! Filters of one order lie side by side and go through a tick together: vectors of filters × latents.
 
 use std::sync::Arc;
 
-use wide::u16x8;
-
 use super::PreparedModel;
+use super::prepared::Group;
+use super::rows::{list_fired, list_fired_any, sum_fired, sum_spikes};
+use super::skip::{POWERS, skip_lanes};
+use super::tap::Input;
 use crate::model::head::PreparedHead;
-use crate::psc::{LowPassFilter, advance};
+use crate::psc::{LowPassFilter, flush};
+use crate::width::for_every_width;
+use betz_base::error::{Error, Result};
 
 /// Spikes of one tick: how many were of channels the model has, and how many were not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,9 +31,11 @@ pub(super) struct Taken {
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     model: Arc<PreparedModel>,
+    /// Channels that fired this tick, and how often; room for all.
+    fired: Vec<(u32, f64)>,
     /// Sum of the rows of this tick's spikes, (filter, latent).
     drive: Vec<f64>,
-    /// For each filter: (latent, order + 1).
+    /// For each group of filters of one order: (order + 1, filter, latent).
     states: Vec<f64>,
     low_pass: Option<LowPassFilter>,
     /// Latents of this tick: the estimates, where there is no head.
@@ -37,108 +45,136 @@ pub(super) struct Engine {
     scratch: Vec<f32>,
     /// What the head made of the latents; empty without one.
     outputs: Vec<f64>,
+    /// One latent's states, where a skip needs them together.
+    together: Vec<f64>,
     blanked: bool,
     outside: bool,
 }
 
 impl Engine {
     /// `model` at rest.
-    pub(super) fn new(model: Arc<PreparedModel>) -> Self {
-        let states = (model.stages.iter())
-            .map(|stage| (stage.order as usize + 1) * model.latents())
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) where there is none for it.
+    pub(super) fn new(model: Arc<PreparedModel>) -> Result<Self> {
+        let states = (model.groups.iter())
+            .map(|group| group.states(model.latents()))
             .sum();
         let outputs = match model.head {
             PreparedHead::Linear => 0,
             _ => model.outputs(),
         };
-        Self {
-            drive: vec![0.0; model.lanes()],
-            states: vec![0.0; states],
-            low_pass: model.low_pass.clone(),
-            latents: vec![0.0; model.latents()],
-            head: vec![0.0; model.head.states()],
-            scratch: vec![0.0; model.head.scratch()],
-            outputs: vec![0.0; outputs],
+        let low_pass = model.low_pass.clone();
+        let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
+        Ok(Self {
+            fired: filled((0, 0.0), model.channels())?,
+            drive: filled(0.0, model.stride())?,
+            states: filled(0.0, states)?,
+            low_pass,
+            latents: filled(0.0, model.latents())?,
+            head: filled(0.0, model.head.states())?,
+            scratch: filled(0.0, model.head.scratch())?,
+            outputs: filled(0.0, outputs)?,
+            together: filled(0.0, together)?,
             blanked: false,
             outside: false,
             model,
-        }
+        })
     }
 
     pub(super) fn model(&self) -> &Arc<PreparedModel> {
         &self.model
     }
 
-    /// Takes a tick's spikes as a list of channels, one entry a spike.
-    #[inline]
-    pub(super) fn take_spikes(&mut self, channels: &[u32]) -> Taken {
-        if let Some(blanking) = &self.model.blanking {
-            let spikes = channels.iter().map(|&channel| (channel as usize, 1));
-            self.blanked = blanking.is_artefact(spikes);
+    /// Goes on with `model`, which differs in its mask alone; gives back the one before.
+    pub(super) fn exchange_rows(&mut self, model: Arc<PreparedModel>) -> Arc<PreparedModel> {
+        std::mem::replace(&mut self.model, model)
+    }
+
+    /// Takes a tick's input.
+    #[inline(always)]
+    pub(super) fn take(&mut self, input: &Input<'_>) -> Taken {
+        let channels = self.model.channels();
+        let length = match *input {
+            Input::Spikes(spikes) => return self.take_spikes(spikes),
+            Input::Counts(counts) => {
+                let length = list_fired(counts, &mut self.fired);
+                if let Some(blanking) = &self.model.blanking {
+                    self.blanked = blanking.is_artefact(&self.fired[..length]);
+                }
+                length
+            }
+            Input::CountsU8(counts) => self.take_any(counts),
+            Input::CountsF32(counts) => self.take_any(counts),
+        };
+        debug_assert!(length <= channels);
+        let fired = &self.fired[..length];
+        if !self.blanked {
+            sum_fired(self.model.width, &mut self.drive, &self.model.rows, fired);
         }
-        let (rows, drive) = (&self.model.rows, &mut self.drive);
-        match drive.len() {
-            1 => sum_spikes::<1>(rows, drive, channels),
-            2 => sum_spikes::<2>(rows, drive, channels),
-            3 => sum_spikes::<3>(rows, drive, channels),
-            4 => sum_spikes::<4>(rows, drive, channels),
-            8 => sum_spikes::<8>(rows, drive, channels),
-            16 => sum_spikes::<16>(rows, drive, channels),
-            _ => sum_long_rows(rows, drive, channels.iter().map(|&c| (c as usize, 1))),
+        // Exact for whole counts; what is fractional counts as its sum, rounded.
+        let known: f64 = fired.iter().map(|(_, count)| count).sum();
+        Taken {
+            known: known.round() as u64,
+            unknown: 0,
         }
     }
 
-    /// Takes a tick's spikes as counts, one a channel.
-    #[inline]
-    pub(super) fn take_counts(&mut self, counts: &[u16]) -> Taken {
+    #[inline(always)]
+    fn take_any<T: Copy + Into<f64>>(&mut self, counts: &[T]) -> usize {
+        let length = list_fired_any(counts, &mut self.fired);
         if let Some(blanking) = &self.model.blanking {
-            self.blanked = blanking.is_artefact(non_zero(counts));
+            self.blanked = blanking.is_artefact(&self.fired[..length]);
         }
-        let (rows, drive) = (&self.model.rows, &mut self.drive);
-        match drive.len() {
-            1 => sum_counts::<1>(rows, drive, counts),
-            2 => sum_counts::<2>(rows, drive, counts),
-            3 => sum_counts::<3>(rows, drive, counts),
-            4 => sum_counts::<4>(rows, drive, counts),
-            8 => sum_counts::<8>(rows, drive, counts),
-            16 => sum_counts::<16>(rows, drive, counts),
-            _ => sum_long_rows(rows, drive, non_zero(counts)),
+        length
+    }
+
+    #[inline(always)]
+    fn take_spikes(&mut self, spikes: &[u32]) -> Taken {
+        let channels = self.model.channels();
+        if let Some(blanking) = &self.model.blanking {
+            self.blanked = blanking.is_artefact_of(spikes);
+        }
+        if !self.blanked {
+            sum_spikes(self.model.width, &mut self.drive, &self.model.rows, spikes);
+        }
+        let known = spikes.iter().map(|&c| u64::from((c as usize) < channels));
+        let known = known.sum();
+        Taken {
+            known,
+            unknown: spikes.len() as u64 - known,
         }
     }
 
     /// One tick of the filters and what is behind them, driven by what was taken.
     #[inline]
     pub(super) fn advance(&mut self) -> &[f64] {
+        let model = &*self.model;
         if self.blanked
-            && let Some(blanking) = &self.model.blanking
+            && let Some(blanking) = &model.blanking
         {
             self.drive.copy_from_slice(&blanking.mean_drive);
         }
-        let width = self.latents.len();
         self.latents.fill(0.0);
-        let mut states = self.states.as_mut_slice();
-        for (stage, drive) in (self.model.stages.iter()).zip(self.drive.chunks_exact(width)) {
-            let (mine, rest) = states.split_at_mut((stage.order as usize + 1) * width);
-            states = rest;
-            let latents = &mut self.latents;
-            match stage.order {
-                0 => advance_stage::<1>(mine, stage.decay, drive, latents),
-                1 => advance_stage::<2>(mine, stage.decay, drive, latents),
-                2 => advance_stage::<3>(mine, stage.decay, drive, latents),
-                3 => advance_stage::<4>(mine, stage.decay, drive, latents),
-                _ => advance_stage::<5>(mine, stage.decay, drive, latents),
-            }
-        }
+        let (states, latents) = (self.states.as_mut_slice(), self.latents.as_mut_slice());
+        advance_filters(
+            model.width,
+            &model.groups,
+            &model.decays,
+            &self.drive,
+            states,
+            latents,
+        );
         if let Some(low_pass) = &mut self.low_pass {
             low_pass.step(&mut self.latents);
         }
-        for (latent, intercept) in self.latents.iter_mut().zip(&self.model.intercept) {
+        for (latent, intercept) in self.latents.iter_mut().zip(&model.intercept) {
             *latent += intercept;
         }
-        if let PreparedHead::Linear = self.model.head {
+        if let PreparedHead::Linear = model.head {
             return &self.latents;
         }
-        self.outside = (self.model.head).step(
+        self.outside = model.head.step(
             &mut self.latents,
             &mut self.head,
             &mut self.scratch,
@@ -147,12 +183,99 @@ impl Engine {
         &self.outputs
     }
 
+    /// Estimates of the last tick.
+    #[inline(always)]
+    pub(super) fn estimates(&self) -> &[f64] {
+        match self.model.head {
+            PreparedHead::Linear => &self.latents,
+            _ => &self.outputs,
+        }
+    }
+
+    /// As so many ticks without a spike, at once: exact for the filters and the low-pass. A head goes
+    /// through the last of them one by one, as many as it remembers.
+    pub(super) fn skip(&mut self, ticks: u64) {
+        let by_step = ticks.min(self.model.head.skip_steps());
+        self.skip_linear(ticks - by_step);
+        for _ in 0..by_step {
+            self.blanked = false;
+            self.drive.fill(0.0);
+            self.advance();
+        }
+    }
+
+    fn skip_linear(&mut self, ticks: u64) {
+        if ticks >= 1 << POWERS {
+            self.states.fill(0.0);
+            if let Some(low_pass) = &mut self.low_pass {
+                low_pass.reset();
+            }
+            return;
+        }
+        if self.low_pass.is_none() {
+            if ticks > 0 {
+                self.skip_filters(ticks as f64);
+            }
+            return;
+        }
+        for power in (0..POWERS).filter(|power| ticks & (1 << power) != 0) {
+            self.skip_low_pass(power);
+            self.skip_filters((1_u64 << power) as f64);
+        }
+    }
+
+    fn skip_filters(&mut self, ticks: f64) {
+        let latents = self.latents.len();
+        let mut states = self.states.as_mut_slice();
+        for group in &self.model.groups {
+            let (mine, rest) = states.split_at_mut(group.states(latents));
+            states = rest;
+            let stride = group.lanes(latents);
+            for (i, stage) in self.model.stages[group.filters()].iter().enumerate() {
+                skip_lanes(mine, stage, ticks, stride, i * latents..(i + 1) * latents);
+            }
+        }
+    }
+
+    /// The low-pass 2^`power` silent ticks on, while the filters are still where they were.
+    fn skip_low_pass(&mut self, power: u32) {
+        let (Some(low_pass), Some(silence)) = (&mut self.low_pass, &self.model.low_pass_silence)
+        else {
+            return;
+        };
+        let latents = self.latents.len();
+        for latent in 0..latents {
+            let mut to = self.together.iter_mut();
+            let mut first = 0;
+            for group in &self.model.groups {
+                let lanes = group.lanes(latents);
+                for filter in 0..group.filters().len() {
+                    for state in 0..=group.order as usize {
+                        if let Some(to) = to.next() {
+                            *to = self.states[first + state * lanes + filter * latents + latent];
+                        }
+                    }
+                }
+                first += group.states(latents);
+            }
+            let own = low_pass.state_mut();
+            for (to, state) in to.zip(own.iter().skip(latent).step_by(latents)) {
+                *to = *state;
+            }
+            for (row, state) in own.iter_mut().skip(latent).step_by(latents).enumerate() {
+                *state = silence.after(power, row, &self.together);
+            }
+        }
+    }
+
     /// Whether the spikes taken last were an artefact, and mean counts were decoded in their place.
+    #[inline(always)]
     pub(super) fn blanked(&self) -> bool {
         self.blanked
     }
 
     /// Whether the latents of the last tick lay outside what training saw.
+    #[inline(always)]
     pub(super) fn outside(&self) -> bool {
         self.outside
     }
@@ -179,133 +302,70 @@ impl Engine {
     }
 }
 
-/// Sums the rows of the spikes of `channels` into `drive` of length `LANES`.
-#[inline(always)]
-fn sum_spikes<const LANES: usize>(rows: &[f64], drive: &mut [f64], channels: &[u32]) -> Taken {
-    let (rows, _) = rows.as_chunks::<LANES>();
-    let mut sum = [0.0; LANES];
-    let mut taken = Taken::default();
-    for &channel in channels {
-        match rows.get(channel as usize) {
-            Some(row) => {
-                taken.known += 1;
-                add_row(&mut sum, 1, row);
+/// `length` copies of `value`.
+fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(length)
+        .map_err(|_| Error::no_memory("session", length.saturating_mul(size_of::<T>())))?;
+    list.resize(length, value);
+    Ok(list)
+}
+
+for_every_width! {
+    /// One tick of all filters; adds their responses to `latents`.
+    fn advance_filters(
+        groups: &[Group],
+        decays: &[f64],
+        drive: &[f64],
+        states: &mut [f64],
+        latents: &mut [f64],
+    ) {
+        let (mut states, mut decays, mut drive) = (states, decays, drive);
+        for group in groups {
+            let lanes = group.lanes(latents.len());
+            let (mine, rest) = states.split_at_mut(group.states(latents.len()));
+            let (decay, later) = decays.split_at(lanes);
+            let (input, behind) = drive.split_at(lanes);
+            (states, decays, drive) = (rest, later, behind);
+            match group.order {
+                0 => advance_group::<1>(mine, decay, input, latents),
+                1 => advance_group::<2>(mine, decay, input, latents),
+                2 => advance_group::<3>(mine, decay, input, latents),
+                3 => advance_group::<4>(mine, decay, input, latents),
+                _ => advance_group::<5>(mine, decay, input, latents),
             }
-            None => taken.unknown += 1,
         }
     }
-    drive.copy_from_slice(&sum);
-    taken
 }
 
-/// Sums the rows of `counts` into `drive` of length `LANES`.
-///
-/// Plain loops over blocks of 64, not [`non_zero`]: `sum` then stays in registers, where a closure
-/// keeps it in memory and every spike waits for the one before to be stored (twice the time).
+/// One tick of the filters of one order: the recursion of [`psc`](crate::psc), for all their lanes.
 #[inline(always)]
-fn sum_counts<const LANES: usize>(rows: &[f64], drive: &mut [f64], counts: &[u16]) -> Taken {
-    let (rows, _) = rows.as_chunks::<LANES>();
-    let (counts, beyond) = counts.split_at(counts.len().min(rows.len()));
-    let mut sum = [0.0; LANES];
-    let mut known = 0;
-    for (counts, rows) in counts.chunks(64).zip(rows.chunks(64)) {
-        let mut fired = fired(counts);
-        while let (Some(count), Some(row)) = at_lowest_bit(fired, counts, rows) {
-            fired &= fired - 1;
-            known += u64::from(*count);
-            add_row(&mut sum, *count, row);
-        }
-    }
-    drive.copy_from_slice(&sum);
-    Taken {
-        known,
-        unknown: beyond.iter().map(|&count| u64::from(count)).sum(),
-    }
-}
-
-/// The count and the row of the lowest bit that is set; `None` where none is.
-#[inline(always)]
-fn at_lowest_bit<'a, T>(
-    bits: u64,
-    counts: &'a [u16],
-    rows: &'a [T],
-) -> (Option<&'a u16>, Option<&'a T>) {
-    let j = bits.trailing_zeros() as usize;
-    (counts.get(j), rows.get(j))
-}
-
-#[inline(always)]
-fn add_row<const LANES: usize>(sum: &mut [f64; LANES], count: u16, row: &[f64; LANES]) {
-    for (sum, weight) in sum.iter_mut().zip(row) {
-        *sum += f64::from(count) * weight;
-    }
-}
-
-/// Sums the rows of `spikes`, (channel, how many), into `drive` of any length.
-fn sum_long_rows(
-    rows: &[f64],
-    drive: &mut [f64],
-    spikes: impl Iterator<Item = (usize, u16)>,
-) -> Taken {
-    let lanes = drive.len();
-    let channels = rows.len() / lanes;
-    let mut taken = Taken::default();
-    drive.fill(0.0);
-    for (channel, count) in spikes {
-        if channel >= channels {
-            taken.unknown += u64::from(count);
-            continue;
-        }
-        taken.known += u64::from(count);
-        let row = &rows[channel * lanes..][..lanes];
-        for (sum, weight) in drive.iter_mut().zip(row) {
-            *sum += f64::from(count) * weight;
-        }
-    }
-    taken
-}
-
-/// The channels that fired and how often, ascending. Counts are looked at 64 at a time: blocks that
-/// are silent cost a few instructions, and a bit mask of those that fired spares a branch a channel.
-#[inline(always)]
-pub fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
-    counts.chunks(64).enumerate().flat_map(|(i, block)| {
-        let mut fired = fired(block);
-        std::iter::from_fn(move || {
-            let j = fired.trailing_zeros() as usize;
-            let count = *block.get(j)?;
-            fired &= fired - 1;
-            Some((i * 64 + j, count))
-        })
-    })
-}
-
-/// Bit j is set where `block[j]` is not zero; at most 64 counts.
-#[inline(always)]
-fn fired(block: &[u16]) -> u64 {
-    let (eights, rest) = block.as_chunks::<8>();
-    let mut mask = 0;
-    for (i, eight) in eights.iter().enumerate() {
-        let silent = u16x8::from(*eight).simd_eq(u16x8::ZERO).to_bitmask();
-        mask |= u64::from(!silent & 0xFF) << (8 * i);
-    }
-    for (j, count) in rest.iter().enumerate() {
-        mask |= u64::from(*count != 0) << (8 * eights.len() + j);
-    }
-    mask
-}
-
-/// One tick of one filter for every latent; adds its responses to `latents`.
-#[inline(always)]
-fn advance_stage<const STATES: usize>(
+fn advance_group<const STATES: usize>(
     states: &mut [f64],
-    decay: f64,
+    decay: &[f64],
     drive: &[f64],
     latents: &mut [f64],
 ) {
-    let (states, _) = states.as_chunks_mut::<STATES>();
-    for ((state, input), latent) in states.iter_mut().zip(drive).zip(latents) {
-        advance(state, decay, *input);
-        *latent += state[STATES - 1];
+    const BINOMIAL: [[f64; 5]; 5] = crate::psc::BINOMIAL;
+    let lanes = decay.len();
+    for j in (0..STATES).rev() {
+        let (lower, rest) = states.split_at_mut(j * lanes);
+        let current = &mut rest[..lanes];
+        for lane in 0..lanes {
+            let mut sum = current[lane];
+            for i in 0..j {
+                sum += BINOMIAL[j][i] * lower[i * lanes + lane];
+            }
+            current[lane] = flush(decay[lane] * sum);
+        }
+    }
+    for (state, input) in states[..lanes].iter_mut().zip(drive) {
+        *state += input;
+    }
+    let responses = &states[(STATES - 1) * lanes..];
+    for filter in responses.chunks_exact(latents.len()) {
+        for (latent, response) in latents.iter_mut().zip(filter) {
+            *latent += response;
+        }
     }
 }

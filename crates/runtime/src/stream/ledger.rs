@@ -24,6 +24,9 @@ pub(super) struct Entry {
     pub(super) dropped: u64,
 }
 
+/// Ticks that a mark may go back by without being believed.
+const LITTLE: i64 = 1000;
+
 /// No tick: nothing was marked yet.
 const NEVER: i64 = i64::MIN;
 
@@ -43,10 +46,14 @@ impl Ledger {
         self.dropped.store(dropped, Ordering::Relaxed);
     }
 
-    /// Says that everything up to `tick` was pushed or dropped; a tick that goes back only renews
-    /// the time.
+    /// Says that everything up to `tick` was pushed or dropped. A tick that goes back a little only renews
+    /// the time; one that goes back further is a clock that was set back, or mends a mark that was wrong.
     pub(super) fn mark(&self, tick: i64, now: u64) {
-        let tick = tick.max(self.marked.load(Ordering::Relaxed));
+        let newest = self.marked.load(Ordering::Relaxed);
+        let tick = match newest.saturating_sub(tick) {
+            0..=LITTLE => newest,
+            _ => tick,
+        };
         self.marked_at.store(now, Ordering::Relaxed);
         // Releases the ring's writes too: they came before, in this thread.
         self.marked.store(tick, Ordering::Release);

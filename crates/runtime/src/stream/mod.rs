@@ -17,10 +17,15 @@
 mod checkpoint;
 mod config;
 mod engine;
+mod health;
+mod hold;
 mod ledger;
 mod prepared;
 mod queue;
+mod rows;
 mod session;
+mod skip;
+mod status;
 mod swap;
 mod tap;
 mod timing;
@@ -30,12 +35,17 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 }
 
-pub use engine::non_zero;
-
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
+pub use health::{Health, HealthReader};
+pub use hold::Hold;
 pub use prepared::PreparedModel;
-pub use queue::{LateSpikes, Spike, SpikeConsumer, SpikeProducer, spike_queue};
+pub use queue::{
+    LateSpikes, QueueConfig, Resync, Spike, SpikeConsumer, SpikeProducer, spike_queue,
+    spike_queue_with,
+};
+pub use rows::non_zero;
 pub use session::Session;
-pub use swap::{SwapState, Swapper};
-pub use tap::Tap;
+pub use status::StepStatus;
+pub use swap::{Replay, SwapOptions, SwapProgress, SwapState, Swapper};
+pub use tap::{Input, MAX_TAPS, Step, Tap};
 pub use timing::Latency;

@@ -1,10 +1,15 @@
 //! A decoder made ready for stepping.
 
+use std::ops::Range;
+
 use betz_base::hash::Fnv1a;
 
+use super::rows::padded;
+use super::skip::LowPassSilence;
 use crate::model::head::PreparedHead;
 use crate::model::{Blanking, Decoder};
 use crate::psc::LowPassFilter;
+use crate::width::Width;
 use betz_base::error::{Error, Result};
 
 /// What is left of a response after [`PreparedModel::memory_steps`], of a sum of one.
@@ -14,21 +19,57 @@ const FORGOTTEN: f64 = 1e-7;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stage {
     pub(super) decay: f64,
+    /// −dt/τ, whose exponential is `decay`.
+    pub(super) log_decay: f64,
     pub(super) order: u32,
+}
+
+/// The filters of one order, which lie side by side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) order: u32,
+    first: usize,
+    end: usize,
+}
+
+impl Group {
+    /// The filters, in the model's order.
+    pub(super) fn filters(&self) -> Range<usize> {
+        self.first..self.end
+    }
+
+    /// Lanes: filters × latents.
+    #[inline(always)]
+    pub(super) fn lanes(&self, latents: usize) -> usize {
+        (self.end - self.first) * latents
+    }
+
+    /// States: (order + 1) × lanes.
+    #[inline(always)]
+    pub(super) fn states(&self, latents: usize) -> usize {
+        (self.order as usize + 1) * self.lanes(latents)
+    }
 }
 
 /// A decoder in the form that steps use: weights scaled, masked, one short row a channel.
 ///
 /// Immutable; any number of sessions in any number of threads may run the same one
-/// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes.
+/// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes, each row padded to 64.
 #[derive(Debug, Clone)]
 pub struct PreparedModel {
     pub(super) step_seconds: f64,
     pub(super) channel_names: Vec<String>,
     pub(super) output_names: Vec<String>,
-    /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked.
+    /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked. A row is
+    /// padded with zeros to [`stride`](Self::stride).
     pub(super) rows: Vec<f64>,
+    /// Sorted by order.
     pub(super) stages: Vec<Stage>,
+    pub(super) groups: Vec<Group>,
+    /// (filter, latent)
+    pub(super) decays: Vec<f64>,
+    pub(super) width: Width,
+    pub(super) low_pass_silence: Option<LowPassSilence>,
     pub(super) intercept: Vec<f64>,
     /// At rest, for all latents.
     pub(super) low_pass: Option<LowPassFilter>,
@@ -36,6 +77,8 @@ pub struct PreparedModel {
     pub(super) blanking: Option<PreparedBlanking>,
     memory_steps: u64,
     fingerprint: u64,
+    /// Of the decoder, whatever the mask.
+    base: u64,
 }
 
 impl PreparedModel {
@@ -56,26 +99,39 @@ impl PreparedModel {
         }
         let step_seconds = decoder.step_seconds();
         let filters = decoder.bank().filters();
-        let stages = (filters.iter())
-            .map(|filter| Stage {
-                decay: filter.decay(step_seconds),
-                order: filter.order,
+        let mut order: Vec<usize> = (0..filters.len()).collect();
+        order.sort_by_key(|&f| filters[f].order);
+        let stages: Vec<Stage> = (order.iter())
+            .map(|&f| Stage {
+                decay: filters[f].decay(step_seconds),
+                log_decay: filters[f].log_decay(step_seconds),
+                order: filters[f].order,
             })
             .collect();
-        let scales: Vec<f64> = (filters.iter())
-            .flat_map(|filter| std::iter::repeat_n(filter.scale(step_seconds), latents))
-            .collect();
-        let mut rows = decoder.weights().to_vec();
-        for (channel, row) in rows.chunks_exact_mut(scales.len()).enumerate() {
-            let takes_part = mask.is_none_or(|mask| mask[channel]);
-            for (weight, scale) in row.iter_mut().zip(&scales) {
-                *weight = if takes_part { *weight * scale } else { 0.0 };
+        let mut groups: Vec<Group> = Vec::new();
+        for (i, stage) in stages.iter().enumerate() {
+            match groups.last_mut() {
+                Some(group) if group.order == stage.order => group.end = i + 1,
+                _ => groups.push(Group {
+                    order: stage.order,
+                    first: i,
+                    end: i + 1,
+                }),
             }
         }
+        let decays = (stages.iter())
+            .flat_map(|stage| std::iter::repeat_n(stage.decay, latents))
+            .collect();
+        let rows = rows(decoder, mask, &order)?;
         let low_pass = decoder
             .low_pass()
             .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, latents))
             .transpose()?;
+        let low_pass_silence = decoder
+            .low_pass()
+            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, 1))
+            .transpose()?
+            .map(|one| LowPassSilence::new(&stages, &one));
         let head = decoder.head().prepare(step_seconds)?;
         let memory_steps = (filters.iter())
             .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
@@ -91,14 +147,24 @@ impl PreparedModel {
             output_names: decoder.outputs().iter().map(|o| o.name.clone()).collect(),
             rows,
             stages,
+            groups,
+            decays,
+            width: Width::detect(),
+            low_pass_silence,
             intercept: decoder.intercept().to_vec(),
             low_pass,
             head,
             blanking,
             memory_steps,
             fingerprint: 0,
+            base: 0,
         };
-        prepared.fingerprint = prepared.hash(decoder);
+        let mut hash = prepared.hash(decoder, &prepared.rows);
+        if let Some(blanking) = &prepared.blanking {
+            blanking.hash(&mut hash);
+        }
+        prepared.fingerprint = hash.finish();
+        prepared.base = prepared.hash(decoder, decoder.weights()).finish();
         Ok(prepared)
     }
 
@@ -133,14 +199,21 @@ impl PreparedModel {
         self.fingerprint
     }
 
-    /// Filters × latents: the length of a channel's row.
-    pub(super) fn lanes(&self) -> usize {
-        self.stages.len() * self.latents()
+    /// The length of a channel's row: filters × latents, padded to whole vectors.
+    pub(super) fn stride(&self) -> usize {
+        padded(self.stages.len() * self.latents())
+    }
+
+    /// A number that tells decoders apart that step differently, whatever the mask: the
+    /// [`fingerprint`](Self::fingerprint) before a session's mask.
+    pub fn decoder_fingerprint(&self) -> u64 {
+        self.base
     }
 
     /// Checks that a session of `self` can go on with `next`: same clock, channels and outputs, in
-    /// the same order. Bank, low-pass, mask and weights may differ.
-    pub(super) fn check_successor(&self, next: &Self) -> Result<()> {
+    /// the same order; `by_position`, so many of each, whatever their names. Bank, low-pass, head, mask
+    /// and weights may differ.
+    pub(super) fn check_successor(&self, next: &Self, by_position: bool) -> Result<()> {
         if next.step_seconds != self.step_seconds {
             return Err(Error::mismatch(format!(
                 "model to swap in: expected a step of {} s, got {} s",
@@ -159,6 +232,9 @@ impl PreparedModel {
                     got.len()
                 )));
             }
+            if by_position {
+                continue;
+            }
             if let Some(i) = (0..got.len()).find(|&i| expected[i] != got[i]) {
                 return Err(Error::mismatch(format!(
                     "model to swap in: expected {what} {i} to be {:?}, got {:?}",
@@ -169,7 +245,7 @@ impl PreparedModel {
         Ok(())
     }
 
-    fn hash(&self, decoder: &Decoder) -> u64 {
+    fn hash(&self, decoder: &Decoder, weights: &[f64]) -> Fnv1a {
         let mut hash = Fnv1a::new();
         hash.number(self.step_seconds);
         for name in self.channel_names.iter().chain(&self.output_names) {
@@ -185,13 +261,36 @@ impl PreparedModel {
             hash.number(low_pass.cutoff_hz);
         }
         hash.word(self.intercept.len() as u64);
-        (self.intercept.iter().chain(&self.rows)).for_each(|value| hash.number(*value));
+        (self.intercept.iter().chain(weights)).for_each(|value| hash.number(*value));
         self.head.hash(&mut hash);
-        if let Some(blanking) = &self.blanking {
-            blanking.hash(&mut hash);
-        }
-        hash.finish()
+        hash
     }
+}
+
+/// The rows of a decoder's weights, scaled, its filters in `order`, padded; 0 where masked.
+fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<Vec<f64>> {
+    let (latents, filters) = (decoder.latents(), decoder.bank().filters());
+    let lanes = filters.len() * latents;
+    let stride = padded(lanes);
+    let length = decoder.channels() * stride;
+    let mut rows = Vec::new();
+    rows.try_reserve_exact(length)
+        .map_err(|_| Error::no_memory("model", length.saturating_mul(size_of::<f64>())))?;
+    rows.resize(length, 0.0);
+    let scale = |f: &crate::psc::Filter| f.scale(decoder.step_seconds());
+    let scales: Vec<f64> = filters.iter().map(scale).collect();
+    let weights = decoder.weights().chunks_exact(lanes);
+    for (channel, (row, weights)) in rows.chunks_exact_mut(stride).zip(weights).enumerate() {
+        if mask.is_some_and(|mask| !mask[channel]) {
+            continue;
+        }
+        for (to, &f) in row.chunks_exact_mut(latents).zip(order) {
+            for (to, weight) in to.iter_mut().zip(&weights[f * latents..]) {
+                *to = weight * scales[f];
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// [`Blanking`] in the form that steps use.
@@ -231,14 +330,26 @@ impl PreparedBlanking {
         }
     }
 
-    /// Whether `spikes`, (channel, how many), are too few or too many to be believed.
+    /// Whether `fired`, (channel, how often), are too few or too many to be believed.
     #[inline]
-    pub(super) fn is_artefact(&self, spikes: impl Iterator<Item = (usize, u16)>) -> bool {
-        let counted = spikes.map(|(channel, count)| match self.counts.get(channel) {
-            Some(true) => u64::from(count),
-            _ => 0,
+    pub(super) fn is_artefact(&self, fired: &[(u32, f64)]) -> bool {
+        let counted = fired.iter().map(|&(channel, count)| {
+            let counts = self.counts.get(channel as usize).copied();
+            if counts.unwrap_or(false) { count } else { 0.0 }
         });
-        !(self.least..=self.most).contains(&counted.sum())
+        let total: f64 = counted.sum();
+        total < self.least as f64 || total > self.most as f64
+    }
+
+    /// As [`is_artefact`](Self::is_artefact), for a list of channels, one entry per spike.
+    #[inline]
+    pub(super) fn is_artefact_of(&self, spikes: &[u32]) -> bool {
+        let counts = |channel: &u32| self.counts.get(*channel as usize).copied().unwrap_or(false);
+        let total: u64 = spikes
+            .iter()
+            .map(|channel| u64::from(counts(channel)))
+            .sum();
+        !(self.least..=self.most).contains(&total)
     }
 
     fn hash(&self, hash: &mut Fnv1a) {

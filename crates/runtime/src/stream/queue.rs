@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
-use super::Session;
 use super::ledger::Ledger;
+use super::{Session, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
 
@@ -49,13 +49,48 @@ pub struct SpikeConsumer {
     channels: Vec<u32>,
     tick: i64,
     late_spikes: LateSpikes,
-    /// Drops that the session has been told of.
-    drops_reported: u64,
+    ahead_seconds: f64,
+    /// Drops and cleared spikes that the session has been told of.
+    losses_reported: u64,
+    /// Spikes that were cleared, ever.
+    cleared: u64,
     origin: Instant,
 }
 
+/// How a queue is made. The default holds 65,536 spikes, takes late ones and leaves out what lies more than
+/// 10 s ahead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueConfig {
+    /// Spikes that it holds at most, 1 to 2²⁴; 20 bytes each.
+    pub capacity: usize,
+    /// What becomes of late spikes.
+    pub late_spikes: LateSpikes,
+    /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds; what lies further is a
+    /// fault of the acquisition's, counted as `future` and left out, so that it holds up nothing.
+    pub ahead_seconds: f64,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            capacity: 1 << 16,
+            late_spikes: LateSpikes::Take,
+            ahead_seconds: 10.0,
+        }
+    }
+}
+
+/// What becomes of a session whose queue goes on elsewhere ([`SpikeConsumer::resync`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resync {
+    /// Its filters decay by the ticks that passed, exactly.
+    Decay,
+    /// It starts from rest.
+    Reset,
+}
+
 /// A queue for one producing and one consuming thread that holds at most `capacity` spikes (20
-/// bytes each). Decoding begins at tick 0; see [`SpikeConsumer::set_tick`]. Allocates all that it
+/// bytes each) and is otherwise as [`QueueConfig`]'s default. Decoding begins at tick 0; see [`SpikeConsumer::set_tick`]. Allocates all that it
 /// ever will.
 ///
 /// # Errors
@@ -66,6 +101,43 @@ pub fn spike_queue(
     capacity: usize,
     late_spikes: LateSpikes,
 ) -> Result<(SpikeProducer, SpikeConsumer)> {
+    spike_queue_with(QueueConfig {
+        capacity,
+        late_spikes,
+        ..QueueConfig::default()
+    })
+}
+
+/// A queue made as `config` says. Decoding begins at tick 0. Allocates all that it ever will.
+///
+/// # Errors
+/// As [`spike_queue`], and
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a bound that is not
+/// above 0 s.
+///
+/// ```
+/// use betz_runtime::stream::{QueueConfig, Spike, spike_queue_with};
+///
+/// let (mut producer, consumer) = spike_queue_with(QueueConfig {
+///     capacity: 1024,
+///     ..QueueConfig::default()
+/// })?;
+/// assert_eq!(producer.push(&[Spike { tick: 0, channel: 3 }]), 1);
+/// producer.mark(0); // all of tick 0 is there
+/// assert!(consumer.is_ready());
+/// # Ok::<(), betz_base::Error>(())
+/// ```
+pub fn spike_queue_with(config: QueueConfig) -> Result<(SpikeProducer, SpikeConsumer)> {
+    let QueueConfig {
+        capacity,
+        late_spikes,
+        ahead_seconds,
+    } = config;
+    if ahead_seconds.is_nan() || ahead_seconds <= 0.0 {
+        return Err(Error::argument(format!(
+            "spike queue: expected spikes to be allowed some time ahead, more than 0 s, got {ahead_seconds}"
+        )));
+    }
     let (send, take) = ring("spike queue", capacity)?;
     let mut channels: Vec<u32> = Vec::new();
     channels
@@ -85,7 +157,9 @@ pub fn spike_queue(
         channels,
         tick: 0,
         late_spikes,
-        drops_reported: 0,
+        ahead_seconds,
+        losses_reported: 0,
+        cleared: 0,
         origin,
     };
     Ok((producer, consumer))
@@ -108,7 +182,8 @@ impl SpikeProducer {
     }
 
     /// Says that every spike up to and including `tick` has been pushed: the data's age counts from
-    /// here. To be called every tick, also when nothing fired.
+    /// here. To be called every tick, also when nothing fired. A tick that goes back by up to 1,000 only
+    /// renews the time; further back, the clock was set back, and is believed.
     pub fn mark(&mut self, tick: i64) {
         self.ledger.mark(tick, nanoseconds_since(self.origin));
     }
@@ -135,43 +210,50 @@ impl SpikeConsumer {
     /// As [`Session::step_spikes`]. The tick is then to be decoded again; its spikes up to now are
     /// gone and counted as dropped.
     pub fn step(&mut self, session: &mut Session, out: &mut [f32]) -> Result<()> {
-        let mut late = 0;
-        let mut discarded = 0;
+        let (mut late, mut future, mut left_out) = (0, 0, 0);
+        let ahead = self.ahead_seconds / session.model().step_seconds();
+        let farthest = self.tick.saturating_add(ahead as i64);
         self.channels.clear();
         // Never more than it has room for, even while the producer goes on filling the ring.
-        while self.channels.len() < self.channels.capacity() {
+        while self.channels.len() < self.channels.capacity() && left_out < self.channels.capacity()
+        {
             let Some(spike) = self.ring.try_peek().copied() else {
                 break;
             };
             if spike.tick > self.tick {
-                break;
+                if spike.tick <= farthest {
+                    break;
+                }
+                self.ring.skip(1);
+                future += 1;
+                left_out += 1;
+                continue;
             }
             self.ring.skip(1);
             if spike.tick < self.tick {
                 late += 1;
                 if self.late_spikes == LateSpikes::Discard {
-                    discarded += 1;
-                    if discarded >= self.channels.capacity() {
-                        break;
-                    }
+                    left_out += 1;
                     continue;
                 }
             }
             self.channels.push(spike.channel);
         }
-        let dropped = self.ledger.read().dropped;
-        session.count_losses(dropped - self.drops_reported, late);
-        self.drops_reported = dropped;
-        if let Some(tap) = session.tap() {
-            tap.set_tick(self.tick);
-        }
-        match session.step_spikes(&self.channels, out) {
+        let entry = self.ledger.read();
+        let losses = entry.dropped + self.cleared;
+        session.count_losses(losses - self.losses_reported, late, future);
+        self.losses_reported = losses;
+        session.set_clock(self.tick);
+        // A queue that is never marked cannot tell.
+        let stale = entry.marked.is_some_and(|marked| marked < self.tick);
+        let status = StepStatus::STALE.when(stale);
+        match session.step_spikes_as(&self.channels, status, out) {
             Ok(()) => {
-                self.tick += 1;
+                self.tick = self.tick.saturating_add(1);
                 Ok(())
             }
             Err(error) => {
-                session.count_losses(self.channels.len() as u64, 0);
+                session.count_losses(self.channels.len() as u64, 0, 0);
                 Err(error)
             }
         }
@@ -182,10 +264,52 @@ impl SpikeConsumer {
         self.tick
     }
 
-    /// Sets the tick to decode next: where the acquisition's clock stands at the start, or after a
-    /// pause.
-    pub fn set_tick(&mut self, tick: i64) {
+    /// Sets the tick to decode next: where the acquisition's clock stands at the start. After a pause,
+    /// [`resync`](Self::resync) takes the session along.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for the last tick there is,
+    /// after which no other comes.
+    pub fn set_tick(&mut self, tick: i64) -> Result<()> {
+        if tick == i64::MAX {
+            return Err(Error::argument(format!(
+                "tick to decode next: expected one below {}, got it",
+                i64::MAX
+            )));
+        }
         self.tick = tick;
+        Ok(())
+    }
+
+    /// Goes on at `tick` after a pause, and takes the session along: its filters decay by the ticks
+    /// between, or start from rest. A tick that lies back resets in either case. Spikes in line stay;
+    /// those before `tick` are late ([`clear`](Self::clear) leaves them out).
+    ///
+    /// # Errors
+    /// As [`set_tick`](Self::set_tick).
+    pub fn resync(&mut self, session: &mut Session, tick: i64, how: Resync) -> Result<()> {
+        let passed = tick.checked_sub(self.tick).map(u64::try_from);
+        self.set_tick(tick)?;
+        match (how, passed) {
+            (Resync::Decay, Some(Ok(ticks))) => session.skip(ticks),
+            _ => session.reset(),
+        }
+        Ok(())
+    }
+
+    /// Leaves out all spikes that are in line now, and says how many; the session counts them as dropped
+    /// with its next step.
+    pub fn clear(&mut self) -> usize {
+        let cleared = self.ring.skip(self.ring.occupied_len());
+        self.cleared += cleared as u64;
+        cleared
+    }
+
+    /// Ticks by which the producer's newest mark is ahead of the last tick decoded: 0 when all that is
+    /// known is decoded, negative when steps have run ahead of the data; `None` before the first mark.
+    pub fn lag(&self) -> Option<i64> {
+        let marked = self.ledger.read().marked?;
+        Some(marked.saturating_sub(self.tick).saturating_add(1))
     }
 
     /// Whether the producer has marked the tick to be decoded next: all its spikes are here.

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use super::engine::{Engine, Taken};
-use super::swap::{Mailbox, Running};
-use super::tap::Attached;
+use super::engine::Engine;
+use super::health::Published;
+use super::hold::Holding;
+use super::swap::{Beside, Command, Mailbox, Retired, Running};
+use super::tap::{Attached, Input, MAX_TAPS, Step};
 use super::timing::Timing;
-use super::{Clamp, Latency, PreparedModel, SessionConfig, Stats, Swapper, UnknownChannels};
+use super::{
+    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepStatus, Swapper,
+    UnknownChannels,
+};
 use crate::model::Decoder;
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -33,7 +38,15 @@ pub struct Session {
     unknown_channels: UnknownChannels,
     timing: Option<Timing>,
     counters: Counters,
-    tap: Option<Attached>,
+    /// The next step's tick.
+    tick: i64,
+    /// What is to be said with the next step.
+    pending: StepStatus,
+    status: StepStatus,
+    holding: Holding,
+    /// Has room for [`MAX_TAPS`].
+    taps: Vec<Attached>,
+    published: Option<Arc<Published>>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -44,6 +57,8 @@ pub(super) struct Counters {
     pub(super) unknown: u64,
     pub(super) dropped: u64,
     pub(super) late: u64,
+    pub(super) future: u64,
+    pub(super) skipped: u64,
     pub(super) swaps: u64,
 }
 
@@ -72,14 +87,19 @@ impl Session {
             .then(|| Timing::new(config.deadline))
             .transpose()?;
         Ok(Self {
-            running: Running::new(Box::new(Engine::new(model))),
+            holding: Holding::new(config.hold.as_ref(), model.step_seconds(), model.outputs()),
+            running: Running::new(Box::new(Engine::new(model)?)),
             mailbox: None,
             mask: config.channel_mask,
             clamp: config.clamp,
             unknown_channels: config.unknown_channels,
             timing,
             counters: Counters::default(),
-            tap: None,
+            tick: 0,
+            pending: StepStatus::OK,
+            status: StepStatus::OK,
+            taps: Vec::with_capacity(MAX_TAPS),
+            published: None,
         })
     }
 
@@ -98,36 +118,82 @@ impl Session {
         self.model().outputs()
     }
 
-    /// One tick from binned counts, one a channel; the estimates go to `out`, one an output.
+    /// One tick from binned counts, one per channel; the estimates go to `out`, one per output. What they
+    /// are worth says [`status`](Self::status).
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `counts` is not one a channel or `out` not one an output.
+    /// [`ErrorKind::Mismatch`] when `counts` is not one per channel or `out` not one per output.
     /// Nothing has changed then and `out` is untouched.
     pub fn step_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
-        if counts.len() != self.channels() {
-            return Err(Error::mismatch(format!(
-                "counts: expected {}, one a channel of the model, got {}",
-                self.channels(),
-                counts.len()
+        self.check_counts(counts.len())?;
+        self.step(&Input::Counts(counts), StepStatus::OK, out);
+        self.finish(&Input::Counts(counts), out, start);
+        Ok(())
+    }
+
+    /// As [`step_counts`](Self::step_counts), from counts of 8 bits.
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts).
+    pub fn step_counts_u8(&mut self, counts: &[u8], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out)?;
+        self.check_counts(counts.len())?;
+        self.step(&Input::CountsU8(counts), StepStatus::OK, out);
+        self.finish(&Input::CountsU8(counts), out, start);
+        Ok(())
+    }
+
+    /// As [`step_counts`](Self::step_counts), from counts that need not be whole (weighted, smoothed).
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`] for a count that is not
+    /// finite, below 0 or above 65,535.
+    pub fn step_counts_f32(&mut self, counts: &[f32], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out)?;
+        self.check_counts(counts.len())?;
+        let believed = |count: &f32| (0.0..=65535.0).contains(count);
+        if let Some(channel) = counts.iter().position(|count| !believed(count)) {
+            return Err(Error::argument(format!(
+                "count of channel {channel}: expected 0 to 65535, got {}",
+                counts[channel]
             )));
         }
-        self.step(|engine| engine.take_counts(counts), out);
-        if let Some(tap) = &mut self.tap {
-            tap.take_counts(counts);
-        }
-        self.stop(start);
+        self.step(&Input::CountsF32(counts), StepStatus::OK, out);
+        self.finish(&Input::CountsF32(counts), out, start);
         Ok(())
     }
 
     /// One tick from the channels that fired, one entry a spike, in any order; the estimates go to
-    /// `out`, one an output. The cost grows with the spikes, not with the channels there are.
+    /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `out` is not one an output, or when a channel is unknown and
+    /// [`ErrorKind::Mismatch`] when `out` is not one per output, or when a channel is unknown and
     /// the policy is [`UnknownChannels::Refuse`]. Nothing has changed then and `out` is untouched.
     pub fn step_spikes(&mut self, channels: &[u32], out: &mut [f32]) -> Result<()> {
+        self.step_spikes_as(channels, StepStatus::OK, out)
+    }
+
+    /// One tick whose data did not come: the filters pass it in silence, and the
+    /// [`Hold`](super::Hold) policy gives the outputs. Without one, the estimates slide to what silence
+    /// means, and the step is flagged [`STALE`](StepStatus::STALE).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] when `out` is not one per output.
+    pub fn step_stale(&mut self, out: &mut [f32]) -> Result<()> {
+        self.step_spikes_as(&[], StepStatus::STALE, out)
+    }
+
+    /// [`step_spikes`](Self::step_spikes), of which `status` is known already.
+    pub(super) fn step_spikes_as(
+        &mut self,
+        channels: &[u32],
+        status: StepStatus,
+        out: &mut [f32],
+    ) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
         if self.unknown_channels == UnknownChannels::Refuse {
@@ -138,12 +204,37 @@ impl Session {
                 )));
             }
         }
-        self.step(|engine| engine.take_spikes(channels), out);
-        if let Some(tap) = &mut self.tap {
-            tap.take_spikes(channels);
-        }
-        self.stop(start);
+        self.step(&Input::Spikes(channels), status, out);
+        self.finish(&Input::Spikes(channels), out, start);
         Ok(())
+    }
+
+    /// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly (to
+    /// rounding), and so does a model that is being swapped in; a head goes through the last ticks that it
+    /// remembers one by one. No estimates are made; the session's clock goes on. Costs a few microseconds,
+    /// and with a head so many steps. Nothing is allocated.
+    pub fn skip(&mut self, ticks: u64) {
+        let taken_over = self.running.skip(ticks, self.mailbox.as_ref());
+        self.counters.swaps += u64::from(taken_over);
+        self.pending |= StepStatus::SWAPPED.when(taken_over);
+        self.counters.skipped += ticks;
+        self.tick = self.tick.saturating_add_unsigned(ticks);
+    }
+
+    /// What the last step's estimates are worth.
+    pub fn status(&self) -> StepStatus {
+        self.status
+    }
+
+    /// The tick of the next step, on the session's clock: steps count it up from 0, a
+    /// [`SpikeConsumer`](super::SpikeConsumer) sets it to its own.
+    pub fn tick(&self) -> i64 {
+        self.tick
+    }
+
+    /// Number of taps attached.
+    pub fn taps(&self) -> usize {
+        self.taps.len()
     }
 
     /// As many ticks as `counts` holds, (ticks, channels) row-major; `out` is (ticks, outputs).
@@ -172,22 +263,11 @@ impl Session {
     /// Back to rest, as at the start of a segment. Counters, latencies and the model stay; a model
     /// that is warming up takes over at once, since it has nothing to catch up with any more.
     pub fn reset(&mut self) {
-        self.counters.swaps += u64::from(self.running.reset(self.mailbox.as_ref()));
-        if let Some(tap) = &mut self.tap {
-            tap.rest();
-        }
-    }
-
-    /// Whether the last step's spikes were an artefact by the model's
-    /// [`Blanking`](crate::model::Blanking): mean counts were decoded in their place.
-    pub fn was_blanked(&self) -> bool {
-        self.running.active().blanked()
-    }
-
-    /// Whether the last step's latents lay outside what training saw, and were clipped. Never in a
-    /// linear decoder.
-    pub fn was_outside(&self) -> bool {
-        self.running.active().outside()
+        let taken_over = self.running.reset(self.mailbox.as_ref());
+        self.counters.swaps += u64::from(taken_over);
+        self.pending |= StepStatus::SWAPPED.when(taken_over);
+        self.holding.reset();
+        self.taps.iter_mut().for_each(Attached::rest);
     }
 
     /// What was counted and how long steps took. Costs a few microseconds; no allocation.
@@ -198,6 +278,8 @@ impl Session {
             unknown,
             dropped,
             late,
+            future,
+            skipped,
             swaps,
         } = self.counters;
         Stats {
@@ -206,6 +288,8 @@ impl Session {
             unknown_channel_spikes: unknown,
             dropped,
             late,
+            future,
+            skipped,
             deadline_misses: self.timing.as_ref().map_or(0, Timing::misses),
             model_swaps: swaps,
             latency: (self.timing.as_ref()).map_or_else(Latency::default, Timing::latency),
@@ -231,19 +315,56 @@ impl Session {
                 "swapper: expected one a session, got a second request",
             ));
         }
-        let (swapper, mailbox) = super::swap::pair(Arc::clone(self.model()), self.mask.clone());
+        let (model, length) = (Arc::clone(self.model()), self.checkpoint_len());
+        let (swapper, mailbox) = super::swap::pair(model, self.mask.clone(), length);
         self.mailbox = Some(mailbox);
         Ok(swapper)
     }
 
-    /// Counts spikes that never came to a step, or came after their own.
-    pub(super) fn count_losses(&mut self, dropped: u64, late: u64) {
-        self.counters.dropped += dropped;
-        self.counters.late += late;
+    /// From now on every step publishes the session's [`Health`], which the reader (and its clones) may
+    /// read from any thread; a step takes some 10 ns longer. Allocates once.
+    pub fn health(&mut self) -> HealthReader {
+        let published = Arc::clone(self.published.get_or_insert_default());
+        published.write(self.current_health());
+        HealthReader { published }
     }
 
-    pub(super) fn tap(&mut self) -> &mut Option<Attached> {
-        &mut self.tap
+    /// Counts spikes that never came to a step, or came after their own, or lay too far ahead.
+    pub(super) fn count_losses(&mut self, dropped: u64, late: u64, future: u64) {
+        self.counters.dropped += dropped;
+        self.counters.late += late;
+        self.counters.future += future;
+        self.pending |= StepStatus::DROPPED.when(dropped > 0)
+            | StepStatus::LATE.when(late > 0)
+            | StepStatus::FUTURE.when(future > 0);
+    }
+
+    /// A queue says which tick comes next.
+    pub(super) fn set_clock(&mut self, tick: i64) {
+        self.tick = tick;
+        self.taps.iter_mut().for_each(Attached::clock_was_set);
+    }
+
+    pub(super) fn taps_mut(&mut self) -> &mut Vec<Attached> {
+        &mut self.taps
+    }
+
+    /// Gives the tap back where there is no room for it.
+    pub(super) fn add_tap(&mut self, mut tap: Attached) -> std::result::Result<(), Attached> {
+        if self.taps.len() == MAX_TAPS {
+            return Err(tap);
+        }
+        tap.begin(self.tick);
+        self.taps.push(tap);
+        Ok(())
+    }
+
+    pub(super) fn holding(&self) -> &Holding {
+        &self.holding
+    }
+
+    pub(super) fn holding_mut(&mut self) -> &mut Holding {
+        &mut self.holding
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -271,43 +392,187 @@ impl Session {
         Err(Error::new(
             ErrorKind::Mismatch,
             format!(
-                "estimates: expected room for {outputs}, one an output of the model, got {}",
+                "estimates: expected room for {outputs}, one per output of the model, got {}",
                 out.len()
             ),
         ))
     }
 
+    #[inline]
+    fn check_counts(&self, counts: usize) -> Result<()> {
+        let channels = self.channels();
+        if counts == channels {
+            return Ok(());
+        }
+        Err(Error::mismatch(format!(
+            "counts: expected {channels}, one per channel of the model, got {counts}"
+        )))
+    }
+
     #[inline(always)]
-    fn step(&mut self, take: impl Fn(&mut Engine) -> Taken, out: &mut [f32]) {
-        if let Some(mailbox) = &mut self.mailbox {
-            self.counters.swaps += u64::from(self.running.follow(mailbox));
+    fn step(&mut self, input: &Input<'_>, known: StepStatus, out: &mut [f32]) {
+        let mut status = known | std::mem::take(&mut self.pending);
+        if (self.mailbox.as_ref()).is_some_and(Mailbox::has_request) {
+            status |= StepStatus::SWAPPED.when(self.follow());
         }
         let active = self.running.active_mut();
-        let taken = take(active);
-        for (out, estimate) in out.iter_mut().zip(active.advance()) {
+        let taken = active.take(input);
+        active.advance();
+        for (out, estimate) in out.iter_mut().zip(active.estimates()) {
             *out = *estimate as f32;
         }
-        if let Some(clamp) = &self.clamp {
-            for (out, Clamp { low, high }) in out.iter_mut().zip(clamp) {
-                *out = out.clamp(*low, *high);
-            }
+        status |= StepStatus::UNKNOWN.when(taken.unknown > 0)
+            | StepStatus::BLANKED.when(active.blanked())
+            | StepStatus::OUT_OF_RANGE.when(active.outside());
+        if self.running.is_swapping() {
+            let beside = self.running.feed_other(input, out, self.mailbox.as_ref());
+            let Beside { fading, taken_over } = beside;
+            status |= StepStatus::FADING.when(fading);
+            self.counters.swaps += u64::from(taken_over);
+            self.pending |= StepStatus::SWAPPED.when(taken_over);
         }
-        self.counters.swaps += u64::from(self.running.feed_other(take, self.mailbox.as_ref()));
+        if self.holding.catch_non_finite(out) {
+            status |= StepStatus::NON_FINITE;
+            self.mend();
+        }
+        if let Some(clamp) = &self.clamp {
+            let mut clamped = false;
+            for (out, Clamp { low, high }) in out.iter_mut().zip(clamp) {
+                let bounded = out.clamp(*low, *high);
+                clamped |= bounded != *out;
+                *out = bounded;
+            }
+            status |= StepStatus::CLAMPED.when(clamped);
+        }
+        self.holding.judge(&mut status, out);
+        self.status = status;
         self.counters.ticks += 1;
         self.counters.spikes += taken.known;
         self.counters.unknown += taken.unknown;
     }
 
+    /// Filters whose states are no numbers any more would never come back: they start from rest.
+    #[cold]
+    fn mend(&mut self) {
+        let active = self.running.active_mut();
+        if !active.states().all(|state| state.is_finite()) {
+            active.reset();
+        }
+    }
+
+    /// What comes after a step's estimates: taps, clock, timing, what other threads read.
     #[inline(always)]
-    fn stop(&mut self, start: Option<u64>) {
+    fn finish(&mut self, input: &Input<'_>, out: &[f32], start: Option<u64>) {
+        if !self.taps.is_empty() {
+            let step = Step {
+                tick: self.tick,
+                input: *input,
+                estimates: out,
+                status: self.status,
+                previous_latency_ns: self.timing.as_ref().map_or(0, Timing::last_ns),
+                swap: self.running.state(),
+            };
+            self.taps.iter_mut().for_each(|tap| tap.take(&step));
+        }
+        self.tick = self.tick.saturating_add(1);
         if let (Some(timing), Some(start)) = (&mut self.timing, start) {
             timing.stop(start);
         }
+        if let Some(published) = &self.published {
+            published.write(self.current_health());
+        }
+    }
+
+    fn current_health(&self) -> Health {
+        let Counters {
+            ticks,
+            spikes,
+            unknown,
+            dropped,
+            late,
+            future,
+            skipped,
+            swaps,
+        } = self.counters;
+        let timing = self.timing.as_ref();
+        Health {
+            tick: self.tick.saturating_sub(1),
+            status: self.status,
+            ticks,
+            skipped,
+            spikes,
+            unknown_channel_spikes: unknown,
+            dropped,
+            late,
+            future,
+            model_swaps: swaps,
+            deadline_misses: timing.map_or(0, Timing::misses),
+            latency_ns: timing.map_or(0, |timing| timing.last_ns().into()),
+            longest_ns: timing.map_or(0, Timing::longest_ns),
+            model: self.model().fingerprint(),
+            swap: self.running.state(),
+        }
+    }
+
+    /// Takes one request at a tick's boundary; true when another model gives the estimates from now on.
+    /// Moves pointers only.
+    #[cold]
+    fn follow(&mut self) -> bool {
+        let Some(command) = self.mailbox.as_mut().and_then(Mailbox::next) else {
+            return false;
+        };
+        let mut changed = false;
+        let retired = match command {
+            Command::Swap {
+                mut engine,
+                warm_up,
+                fade,
+                replayed_to,
+            } => {
+                if let Some(replayed_to) = replayed_to {
+                    let since = self.tick.saturating_sub(replayed_to).max(0);
+                    engine.skip(since as u64);
+                }
+                let (before, at_once) = self.running.swap_in(engine, warm_up, fade);
+                changed = at_once;
+                before.map(Retired::Engine)
+            }
+            Command::RollBack => {
+                let (other, back) = self.running.roll_back();
+                changed = back;
+                other.map(Retired::Engine)
+            }
+            Command::Release => self.running.release().map(Retired::Engine),
+            Command::Mask(model) => {
+                let before = self.running.active_mut().exchange_rows(model);
+                Some(Retired::Model(before))
+            }
+            Command::Clamp(clamp) => {
+                let before = std::mem::replace(&mut self.clamp, clamp);
+                Some(Retired::Clamp(before))
+            }
+            Command::Attach(tap) => self.add_tap(tap).err().map(Retired::Tap),
+            Command::Detach => self.taps.pop().map(Retired::Tap),
+            Command::Checkpoint(mut bytes) => {
+                // Truncating keeps the memory: nothing is freed here.
+                let length = self.checkpoint_into(&mut bytes).unwrap_or(0);
+                bytes.truncate(length);
+                Some(Retired::Checkpoint(bytes))
+            }
+        };
+        self.counters.swaps += u64::from(changed);
+        if let Some(mailbox) = &mut self.mailbox {
+            if let Some(retired) = retired {
+                mailbox.retire(retired);
+            }
+            mailbox.tell(&self.running);
+        }
+        changed
     }
 }
 
 /// The clone goes on bit for bit as the original does. It shares the model's weights, has counters,
-/// latencies and a warming model of its own, no [`Swapper`] yet, and no [`Tap`](super::Tap).
+/// latencies and a warming model of its own, no [`Swapper`] yet, no reader and no [`Tap`](super::Tap).
 impl Clone for Session {
     fn clone(&self) -> Self {
         Self {
@@ -318,7 +583,12 @@ impl Clone for Session {
             unknown_channels: self.unknown_channels,
             timing: self.timing.clone(),
             counters: self.counters,
-            tap: None,
+            tick: self.tick,
+            pending: self.pending,
+            status: self.status,
+            holding: self.holding.clone(),
+            taps: Vec::with_capacity(MAX_TAPS),
+            published: None,
         }
     }
 }

@@ -13,6 +13,13 @@
 //! 4. The old model stays in step as a standby, so that [`Swapper::roll_back`] is immediate and
 //!    exact: estimates go on as if there had been no swap. [`Swapper::release`] ends that.
 //!
+//! With a cross-fade of N ticks the estimates go from the old model's to the new one's in a straight line
+//! over the N ticks after the warm-up. A warm-up may be shortened by replay: the new model is run over
+//! recorded spikes in the caller's thread, and the session lets the ticks since pass over it in silence.
+//!
+//! The same way go other changes to a running session: masks, clamps, taps, checkpoints on request. All
+//! are made ready off the loop; the session moves pointers.
+//!
 //! Two models side by side double what a spike and a tick cost. The session neither allocates nor
 //! frees: retired models travel back and are freed in the swapper's thread.
 
@@ -23,8 +30,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ringbuf::traits::{Consumer, Observer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 
-use super::PreparedModel;
+use super::config::check_clamp;
 use super::engine::{Engine, Taken};
+use super::tap::{Attached, Input, Tap};
+use super::{Clamp, PreparedModel, Spike};
 use crate::model::Decoder;
 use betz_base::error::{Error, Result};
 
@@ -32,57 +41,148 @@ use betz_base::error::{Error, Result};
 const COMMANDS: usize = 4;
 
 /// Where a swap stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwapState {
     /// One model runs; there is none to roll back to.
+    #[default]
     Idle,
     /// The session has not taken the last request yet: it has not stepped since.
     Pending,
-    /// The new model runs beside the old one, which still gives the estimates.
+    /// The new model runs beside the old one, which still gives the estimates, or part of them.
     WarmingUp,
     /// The new model gives the estimates; the one before stands by.
     TakenOver,
 }
 
-/// What the session tells the swapper, in one word: requests taken × 4 + phase.
-#[derive(Debug, Default)]
-struct Status(AtomicU64);
-
-enum Command {
-    Swap { engine: Box<Engine>, warm_up: u64 },
-    RollBack,
-    Release,
+impl SwapState {
+    pub(super) fn from_phase(phase: u64) -> Self {
+        match phase {
+            0 => Self::Idle,
+            1 => Self::Pending,
+            2 => Self::WarmingUp,
+            _ => Self::TakenOver,
+        }
+    }
 }
 
-/// Gives a running session other models, from any one thread. See the module's description.
+/// How far a swap is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwapProgress {
+    /// Where it stands.
+    pub state: SwapState,
+    /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
+    /// the request is pending, what it asked for.
+    pub ticks_left: u64,
+    /// Ticks that the warm-up and the cross-fade of the last swap take in all.
+    pub ticks: u64,
+    /// Which decoder gives the estimates ([`PreparedModel::decoder_fingerprint`]).
+    pub running: u64,
+}
+
+/// How a model is swapped in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SwapOptions<'a> {
+    /// Ticks that it runs beside the old one before it takes over; `None`: as many as it remembers
+    /// ([`PreparedModel::memory_steps`]).
+    pub warm_up_steps: Option<u64>,
+    /// Ticks over which the estimates then go from the old model's to its own.
+    pub cross_fade_steps: u64,
+    /// Whether channels and outputs are matched by position, whatever their names; else their names must
+    /// be those of the running model, in its order.
+    pub by_position: bool,
+    /// Recorded spikes to warm up with, in the caller's thread.
+    pub replay: Option<Replay<'a>>,
+}
+
+/// The spikes of the last ticks, to warm a model up with.
+#[derive(Debug, Clone, Copy)]
+pub struct Replay<'a> {
+    /// Spikes of the session's clock, ticks ascending.
+    pub spikes: &'a [Spike],
+    /// The first tick that they do not cover. The session takes the ticks from here to where it stands as
+    /// silent; choose `warm_up_steps` so that what is missing is forgotten.
+    pub end_tick: i64,
+}
+
+/// What the session tells the swapper: requests taken × 4 + phase, ticks left, the running model.
+#[derive(Debug, Default)]
+struct Status {
+    word: AtomicU64,
+    ticks_left: AtomicU64,
+    running: AtomicU64,
+}
+
+pub(super) enum Command {
+    Swap {
+        engine: Box<Engine>,
+        warm_up: u64,
+        fade: u64,
+        replayed_to: Option<i64>,
+    },
+    RollBack,
+    Release,
+    Mask(Arc<PreparedModel>),
+    Clamp(Option<Vec<Clamp>>),
+    Attach(Attached),
+    Detach,
+    Checkpoint(Vec<u8>),
+}
+
+/// What comes back, to be freed or taken in the swapper's thread.
+pub(super) enum Retired {
+    Engine(Box<Engine>),
+    #[allow(dead_code)] // freed, never read
+    Model(Arc<PreparedModel>),
+    #[allow(dead_code)] // freed, never read
+    Clamp(Option<Vec<Clamp>>),
+    Tap(Attached),
+    Checkpoint(Vec<u8>),
+}
+
+/// Gives a running session other models and settings, from any one thread. See the module's description.
 pub struct Swapper {
     commands: HeapProd<Command>,
-    retired: HeapCons<Box<Engine>>,
+    retired: HeapCons<Retired>,
     status: Arc<Status>,
     sent: u64,
+    /// Ticks of the last swap that was sent.
+    ticks: u64,
     first: Arc<PreparedModel>,
     mask: Option<Vec<bool>>,
+    checkpoint_len: usize,
+    checkpoint: Option<Vec<u8>>,
+    taps: Vec<Box<dyn Tap>>,
 }
 
 /// The session's end.
 pub(super) struct Mailbox {
     commands: HeapCons<Command>,
-    retired: HeapProd<Box<Engine>>,
+    retired: HeapProd<Retired>,
     status: Arc<Status>,
     taken: u64,
 }
 
-pub(super) fn pair(first: Arc<PreparedModel>, mask: Option<Vec<bool>>) -> (Swapper, Mailbox) {
+pub(super) fn pair(
+    first: Arc<PreparedModel>,
+    mask: Option<Vec<bool>>,
+    checkpoint_len: usize,
+) -> (Swapper, Mailbox) {
     let (send_command, take_command) = HeapRb::new(COMMANDS).split();
     let (send_retired, take_retired) = HeapRb::new(COMMANDS).split();
     let status = Arc::new(Status::default());
+    let running = first.decoder_fingerprint();
+    status.running.store(running, Ordering::Relaxed);
     let swapper = Swapper {
         commands: send_command,
         retired: take_retired,
         status: Arc::clone(&status),
         sent: 0,
+        ticks: 0,
         first,
         mask,
+        checkpoint_len,
+        checkpoint: None,
+        taps: Vec::new(),
     };
     let mailbox = Mailbox {
         commands: take_command,
@@ -104,9 +204,17 @@ impl Swapper {
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when the session is gone or
     /// has left several requests untaken.
     pub fn swap(&mut self, decoder: &Decoder) -> Result<()> {
+        self.swap_with(decoder, &SwapOptions::default())
+    }
+
+    /// As [`swap`](Self::swap), with a warm-up, a cross-fade and a matching of one's own choice.
+    ///
+    /// # Errors
+    /// As [`swap`](Self::swap); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
+    /// spikes to replay whose ticks descend or are not before `end_tick`.
+    pub fn swap_with(&mut self, decoder: &Decoder, options: &SwapOptions<'_>) -> Result<()> {
         let model = Arc::new(PreparedModel::new(decoder, self.mask.as_deref())?);
-        let warm_up_steps = model.memory_steps();
-        self.swap_prepared(model, warm_up_steps)
+        self.swap_prepared_with(model, options)
     }
 
     /// As [`swap`](Self::swap), with a model prepared already and a warm-up of one's own choice. 0
@@ -115,15 +223,40 @@ impl Swapper {
     /// # Errors
     /// As [`swap`](Self::swap).
     pub fn swap_prepared(&mut self, model: Arc<PreparedModel>, warm_up_steps: u64) -> Result<()> {
-        self.first.check_successor(&model)?;
+        let options = SwapOptions {
+            warm_up_steps: Some(warm_up_steps),
+            ..SwapOptions::default()
+        };
+        self.swap_prepared_with(model, &options)
+    }
+
+    /// As [`swap_with`](Self::swap_with), with a model prepared already.
+    ///
+    /// # Errors
+    /// As [`swap_with`](Self::swap_with).
+    pub fn swap_prepared_with(
+        &mut self,
+        model: Arc<PreparedModel>,
+        options: &SwapOptions<'_>,
+    ) -> Result<()> {
+        self.first.check_successor(&model, options.by_position)?;
+        let warm_up = options.warm_up_steps.unwrap_or(model.memory_steps());
+        let fade = options.cross_fade_steps;
+        let mut engine = Box::new(Engine::new(model)?);
+        if let Some(replay) = &options.replay {
+            warm(&mut engine, replay)?;
+        }
+        self.ticks = warm_up.saturating_add(fade);
         self.send(Command::Swap {
-            engine: Box::new(Engine::new(model)),
-            warm_up: warm_up_steps,
+            engine,
+            warm_up,
+            fade,
+            replayed_to: options.replay.map(|replay| replay.end_tick),
         })
     }
 
-    /// Back to the model before, at the next tick and as if the swap had not been; during warm-up,
-    /// the swap is called off.
+    /// Back to the model before, at the next tick and as if the swap had not been; during warm-up and
+    /// cross-fade, the swap is called off.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there is no model to
@@ -146,20 +279,132 @@ impl Swapper {
         self.send(Command::Release)
     }
 
+    /// From the session's next step on, channels that are false in `mask` take no part (`None`: all that
+    /// the decoder has). `decoder` is the one that the session runs. Filters stay: what a channel did
+    /// before dies away as they forget. Models swapped in later are masked likewise.
+    ///
+    /// # Errors
+    /// As [`PreparedModel::new`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for another
+    /// decoder; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) during a swap, or
+    /// while a model stands by (release it first).
+    pub fn set_mask(&mut self, decoder: &Decoder, mask: Option<&[bool]>) -> Result<()> {
+        if self.state() != SwapState::Idle {
+            return Err(Error::argument(
+                "channel mask: expected a session without a second model beside it; release or roll back the swap first",
+            ));
+        }
+        let model = Arc::new(PreparedModel::new(decoder, mask)?);
+        self.first.check_successor(&model, true)?;
+        if model.decoder_fingerprint() != self.status.running.load(Ordering::Relaxed) {
+            return Err(Error::mismatch(
+                "channel mask: expected the decoder that the session runs, got another",
+            ));
+        }
+        self.send(Command::Mask(model))?;
+        self.mask = mask.map(<[bool]>::to_vec);
+        Ok(())
+    }
+
+    /// From the session's next step on, its outputs are bounded so; `None` for no bounds.
+    ///
+    /// # Errors
+    /// As for a session's [`clamp`](super::SessionConfig::clamp), and as [`release`](Self::release).
+    pub fn set_clamp(&mut self, clamp: Option<Vec<Clamp>>) -> Result<()> {
+        if let Some(clamp) = &clamp {
+            check_clamp(clamp, self.first.outputs())?;
+        }
+        self.send(Command::Clamp(clamp))
+    }
+
+    /// As [`Session::attach`](super::Session::attach), from the session's next step on. The first tick it
+    /// hears is `first_tick`, or what the session's clock says. Where the session has as many taps as it
+    /// takes, the tap comes back ([`take_tap`](Self::take_tap)).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn attach(&mut self, tap: Box<dyn Tap>, first_tick: Option<i64>) -> Result<()> {
+        let attached = Attached::new(tap, first_tick, self.first.step_seconds());
+        self.send(Command::Attach(attached))
+    }
+
+    /// Asks for the tap that came last, at the session's next step.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release).
+    pub fn detach(&mut self) -> Result<()> {
+        self.send(Command::Detach)
+    }
+
+    /// A tap that the session has given back.
+    pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
+        self.reclaim();
+        self.taps.pop()
+    }
+
+    /// Asks for a [checkpoint](super::Session::checkpoint) of the session between two of its steps; fetch
+    /// it with [`take_checkpoint`](Self::take_checkpoint). Its memory is allocated here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory), and as [`release`](Self::release).
+    pub fn request_checkpoint(&mut self) -> Result<()> {
+        let mut bytes = Vec::new();
+        let length = 2 * self.checkpoint_len + 4096;
+        bytes
+            .try_reserve_exact(length)
+            .map_err(|_| Error::no_memory("checkpoint", length))?;
+        bytes.resize(length, 0);
+        self.send(Command::Checkpoint(bytes))
+    }
+
+    /// The checkpoint that was asked for last, once the session has made it. `None` also where a model of
+    /// much more states than the first was running; ask the session itself then.
+    pub fn take_checkpoint(&mut self) -> Option<Vec<u8>> {
+        self.reclaim();
+        self.checkpoint.take()
+    }
+
     /// Where the last swap stands.
     pub fn state(&self) -> SwapState {
-        let status = self.status.0.load(Ordering::Acquire);
+        let status = self.status.word.load(Ordering::Acquire);
         match status % 4 {
             _ if status / 4 != self.sent => SwapState::Pending,
-            0 => SwapState::Idle,
-            1 => SwapState::WarmingUp,
-            _ => SwapState::TakenOver,
+            phase => SwapState::from_phase(phase),
         }
     }
 
-    /// Frees models that the session has retired, and says how many. Every request does so too.
+    /// How far the last swap is, and which model runs.
+    pub fn progress(&self) -> SwapProgress {
+        let state = self.state();
+        let ticks_left = match state {
+            SwapState::Pending => self.ticks,
+            SwapState::WarmingUp => self.status.ticks_left.load(Ordering::Relaxed),
+            SwapState::Idle | SwapState::TakenOver => 0,
+        };
+        SwapProgress {
+            state,
+            ticks_left,
+            ticks: self.ticks,
+            running: self.status.running.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Frees what the session has retired, and says how many models. Every request does so too.
     pub fn reclaim(&mut self) -> usize {
-        self.retired.pop_iter().count()
+        let mut models = 0;
+        while let Some(retired) = self.retired.try_pop() {
+            match retired {
+                Retired::Engine(engine) => {
+                    models += 1;
+                    drop(engine);
+                }
+                Retired::Tap(attached) => self.taps.push(attached.into_tap()),
+                Retired::Checkpoint(bytes) => {
+                    self.checkpoint = (!bytes.is_empty()).then_some(bytes);
+                }
+                Retired::Model(_) | Retired::Clamp(_) => {}
+            }
+        }
+        models
     }
 
     fn send(&mut self, command: Command) -> Result<()> {
@@ -179,6 +424,38 @@ impl Swapper {
     }
 }
 
+/// Runs `engine` over the recorded ticks.
+fn warm(engine: &mut Engine, replay: &Replay<'_>) -> Result<()> {
+    let Some(first) = replay.spikes.first() else {
+        return Ok(());
+    };
+    let sorted = replay.spikes.is_sorted_by_key(|spike| spike.tick);
+    if !sorted
+        || replay
+            .spikes
+            .iter()
+            .any(|spike| spike.tick >= replay.end_tick)
+    {
+        return Err(Error::argument(format!(
+            "replay: expected ticks that ascend and lie before {}",
+            replay.end_tick
+        )));
+    }
+    let mut channels = Vec::new();
+    let mut tick = first.tick;
+    for spikes in replay.spikes.chunk_by(|a, b| a.tick == b.tick) {
+        let now = spikes[0].tick;
+        engine.skip(now.abs_diff(tick));
+        channels.clear();
+        channels.extend(spikes.iter().map(|spike| spike.channel));
+        engine.take(&Input::Spikes(&channels));
+        engine.advance();
+        tick = now.saturating_add(1);
+    }
+    engine.skip(replay.end_tick.abs_diff(tick));
+    Ok(())
+}
+
 impl fmt::Debug for Swapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (f.debug_struct("Swapper").field("state", &self.state())).finish_non_exhaustive()
@@ -192,8 +469,38 @@ impl fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
-    fn tell(&self, phase: u64) {
-        (self.status.0).store(self.taken * 4 + phase, Ordering::Release);
+    /// A request, at a tick's boundary. Each retires one thing at most; without room for it the request
+    /// waits.
+    #[inline(always)]
+    pub(super) fn has_request(&self) -> bool {
+        !self.commands.is_empty() && !self.retired.is_full()
+    }
+
+    pub(super) fn next(&mut self) -> Option<Command> {
+        let command = self.commands.try_pop()?;
+        self.taken += 1;
+        Some(command)
+    }
+
+    pub(super) fn retire(&mut self, retired: Retired) {
+        // There is room: asked for before, and only this end fills the ring.
+        if let Err(retired) = self.retired.try_push(retired) {
+            std::mem::forget(retired);
+        }
+    }
+
+    pub(super) fn tell(&self, running: &Running) {
+        let phase = running.state() as u64;
+        let model = running.active().model().decoder_fingerprint();
+        self.status.running.store(model, Ordering::Relaxed);
+        self.tell_left(running);
+        (self.status.word).store(self.taken * 4 + phase, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn tell_left(&self, running: &Running) {
+        let left = running.ticks_left();
+        self.status.ticks_left.store(left, Ordering::Relaxed);
     }
 }
 
@@ -207,8 +514,31 @@ pub(super) struct Running {
 #[derive(Debug, Clone)]
 struct Other {
     engine: Box<Engine>,
-    /// Ticks until this engine takes over; `None`: it stands by.
-    warm_up: Option<u64>,
+    part: Part,
+}
+
+/// What the second engine is there for.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Takes over after so many more ticks and a cross-fade.
+    WarmingUp {
+        left: u64,
+        fade: u64,
+    },
+    /// Gives a part of the estimates that grows by 1/`fade` every tick.
+    Fading {
+        left: u64,
+        fade: u64,
+    },
+    StandingBy,
+}
+
+/// What a tick of the second engine has changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Beside {
+    pub(super) fading: bool,
+    /// It gives the estimates from the next tick on.
+    pub(super) taken_over: bool,
 }
 
 impl Running {
@@ -230,87 +560,131 @@ impl Running {
     }
 
     /// Whether a second engine runs.
+    #[inline(always)]
     pub(super) fn is_swapping(&self) -> bool {
         self.other.is_some()
     }
 
-    /// Takes one request, if there is one, at a tick's boundary; true when another model gives the
-    /// estimates from now on. Moves pointers only.
-    #[inline(always)]
-    pub(super) fn follow(&mut self, mailbox: &mut Mailbox) -> bool {
-        // Each request retires one engine at most; without room for it the request waits.
-        if mailbox.commands.is_empty() || mailbox.retired.is_full() {
-            return false;
+    /// Puts `engine` beside the active one; gives back what was there before, and whether the new one
+    /// gives the estimates at once.
+    pub(super) fn swap_in(
+        &mut self,
+        engine: Box<Engine>,
+        warm_up: u64,
+        fade: u64,
+    ) -> (Option<Box<Engine>>, bool) {
+        let part = match warm_up {
+            0 => Part::Fading { left: fade, fade },
+            left => Part::WarmingUp { left, fade },
+        };
+        let before = self.other.replace(Other { engine, part });
+        let at_once = warm_up == 0 && fade == 0;
+        if at_once {
+            self.exchange();
         }
-        self.take(mailbox)
+        (before.map(|other| other.engine), at_once)
     }
 
-    #[cold]
-    fn take(&mut self, mailbox: &mut Mailbox) -> bool {
-        let Some(command) = mailbox.commands.try_pop() else {
-            return false;
-        };
-        mailbox.taken += 1;
-        let mut other_model_active = false;
-        let retired = match command {
-            Command::Swap { engine, warm_up } => {
-                let before = self.other.replace(Other {
-                    engine,
-                    warm_up: Some(warm_up),
-                });
-                if warm_up == 0 {
-                    self.exchange();
-                    other_model_active = true;
-                }
-                before
-            }
-            Command::RollBack => {
-                if self.standing_by() {
-                    self.exchange();
-                    other_model_active = true;
-                }
-                self.other.take()
-            }
-            Command::Release if self.standing_by() => self.other.take(),
-            Command::Release => None,
-        };
-        if let Some(retired) = retired {
-            // There is room: asked for above, and only this end fills the ring.
-            if let Err(engine) = mailbox.retired.try_push(retired.engine) {
-                std::mem::forget(engine);
-            }
+    /// The model before gives the estimates again; gives back the other, and whether the active one
+    /// changed.
+    pub(super) fn roll_back(&mut self) -> (Option<Box<Engine>>, bool) {
+        let back = self.standing_by();
+        if back {
+            self.exchange();
         }
-        mailbox.tell(self.phase());
-        other_model_active
+        (self.other.take().map(|other| other.engine), back)
     }
 
-    /// Feeds the second engine, if there is one, with the tick that the active one has just taken;
-    /// true when its warm-up is over and it gives the estimates from the next tick on.
-    #[inline(always)]
+    pub(super) fn release(&mut self) -> Option<Box<Engine>> {
+        if !self.standing_by() {
+            return None;
+        }
+        self.other.take().map(|other| other.engine)
+    }
+
+    /// Feeds the second engine with the tick that the active one has just taken, and fades its estimates
+    /// into `out` where it is time.
+    #[inline(never)]
     pub(super) fn feed_other(
         &mut self,
-        take: impl Fn(&mut Engine) -> Taken,
+        input: &Input<'_>,
+        out: &mut [f32],
         mailbox: Option<&Mailbox>,
-    ) -> bool {
+    ) -> Beside {
+        let mut beside = Beside::default();
+        let Some(other) = &mut self.other else {
+            return beside;
+        };
+        let _: Taken = other.engine.take(input);
+        let estimates = other.engine.advance();
+        match &mut other.part {
+            Part::StandingBy => return beside,
+            Part::WarmingUp { left, fade } => {
+                *left -= 1;
+                if *left == 0 {
+                    let fade = *fade;
+                    other.part = Part::Fading { left: fade, fade };
+                    beside.taken_over = fade == 0;
+                }
+            }
+            Part::Fading { left, fade } => {
+                *left -= 1;
+                beside.fading = true;
+                beside.taken_over = *left == 0;
+                let share = (*fade - *left) as f64 / *fade as f64;
+                for (out, estimate) in out.iter_mut().zip(estimates) {
+                    *out = (f64::from(*out) + share * (estimate - f64::from(*out))) as f32;
+                }
+            }
+        }
+        if beside.taken_over {
+            self.exchange();
+        }
+        if let Some(mailbox) = mailbox {
+            match beside.taken_over {
+                true => mailbox.tell(self),
+                false => mailbox.tell_left(self),
+            }
+        }
+        beside
+    }
+
+    /// So many silent ticks for both engines. True when the second one has taken over meanwhile.
+    pub(super) fn skip(&mut self, ticks: u64, mailbox: Option<&Mailbox>) -> bool {
+        self.active.skip(ticks);
         let Some(other) = &mut self.other else {
             return false;
         };
-        take(&mut other.engine);
-        other.engine.advance();
-        match &mut other.warm_up {
-            Some(ticks @ 2..) => {
-                *ticks -= 1;
+        other.engine.skip(ticks);
+        let (Part::WarmingUp { left, .. } | Part::Fading { left, .. }) = other.part else {
+            return false;
+        };
+        let over = match &mut other.part {
+            Part::WarmingUp { fade, .. } if ticks >= left => {
+                let (fade, rest) = (*fade, ticks - left);
+                other.part = Part::Fading {
+                    left: fade.saturating_sub(rest),
+                    fade,
+                };
+                fade <= rest
+            }
+            Part::WarmingUp { left, .. } => {
+                *left -= ticks;
                 false
             }
-            Some(_) => {
-                self.exchange();
-                if let Some(mailbox) = mailbox {
-                    mailbox.tell(self.phase());
-                }
-                true
+            Part::Fading { left, .. } => {
+                *left = left.saturating_sub(ticks);
+                *left == 0
             }
-            None => false,
+            Part::StandingBy => false,
+        };
+        if over {
+            self.exchange();
         }
+        if let Some(mailbox) = mailbox {
+            mailbox.tell(self);
+        }
+        over
     }
 
     /// Both engines to rest. One that was warming up is then as good as the other and takes over:
@@ -321,35 +695,43 @@ impl Running {
             return false;
         };
         other.engine.reset();
-        if other.warm_up.is_none() {
+        if matches!(other.part, Part::StandingBy) {
             return false;
         }
         self.exchange();
         if let Some(mailbox) = mailbox {
-            mailbox.tell(self.phase());
+            mailbox.tell(self);
         }
         true
     }
 
     fn standing_by(&self) -> bool {
-        (self.other.as_ref()).is_some_and(|other| other.warm_up.is_none())
+        (self.other.as_ref()).is_some_and(|other| matches!(other.part, Part::StandingBy))
     }
 
     /// The second engine gives the estimates from now on; the first stands by.
     fn exchange(&mut self) {
         if let Some(other) = &mut self.other {
             std::mem::swap(&mut self.active, &mut other.engine);
-            other.warm_up = None;
+            other.part = Part::StandingBy;
         }
     }
 
-    fn phase(&self) -> u64 {
+    pub(super) fn state(&self) -> SwapState {
         match &self.other {
-            None => 0,
-            Some(Other {
-                warm_up: Some(_), ..
-            }) => 1,
-            Some(Other { warm_up: None, .. }) => 2,
+            None => SwapState::Idle,
+            Some(other) => match other.part {
+                Part::StandingBy => SwapState::TakenOver,
+                Part::WarmingUp { .. } | Part::Fading { .. } => SwapState::WarmingUp,
+            },
+        }
+    }
+
+    fn ticks_left(&self) -> u64 {
+        match self.other.as_ref().map(|other| other.part) {
+            Some(Part::WarmingUp { left, fade }) => left.saturating_add(fade),
+            Some(Part::Fading { left, .. }) => left,
+            Some(Part::StandingBy) | None => 0,
         }
     }
 }

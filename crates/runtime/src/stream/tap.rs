@@ -1,126 +1,187 @@
-//! Handing on what a session's steps take in: to a miner, to a recorder.
+//! Handing on a session's steps: to a miner, to a recorder, to a page.
 
 use std::fmt;
 
-use super::Session;
+use super::{Session, StepStatus, SwapState};
 use betz_base::error::{Error, Result};
 
 /// Between what was handed on before a session's reset and what comes after lie this many seconds of
 /// silence, as between the segments of a recording that is mined: nothing reaches across trials.
 const REST_SECONDS: f64 = 60.0;
 
+/// Most taps of a session.
+pub const MAX_TAPS: usize = 8;
+
+/// What a step was given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Input<'a> {
+    /// The channels that fired, one entry per spike, in any order.
+    Spikes(&'a [u32]),
+    /// Counts, one per channel.
+    Counts(&'a [u16]),
+    /// Counts of 8 bits, one per channel.
+    CountsU8(&'a [u8]),
+    /// Counts that need not be whole (weighted, smoothed), one per channel; finite, 0 to 65,535.
+    CountsF32(&'a [f32]),
+}
+
+/// A step as its taps hear it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step<'a> {
+    /// The step's tick: the session's, or the queue's where it steps through one; see
+    /// [`Session::attach`] for what a reset does.
+    pub tick: i64,
+    /// What it was given, masked and unknown channels included.
+    pub input: Input<'a>,
+    /// What it gave out, one per output.
+    pub estimates: &'a [f32],
+    /// What the estimates are worth.
+    pub status: StepStatus,
+    /// How long the step *before* took, in nanoseconds (a step's own time is known only after its taps);
+    /// 0 when statistics are off.
+    pub previous_latency_ns: u32,
+    /// Where a swap stands.
+    pub swap: SwapState,
+}
+
 /// Listens to the steps of a session ([`Session::attach`]).
 ///
 /// Called inside a step, after its estimates are made: an implementation must neither wait, allocate,
 /// lock nor call the system, or the step does. A miner's feed
 /// ([`MinerFeed`](betz_episode::online::MinerFeed)) is one.
+///
+/// ```
+/// use betz_runtime::stream::{Step, Tap};
+///
+/// /// Counts the steps whose estimates are not to be relied on.
+/// struct Flagged(u64);
+///
+/// impl Tap for Flagged {
+///     fn take(&mut self, step: &Step<'_>) {
+///         self.0 += u64::from(!step.status.is_ok());
+///     }
+/// }
+/// ```
 pub trait Tap: Send {
-    /// The spikes of `tick` as [`Session::step_spikes`] was given them, one entry a spike.
-    fn take_spikes(&mut self, tick: i64, channels: &[u32]);
+    /// One step.
+    fn take(&mut self, step: &Step<'_>);
 
-    /// The counts of `tick` as [`Session::step_counts`] was given them, one a channel.
-    fn take_counts(&mut self, tick: i64, counts: &[u16]);
+    /// A new trial begins with the next step: the session was reset.
+    fn rest(&mut self) {}
 }
 
-/// A tap and the clock it hears.
+/// A tap and the clock it hears. Made off the loop, attached by moving it.
 pub(super) struct Attached {
     tap: Box<dyn Tap>,
-    /// The next step's tick on the session's or the queue's clock.
-    tick: i64,
-    /// What makes of that clock's ticks those that are handed on.
+    /// The session's tick that the tap was to hear as this one; `None`: the session's own.
+    first: Option<i64>,
+    /// What makes of the session's ticks those that are handed on.
     offset: i64,
     rest_ticks: i64,
     /// The last tick handed on.
     last: Option<i64>,
     /// True from a reset to the next step.
     resting: bool,
+    /// Whether `offset` is a rest's.
+    rested: bool,
 }
 
 impl Attached {
-    #[inline]
-    pub(super) fn take_spikes(&mut self, channels: &[u32]) {
-        let tick = self.advance();
-        self.tap.take_spikes(tick, channels);
+    pub(super) fn new(tap: Box<dyn Tap>, first: Option<i64>, step_seconds: f64) -> Self {
+        let rest_ticks = (REST_SECONDS / step_seconds).ceil() as i64;
+        Self {
+            tap,
+            first,
+            offset: 0,
+            rest_ticks: rest_ticks.max(1),
+            last: None,
+            resting: false,
+            rested: false,
+        }
+    }
+
+    pub(super) fn into_tap(self) -> Box<dyn Tap> {
+        self.tap
     }
 
     #[inline]
-    pub(super) fn take_counts(&mut self, counts: &[u16]) {
-        let tick = self.advance();
-        self.tap.take_counts(tick, counts);
+    pub(super) fn take(&mut self, step: &Step<'_>) {
+        if self.resting {
+            self.begin_trial(step.tick);
+        }
+        let tick = step.tick.saturating_add(self.offset);
+        self.last = Some(tick);
+        self.tap.take(&Step { tick, ..*step });
     }
 
-    /// The next step is of `tick`: a queue knows it.
-    pub(super) fn set_tick(&mut self, tick: i64) {
-        self.tick = tick;
+    /// The session's clock stands at `tick`: what it is handed on as is the first tick asked for.
+    pub(super) fn begin(&mut self, tick: i64) {
+        if let Some(first) = self.first.take() {
+            self.offset = first.saturating_sub(tick);
+        }
+    }
+
+    /// A queue has set the session's clock: before the first rest, ticks are handed on as they are.
+    pub(super) fn clock_was_set(&mut self) {
+        if !self.rested {
+            self.first = None;
+            self.offset = 0;
+        }
     }
 
     /// A new trial begins with the next step.
     pub(super) fn rest(&mut self) {
         self.resting = true;
-    }
-
-    #[inline]
-    fn advance(&mut self) -> i64 {
-        if self.resting {
-            self.begin_trial();
-        }
-        let tick = self.tick.saturating_add(self.offset);
-        self.tick = self.tick.saturating_add(1);
-        self.last = Some(tick);
-        tick
+        self.tap.rest();
     }
 
     /// Puts the silence between the last step and this one, wherever the clock stands now: it may have
     /// begun anew with the trial, and what is handed on must not go back.
     #[cold]
-    fn begin_trial(&mut self) {
+    fn begin_trial(&mut self, tick: i64) {
         self.resting = false;
         if let Some(last) = self.last {
+            self.rested = true;
             let begin = last.saturating_add(1).saturating_add(self.rest_ticks);
-            self.offset = begin.saturating_sub(self.tick);
+            self.offset = begin.saturating_sub(tick);
         }
     }
 }
 
 impl Session {
-    /// From now on every step hands what it was given to `tap`, in the step and after its estimates
-    /// are made: all spikes, also of channels that are masked or unknown. A step that is refused hands
-    /// on nothing.
+    /// From now on every step is handed to `tap`, in the step and after its estimates are made. A step
+    /// that is refused hands on nothing. At most [`MAX_TAPS`] at a time; they are called in the order in
+    /// which they came.
     ///
     /// The next step is `first_tick`, each later one a tick more; steps through a
     /// [`SpikeConsumer`](super::SpikeConsumer) have the queue's ticks instead. After a
     /// [`reset`](Self::reset) the next step comes 60 s of silence after the last one, whatever its tick
-    /// on either clock: an acquisition may count from 0 in every trial. Allocates the tap's place; the
-    /// steps allocate nothing. A clone of the session has no tap; checkpoints know nothing of it.
+    /// on either clock: an acquisition may count from 0 in every trial. Neither this nor the steps
+    /// allocate. A clone of the session has no taps; checkpoints know nothing of them. While the session
+    /// runs, [`Swapper::attach`](super::Swapper::attach) does this from another thread.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there is a tap already.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there are so many
+    /// already.
     pub fn attach(&mut self, tap: Box<dyn Tap>, first_tick: i64) -> Result<()> {
-        if self.tap().is_some() {
-            return Err(Error::argument(
-                "attach: expected a session without a tap, got one that has it; detach it first",
-            ));
-        }
-        let rest_ticks = (REST_SECONDS / self.model().step_seconds).ceil() as i64;
-        *self.tap() = Some(Attached {
-            tap,
-            tick: first_tick,
-            offset: 0,
-            rest_ticks: rest_ticks.max(1),
-            last: None,
-            resting: false,
-        });
-        Ok(())
+        let step_seconds = self.model().step_seconds();
+        self.add_tap(Attached::new(tap, Some(first_tick), step_seconds))
+            .map_err(|_| {
+                Error::argument(format!(
+                    "attach: expected a session with fewer than {MAX_TAPS} taps; detach one first"
+                ))
+            })
     }
 
-    /// Steps hand on nothing any more; gives the tap back, `None` when there was none.
+    /// Steps are no longer handed to the tap that came last; gives it back, `None` when there was none.
     pub fn detach(&mut self) -> Option<Box<dyn Tap>> {
-        self.tap().take().map(|attached| attached.tap)
+        self.taps_mut().pop().map(Attached::into_tap)
     }
 }
 
 impl fmt::Debug for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (f.debug_struct("Attached").field("tick", &self.tick)).finish_non_exhaustive()
+        (f.debug_struct("Attached").field("last", &self.last)).finish_non_exhaustive()
     }
 }

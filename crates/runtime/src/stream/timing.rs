@@ -141,6 +141,7 @@ pub(super) struct Timing {
     histogram: Histogram<u64>,
     /// Exact, in the clock's counts: the histogram's own is rounded and capped.
     longest: u64,
+    last: u64,
     total: u64,
     deadline: u64,
     misses: u64,
@@ -159,6 +160,7 @@ impl Timing {
             clock,
             histogram,
             longest: 0,
+            last: 0,
             total: 0,
             deadline: deadline.map_or(u64::MAX, |d| {
                 (d.as_nanos() as f64 / clock.nanoseconds_per_count()) as u64
@@ -172,11 +174,23 @@ impl Timing {
         self.clock.now()
     }
 
+    /// How long the last step took, in nanoseconds.
+    #[inline(always)]
+    pub(super) fn last_ns(&self) -> u32 {
+        (self.last as f64 * self.clock.nanoseconds_per_count()) as u32
+    }
+
+    /// How long the slowest step took, in nanoseconds.
+    pub(super) fn longest_ns(&self) -> u64 {
+        (self.longest as f64 * self.clock.nanoseconds_per_count()) as u64
+    }
+
     #[inline(always)]
     pub(super) fn stop(&mut self, start: u64) {
         // Saturating: counters of two sockets may differ by a little when the thread moves.
         let latency = self.clock.now().saturating_sub(start);
         self.histogram.saturating_record(latency);
+        self.last = latency;
         self.longest = self.longest.max(latency);
         self.total += latency;
         self.misses += u64::from(latency > self.deadline);
@@ -206,6 +220,6 @@ impl Timing {
 
     pub(super) fn clear(&mut self) {
         self.histogram.reset();
-        (self.longest, self.total, self.misses) = (0, 0, 0);
+        (self.longest, self.last, self.total, self.misses) = (0, 0, 0, 0);
     }
 }

@@ -80,12 +80,22 @@ fn states_that_are_no_numbers_are_refused() {
     let mut session = open(&model(0));
     let mut bytes = session.checkpoint().unwrap();
     let end = bytes.len() - 4;
-    bytes[end - 8..end].copy_from_slice(&f64::NAN.to_le_bytes());
-    let checksum = crc32fast::hash(&bytes[..end]);
-    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-    let error = session.restore(&bytes).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidCheckpoint);
-    bytes[8] = 2;
+    // The last words are the outputs; states lie before them. What is too large overflows before long.
+    for (at, value) in [
+        (end - 8, f64::NAN),
+        (end - 8, 1e39),
+        (end - 24, f64::NAN),
+        (end - 24, f64::INFINITY),
+        (end - 24, 1e300),
+    ] {
+        let mut damaged = bytes.clone();
+        damaged[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let checksum = crc32fast::hash(&damaged[..end]);
+        damaged[end..].copy_from_slice(&checksum.to_le_bytes());
+        let error = session.restore(&damaged).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidCheckpoint, "{at} {value}");
+    }
+    bytes[8] = 3;
     let checksum = crc32fast::hash(&bytes[..end]);
     bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     let error = session.restore(&bytes).unwrap_err();

@@ -4,6 +4,7 @@
 mod common;
 
 mod checkpoint;
+mod faults;
 mod heads;
 mod model_swap;
 mod session;

@@ -169,7 +169,7 @@ fn silence_ends_at_the_intercept_without_denormals() {
         for _ in 0..100_000 {
             session.step_spikes(&[], &mut out).unwrap();
             session.checkpoint_into(&mut bytes).unwrap();
-            let words = &bytes[20 + 8 * 8..bytes.len() - 4];
+            let words = &bytes[20 + 8 * 13..bytes.len() - 4 - 8 * out.len()];
             let states = words
                 .as_chunks::<8>()
                 .0

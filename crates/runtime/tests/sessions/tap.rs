@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use betz_runtime::stream::{
-    LateSpikes, Session, SessionConfig, Spike, SpikeConsumer, SpikeProducer, Tap, spike_queue,
+    LateSpikes, Session, SessionConfig, Spike, SpikeConsumer, SpikeProducer, Step, Tap, spike_queue,
 };
 
 /// 60 s in steps of 10 ms.
@@ -17,12 +17,8 @@ const REST: i64 = 6000;
 struct Ticks(Arc<Mutex<Vec<i64>>>);
 
 impl Tap for Ticks {
-    fn take_spikes(&mut self, tick: i64, _: &[u32]) {
-        self.0.lock().unwrap().push(tick);
-    }
-
-    fn take_counts(&mut self, tick: i64, _: &[u16]) {
-        self.0.lock().unwrap().push(tick);
+    fn take(&mut self, step: &Step<'_>) {
+        self.0.lock().unwrap().push(step.tick);
     }
 }
 
@@ -50,7 +46,7 @@ impl Rig {
 
     /// Steps through the queue from tick `first` on; what the tap heard.
     fn trial(&mut self, first: i64, ticks: i64) -> Vec<i64> {
-        self.consumer.set_tick(first);
+        self.consumer.set_tick(first).unwrap();
         for tick in first..first + ticks {
             self.producer.push(&[Spike { tick, channel: 1 }]);
             self.consumer.step(&mut self.session, &mut [0.0]).unwrap();
@@ -83,7 +79,7 @@ fn a_clock_that_restarts_with_the_trial_is_sixty_seconds_later() {
 fn a_refused_step_between_the_trials_moves_nothing() {
     let mut rig = Rig::new();
     rig.trial(0, 100);
-    rig.consumer.set_tick(-1000);
+    rig.consumer.set_tick(-1000).unwrap();
     assert!(rig.consumer.step(&mut rig.session, &mut []).is_err());
     rig.session.reset();
     assert!(rig.consumer.step(&mut rig.session, &mut []).is_err());

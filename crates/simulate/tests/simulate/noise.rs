@@ -23,7 +23,7 @@ fn power_lies_inside_the_band_alone_and_has_the_given_deviation() {
             variance.sqrt()
         );
 
-        let forward = realfft::RealFftPlanner::new().plan_fft_forward(samples);
+        let forward = <f64 as betz_fourier::Real>::forward(samples);
         let (mut input, mut bins) = (x, forward.make_output_vec());
         forward.process(&mut input, &mut bins).unwrap();
         let edge = (band * step * samples as f64).floor() as usize;

@@ -10,11 +10,11 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::psc::cuda::{
-    DeviceBank, DeviceLayout, Layout, LowPassScan, Rows, THREADS, TILE, grid, tile_bytes,
+    DeviceBank, DeviceLayout, Layout, LowPassScan, THREADS, TILE, grid, tile_bytes,
 };
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
-use betz_kernels::DECODE;
+use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+use betz_kernels::decode::{DecodeCarry, DecodeEstimates, DecodeSum, DecodeTileEnds, DecodeWeigh};
 use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
 
@@ -80,13 +80,13 @@ fn decode_within(
     let mut rest = estimates.as_mut_slice();
     // Steps of the slice that is still on its way, and which buffer it goes to.
     let mut under_way: Option<(usize, usize)> = None;
-    let mut take = |pinned: &mut [Option<PinnedBuffer<f32>>; 2], which: usize, steps: usize| {
+    let mut take = |pinned: &[Option<PinnedBuffer<f32>>; 2], which: usize, steps: usize| {
         let (target, later) = std::mem::take(&mut rest).split_at_mut(steps * width);
         rest = later;
-        let Some(from) = &mut pinned[which] else {
+        let Some(from) = &pinned[which] else {
             return Err(Error::new(ErrorKind::Internal, "estimates were not staged"));
         };
-        let from = &from.as_mut_slice()?[..target.len()];
+        let from = &from.as_slice()?[..target.len()];
         target
             .par_chunks_mut(1 << 15)
             .zip(from.par_chunks(1 << 15))
@@ -101,12 +101,12 @@ fn decode_within(
         let pinned = context.pinned_at_least(&mut outgoing.0[which], len)?;
         context.download_pinned(slice, len, pinned)?;
         if let Some((which, steps)) = under_way.replace((which, steps.len())) {
-            take(&mut outgoing.0, which, steps)?;
+            take(&outgoing.0, which, steps)?;
         }
         Ok(())
     })?;
     if let Some((which, steps)) = under_way {
-        take(&mut outgoing.0, which, steps)?;
+        take(&outgoing.0, which, steps)?;
     }
     context.put_slot(outgoing);
     Ok(estimates)
@@ -230,12 +230,12 @@ impl<'a> Decoding<'a> {
     ) -> Result<Buffer<f32>> {
         let context = self.context;
         let (rows, outputs, steps) = (self.rows(), self.outputs, layout.steps);
-        let estimates: Buffer<f32> = context.alloc(steps * outputs)?;
+        let mut estimates: Buffer<f32> = context.alloc(steps * outputs)?;
         if outputs == 0 || steps == 0 {
             return Ok(estimates);
         }
-        let kernel = |name, shared| context.kernel(DECODE, &self.bank.options, name, shared);
-        let trains: Buffer<f64> = context.alloc(rows * steps)?;
+        let (bank, options) = (&self.bank, &self.bank.options);
+        let mut trains: Buffer<f64> = context.alloc(rows * steps)?;
         let (row_count, step_count, stride) = (rows as i32, steps as i32, steps as u64);
         let groups = u32::try_from(rows.div_ceil(ROWS_AT_ONCE)).ok();
         let Some(groups) = groups.filter(|&g| g < 1 << 16) else {
@@ -244,76 +244,94 @@ impl<'a> Decoding<'a> {
                 ROWS_AT_ONCE << 16
             )));
         };
-        kernel("decode_weigh", 0)?.launch(
+        let weigh = DecodeWeigh {
+            spike: spikes.read(),
+            starts: starts.read(),
+            weights: self.weights.read(),
+            rows: row_count,
+            steps: step_count,
+            trains: trains.write(),
+            stride,
+        };
+        context.load::<DecodeWeigh>(options, 0)?.launch(
             (steps.div_ceil(BLOCK_STEPS) as u32, groups, 1),
             BLOCK_STEPS as u32,
-            0,
-            |a| {
-                a.arg(spikes).arg(starts).arg(&self.weights);
-                a.arg(&row_count).arg(&step_count).arg(&trains).arg(&stride);
-            },
+            weigh,
         )?;
-        let (filters, output_count) = (self.bank.filters as i32, outputs as i32);
-        let tiles = layout.tiles as i32;
-        let states = layout.tiles * (self.bank.order + 1) * rows;
-        let ends: Buffer<f64> = context.alloc(states)?;
-        let words: Buffer<f64> = context.alloc(states * THREADS)?;
+        let (output_count, tiles) = (outputs as i32, layout.tiles as i32);
+        let states = layout.tiles * (bank.order + 1) * rows;
+        let mut ends: Buffer<f64> = context.alloc(states)?;
+        let mut words: Buffer<f64> = context.alloc(states * THREADS)?;
         let shared = tile_bytes(8);
-        kernel("decode_tile_ends", shared)?.launch(
+        let tile_ends = DecodeTileEnds {
+            trains: trains.read(),
+            stride,
+            steps: step_count,
+            mask: layout.mask.read(),
+            filter: bank.filter.read(),
+            outputs: output_count,
+            rows: row_count,
+            tiles,
+            at: ends.write(),
+            words: words.write(),
+        };
+        context.load::<DecodeTileEnds>(options, shared)?.launch(
             grid(rows, layout.tiles)?,
             THREADS as u32,
-            shared,
-            |a| {
-                a.arg(&trains)
-                    .arg(&stride)
-                    .arg(&step_count)
-                    .arg(&layout.mask);
-                a.arg(&self.bank.filter).arg(&output_count).arg(&row_count);
-                a.arg(&tiles).arg(&ends).arg(&words);
-            },
+            tile_ends,
         )?;
-        kernel("decode_carry", 0)?.launch((rows.div_ceil(32) as u32, 1, 1), 32, 0, |a| {
-            a.arg(&ends)
-                .arg(&words)
-                .arg(&step_count)
-                .arg(&layout.uncut)
-                .arg(&tiles);
-            a.arg(&self.bank.filter).arg(&output_count).arg(&row_count);
-            a.arg(&self.carry);
-        })?;
-        let sums: Buffer<f64> = context.alloc(outputs * steps)?;
-        kernel("decode_sum", 2 * shared)?.launch(
+        let carry = DecodeCarry {
+            at: ends.update(),
+            words: words.read(),
+            steps: step_count,
+            uncut: layout.uncut.read(),
+            tiles,
+            filter: bank.filter.read(),
+            outputs: output_count,
+            rows: row_count,
+            carry: self.carry.update(),
+        };
+        context.load::<DecodeCarry>(options, 0)?.launch(
+            (rows.div_ceil(32) as u32, 1, 1),
+            32,
+            carry,
+        )?;
+        let mut sums: Buffer<f64> = context.alloc(outputs * steps)?;
+        let sum = DecodeSum {
+            trains: trains.read(),
+            stride,
+            steps: step_count,
+            mask: layout.mask.read(),
+            uncut: layout.uncut.read(),
+            filter: bank.filter.read(),
+            filters: bank.filters as i32,
+            outputs: output_count,
+            tiles,
+            at: ends.read(),
+            words: words.read(),
+            sums: sums.write(),
+        };
+        context.load::<DecodeSum>(options, 2 * shared)?.launch(
             grid(outputs, layout.tiles)?,
             THREADS as u32,
-            2 * shared,
-            |a| {
-                a.arg(&trains)
-                    .arg(&stride)
-                    .arg(&step_count)
-                    .arg(&layout.mask);
-                a.arg(&layout.uncut)
-                    .arg(&self.bank.filter)
-                    .arg(&filters)
-                    .arg(&output_count);
-                a.arg(&tiles).arg(&ends).arg(&words).arg(&sums);
-            },
+            sum,
         )?;
         if let Some(low_pass) = &mut self.low_pass {
-            let view = sums.slice(..);
-            let sums = Rows {
-                view: &view,
-                stride: steps,
-            };
-            low_pass.run(sums, layout, sums)?;
+            low_pass.run_in_place(&mut sums, steps, layout)?;
         }
-        kernel("decode_estimates", 0)?.launch(
+        let last = DecodeEstimates {
+            sums: sums.read(),
+            stride,
+            steps: step_count,
+            mask: layout.mask.read(),
+            intercept: self.intercept.read(),
+            outputs: output_count,
+            estimates: estimates.write(),
+        };
+        context.load::<DecodeEstimates>(options, 0)?.launch(
             ((steps * outputs).div_ceil(256) as u32, 1, 1),
             256,
-            0,
-            |a| {
-                a.arg(&sums).arg(&stride).arg(&step_count).arg(&layout.mask);
-                a.arg(&self.intercept).arg(&output_count).arg(&estimates);
-            },
+            last,
         )?;
         Ok(estimates)
     }

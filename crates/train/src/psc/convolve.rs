@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use realfft::num_complex::Complex;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use betz_fourier::{Complex, ComplexToReal, FftError, Real, RealToComplex};
 
 use super::Sample;
 use betz_base::error::{Error, ErrorKind, Result};
@@ -62,11 +61,10 @@ impl<T: Sample> Convolver<T> {
     ) -> Self {
         let taps = taps::<T>(bank, step_seconds, longest);
         let length = length.max(taps).next_multiple_of(2);
-        let mut planner = RealFftPlanner::<T>::new();
-        let forward = planner.plan_fft_forward(length);
-        let inverse = planner.plan_fft_inverse(length);
+        let forward = T::forward(length);
+        let inverse = T::inverse(length);
         // The spectra are made in f64, so that an f32 response starts from exact ones.
-        let exact = RealFftPlanner::<f64>::new().plan_fft_forward(length);
+        let exact = f64::forward(length);
         let mut spectrum = exact.make_output_vec();
         let mut spectra = Vec::with_capacity(bank.len() * spectrum.len());
         for filter in bank.filters() {
@@ -176,7 +174,7 @@ impl<T: Sample> Convolver<T> {
         responses: &mut [T],
         scratch: &mut ConvolverScratch<T>,
     ) -> Result<()> {
-        let lengths = |e: realfft::FftError| {
+        let lengths = |e: FftError| {
             Error::new(
                 ErrorKind::Mismatch,
                 format!("scratch of another convolver: {e}"),

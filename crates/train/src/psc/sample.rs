@@ -1,9 +1,9 @@
 //! The two kinds of number a response comes in.
 
-use realfft::FftNum;
+use betz_fourier::Real;
 
 /// f32 or f64. States and sums behind a response are f64 either way.
-pub trait Sample: FftNum + Default {
+pub trait Sample: Real + Default {
     /// What is left out of a response that is cut short (of its sum of one).
     const TAIL: f64;
     /// The nearest value.

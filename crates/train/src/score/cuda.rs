@@ -9,16 +9,14 @@ use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, PinnedBuffer, PushKernelArg};
-use betz_kernels::SCORES;
+use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+use betz_kernels::Part;
+use betz_kernels::decode::ScoreParts;
 use betz_recording::{Dataset, Segment};
 use betz_runtime::model::Decoder;
 
 /// Steps that one block of threads sums.
 const PART_STEPS: usize = 2048;
-
-/// Values of `struct Part`.
-const PART_FIELDS: usize = 6;
 
 /// Most steps of a slice when estimates come from the host.
 const MOST_SLICE_STEPS: usize = 256 * TILE;
@@ -39,7 +37,7 @@ struct Scoring<'a> {
     paired: Vec<Segment>,
     staging: Box<Staging>,
     /// The parts of every slice so far.
-    parts: Vec<(Buffer<f64>, usize)>,
+    parts: Vec<(Buffer<Part>, usize)>,
 }
 
 /// [`evaluate`](super::evaluate) on `context`'s device: behaviour and spikes go up, sums come down.
@@ -134,29 +132,27 @@ impl<'a> Scoring<'a> {
         }
         let truth = context.upload_pinned(pinned, steps.len() * width)?;
         let layout = Layout::new(&self.paired, steps.start as i64, steps.end as i64);
-        let mask: Buffer<u32> = context.upload(&layout.words)?;
+        let mask = context.upload(&layout.words)?;
         let count = steps.len().div_ceil(PART_STEPS);
-        let parts: Buffer<f64> = context.alloc(count * width * PART_FIELDS)?;
-        let (step_count, part_steps) = (steps.len() as i32, PART_STEPS as i32);
-        let outputs = width as i32;
+        let mut parts: Buffer<Part> = context.alloc(count * width)?;
         let Some(columns) = u32::try_from(width).ok().filter(|&w| w < 1 << 16) else {
             return Err(Error::device_limit(format!(
                 "scores on a device: expected fewer than 65,536 outputs, got {width}"
             )));
         };
-        context.kernel(SCORES, &[], "score_parts", 0)?.launch(
-            (count as u32, columns, 1),
-            256,
-            0,
-            |a| {
-                a.arg(&truth).arg(estimates).arg(&mask);
-                a.arg(&step_count)
-                    .arg(&part_steps)
-                    .arg(&outputs)
-                    .arg(&parts);
-            },
-        )?;
-        self.parts.push((parts, count * width * PART_FIELDS));
+        let arguments = ScoreParts {
+            truth: truth.read(),
+            estimate: estimates.read(),
+            paired: mask.read(),
+            steps: steps.len() as i32,
+            part_steps: PART_STEPS as i32,
+            outputs: width as i32,
+            parts: parts.write(),
+        };
+        context
+            .load::<ScoreParts>(&[], 0)?
+            .launch((count as u32, columns, 1), 256, arguments)?;
+        self.parts.push((parts, count * width));
         Ok(())
     }
 
@@ -165,15 +161,15 @@ impl<'a> Scoring<'a> {
         let mut sums = vec![Sums::default(); width];
         for (parts, len) in &self.parts {
             let parts = self.context.download(parts, *len)?;
-            for row in parts.chunks_exact(width * PART_FIELDS) {
-                for (sums, p) in sums.iter_mut().zip(row.chunks_exact(PART_FIELDS)) {
+            for row in parts.chunks_exact(width) {
+                for (sums, part) in sums.iter_mut().zip(row) {
                     sums.join(&Sums {
-                        count: p[0],
-                        sum: p[1],
-                        squares: p[2],
-                        residual: p[3],
-                        low: p[4],
-                        high: p[5],
+                        count: part.count,
+                        sum: part.sum,
+                        squares: part.squares,
+                        residual: part.residual,
+                        low: part.low,
+                        high: part.high,
                     });
                 }
             }

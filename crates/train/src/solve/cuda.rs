@@ -3,8 +3,11 @@
 use super::{PIVOT_TOLERANCE, Solution, Solver};
 use crate::gram::cuda::{DeviceSums, Gram};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS, PushKernelArg};
-use betz_kernels::SOLVE;
+use betz_device::cuda::{Buffer, Context, Factor, Kernel, MOST_BLOCKS};
+use betz_kernels::Arguments;
+use betz_kernels::solve::{
+    CentreGram, CentreUpsilon, Correct, MeasureF32, MeasureF64, MirrorLower, Residual,
+};
 
 /// Refinement stops when the last correction is below this part of the weights.
 const CONVERGED: f64 = 1e-11;
@@ -42,7 +45,7 @@ impl DeviceSolution {
 /// wait for. A failure is left for [`solve`] to report.
 pub(crate) fn prepare(context: &Context) {
     let _ = context.solver();
-    let _ = context.kernel(SOLVE, &[], "centre_gram", 0);
+    let _ = context.load::<CentreGram>(&[], 0);
 }
 
 /// Solves (Γ_c + λI) φ = Υ_c on the device. `None` when a pivot is not positive by the measure of
@@ -147,7 +150,7 @@ impl<'a> System<'a> {
         refine: bool,
     ) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
-        let system = Self {
+        let mut system = Self {
             context,
             n,
             m,
@@ -158,35 +161,41 @@ impl<'a> System<'a> {
                 false => None,
             },
         };
-        let (matrix_f32, right_f32) = match &system.rounded {
-            Some((matrix, right)) => (context.address(matrix), context.address(right)),
-            None => (0, 0),
+        let (matrix_f32, right_f32) = match &mut system.rounded {
+            Some((matrix, right)) => (Some(matrix.write()), Some(right.write())),
+            None => (None, None),
         };
-        let (order, outputs, steps) = (n as i32, m as i32, sums.steps as f64);
-        system.kernel("centre_gram")?.launch(
-            (n.div_ceil(256) as u32, n as u32, 1),
-            256,
-            0,
-            |a| {
-                a.arg(gram).arg(&sums.upsilon).arg(&order);
-                a.arg(&outputs).arg(&steps).arg(&ridge);
-                a.arg(&system.matrix).arg(&matrix_f32);
-            },
-        )?;
-        system.kernel("centre_upsilon")?.launch(
-            (n.div_ceil(256) as u32, m as u32, 1),
-            256,
-            0,
-            |a| {
-                a.arg(&sums.upsilon).arg(&sums.output_mean).arg(&order);
-                a.arg(&outputs).arg(&system.right).arg(&right_f32);
-            },
-        )?;
+        let (order, outputs) = (n as i32, m as i32);
+        let centre = CentreGram {
+            gram: gram.read(),
+            sums: sums.upsilon.read(),
+            n: order,
+            outputs,
+            steps: sums.steps as f64,
+            ridge,
+            a: system.matrix.write(),
+            rounded: matrix_f32.into(),
+        };
+        let blocks = n.div_ceil(256) as u32;
+        context
+            .load::<CentreGram>(&[], 0)?
+            .launch((blocks, n as u32, 1), 256, centre)?;
+        let centre = CentreUpsilon {
+            sums: sums.upsilon.read(),
+            mean: sums.output_mean.read(),
+            n: order,
+            outputs,
+            b: system.right.write(),
+            rounded: right_f32.into(),
+        };
+        context
+            .load::<CentreUpsilon>(&[], 0)?
+            .launch((blocks, m as u32, 1), 256, centre)?;
         Ok(system)
     }
 
-    fn kernel(&self, name: &str) -> Result<Kernel> {
-        self.context.kernel(SOLVE, &[], name, 0)
+    fn load<A: Arguments>(&self) -> Result<Kernel> {
+        self.context.load::<A>(&[], 0)
     }
 
     /// Factors in f32 and corrects in f64 until corrections vanish; `None` when they do not, or it is
@@ -203,39 +212,49 @@ impl<'a> System<'a> {
         f32::cholesky(context, n, &mut factor, &mut status)?;
         let mut correction: Buffer<f32> = context.alloc(n * m)?;
         context.copy(right, &mut correction)?;
-        let weights: Buffer<f64> = context.alloc(n * m)?;
+        let mut weights: Buffer<f64> = context.alloc(n * m)?;
         let mut product: Buffer<f64> = context.alloc(n * m)?;
-        let norms: Buffer<f64> = context.alloc(3)?;
-        let (correct, residual) = (self.kernel("correct")?, self.kernel("residual")?);
-        let measure = self.kernel("measure_f32")?;
+        let mut norms: Buffer<f64> = context.alloc(3)?;
+        let (correct, residual) = (self.load::<Correct>()?, self.load::<Residual>()?);
+        let measure = self.load::<MeasureF32>()?;
         let (count, order) = ((n * m) as i32, n as i32);
         let blocks = ((n * m).div_ceil(256) as u32, 1, 1);
         let mut previous = f64::INFINITY;
         for round in 0..MOST_CORRECTIONS {
-            let first = i32::from(round == 0);
             if round > 0 {
                 context
                     .blas()?
                     .symmetric_times(n, m, &self.matrix, &weights, &mut product)?;
-                residual.launch(blocks, 256, 0, |a| {
-                    a.arg(&self.right)
-                        .arg(&product)
-                        .arg(&count)
-                        .arg(&correction);
-                })?;
+                let arguments = Residual {
+                    b: self.right.read(),
+                    product: product.read(),
+                    count,
+                    rounded: correction.write(),
+                };
+                residual.launch(blocks, 256, arguments)?;
             }
             f32::cholesky_solve(context, n, m, &factor, &mut correction, &mut solve_status)?;
-            correct.launch(blocks, 256, 0, |a| {
-                a.arg(&weights).arg(&correction).arg(&count).arg(&first);
-            })?;
+            let arguments = Correct {
+                x: weights.update(),
+                correction: correction.read(),
+                count,
+                first: i32::from(round == 0),
+            };
+            correct.launch(blocks, 256, arguments)?;
             // The first two are always needed; asking costs a round trip.
             if round < 2 {
                 continue;
             }
-            measure.launch((1, 1, 1), 256, 0, |a| {
-                a.arg(&weights).arg(&correction).arg(&count);
-                a.arg(&self.matrix).arg(&factor).arg(&order).arg(&norms);
-            })?;
+            let arguments = MeasureF32 {
+                x: weights.read(),
+                correction: correction.read(),
+                count,
+                a: self.matrix.read(),
+                factor: factor.read(),
+                n: order,
+                norms: norms.write(),
+            };
+            measure.launch((1, 1, 1), 256, arguments)?;
             let found = context.download(&norms, 3)?;
             if round == 2 && context.download(&status, 1)?[0] != 0 {
                 return Ok(None);
@@ -263,25 +282,32 @@ impl<'a> System<'a> {
         context.copy(&self.matrix, &mut factor)?;
         let mut status: Buffer<i32> = context.zeros(1)?;
         f64::cholesky(context, n, &mut factor, &mut status)?;
-        let norms: Buffer<f64> = context.alloc(3)?;
+        let mut norms: Buffer<f64> = context.alloc(3)?;
         let (count, order) = ((n * m) as i32, n as i32);
-        let measure = self.kernel("measure_f64")?;
-        measure.launch((1, 1, 1), 256, 0, |a| {
-            a.arg(&self.right).arg(&self.right).arg(&count);
-            a.arg(&self.matrix).arg(&factor).arg(&order).arg(&norms);
-        })?;
+        let arguments = MeasureF64 {
+            x: self.right.read(),
+            correction: self.right.read(),
+            count,
+            a: self.matrix.read(),
+            factor: factor.read(),
+            n: order,
+            norms: norms.write(),
+        };
+        self.load::<MeasureF64>()?
+            .launch((1, 1, 1), 256, arguments)?;
         // Solved before anyone knows whether the factor is sound: asking would cost a round trip.
         let mut solve_status: Buffer<i32> = context.zeros(1)?;
         let mut weights: Buffer<f64> = context.alloc(n * m)?;
         if inverse {
             f64::cholesky_inverse(context, n, &mut factor, &mut solve_status)?;
-            self.kernel("mirror_lower")?.launch(
+            let arguments = MirrorLower {
+                a: factor.update(),
+                n: order,
+            };
+            self.load::<MirrorLower>()?.launch(
                 (n.div_ceil(256) as u32, n as u32, 1),
                 256,
-                0,
-                |a| {
-                    a.arg(&factor).arg(&order);
-                },
+                arguments,
             )?;
             context
                 .blas()?

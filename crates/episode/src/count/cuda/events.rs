@@ -8,6 +8,7 @@ use super::check_number;
 use crate::{Clock, Events, Pattern};
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+use betz_kernels::Tick;
 
 /// Ticks from the first event below this, and bounds of delays up to it, are kept in 32 bits.
 const NARROW: i64 = 1 << 30;
@@ -18,8 +19,8 @@ const CELL_EVENTS: usize = 64;
 /// Most cells.
 const MOST_CELLS: usize = 1024;
 
-/// 32-bit words that are copied to the device at once.
-const CHUNK_WORDS: usize = 1 << 21;
+/// Bytes that are copied to the device at once.
+const CHUNK_BYTES: usize = 1 << 23;
 
 /// Ticks that one thread prepares at once.
 const PIECE: usize = 1 << 15;
@@ -30,33 +31,56 @@ const PIECE: usize = 1 << 15;
 /// longer, and 4 KiB a symbol. Does not refer to the [`Events`] it was made from.
 pub struct DeviceEvents {
     context: Arc<Context>,
-    wide: bool,
     duration: i64,
     /// The silence between the events' segments, if there are several, and their clock.
     gap: Option<i64>,
     clock: Clock,
     /// Symbols copied.
     held: Vec<bool>,
-    /// Ticks from the first event, symbol by symbol.
-    pub(super) ticks: Buffer<u32>,
-    /// Begin of every cell, and the end of the last.
-    pub(super) cuts: Buffer<u32>,
+    pub(super) ticks: Ticks,
     /// For each symbol and cell, the first of `ticks` in it; one more a symbol ends the last.
     pub(super) index: Buffer<u32>,
     host_cuts: Vec<i64>,
     host_index: Vec<u32>,
 }
 
+/// Ticks in as many bits as the recording needs.
+pub(super) enum Ticks {
+    Narrow(TicksOf<i32>),
+    Wide(TicksOf<i64>),
+}
+
+/// Ticks on the device.
+pub(super) struct TicksOf<T> {
+    /// Ticks from the first event, symbol by symbol.
+    pub(super) ticks: Buffer<T>,
+    /// Begin of every cell, and the end of the last.
+    pub(super) cuts: Buffer<T>,
+}
+
+impl<T: Tick> TicksOf<T> {
+    fn upload(context: &Context, lists: &[&[i64]], origin: i64, cuts: &[i64]) -> Result<Self> {
+        let cuts: Vec<T> = cuts.iter().map(|&cut| T::narrowed(cut)).collect();
+        Ok(Self {
+            ticks: copy_ticks(context, lists, origin)?,
+            cuts: context.upload(&cuts)?,
+        })
+    }
+}
+
 impl std::fmt::Debug for DeviceEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let events = self.ticks.len() / self.words();
+        let events = match &self.ticks {
+            Ticks::Narrow(there) => there.ticks.len(),
+            Ticks::Wide(there) => there.ticks.len(),
+        };
         write!(f, "DeviceEvents({events} on {:?})", self.context)
     }
 }
 
 /// Host memory that copies run from, kept between calls: one is filled while others travel.
 #[derive(Default)]
-struct Staging([Option<PinnedBuffer<u32>>; 3]);
+struct Staging<T>([Option<PinnedBuffer<T>>; 3]);
 
 impl DeviceEvents {
     /// Most symbols of an episode.
@@ -91,8 +115,6 @@ impl DeviceEvents {
             .zip(held)
             .map(|(w, &held)| &all_ticks[if held { w[0]..w[1] } else { 0..0 }])
             .collect();
-        let ticks = copy_ticks(context, &lists, origin, wide)?;
-
         let stream = events.stream();
         let host_cuts: Vec<i64> = (0..=cells)
             .map(|c| match c {
@@ -120,12 +142,14 @@ impl DeviceEvents {
                 })
             })
             .collect();
-        let words: Vec<u32> = host_cuts.iter().flat_map(|&c| split(c, wide)).collect();
+        let ticks = if wide {
+            Ticks::Wide(TicksOf::upload(context, &lists, origin, &host_cuts)?)
+        } else {
+            Ticks::Narrow(TicksOf::upload(context, &lists, origin, &host_cuts)?)
+        };
         Ok(Self {
-            cuts: context.upload(&words)?,
             index: context.upload(&host_index)?,
             context: Arc::clone(context),
-            wide,
             duration,
             gap: events.segment_gap(),
             clock: events.clock(),
@@ -152,16 +176,6 @@ impl DeviceEvents {
             .map_or(Ok(()), |gap| pattern.check_gap(gap, self.clock))
     }
 
-    /// True where ticks have 64 bits.
-    pub(super) fn is_wide(&self) -> bool {
-        self.wide
-    }
-
-    /// 32-bit words in a tick.
-    pub(super) fn words(&self) -> usize {
-        1 + usize::from(self.wide)
-    }
-
     /// Ticks from the first event through the last.
     pub(super) fn duration(&self) -> i64 {
         self.duration
@@ -173,9 +187,9 @@ impl DeviceEvents {
     }
 
     /// A tick, or a bound of a delay, as the kernels read it.
-    pub(super) fn tick_words(&self, tick: i64) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn tick<T: Tick>(&self, tick: i64) -> T {
         // No delay is as long as the duration; to add a longer bound to a tick could overflow.
-        split(tick.min(self.duration), self.wide)
+        T::narrowed(tick.min(self.duration))
     }
 
     /// Where in `ticks` the events of `symbol` are, from and to.
@@ -205,25 +219,18 @@ impl DeviceEvents {
     }
 }
 
-/// The words of `tick`: one, or two.
-pub(super) fn split(tick: i64, wide: bool) -> impl Iterator<Item = u32> + use<> {
-    [tick as u32, (tick >> 32) as u32]
-        .into_iter()
-        .take(1 + usize::from(wide))
-}
-
 /// Copies the lists one behind the other, as ticks from `origin`. Does not wait.
-fn copy_ticks(context: &Context, lists: &[&[i64]], origin: i64, wide: bool) -> Result<Buffer<u32>> {
-    let words = 1 + usize::from(wide);
+fn copy_ticks<T: Tick>(context: &Context, lists: &[&[i64]], origin: i64) -> Result<Buffer<T>> {
+    let most = CHUNK_BYTES / size_of::<T>();
     let total: usize = lists.iter().map(|list| list.len()).sum();
-    let mut ticks = context.alloc(total * words)?;
+    let mut ticks = context.alloc(total)?;
     let mut pieces = lists.iter().flat_map(|list| list.chunks(PIECE)).peekable();
-    let mut staging = context.take_slot::<Staging>();
+    let mut staging = context.take_slot::<Staging<T>>();
     let mut done = 0;
     for turn in 0.. {
         let mut batch: Vec<&[i64]> = Vec::new();
         let mut len = 0;
-        while let Some(piece) = pieces.next_if(|p| (len + p.len()) * words <= CHUNK_WORDS) {
+        while let Some(piece) = pieces.next_if(|p| len + p.len() <= most) {
             len += piece.len();
             batch.push(piece);
         }
@@ -233,30 +240,22 @@ fn copy_ticks(context: &Context, lists: &[&[i64]], origin: i64, wide: bool) -> R
         let slot = &mut staging.0[turn % 3];
         let pinned = match slot {
             Some(pinned) => pinned,
-            None => slot.insert(context.pinned(CHUNK_WORDS)?),
+            None => slot.insert(context.pinned(most)?),
         };
-        let mut target = &mut pinned.as_mut_slice()?[..len * words];
+        let mut target = &mut pinned.as_mut_slice()?[..len];
         let mut work = Vec::with_capacity(batch.len());
         for piece in batch {
-            let (own, rest) = target.split_at_mut(piece.len() * words);
+            let (own, rest) = target.split_at_mut(piece.len());
             work.push((own, piece));
             target = rest;
         }
         work.into_par_iter().for_each(|(own, piece)| {
-            if wide {
-                for (words, tick) in own.chunks_exact_mut(2).zip(piece) {
-                    let tick = tick - origin;
-                    words[0] = tick as u32;
-                    words[1] = (tick >> 32) as u32;
-                }
-            } else {
-                for (word, tick) in own.iter_mut().zip(piece) {
-                    *word = (tick - origin) as u32;
-                }
+            for (own, tick) in own.iter_mut().zip(piece) {
+                *own = T::narrowed(tick - origin);
             }
         });
-        context.copy_pinned(pinned, 0..len * words, &mut ticks, done)?;
-        done += len * words;
+        context.copy_pinned(pinned, 0..len, &mut ticks, done)?;
+        done += len;
     }
     context.put_slot(staging);
     Ok(ticks)

@@ -9,9 +9,11 @@
 use crate::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
-use betz_device::cuda::{Buffer, Context, Kernel, PushKernelArg};
-use betz_kernels::EPISODE_LATEST_START;
+use betz_device::cuda::{Buffer, Context, Kernel};
+use betz_kernels::episode::{EpisodeGreedy, EpisodeWalk};
+use betz_kernels::{Entry, Tick};
 
+use super::events::{Ticks, TicksOf};
 use super::plan::{Plan, Run};
 use super::{DeviceEvents, check_sizes};
 
@@ -54,9 +56,22 @@ impl DeviceEvents {
         progress: &dyn Progress,
         slots: usize,
     ) -> Result<Vec<u64>> {
+        match &self.ticks {
+            Ticks::Narrow(ticks) => self.count_ticks(ticks, patterns, progress, slots),
+            Ticks::Wide(ticks) => self.count_ticks(ticks, patterns, progress, slots),
+        }
+    }
+
+    fn count_ticks<T: Tick>(
+        &self,
+        ticks: &TicksOf<T>,
+        patterns: &[Pattern],
+        progress: &dyn Progress,
+        slots: usize,
+    ) -> Result<Vec<u64>> {
         self.check(patterns)?;
         let plan = Plan::new(patterns, self.cells(), self.duration());
-        let launcher = Launcher::new(self, &plan)?;
+        let mut launcher = Launcher::new(self, ticks, &plan)?;
         let mut slots = slots;
         let mut counts = vec![0; patterns.len()];
         let mut done = 0;
@@ -100,29 +115,29 @@ impl DeviceEvents {
 }
 
 /// The kernels and what every launch of one call shares.
-struct Launcher<'a> {
+struct Launcher<'a, T> {
     context: &'a Context,
     events: &'a DeviceEvents,
+    ticks: &'a TicksOf<T>,
     walk: Kernel,
     greedy: Kernel,
     blocks: u32,
-    shared_bytes: usize,
     levels: u32,
     capacity: u32,
     parts: usize,
-    lists: Buffer<u32>,
+    lists: Buffer<T>,
 }
 
-impl<'a> Launcher<'a> {
-    fn new(events: &'a DeviceEvents, plan: &Plan) -> Result<Self> {
+impl<'a, T: Tick> Launcher<'a, T> {
+    fn new(events: &'a DeviceEvents, ticks: &'a TicksOf<T>, plan: &Plan) -> Result<Self> {
         let context = events.context();
-        let options = [format!("-DWIDE={}", u32::from(events.is_wide()))];
+        let options = [format!("-DWIDE={}", T::VALUE)];
         let shared_bytes = WARPS * plan.levels * size_of::<u32>();
         let capacity = events.most_in_a_window(plan.parts, plan.longest_span);
         // Two lists (ends, starts) a level, the first level's being the index itself.
-        let block_words = WARPS * plan.levels.saturating_sub(1) * 2 * capacity * events.words();
+        let block_ticks = WARPS * plan.levels.saturating_sub(1) * 2 * capacity;
         let memory = LIST_BYTES.min(context.available_memory()? / 4);
-        let fitting = (memory / (4 * block_words as u64).max(1)).max(1);
+        let fitting = (memory / ((size_of::<T>() * block_ticks) as u64).max(1)).max(1);
         let wanted = (plan.runs.len() * plan.parts).div_ceil(WARPS);
         let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
         let blocks = wanted
@@ -132,26 +147,21 @@ impl<'a> Launcher<'a> {
         Ok(Self {
             context,
             events,
-            walk: context.kernel(EPISODE_LATEST_START, &options, "episode_walk", shared_bytes)?,
-            greedy: context.kernel(EPISODE_LATEST_START, &options, "episode_greedy", 0)?,
+            ticks,
+            walk: context.load::<EpisodeWalk<T>>(&options, shared_bytes)?,
+            greedy: context.load::<EpisodeGreedy<T>>(&options, 0)?,
             blocks: blocks as u32,
-            shared_bytes,
             levels: plan.levels as u32,
             capacity: capacity as u32,
             parts: plan.parts,
-            lists: context.alloc(blocks * block_words)?,
+            lists: context.alloc(blocks * block_ticks)?,
         })
-    }
-
-    /// `struct Entry` in 32-bit words.
-    fn entry_words(&self) -> usize {
-        if self.events.is_wide() { 6 } else { 3 }
     }
 
     /// How many of `runs` fit one launch; at least one.
     fn fitting(&self, runs: &[Run], slots: usize) -> Result<usize> {
         let memory = TABLE_BYTES.min(self.context.available_memory()? / 4);
-        let leaf_bytes = (self.parts * 4 * (1 + slots * self.entry_words())) as u64;
+        let leaf_bytes = (self.parts * (4 + slots * size_of::<Entry<T>>())) as u64;
         let leaves = usize::try_from(memory / leaf_bytes).unwrap_or(usize::MAX);
         let mut total = 0;
         let fitting = runs
@@ -166,38 +176,47 @@ impl<'a> Launcher<'a> {
 
     /// The counts of the distinct patterns of `runs`, which hold if no table was to be longer than
     /// `slots`; the longest table.
-    fn count(&self, plan: &Plan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
+    fn count(&mut self, plan: &Plan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
         let context = self.context;
         let leaves: usize = runs.iter().map(|run| run.leaves).sum();
-        let (nodes, first_nodes, spans) =
-            plan.words(runs, self.events.is_wide(), self.events.duration());
+        let (nodes, first_nodes, spans) = plan.nodes::<T>(runs, self.events.duration());
         let nodes = context.upload(&nodes)?;
         let first_nodes = context.upload(&first_nodes)?;
         let spans = context.upload(&spans)?;
-        let (cells, parts) = (self.events.cells() as u32, self.parts as u32);
-        let run_count = runs.len() as u32;
-        let leaf_count = leaves as u32;
-        let slot_count = slots as u32;
-        let table_words = leaves * self.parts * slots * self.entry_words();
-        let tables: Buffer<u32> = context.alloc(table_words)?;
-        let lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
+        let (slot_count, parts) = (slots as u32, self.parts as u32);
+        let mut tables: Buffer<Entry<T>> = context.alloc(leaves * self.parts * slots)?;
+        let mut lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;
         // One for each pattern, and the longest table that did not fit.
-        let counts: Buffer<u32> = context.zeros(leaves + 1)?;
-        let longest = counts.slice(leaves..);
-        self.walk
-            .launch((self.blocks, 1, 1), THREADS, self.shared_bytes, |a| {
-                a.arg(&self.events.ticks).arg(&self.events.cuts);
-                a.arg(&self.events.index).arg(&cells).arg(&parts);
-                a.arg(&nodes).arg(&first_nodes).arg(&spans);
-                a.arg(&run_count).arg(&self.levels).arg(&self.capacity);
-                a.arg(&self.lists).arg(&slot_count).arg(&tables);
-                a.arg(&lengths).arg(&longest);
-            })?;
+        let mut counts: Buffer<u32> = context.zeros(leaves + 1)?;
+        let walk = EpisodeWalk {
+            ticks: self.ticks.ticks.read(),
+            cuts: self.ticks.cuts.read(),
+            index: self.events.index.read(),
+            cells: self.events.cells() as u32,
+            parts,
+            nodes: nodes.read(),
+            run_nodes: first_nodes.read(),
+            span: spans.read(),
+            runs: runs.len() as u32,
+            levels: self.levels,
+            capacity: self.capacity,
+            lists: self.lists.update(),
+            slots: slot_count,
+            tables: tables.write(),
+            lengths: lengths.update(),
+            longest: counts.update().skip(leaves),
+        };
+        self.walk.launch((self.blocks, 1, 1), THREADS, walk)?;
+        let greedy = EpisodeGreedy {
+            tables: tables.read(),
+            lengths: lengths.read(),
+            slots: slot_count,
+            parts,
+            patterns: leaves as u32,
+            counts: counts.write(),
+        };
         let blocks = (leaves.div_ceil(WARPS) as u32, 1, 1);
-        self.greedy.launch(blocks, THREADS, 0, |a| {
-            a.arg(&tables).arg(&lengths).arg(&slot_count).arg(&parts);
-            a.arg(&leaf_count).arg(&counts);
-        })?;
+        self.greedy.launch(blocks, THREADS, greedy)?;
         let mut found = context.download(&counts, leaves + 1)?;
         let longest = found.pop().unwrap_or(0) as usize;
         Ok((found, longest))

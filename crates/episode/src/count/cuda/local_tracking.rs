@@ -11,12 +11,17 @@
 //! starts.
 
 use super::DeviceEvents;
+use super::events::{Ticks, TicksOf};
 use crate::Pattern;
 use crate::count::{Compaction, CountJob};
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::{Buffer, Context, Kernel, PushKernelArg};
-use betz_kernels::EPISODE_LOCAL_TRACKING;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::episode::{
+    TrackBegin, TrackBest, TrackCollect, TrackCount, TrackFill, TrackKeep, TrackPick, TrackReserve,
+    TrackSchedule, TrackWrite,
+};
+use betz_kernels::{Arguments, Tally, Tick};
 
 const THREADS: u32 = 256;
 
@@ -50,12 +55,24 @@ pub(super) fn count(
     job: &CountJob<'_>,
     limits: Limits,
 ) -> Result<Vec<u64>> {
+    match &events.ticks {
+        Ticks::Narrow(ticks) => count_ticks((events, ticks), compaction, job, limits),
+        Ticks::Wide(ticks) => count_ticks((events, ticks), compaction, job, limits),
+    }
+}
+
+fn count_ticks<T: Tick>(
+    (events, ticks): (&DeviceEvents, &TicksOf<T>),
+    compaction: Compaction,
+    job: &CountJob<'_>,
+    limits: Limits,
+) -> Result<Vec<u64>> {
     events.check(job.patterns)?;
     let mut counts = vec![0; job.patterns.len()];
     if counts.is_empty() {
         return Ok(counts);
     }
-    let tracker = Tracker::new(events, compaction, limits)?;
+    let tracker = Tracker::new((events, ticks), compaction, limits)?;
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&i| job.patterns[i].size());
     // Batches of one size, the first on top.
@@ -108,14 +125,14 @@ impl Entries {
 }
 
 /// A batch of episodes at one of their symbols.
-struct Step {
-    /// `struct Step` of each episode.
-    steps: Buffer<u32>,
+struct Step<T> {
+    /// Each episode's.
+    steps: Buffer<betz_kernels::Step<T>>,
     /// The symbols' events, counted through the episodes: one more than there are episodes.
     slots: Vec<u32>,
 }
 
-impl Step {
+impl<T> Step<T> {
     fn events(&self) -> usize {
         self.slots.last().map_or(0, |&n| n as usize)
     }
@@ -129,16 +146,21 @@ struct Finds {
 }
 
 /// The kernels and where they look.
-struct Tracker<'a> {
+struct Tracker<'a, T> {
     context: &'a Context,
     events: &'a DeviceEvents,
+    ticks: &'a Buffer<T>,
     compaction: Compaction,
     limits: Limits,
     options: [String; 2],
 }
 
-impl<'a> Tracker<'a> {
-    fn new(events: &'a DeviceEvents, compaction: Compaction, limits: Limits) -> Result<Self> {
+impl<'a, T: Tick> Tracker<'a, T> {
+    fn new(
+        (events, ticks): (&'a DeviceEvents, &'a TicksOf<T>),
+        compaction: Compaction,
+        limits: Limits,
+    ) -> Result<Self> {
         let context = events.context();
         let forward = compaction == Compaction::Atomic;
         // A list, the next, and what lies between them.
@@ -148,6 +170,7 @@ impl<'a> Tracker<'a> {
         Ok(Self {
             context,
             events,
+            ticks: &ticks.ticks,
             compaction,
             limits: Limits {
                 entries: limits.entries.min(room),
@@ -155,7 +178,7 @@ impl<'a> Tracker<'a> {
                 ..limits
             },
             options: [
-                format!("-DWIDE={}", u32::from(events.is_wide())),
+                format!("-DWIDE={}", T::VALUE),
                 format!("-DFORWARD={}", u32::from(forward)),
             ],
         })
@@ -166,7 +189,7 @@ impl<'a> Tracker<'a> {
         &self,
         patterns: &'o [Pattern],
         group: &'o [usize],
-    ) -> impl Iterator<Item = &'o [usize]> + use<'o> {
+    ) -> impl Iterator<Item = &'o [usize]> + use<'o, T> {
         let room = self.limits.entries / 4;
         let lengths: Vec<usize> = group
             .iter()
@@ -195,16 +218,18 @@ impl<'a> Tracker<'a> {
         })
     }
 
-    fn kernel(&self, name: &str) -> Result<Kernel> {
+    /// Starts a kernel with a thread for each of `threads`.
+    fn launch<A: Arguments>(&self, threads: usize, arguments: A) -> Result<()> {
         self.context
-            .kernel(EPISODE_LOCAL_TRACKING, &self.options, name, 0)
+            .load::<A>(&self.options, 0)?
+            .launch(grid(threads), THREADS, arguments)
     }
 
     /// Where the symbol at each episode's `place` is, and the delay between it and the symbol
     /// tracked before.
-    fn step(&self, patterns: &[&Pattern], place: usize) -> Result<Step> {
+    fn step(&self, patterns: &[&Pattern], place: usize) -> Result<Step<T>> {
         let forward = self.compaction == Compaction::Atomic;
-        let mut words = Vec::new();
+        let mut steps = Vec::with_capacity(patterns.len());
         let mut slots = vec![0];
         let mut total = 0;
         for pattern in patterns {
@@ -215,15 +240,17 @@ impl<'a> Tracker<'a> {
             };
             let interval = edge.and_then(|e| pattern.intervals().get(e));
             let (from, to) = self.events.range(pattern.symbols()[place]);
-            for bound in interval.map_or([0, 0], |i| [i.low, i.high]) {
-                words.extend(self.events.tick_words(bound));
-            }
-            words.extend([from, to]);
+            steps.push(betz_kernels::Step {
+                low: self.events.tick(interval.map_or(0, |i| i.low)),
+                high: self.events.tick(interval.map_or(0, |i| i.high)),
+                from,
+                to,
+            });
             total += to - from;
             slots.push(total);
         }
         Ok(Step {
-            steps: self.context.upload(&words)?,
+            steps: self.context.upload(&steps)?,
             slots,
         })
     }
@@ -268,81 +295,95 @@ impl<'a> Tracker<'a> {
     }
 
     /// Every event of the first step.
-    fn begin(&self, step: &Step) -> Result<Entries> {
-        let entries = Entries::alloc(self.context, step.events())?;
+    fn begin(&self, step: &Step<T>) -> Result<Entries> {
+        let mut entries = Entries::alloc(self.context, step.events())?;
         let firsts = self.context.upload(&step.slots)?;
-        let (episodes, len) = (step.slots.len() as u32 - 1, entries.len as u32);
-        if len > 0 {
-            self.kernel("track_begin")?
-                .launch(grid(entries.len), THREADS, 0, |a| {
-                    a.arg(&step.steps).arg(&firsts).arg(&episodes).arg(&len);
-                    a.arg(&entries.at).arg(&entries.other).arg(&entries.episode);
-                })?;
+        if entries.len > 0 {
+            let begin = TrackBegin {
+                steps: step.steps.read(),
+                firsts: firsts.read(),
+                episodes: step.slots.len() as u32 - 1,
+                entries: entries.len as u32,
+                at: entries.at.write(),
+                other: entries.other.write(),
+                episode: entries.episode.write(),
+            };
+            self.launch(entries.len, begin)?;
         }
         Ok(entries)
     }
 
-    /// Reads what a look-up left in its two numbers.
-    fn finds(&self, numbers: &Buffer<u64>) -> Result<Finds> {
-        let numbers = self.context.download(numbers, 2)?;
-        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    /// Reads what a look-up found.
+    fn finds(&self, tally: &Buffer<Tally>) -> Result<Finds> {
+        let tally = self.context.download(tally, 1)?[0];
         Ok(Finds {
-            total: number(numbers[0]),
-            most: number(numbers[1]),
+            total: usize::try_from(tally.total).unwrap_or(usize::MAX),
+            most: tally.most as usize,
         })
     }
 
     /// *CountScanWrite*.
-    fn count_scan_write(&self, entries: &Entries, step: &Step) -> Result<Option<Entries>> {
+    fn count_scan_write(&self, entries: &Entries, step: &Step<T>) -> Result<Option<Entries>> {
         let mut offsets: Buffer<u32> = self.context.alloc(entries.len)?;
-        let numbers: Buffer<u64> = self.context.zeros(2)?;
-        let most = numbers.slice(1..);
+        let mut tally: Buffer<Tally> = self.context.zeros(1)?;
         let len = entries.len as u32;
-        self.kernel("track_count")?
-            .launch(grid(entries.len), THREADS, 0, |a| {
-                a.arg(&self.events.ticks).arg(&step.steps).arg(&len);
-                a.arg(&entries.at).arg(&entries.episode);
-                a.arg(&offsets).arg(&numbers).arg(&most);
-            })?;
-        let finds = self.finds(&numbers)?;
+        let count = TrackCount {
+            ticks: self.ticks.read(),
+            steps: step.steps.read(),
+            entries: len,
+            at: entries.at.read(),
+            episode: entries.episode.read(),
+            counts: offsets.write(),
+            tally: tally.update(),
+        };
+        self.launch(entries.len, count)?;
+        let finds = self.finds(&tally)?;
         if finds.total > self.limits.entries {
             return Ok(None);
         }
         self.context.exclusive_sums(&mut offsets, entries.len)?;
-        let found = Entries::alloc(self.context, finds.total)?;
-        self.kernel("track_write")?
-            .launch(grid(entries.len), THREADS, 0, |a| {
-                a.arg(&self.events.ticks).arg(&step.steps).arg(&len);
-                a.arg(&entries.at).arg(&entries.other).arg(&entries.episode);
-                a.arg(&offsets);
-                a.arg(&found.at).arg(&found.other).arg(&found.episode);
-            })?;
+        let mut found = Entries::alloc(self.context, finds.total)?;
+        let write = TrackWrite {
+            ticks: self.ticks.read(),
+            steps: step.steps.read(),
+            entries: len,
+            at: entries.at.read(),
+            other: entries.other.read(),
+            episode: entries.episode.read(),
+            offsets: offsets.read(),
+            new_at: found.at.write(),
+            new_other: found.other.write(),
+            new_episode: found.episode.write(),
+        };
+        self.launch(entries.len, write)?;
         Ok(Some(found))
     }
 
     /// *CudppCompact*: fixed portions, flags, and a compaction.
-    fn flag_and_compact(&self, entries: &Entries, step: &Step) -> Result<Option<Entries>> {
-        let len = entries.len as u32;
+    fn flag_and_compact(&self, entries: &Entries, step: &Step<T>) -> Result<Option<Entries>> {
         let mut portion = self.limits.portion;
         loop {
             let filled = entries.len.saturating_mul(portion);
             if filled > self.limits.places {
                 return Ok(None);
             }
-            let places: Buffer<u32> = self.context.alloc(filled)?;
+            let mut places: Buffer<u32> = self.context.alloc(filled)?;
             // One more, so that each flag's own value is the difference of two sums.
             let mut flags: Buffer<u32> = self.context.zeros(filled + 1)?;
-            let numbers: Buffer<u64> = self.context.zeros(2)?;
-            let most = numbers.slice(1..);
-            let portion_words = portion as u32;
-            self.kernel("track_fill")?
-                .launch(grid(entries.len), THREADS, 0, |a| {
-                    a.arg(&self.events.ticks).arg(&step.steps).arg(&len);
-                    a.arg(&entries.at).arg(&entries.episode);
-                    a.arg(&portion_words).arg(&places).arg(&flags);
-                    a.arg(&numbers).arg(&most);
-                })?;
-            let finds = self.finds(&numbers)?;
+            let mut tally: Buffer<Tally> = self.context.zeros(1)?;
+            let fill = TrackFill {
+                ticks: self.ticks.read(),
+                steps: step.steps.read(),
+                entries: entries.len as u32,
+                at: entries.at.read(),
+                episode: entries.episode.read(),
+                portion: portion as u32,
+                places: places.write(),
+                flags: flags.write(),
+                tally: tally.update(),
+            };
+            self.launch(entries.len, fill)?;
+            let finds = self.finds(&tally)?;
             if finds.most > portion {
                 portion = finds.most;
                 continue;
@@ -351,34 +392,44 @@ impl<'a> Tracker<'a> {
                 return Ok(None);
             }
             self.context.exclusive_sums(&mut flags, filled + 1)?;
-            let found = Entries::alloc(self.context, finds.total)?;
-            let filled_words = filled as u32;
-            self.kernel("track_pick")?
-                .launch(grid(filled), THREADS, 0, |a| {
-                    a.arg(&filled_words).arg(&portion_words).arg(&places);
-                    a.arg(&flags).arg(&entries.other).arg(&entries.episode);
-                    a.arg(&found.at).arg(&found.other).arg(&found.episode);
-                })?;
+            let mut found = Entries::alloc(self.context, finds.total)?;
+            let pick = TrackPick {
+                filled: filled as u32,
+                portion: portion as u32,
+                places: places.read(),
+                sums: flags.read(),
+                other: entries.other.read(),
+                episode: entries.episode.read(),
+                new_at: found.at.write(),
+                new_other: found.other.write(),
+                new_episode: found.episode.write(),
+            };
+            self.launch(filled, pick)?;
             return Ok(Some(found));
         }
     }
 
     /// *AtomicCompact*, with as much room as there are entries, and then with as much as is needed.
-    fn reserve(&self, entries: &Entries, step: &Step) -> Result<Option<Entries>> {
-        let len = entries.len as u32;
+    fn reserve(&self, entries: &Entries, step: &Step<T>) -> Result<Option<Entries>> {
         let mut room = entries.len;
         loop {
             let mut found = Entries::alloc(self.context, room)?;
-            let numbers: Buffer<u64> = self.context.zeros(2)?;
-            let room_words = room as u32;
-            self.kernel("track_reserve")?
-                .launch(grid(entries.len), THREADS, 0, |a| {
-                    a.arg(&self.events.ticks).arg(&step.steps).arg(&len);
-                    a.arg(&entries.at).arg(&entries.other).arg(&entries.episode);
-                    a.arg(&room_words).arg(&numbers);
-                    a.arg(&found.at).arg(&found.other).arg(&found.episode);
-                })?;
-            let needed = self.finds(&numbers)?.total;
+            let mut tally: Buffer<Tally> = self.context.zeros(1)?;
+            let reserve = TrackReserve {
+                ticks: self.ticks.read(),
+                steps: step.steps.read(),
+                entries: entries.len as u32,
+                at: entries.at.read(),
+                other: entries.other.read(),
+                episode: entries.episode.read(),
+                room: room as u32,
+                tally: tally.update(),
+                new_at: found.at.write(),
+                new_other: found.other.write(),
+                new_episode: found.episode.write(),
+            };
+            self.launch(entries.len, reserve)?;
+            let needed = self.finds(&tally)?.total;
             if needed > self.limits.entries {
                 return Ok(None);
             }
@@ -391,47 +442,59 @@ impl<'a> Tracker<'a> {
     }
 
     /// Of the entries that have reached one event the best, in the order of the events.
-    fn keep_best(&self, entries: &Entries, step: &Step) -> Result<Entries> {
+    fn keep_best(&self, entries: &Entries, step: &Step<T>) -> Result<Entries> {
         let slot_count = step.events();
         let slots = self.context.upload(&step.slots)?;
-        let best: Buffer<u32> = self.context.zeros(slot_count)?;
-        let len = entries.len as u32;
-        self.kernel("track_best")?
-            .launch(grid(entries.len), THREADS, 0, |a| {
-                a.arg(&step.steps).arg(&slots).arg(&len);
-                a.arg(&entries.at).arg(&entries.other).arg(&entries.episode);
-                a.arg(&best);
-            })?;
+        let mut best: Buffer<u32> = self.context.zeros(slot_count)?;
+        let find = TrackBest {
+            steps: step.steps.read(),
+            slots: slots.read(),
+            entries: entries.len as u32,
+            at: entries.at.read(),
+            other: entries.other.read(),
+            episode: entries.episode.read(),
+            best: best.update(),
+        };
+        self.launch(entries.len, find)?;
         let mut sums: Buffer<u32> = self.context.zeros(slot_count + 1)?;
-        let slot_words = slot_count as u32;
-        self.kernel("track_keep")?
-            .launch(grid(slot_count), THREADS, 0, |a| {
-                a.arg(&slot_words).arg(&best).arg(&sums);
-            })?;
+        let keep = TrackKeep {
+            slot_count: slot_count as u32,
+            best: best.read(),
+            kept: sums.write(),
+        };
+        self.launch(slot_count, keep)?;
         self.context.exclusive_sums(&mut sums, slot_count + 1)?;
         let last = slot_count..slot_count + 1;
         let kept = self.context.download_range(&sums, last)?;
-        let found = Entries::alloc(self.context, kept[0] as usize)?;
-        let episodes = step.slots.len() as u32 - 1;
-        self.kernel("track_collect")?
-            .launch(grid(slot_count), THREADS, 0, |a| {
-                a.arg(&step.steps).arg(&slots).arg(&episodes);
-                a.arg(&slot_words).arg(&best).arg(&sums);
-                a.arg(&found.at).arg(&found.other).arg(&found.episode);
-            })?;
+        let mut found = Entries::alloc(self.context, kept[0] as usize)?;
+        let collect = TrackCollect {
+            steps: step.steps.read(),
+            slots: slots.read(),
+            episodes: step.slots.len() as u32 - 1,
+            slot_count: slot_count as u32,
+            best: best.read(),
+            sums: sums.read(),
+            at: found.at.write(),
+            other: found.other.write(),
+            episode: found.episode.write(),
+        };
+        self.launch(slot_count, collect)?;
         Ok(found)
     }
 
     /// The interval scheduling.
     fn schedule(&self, entries: &Entries, episodes: usize) -> Result<Vec<u32>> {
-        let counts: Buffer<u32> = self.context.alloc(episodes)?;
-        let (len, episode_count) = (entries.len as u32, episodes as u32);
-        self.kernel("track_schedule")?
-            .launch(grid(episodes * 32), THREADS, 0, |a| {
-                a.arg(&self.events.ticks).arg(&len);
-                a.arg(&entries.at).arg(&entries.other).arg(&entries.episode);
-                a.arg(&episode_count).arg(&counts);
-            })?;
+        let mut counts: Buffer<u32> = self.context.alloc(episodes)?;
+        let schedule = TrackSchedule {
+            ticks: self.ticks.read(),
+            entries: entries.len as u32,
+            at: entries.at.read(),
+            other: entries.other.read(),
+            episode: entries.episode.read(),
+            episodes: episodes as u32,
+            counts: counts.write(),
+        };
+        self.launch(episodes * 32, schedule)?;
         self.context.download(&counts, episodes)
     }
 }

@@ -11,8 +11,9 @@ use crate::count::CountJob;
 use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::{Buffer, PushKernelArg};
-use betz_kernels::EPISODE_MAP_CONCAT;
+use betz_device::cuda::Buffer;
+use betz_kernels::Tuple;
+use betz_kernels::episode::{EpisodeConcat, EpisodeMap};
 
 /// Threads for each multiprocessor that segments should give work to.
 const THREADS_PER_MULTIPROCESSOR: usize = 1024;
@@ -26,8 +27,8 @@ const MOST: usize = 2_048;
 /// Segments last at least so many times what an episode can.
 const SPANS: i64 = 2;
 
-/// Bytes of a `struct Tuple`.
-const TUPLE_BYTES: usize = 24;
+/// Bytes of what an automaton saw.
+const TUPLE_BYTES: usize = size_of::<Tuple>();
 
 /// How the time is cut, and how long lists are at first.
 #[derive(Debug, Clone, Copy)]
@@ -159,44 +160,60 @@ fn launch(
     let exits = context.upload(&segments.exits)?;
     let segment_count = segments.count() as u32;
     let list_capacity = capacity as u32;
-    let lists: Buffer<i64> = context.alloc(segments.count() * width * (places - 1) * capacity)?;
-    let tuples: Buffer<u64> = context.alloc(segments.count() * items * TUPLE_BYTES / 8)?;
+    let mut lists: Buffer<i64> =
+        context.alloc(segments.count() * width * (places - 1) * capacity)?;
+    let mut tuples: Buffer<Tuple> = context.alloc(segments.count() * items)?;
     // Counts, whether lists were too short, and how many segments were counted again.
-    let results: Buffer<u32> = context.zeros(2 * batch.len() + 1)?;
-    let too_short = results.slice(batch.len()..);
-    let recounted = results.slice(2 * batch.len()..);
-    let shared = threads * bytes;
-    let map = context.kernel(EPISODE_MAP_CONCAT, &[], "episode_map", shared)?;
-    map.launch(
+    let mut results: Buffer<u32> = context.zeros(2 * batch.len() + 1)?;
+    let map = EpisodeMap {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        lows: episodes.lows.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        cuts: cuts.read(),
+        entries: entries.read(),
+        exits: exits.read(),
+        capacity: list_capacity,
+        lists: lists.update(),
+        tuples: tuples.write(),
+        overflown: results.update().skip(batch.len()),
+    };
+    context.load::<EpisodeMap>(&[], threads * bytes)?.launch(
         (blocks as u32, segment_count, 1),
         threads as u32,
-        shared,
-        |a| {
-            a.arg(&stream.events)
-                .arg(&stream.count)
-                .arg(&stream.symbol_bits);
-            a.arg(&episodes.sizes).arg(&episodes.symbols);
-            a.arg(&episodes.lows).arg(&episodes.highs);
-            a.arg(&episodes.count).arg(&episodes.places);
-            a.arg(&cuts).arg(&entries).arg(&exits);
-            a.arg(&list_capacity).arg(&lists);
-            a.arg(&tuples).arg(&too_short);
-        },
+        map,
     )?;
-    // The map's lists serve again: it had at least a thread an episode.
-    let concat = context.kernel(EPISODE_MAP_CONCAT, &[], "episode_concat", bytes)?;
-    concat.launch((batch.len() as u32, 1, 1), 32, bytes, |a| {
-        a.arg(&stream.events)
-            .arg(&stream.count)
-            .arg(&stream.symbol_bits);
-        a.arg(&episodes.sizes).arg(&episodes.symbols);
-        a.arg(&episodes.lows).arg(&episodes.highs);
-        a.arg(&episodes.count).arg(&episodes.places);
-        a.arg(&cuts).arg(&exits).arg(&segment_count);
-        a.arg(&list_capacity).arg(&lists);
-        a.arg(&tuples).arg(&results);
-        a.arg(&too_short).arg(&recounted);
-    })?;
+    let (counted, others) = results.update().split_at(batch.len());
+    let (overflown_there, recounted) = others.split_at(batch.len());
+    let concat = EpisodeConcat {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        lows: episodes.lows.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        cuts: cuts.read(),
+        exits: exits.read(),
+        segments: segment_count,
+        capacity: list_capacity,
+        // The map's lists serve again: it had at least a thread an episode.
+        lists: lists.update(),
+        tuples: tuples.read(),
+        counts: counted,
+        overflown: overflown_there,
+        recounted,
+    };
+    context
+        .load::<EpisodeConcat>(&[], bytes)?
+        .launch((batch.len() as u32, 1, 1), 32, concat)?;
     let results = context.download(&results, 2 * batch.len() + 1)?;
     for (k, &i) in batch.iter().enumerate() {
         if results[batch.len() + k] != 0 {

@@ -1,8 +1,8 @@
 //! How patterns and time are shared among warps.
 
-use super::events::split;
 use crate::Pattern;
 use crate::count::trie::{Trie, common_prefix};
+use betz_kernels::{Node, Tick};
 
 /// Pieces of work (a run through a part) that keep a large device busy to the end.
 const PIECES: usize = 1 << 15;
@@ -69,15 +69,14 @@ impl Plan {
         }
     }
 
-    /// `struct Node` of every node as words, the first node of every run and one more, and the
-    /// runs' spans. Leaves are numbered through all `runs`. Ticks take two words where they are `wide`; no
-    /// delay is as long as `duration`, so that longer bounds and spans are cut to it.
-    pub(super) fn words(
+    /// Every node, the first node of every run and one more, and the runs' spans. Leaves are numbered
+    /// through all `runs`. No delay is as long as `duration`, so that longer bounds and spans are cut to
+    /// it.
+    pub(super) fn nodes<T: Tick>(
         &self,
         runs: &[Run],
-        wide: bool,
         duration: i64,
-    ) -> (Vec<u32>, Vec<u32>, Vec<i64>) {
+    ) -> (Vec<Node<T>>, Vec<u32>, Vec<i64>) {
         let mut nodes = Vec::new();
         let mut first_nodes = vec![0];
         let (mut first, mut first_leaf) = (0, 0);
@@ -87,14 +86,17 @@ impl Plan {
                 while open.last().is_some_and(|&next| next <= i) {
                     open.pop();
                 }
-                for bound in [node.interval.low, node.interval.high] {
-                    nodes.extend(split(bound.min(duration), wide));
-                }
                 let leaf = node
                     .leaf
                     .map_or(u32::MAX, |leaf| (first_leaf + leaf) as u32);
-                let next = (first + node.next) as u32;
-                nodes.extend([node.symbol, open.len() as u32, next, leaf]);
+                nodes.push(Node {
+                    low: T::narrowed(node.interval.low.min(duration)),
+                    high: T::narrowed(node.interval.high.min(duration)),
+                    symbol: node.symbol,
+                    depth: open.len() as u32,
+                    next: (first + node.next) as u32,
+                    leaf,
+                });
                 open.push(node.next);
             }
             first += run.trie.nodes.len();

@@ -9,8 +9,8 @@ use super::{DeviceStream, check_sizes, list_memory};
 use crate::count::CountJob;
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::{Buffer, PushKernelArg};
-use betz_kernels::EPISODE_SERIAL;
+use betz_device::cuda::Buffer;
+use betz_kernels::episode::EpisodeSerial;
 
 /// Ticks that a list holds at first.
 pub(super) const CAPACITY: usize = 8;
@@ -66,20 +66,24 @@ fn launch(
     let bytes = places * AUTOMATON_BYTES;
     let threads = block_threads(context, batch.len(), bytes);
     let blocks = batch.len().div_ceil(threads);
-    let lists: Buffer<i64> = context.alloc(blocks * threads * (places - 1) * capacity)?;
-    let counts: Buffer<u32> = context.alloc(batch.len())?;
-    let shared = threads * bytes;
-    let list_capacity = capacity as u32;
+    let mut lists: Buffer<i64> = context.alloc(blocks * threads * (places - 1) * capacity)?;
+    let mut counts: Buffer<u32> = context.alloc(batch.len())?;
+    let arguments = EpisodeSerial {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        lows: episodes.lows.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        capacity: capacity as u32,
+        lists: lists.update(),
+        counts: counts.write(),
+    };
     context
-        .kernel(EPISODE_SERIAL, &[], "episode_serial", shared)?
-        .launch((blocks as u32, 1, 1), threads as u32, shared, |a| {
-            a.arg(&stream.events)
-                .arg(&stream.count)
-                .arg(&stream.symbol_bits);
-            a.arg(&episodes.sizes).arg(&episodes.symbols);
-            a.arg(&episodes.lows).arg(&episodes.highs);
-            a.arg(&episodes.count).arg(&episodes.places);
-            a.arg(&list_capacity).arg(&lists).arg(&counts);
-        })?;
+        .load::<EpisodeSerial>(&[], threads * bytes)?
+        .launch((blocks as u32, 1, 1), threads as u32, arguments)?;
     context.download(&counts, batch.len())
 }

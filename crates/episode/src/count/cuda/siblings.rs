@@ -6,14 +6,16 @@
 
 use std::sync::Arc;
 
+use super::events::{Ticks, TicksOf};
 use super::{DeviceEvents, DeviceStream, list_memory};
 use crate::count::CountJob;
 use crate::count::siblings::local_density;
 use crate::{Interval, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::{Buffer, PushKernelArg};
-use betz_kernels::EPISODE_SIBLINGS;
+use betz_device::cuda::Buffer;
+use betz_kernels::episode::EpisodeSiblings;
+use betz_kernels::{Link, Tick};
 
 /// Fewest continuations of a prefix.
 const FEWEST_SIBLINGS: usize = 8;
@@ -109,7 +111,10 @@ impl Split {
         let mut done = 0;
         for families in self.families.chunks(fitting) {
             progress::check(job.progress, "counting")?;
-            let found = self.launch(events, stream, job, families)?;
+            let found = match &events.ticks {
+                Ticks::Narrow(ticks) => self.launch((events, ticks), stream, job, families)?,
+                Ticks::Wide(ticks) => self.launch((events, ticks), stream, job, families)?,
+            };
             for (family, found) in families.iter().zip(found.chunks_exact(leaves)) {
                 for (pattern, count) in job.patterns[family.clone()]
                     .iter()
@@ -130,9 +135,9 @@ impl Split {
     }
 
     /// The counts of every continuation of the families' prefixes, one row a family.
-    fn launch(
+    fn launch<T: Tick>(
         &self,
-        events: &DeviceEvents,
+        (events, ticks): (&DeviceEvents, &TicksOf<T>),
         stream: &DeviceStream,
         job: &CountJob<'_>,
         families: &[Family],
@@ -151,54 +156,62 @@ impl Split {
         let mut links = Vec::new();
         for prefix in &prefixes {
             for (interval, symbol) in prefix.prefix_key().take(size) {
-                links.extend(events.tick_words(interval.low));
-                links.extend(events.tick_words(interval.high));
-                links.extend([symbol, 0]);
+                links.push(Link {
+                    low: events.tick::<T>(interval.low),
+                    high: events.tick::<T>(interval.high),
+                    symbol,
+                    unused: 0,
+                });
             }
         }
-        let words = |bound: fn(&Interval) -> i64| -> Vec<u32> {
+        let bounds = |bound: fn(&Interval) -> i64| -> Vec<T> {
             let bounds = self.intervals.iter().map(bound);
-            bounds.flat_map(|b| events.tick_words(b)).collect()
+            bounds.map(|b| events.tick(b)).collect()
         };
-        let lows = context.upload(&words(|i| i.low))?;
-        let highs = context.upload(&words(|i| i.high))?;
+        let lows = context.upload(&bounds(|i| i.low))?;
+        let highs = context.upload(&bounds(|i| i.high))?;
         let links = context.upload(&links)?;
 
         let symbols = job.events.symbols();
         let leaves = self.intervals.len() * symbols;
         let parts = events.cells().min(PARTS);
         let capacity = events.most_in_a_window(parts, span);
-        let block_words = WARPS * (size - 1) * 2 * capacity * events.words();
-        let fitting = list_memory(context)? / (4 * block_words as u64).max(1);
+        let block_ticks = WARPS * (size - 1) * 2 * capacity;
+        let fitting = list_memory(context)? / ((size_of::<T>() * block_ticks) as u64).max(1);
         let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
         let blocks = (prefixes.len().div_ceil(WARPS))
             .min(running)
             .min(usize::try_from(fitting).unwrap_or(usize::MAX))
             .max(1);
-        let lists: Buffer<u32> = context.alloc(blocks * block_words)?;
-        let counts: Buffer<u32> = context.alloc(prefixes.len() * leaves)?;
+        let mut lists: Buffer<T> = context.alloc(blocks * block_ticks)?;
+        let mut counts: Buffer<u32> = context.alloc(prefixes.len() * leaves)?;
 
-        let options = [format!("-DWIDE={}", u32::from(events.is_wide()))];
-        let shared = WARPS * leaf_bytes(leaves);
-        let (cells, part_count) = (events.cells() as u32, parts as u32);
-        let (prefix_count, size_words) = (prefixes.len() as u32, size as u32);
-        let (interval_count, symbol_count) = (self.intervals.len() as u32, symbols as u32);
-        let list_capacity = capacity as u32;
-        let origin = job.events.first_tick();
+        let options = [format!("-DWIDE={}", T::VALUE)];
+        let arguments = EpisodeSiblings {
+            ticks: ticks.ticks.read(),
+            cuts: ticks.cuts.read(),
+            index: events.index.read(),
+            cells: events.cells() as u32,
+            parts: parts as u32,
+            events: stream.events.read(),
+            event_count: stream.count,
+            symbol_bits: stream.symbol_bits,
+            origin: job.events.first_tick(),
+            links: links.read(),
+            size: size as u32,
+            prefixes: prefixes.len() as u32,
+            span,
+            lows: lows.read(),
+            highs: highs.read(),
+            intervals: self.intervals.len() as u32,
+            symbols: symbols as u32,
+            capacity: capacity as u32,
+            lists: lists.update(),
+            counts: counts.write(),
+        };
         context
-            .kernel(EPISODE_SIBLINGS, &options, "episode_siblings", shared)?
-            .launch((blocks as u32, 1, 1), 32 * WARPS as u32, shared, |a| {
-                a.arg(&events.ticks).arg(&events.cuts).arg(&events.index);
-                a.arg(&cells).arg(&part_count);
-                a.arg(&stream.events)
-                    .arg(&stream.count)
-                    .arg(&stream.symbol_bits);
-                a.arg(&origin).arg(&links).arg(&size_words);
-                a.arg(&prefix_count).arg(&span);
-                a.arg(&lows).arg(&highs).arg(&interval_count);
-                a.arg(&symbol_count).arg(&list_capacity);
-                a.arg(&lists).arg(&counts);
-            })?;
+            .load::<EpisodeSiblings<T>>(&options, WARPS * leaf_bytes(leaves))?
+            .launch((blocks as u32, 1, 1), 32 * WARPS as u32, arguments)?;
         context.download(&counts, prefixes.len() * leaves)
     }
 }

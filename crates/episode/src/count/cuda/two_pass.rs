@@ -8,8 +8,8 @@ use crate::Pattern;
 use crate::count::CountJob;
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::{Buffer, PushKernelArg};
-use betz_kernels::EPISODE_TWO_PASS;
+use betz_device::cuda::Buffer;
+use betz_kernels::episode::EpisodeUpperBound;
 
 /// Shared memory of a thread for each place.
 const BYTES: usize = 2 * size_of::<i64>() + size_of::<u32>();
@@ -48,19 +48,22 @@ pub(super) fn upper_bounds(stream: &DeviceStream, job: &CountJob<'_>) -> Result<
     let episodes = Episodes::upload(context, job.patterns.iter())?;
     let bytes = episodes.places as usize * BYTES;
     let threads = block_threads(context, count, bytes);
-    let shared = threads * bytes;
-    let bounds: Buffer<u32> = context.alloc(count)?;
+    let mut bounds: Buffer<u32> = context.alloc(count)?;
     let blocks = (count.div_ceil(threads) as u32, 1, 1);
+    let arguments = EpisodeUpperBound {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        bounds: bounds.write(),
+    };
     context
-        .kernel(EPISODE_TWO_PASS, &[], "episode_upper_bound", shared)?
-        .launch(blocks, threads as u32, shared, |a| {
-            a.arg(&stream.events)
-                .arg(&stream.count)
-                .arg(&stream.symbol_bits);
-            a.arg(&episodes.sizes).arg(&episodes.symbols);
-            a.arg(&episodes.highs).arg(&episodes.count);
-            a.arg(&episodes.places).arg(&bounds);
-        })?;
+        .load::<EpisodeUpperBound>(&[], threads * bytes)?
+        .launch(blocks, threads as u32, arguments)?;
     let bounds = context.download(&bounds, count)?;
     Ok(bounds.into_iter().map(u64::from).collect())
 }

@@ -4,68 +4,9 @@
 //! summed in an order that no vector width changes. So the copies compiled for wider vectors give the same
 //! bits as the baseline, and a recording decodes alike on every processor.
 
-/// The widest vectors that this processor has, asked once when a model is prepared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
-    Baseline,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
+use crate::width::for_every_width;
 
-impl Width {
-    pub(super) fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if std::arch::is_x86_feature_detected!("avx512f")
-                && std::arch::is_x86_feature_detected!("avx512vl")
-            {
-                return Self::Avx512;
-            }
-            if std::arch::is_x86_feature_detected!("avx2") {
-                return Self::Avx2;
-            }
-        }
-        Self::Baseline
-    }
-}
-
-/// A function in one copy per vector width: `name(width, arguments)`.
-macro_rules! for_every_width {
-    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
-        $(#[$doc])*
-        #[allow(unsafe_code)]
-        #[inline]
-        pub(super) fn $name(width: Width, $($argument: $type),*) {
-            #[inline(always)]
-            fn plain($($argument: $type),*) $body
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2")]
-            fn avx2($($argument: $type),*) {
-                plain($($argument),*)
-            }
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl")]
-            fn avx512($($argument: $type),*) {
-                plain($($argument),*)
-            }
-
-            match width {
-                Width::Baseline => plain($($argument),*),
-                // SAFETY: a `Width` other than the baseline comes from `Width::detect`, which found
-                // the instructions on this processor.
-                #[cfg(target_arch = "x86_64")]
-                Width::Avx2 => unsafe { avx2($($argument),*) },
-                // SAFETY: as above.
-                #[cfg(target_arch = "x86_64")]
-                Width::Avx512 => unsafe { avx512($($argument),*) },
-            }
-        }
-    };
-}
+pub(super) use crate::width::Width;
 
 for_every_width! {
     /// `sum[j] += Σ_k factors[k]·rows[k, j]`, k ascending for each j.

@@ -9,8 +9,8 @@
 use super::plan::{CHUNK_STEPS, Plan, panel_rows, pieces};
 use betz_base::error::Result;
 use betz_device::Precision;
-use betz_device::cuda::{Buffer, Context, Element, Operand, PushKernelArg};
-use betz_kernels::GRAM_DENSE;
+use betz_device::cuda::{Buffer, Context, Element, Operand};
+use betz_kernels::gram::{AddProducts, FinishGram};
 
 /// Chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
 /// Γ_ii a step of the sum, since operands are centred (benches/record/gpu.md); with two chunks weights are
@@ -135,20 +135,23 @@ impl<'a> Accumulator<'a> {
             }
             used = used.max(count);
         }
-        let (parts, rows, columns) = (used as i32, self.rows as i32, self.columns as i32);
         let panel = if self.diagonal {
             panel_rows(self.rows) as i32
         } else {
             0
         };
-        let kernel = self
-            .context
-            .kernel(GRAM_DENSE, &self.options, "add_products", 0)?;
+        let arguments = AddProducts {
+            products: self.products.read(),
+            parts: used as i32,
+            rows: self.rows as i32,
+            columns: self.columns as i32,
+            panel,
+            sum: self.sum.update(),
+        };
         let grid = (self.columns.div_ceil(256) as u32, self.rows as u32, 1);
-        kernel.launch(grid, 256, 0, |k| {
-            k.arg(&self.products).arg(&parts).arg(&rows).arg(&columns);
-            k.arg(&panel).arg(&mut self.sum);
-        })
+        self.context
+            .load::<AddProducts>(&self.options, 0)?
+            .launch(grid, 256, arguments)
     }
 
     /// What l takes part in. On the diagonal l hᵀ, whose transpose is added at the end together
@@ -205,19 +208,32 @@ impl<'a> Accumulator<'a> {
             Precision::Tf32 => 0,
         };
         let (rows, columns) = (self.rows as i32, self.columns as i32);
-        let get = |name| self.context.kernel(GRAM_DENSE, &self.options, name, 0);
         if self.diagonal {
             let tiles = self.rows.div_ceil(32) as u32;
-            get("finish_gram")?.launch((tiles, tiles, 1), 256, 0, |k| {
-                k.arg(&self.cross).arg(&parts).arg(&rows).arg(&mut self.sum);
-            })?;
+            let arguments = FinishGram {
+                cross: self.cross.read(),
+                parts,
+                n: rows,
+                gram: self.sum.update(),
+            };
+            self.context.load::<FinishGram>(&self.options, 0)?.launch(
+                (tiles, tiles, 1),
+                256,
+                arguments,
+            )?;
         } else {
             let grid = (self.columns.div_ceil(256) as u32, self.rows as u32, 1);
-            let panel = 0i32;
-            get("add_products")?.launch(grid, 256, 0, |k| {
-                k.arg(&self.cross).arg(&parts).arg(&rows).arg(&columns);
-                k.arg(&panel).arg(&mut self.sum);
-            })?;
+            let arguments = AddProducts {
+                products: self.cross.read(),
+                parts,
+                rows,
+                columns,
+                panel: 0,
+                sum: self.sum.update(),
+            };
+            self.context
+                .load::<AddProducts>(&self.options, 0)?
+                .launch(grid, 256, arguments)?;
         }
         Ok(self.sum)
     }

@@ -7,7 +7,8 @@ use super::spikes::DeviceSpikes;
 use super::staging::{Staging, at_least};
 use super::timeline::BLOCK_STEPS;
 use betz_base::error::Result;
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::gram as kernels;
 use betz_recording::Dataset;
 
 /// Thread blocks that sum the behaviour.
@@ -53,69 +54,81 @@ pub(super) fn sums(
     let (channel_count, filter_count) = (channels as i32, filters as i32);
     let behavior = stage(context, data, staging)?;
     let rows = filters * (outputs + 1);
-    let upsilon: Buffer<f64> = context.alloc(spikes.columns() * (outputs + 1))?;
+    let mut upsilon: Buffer<f64> = context.alloc(spikes.columns() * (outputs + 1))?;
     let output_count = outputs as i32;
     let block_grid = timeline.block_count.div_ceil(128) as u32;
     for first in (0..rows).step_by(most_rows) {
         let (here, first_row) = (most_rows.min(rows - first), first as i32);
         let mut future: Buffer<f64> = context.alloc(here * (order + 1) * timeline.block_count)?;
         let grid = (block_grid, here as u32, 1);
-        spikes
-            .kernel("behavior_block_states", 0)?
-            .launch(grid, 128, 0, |a| {
-                a.arg(&behavior).arg(blocks).arg(&block_count);
-                a.arg(filter)
-                    .arg(&output_count)
-                    .arg(&first_row)
-                    .arg(&mut future);
-            })?;
-        let carry_grid = (here as u32, 1, 1);
-        spikes
-            .kernel("behavior_carry", 0)?
-            .launch(carry_grid, 512, 0, |a| {
-                a.arg(blocks).arg(&block_count).arg(filter);
-                a.arg(&output_count).arg(&first_row).arg(&mut future);
-            })?;
-        let correlated: Buffer<f64> =
+        let states = kernels::BehaviorBlockStates {
+            behavior: behavior.read(),
+            block: blocks.read(),
+            blocks: block_count,
+            filter: filter.read(),
+            outputs: output_count,
+            first_row,
+            future: future.write(),
+        };
+        spikes.launch(grid, (128, 0), states)?;
+        let carry = kernels::BehaviorCarry {
+            block: blocks.read(),
+            blocks: block_count,
+            filter: filter.read(),
+            outputs: output_count,
+            first_row,
+            future: future.update(),
+        };
+        spikes.launch((here as u32, 1, 1), (512, 0), carry)?;
+        let mut correlated: Buffer<f64> =
             context.alloc(here * timeline.block_count * BLOCK_STEPS as usize)?;
-        spikes
-            .kernel("behavior_correlate", 0)?
-            .launch(grid, 128, 0, |a| {
-                a.arg(&behavior).arg(blocks).arg(&block_count);
-                a.arg(filter).arg(&output_count).arg(&first_row);
-                a.arg(&future).arg(&correlated);
-            })?;
+        let correlate = kernels::BehaviorCorrelate {
+            behavior: behavior.read(),
+            block: blocks.read(),
+            blocks: block_count,
+            filter: filter.read(),
+            outputs: output_count,
+            first_row,
+            future: future.read(),
+            g: correlated.write(),
+        };
+        spikes.launch(grid, (128, 0), correlate)?;
+        let at_spikes = kernels::UpsilonEvent {
+            ticks: spikes.ticks.read(),
+            offsets: spikes.offsets.read(),
+            chunks: chunk_count,
+            channels: channel_count,
+            filters: filter_count,
+            outputs: output_count,
+            blocks: block_count,
+            first_row,
+            g: correlated.read(),
+            upsilon: upsilon.update(),
+        };
         let grid = (channels.div_ceil(4) as u32, here as u32, 1);
-        spikes
-            .kernel("upsilon_event", 0)?
-            .launch(grid, 128, 0, |a| {
-                a.arg(&spikes.ticks).arg(&spikes.offsets).arg(&chunk_count);
-                a.arg(&channel_count).arg(&filter_count).arg(&output_count);
-                a.arg(&block_count)
-                    .arg(&first_row)
-                    .arg(&correlated)
-                    .arg(&upsilon);
-            })?;
+        spikes.launch(grid, (128, 0), at_spikes)?;
     }
-    let parts: Buffer<f64> = context.alloc(PARTS * outputs * 2)?;
-    spikes
-        .kernel("behavior_sums", 0)?
-        .launch((PARTS as u32, 1, 1), 256, 0, |a| {
-            a.arg(&behavior).arg(blocks).arg(&block_count);
-            a.arg(&output_count).arg(&parts);
-        })?;
-    let totals: Buffer<f64> = context.zeros(2 * outputs)?;
-    let output_mean: Buffer<f64> = context.zeros(outputs)?;
-    let (part_count, steps) = (PARTS as i32, timeline.steps as f64);
-    spikes.kernel("behavior_mean", 0)?.launch(
-        (outputs.div_ceil(64).max(1) as u32, 1, 1),
-        64,
-        0,
-        |a| {
-            a.arg(&parts).arg(&part_count).arg(&output_count);
-            a.arg(&steps).arg(&totals).arg(&output_mean);
-        },
-    )?;
+    let mut parts: Buffer<f64> = context.alloc(PARTS * outputs * 2)?;
+    let sums = kernels::BehaviorSums {
+        behavior: behavior.read(),
+        block: blocks.read(),
+        blocks: block_count,
+        outputs: output_count,
+        sums: parts.write(),
+    };
+    spikes.launch((PARTS as u32, 1, 1), (256, 0), sums)?;
+    let mut totals: Buffer<f64> = context.zeros(2 * outputs)?;
+    let mut output_mean: Buffer<f64> = context.zeros(outputs)?;
+    let mean = kernels::BehaviorMean {
+        sums: parts.read(),
+        parts: PARTS as i32,
+        outputs: output_count,
+        steps: timeline.steps as f64,
+        totals: totals.write(),
+        mean: output_mean.write(),
+    };
+    let grid = (outputs.div_ceil(64).max(1) as u32, 1, 1);
+    spikes.launch(grid, (64, 0), mean)?;
     Ok(BehaviorSums {
         upsilon,
         totals,

@@ -15,8 +15,9 @@ use super::plan::CHUNK_BLOCKS;
 use super::source::Round;
 use super::timeline::Timeline;
 use betz_base::error::Result;
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
-use betz_kernels::GRAM_DENSE;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::In;
+use betz_kernels::gram::{CentreAtMean, FindFarCentre, MeanResponses, PutCentreBack};
 
 /// One constant a feature; zero until it is measured.
 pub(super) struct Centre {
@@ -32,29 +33,33 @@ impl Centre {
         })
     }
 
-    /// Where the constants of the features from `first` on are.
-    pub(super) fn address(&self, context: &Context, first: usize) -> u64 {
-        context.address(&self.values) + 4 * first as u64
+    /// The constants of the features from `first` on.
+    pub(super) fn read(&self, first: usize) -> In<'_, f32> {
+        self.values.read().skip(first)
     }
 
     /// Takes the means of the features in `rows` over `round`, which has steps that are summed, from Σa of
     /// its chunks (last in `sums[chunk][outputs + 1][row]`).
     pub(super) fn measure(
-        &self,
+        &mut self,
         round: &Round<'_>,
         options: &[String],
         rows: &Range<usize>,
         sums: &Buffer<f64>,
     ) -> Result<()> {
-        let (chunks, columns) = (round.chunks.len() as i32, rows.len() as i32);
-        let (first, m) = (rows.start as i32, self.outputs as i32);
-        let steps = steps_in(round.timeline, &round.chunks) as f64;
-        let kernel = (round.context).kernel(GRAM_DENSE, options, "mean_responses", 0)?;
+        let arguments = MeanResponses {
+            partial: sums.read(),
+            chunks: round.chunks.len() as i32,
+            columns: rows.len() as i32,
+            first_column: rows.start as i32,
+            outputs: self.outputs as i32,
+            steps: steps_in(round.timeline, &round.chunks) as f64,
+            centre: self.values.update(),
+        };
         let grid = (rows.len().div_ceil(64) as u32, 1, 1);
-        kernel.launch(grid, 64, 0, |a| {
-            a.arg(sums).arg(&chunks).arg(&columns).arg(&first).arg(&m);
-            a.arg(&steps).arg(&self.values);
-        })
+        (round.context)
+            .load::<MeanResponses>(options, 0)?
+            .launch(grid, 64, arguments)
     }
 
     /// True when the constants of `rows` suited the responses over `chunks`: T c² is not far above any
@@ -66,34 +71,42 @@ impl Centre {
         rows: &Range<usize>,
         gram: &Buffer<f64>,
     ) -> Result<bool> {
-        let far: Buffer<i32> = context.zeros(1)?;
-        let steps = steps_in(timeline, chunks) as f64;
-        let (first, count) = (rows.start as i32, rows.len() as i32);
-        let kernel = context.kernel(GRAM_DENSE, options, "find_far_centre", 0)?;
+        let mut far: Buffer<i32> = context.zeros(1)?;
+        let arguments = FindFarCentre {
+            centre: self.values.read(),
+            gram: gram.read(),
+            steps: steps_in(timeline, chunks) as f64,
+            first_row: rows.start as i32,
+            rows: rows.len() as i32,
+            far: far.update(),
+        };
         let grid = (rows.len().div_ceil(256) as u32, 1, 1);
-        kernel.launch(grid, 256, 0, |a| {
-            a.arg(&self.values).arg(gram).arg(&steps);
-            a.arg(&first).arg(&count).arg(&far);
-        })?;
+        context
+            .load::<FindFarCentre>(options, 0)?
+            .launch(grid, 256, arguments)?;
         Ok(context.download(&far, 1)?[0] == 0)
     }
 
     /// Takes the means of `rows` over `chunks`, from Σa (last of every feature's row of `sums`).
     pub(super) fn take_means(
-        &self,
+        &mut self,
         (context, options): (&Context, &[String]),
         (timeline, chunks): (&Timeline, &Range<usize>),
         rows: &Range<usize>,
         sums: &Buffer<f64>,
     ) -> Result<()> {
-        let (m, steps) = (self.outputs as i32, steps_in(timeline, chunks) as f64);
-        let (first, count) = (rows.start as i32, rows.len() as i32);
-        let kernel = context.kernel(GRAM_DENSE, options, "centre_at_mean", 0)?;
+        let arguments = CentreAtMean {
+            sums: sums.read(),
+            outputs: self.outputs as i32,
+            steps: steps_in(timeline, chunks) as f64,
+            first_row: rows.start as i32,
+            rows: rows.len() as i32,
+            centre: self.values.update(),
+        };
         let grid = (rows.len().div_ceil(256) as u32, 1, 1);
-        kernel.launch(grid, 256, 0, |a| {
-            a.arg(sums).arg(&m).arg(&steps);
-            a.arg(&first).arg(&count).arg(&self.values);
-        })
+        context
+            .load::<CentreAtMean>(options, 0)?
+            .launch(grid, 256, arguments)
     }
 
     /// Puts back what was taken from the sums over `chunks` of `timeline`: `block` is `rows` × `columns`,
@@ -106,16 +119,20 @@ impl Centre {
         sums: &Buffer<f64>,
         block: &mut Buffer<f64>,
     ) -> Result<()> {
-        let m = self.outputs as i32;
-        let steps = steps_in(timeline, chunks) as f64;
-        let (first_row, first_column) = (rows.start as i32, columns.start as i32);
-        let width = columns.len() as i32;
-        let kernel = context.kernel(GRAM_DENSE, options, "put_centre_back", 0)?;
+        let arguments = PutCentreBack {
+            centre: self.values.read(),
+            sums: sums.read(),
+            outputs: self.outputs as i32,
+            steps: steps_in(timeline, chunks) as f64,
+            first_row: rows.start as i32,
+            first_column: columns.start as i32,
+            columns: columns.len() as i32,
+            gram: block.update(),
+        };
         let grid = (columns.len().div_ceil(256) as u32, rows.len() as u32, 1);
-        kernel.launch(grid, 256, 0, |a| {
-            a.arg(&self.values).arg(sums).arg(&m).arg(&steps);
-            a.arg(&first_row).arg(&first_column).arg(&width).arg(block);
-        })
+        context
+            .load::<PutCentreBack>(options, 0)?
+            .launch(grid, 256, arguments)
     }
 }
 

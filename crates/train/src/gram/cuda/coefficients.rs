@@ -7,6 +7,7 @@
 //! a limit, the later the slower both filters are; every pair's table ends where it stops changing and
 //! serves every step of every segment.
 
+use betz_kernels::Pair;
 use rayon::prelude::*;
 
 pub(super) use crate::psc::cuda::{Shape, shapes};
@@ -21,7 +22,7 @@ pub(super) struct Coefficients {
     pub(super) table: Vec<f64>,
     /// Of the pair (a, b), at `a · filters + b`: where its table begins, and its reach (steps after
     /// which K no longer changes, or the longest that is asked for).
-    pub(super) pairs: Vec<[u64; 2]>,
+    pub(super) pairs: Vec<Pair>,
     /// Largest order in the bank.
     pub(super) order: usize,
 }
@@ -32,22 +33,25 @@ impl Coefficients {
         let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
         let both = |at: usize| (&shapes[at / shapes.len()], &shapes[at % shapes.len()]);
         let mut length = 0;
-        let pairs: Vec<[u64; 2]> = (0..shapes.len() * shapes.len())
+        let pairs: Vec<Pair> = (0..shapes.len() * shapes.len())
             .map(|at| {
                 let (a, b) = both(at);
                 let reach = saturation(a, b).min(longest);
                 let first = length;
                 length += (reach + 1) * (order + 1);
-                [first as u64, reach as u64]
+                Pair {
+                    first: first as u64,
+                    reach: reach as u64,
+                }
             })
             .collect();
         let mut table = vec![0.0; length];
         let mut rest = table.as_mut_slice();
         let parts: Vec<_> = (0..)
             .zip(&pairs)
-            .map(|(at, &[_, reach])| {
+            .map(|(at, pair)| {
                 let (part, after) =
-                    std::mem::take(&mut rest).split_at_mut((reach as usize + 1) * (order + 1));
+                    std::mem::take(&mut rest).split_at_mut((pair.reach as usize + 1) * (order + 1));
                 rest = after;
                 (both(at), part)
             })
@@ -122,15 +126,15 @@ mod tests {
         let bank = Preset::named("wide").unwrap().bank().unwrap();
         let shapes = shapes(&bank, 0.25e-3);
         let coefficients = Coefficients::new(&shapes, 400_000);
-        let reaches: Vec<u64> = coefficients.pairs.iter().map(|pair| pair[1]).collect();
+        let reaches: Vec<u64> = coefficients.pairs.iter().map(|pair| pair.reach).collect();
         assert!(coefficients.bytes() < 80 << 20, "{}", coefficients.bytes());
         assert!(*reaches.iter().max().unwrap() > 100_000);
         assert!(*reaches.iter().min().unwrap() < 1_000);
         let last = coefficients.pairs.len() - 1;
-        let end = coefficients.pairs[last][0] + (reaches[last] + 1) * 5;
+        let end = coefficients.pairs[last].first + (reaches[last] + 1) * 5;
         assert_eq!(end as usize, coefficients.table.len());
         let short = Coefficients::new(&shapes, 10);
-        assert!(short.pairs.iter().all(|&[_, reach]| reach == 10));
+        assert!(short.pairs.iter().all(|pair| pair.reach == 10));
     }
 
     /// Σ_i K_abi(w) x^i e^(−x) is the sum it stands for, for every pair, distance and rest.
@@ -152,7 +156,7 @@ mod tests {
                     for l in [0usize, 1, 2, 7, 40] {
                         for w in [0usize, 1, 2, 5, 30, 300, 3000] {
                             let expected: f64 = (0..w).map(|m| ha[m] * hb[m + l]).sum();
-                            let [first, reach] = coefficients.pairs[a * shapes.len() + b];
+                            let Pair { first, reach } = coefficients.pairs[a * shapes.len() + b];
                             let at = w.min(reach as usize);
                             let row = first as usize + at * (coefficients.order + 1);
                             let x = l as f64 * shapes[b].rate;

@@ -14,17 +14,18 @@ use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
 use super::centre::{Centre, steps_in};
 use super::filters::Filters;
 use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
-use super::source::{ResponseSource, Round, Target};
+use super::source::{ResponseSource, Round};
 use super::staging::Staging;
 use super::store::{self, Gram};
-use super::timeline::{BLOCK_FIELDS, Timeline};
+use super::timeline::Timeline;
 use super::{DeviceSums, SampledError, several};
 use crate::gram::output_totals;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::Precision;
-use betz_device::cuda::{Buffer, Context, Feed, PushKernelArg};
-use betz_kernels::GRAM_DENSE;
+use betz_device::cuda::{Buffer, Context, Feed};
+use betz_kernels::gram::{AddUpsilon, CarryStates};
+use betz_kernels::{Target, TargetShape};
 use betz_recording::Segment;
 
 /// Features of the sample that a lower precision is measured on, at most.
@@ -143,7 +144,7 @@ fn partial(
         task,
         timeline,
         source,
-        centre: &Centre::new(context, n, task.outputs)?,
+        centre: &mut Centre::new(context, n, task.outputs)?,
         chunks: share.chunks,
         plan,
         precision: task.precision,
@@ -189,7 +190,7 @@ struct Pass<'a> {
     task: &'a Task<'a>,
     timeline: &'a Timeline,
     source: &'a mut dyn ResponseSource,
-    centre: &'a Centre,
+    centre: &'a mut Centre,
     /// The chunks that are summed.
     chunks: Range<usize>,
     plan: Plan,
@@ -292,7 +293,7 @@ impl Pass<'_> {
         let options = self.options();
         self.source
             .begin(self.timeline, &features, round_chunks, &mut staging)?;
-        let operands = features
+        let mut operands = features
             .into_iter()
             .map(|features| {
                 let n = features.len();
@@ -305,11 +306,11 @@ impl Pass<'_> {
             })
             .collect::<Result<Vec<_>>>()?;
         let m = self.task.outputs;
-        let block_values = (round_chunks * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
-        let mut blocks = Feed::new(context, block_values, &mut staging.i32s)?;
+        let block_count = round_chunks * CHUNK_BLOCKS + 1;
+        let mut blocks = Feed::new(context, block_count, &mut staging.blocks)?;
         let behavior_values = round_chunks * CHUNK_STEPS * m;
         let mut behavior = Feed::new(context, behavior_values, &mut staging.f32s)?;
-        let chunk_upsilon: Buffer<f64> = context.alloc(round_chunks * (m + 1) * rows.len())?;
+        let mut chunk_upsilon: Buffer<f64> = context.alloc(round_chunks * (m + 1) * rows.len())?;
         let mut sum = Accumulator::new(
             context,
             options.clone(),
@@ -322,8 +323,7 @@ impl Pass<'_> {
         let mut centred = !wanted;
         for (chunks, summed) in self.rounds() {
             progress::check(self.progress, "gram")?;
-            let values = chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS
-                ..(chunks.end * CHUNK_BLOCKS + 1) * BLOCK_FIELDS;
+            let values = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS + 1;
             blocks.send(values.len(), |target| {
                 target.copy_from_slice(&self.timeline.blocks[values.clone()]);
                 Ok(())
@@ -336,9 +336,9 @@ impl Pass<'_> {
                 blocks: blocks.piece(),
             };
             self.source.load(&round)?;
-            for (i, operand) in operands.iter().enumerate() {
+            for (i, operand) in operands.iter_mut().enumerate() {
                 if let Some(filters) = self.source.filters() {
-                    self.source.chunk_states(&round, i, &operand.states)?;
+                    self.source.chunk_states(&round, i, &mut operand.states)?;
                     carry(&round, filters, &options, operand)?;
                 }
             }
@@ -351,30 +351,16 @@ impl Pass<'_> {
                         Ok(())
                     })?;
                 }
-                let fill = |i: usize, operand: &Operand| {
-                    let target = Target {
-                        operand: context.address(&operand.responses.bits),
-                        behavior: context.address(behavior.piece()),
-                        upsilon: if i == 0 && wanted {
-                            context.address(&chunk_upsilon)
-                        } else {
-                            0
-                        },
-                        centre: self.centre.address(context, operand.features.start),
-                        columns: operand.features.len() as i32,
-                        stride: operand.responses.stride as i32,
-                        outputs: m as i32,
-                        whole: i32::from(self.precision == Precision::Tf32),
-                    };
-                    self.source.fill(&round, i, &operand.states, target)
-                };
-                for (i, operand) in operands.iter().enumerate() {
-                    fill(i, operand)?;
+                for (i, operand) in operands.iter_mut().enumerate() {
+                    let own = i == 0 && wanted;
+                    let upsilon = own.then_some(&mut chunk_upsilon);
+                    self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
                     if !centred && steps_in(self.timeline, &chunks) > 0 {
                         (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
                         centred = true;
                         // Once more, now centred; Υ and Σa come out as they were.
-                        fill(i, operand)?;
+                        let upsilon = own.then_some(&mut chunk_upsilon);
+                        self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
                     }
                 }
                 if let Sums::Add(upsilon) = &mut sums {
@@ -391,7 +377,7 @@ impl Pass<'_> {
             self.progress
                 .update("gram", done as u64, self.chunks.len() as u64);
         }
-        blocks.keep(&mut staging.i32s);
+        blocks.keep(&mut staging.blocks);
         behavior.keep(&mut staging.f32s);
         self.source.end(&mut staging)?;
         context.put_slot(staging);
@@ -406,11 +392,35 @@ impl Pass<'_> {
         Ok(block)
     }
 
+    /// The responses of operand `i` over `round`, and, where `upsilon` is given, Υ and Σa of its chunks.
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        (i, operand): (usize, &mut Operand),
+        behavior: &Buffer<f32>,
+        upsilon: Option<&mut Buffer<f64>>,
+    ) -> Result<()> {
+        let shape = TargetShape {
+            columns: operand.features.len() as i32,
+            stride: operand.responses.stride as i32,
+            outputs: self.task.outputs as i32,
+            whole: self.precision == Precision::Tf32,
+        };
+        let target = Target::new(
+            operand.responses.bits.write(),
+            behavior.read(),
+            upsilon.map(Buffer::write),
+            self.centre.read(operand.features.start),
+            shape,
+        );
+        self.source.fill(round, i, &operand.states, target)
+    }
+
     /// Rounds in order, and whether they are summed: those that only hand states on come first.
     fn rounds(&self) -> Vec<(Range<usize>, bool)> {
         let start = self.chunks.start;
         let history = self.source.filters().map_or(0, |filters| {
-            let since = self.timeline.blocks[start * CHUNK_BLOCKS * BLOCK_FIELDS].max(0) as usize;
+            let since = self.timeline.blocks[start * CHUNK_BLOCKS].since.max(0) as usize;
             // Beyond `since`, reach is of no interest, and may be beyond any number of steps.
             let reach = filters.reach_steps().min(since as f64) as usize;
             reach.div_ceil(CHUNK_STEPS).min(start)
@@ -432,19 +442,23 @@ fn carry(
     round: &Round<'_>,
     filters: &Filters,
     options: &[String],
-    operand: &Operand,
+    operand: &mut Operand,
 ) -> Result<()> {
-    let (count, chunks) = (filters.shapes.len() as i32, round.chunks.len() as i32);
-    let (first, columns) = (operand.features.start as i32, operand.features.len() as i32);
-    let kernel = round
-        .context
-        .kernel(GRAM_DENSE, options, "carry_states", 0)?;
+    let arguments = CarryStates {
+        block: round.blocks.read(),
+        filter: filters.table.read(),
+        filters: filters.shapes.len() as i32,
+        first_column: operand.features.start as i32,
+        columns: operand.features.len() as i32,
+        chunks: round.chunks.len() as i32,
+        states: operand.states.update(),
+        carry: operand.carry.update(),
+    };
     let grid = (operand.features.len().div_ceil(32) as u32, 1, 1);
-    kernel.launch(grid, 32, 0, |a| {
-        a.arg(round.blocks).arg(&filters.table).arg(&count);
-        a.arg(&first).arg(&columns).arg(&chunks);
-        a.arg(&operand.states).arg(&operand.carry);
-    })
+    round
+        .context
+        .load::<CarryStates>(options, 0)?
+        .launch(grid, 32, arguments)
 }
 
 fn add_upsilon(
@@ -455,16 +469,19 @@ fn add_upsilon(
     partial: &Buffer<f64>,
     upsilon: &mut Buffer<f64>,
 ) -> Result<()> {
-    let (chunks, columns) = (round.chunks.len() as i32, rows.len() as i32);
-    let (first, m) = (rows.start as i32, outputs as i32);
-    let kernel = round
-        .context
-        .kernel(GRAM_DENSE, options, "add_upsilon", 0)?;
+    let arguments = AddUpsilon {
+        partial: partial.read(),
+        chunks: round.chunks.len() as i32,
+        columns: rows.len() as i32,
+        first_column: rows.start as i32,
+        outputs: outputs as i32,
+        upsilon: upsilon.update(),
+    };
     let grid = (rows.len().div_ceil(64) as u32, outputs as u32 + 1, 1);
-    kernel.launch(grid, 64, 0, |a| {
-        a.arg(partial).arg(&chunks).arg(&columns);
-        a.arg(&first).arg(&m).arg(upsilon);
-    })
+    round
+        .context
+        .load::<AddUpsilon>(options, 0)?
+        .launch(grid, 64, arguments)
 }
 
 /// How far the elements of `gram` among some consecutive features are from full precision; `None`
@@ -492,7 +509,7 @@ fn sampled_error(
         task: pass.task,
         timeline: pass.timeline,
         source: &mut *pass.source,
-        centre: pass.centre,
+        centre: &mut *pass.centre,
         chunks: pass.chunks.clone(),
         plan,
         precision: Precision::F32,

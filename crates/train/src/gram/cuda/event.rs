@@ -11,11 +11,13 @@ use super::coefficients::{Coefficients, shapes};
 use super::spikes::DeviceSpikes;
 use super::staging::Staging;
 use super::store::{Gram, place, triangle};
-use super::timeline::{BLOCK_FIELDS, BLOCK_STEPS, Timeline};
+use super::timeline::{BLOCK_STEPS, Timeline};
 use super::{DeviceSums, behavior, several};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Progress, Quiet};
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::gram as kernels;
+use betz_kernels::{Block, Pair};
 use betz_recording::Dataset;
 use betz_runtime::psc::FilterBank;
 
@@ -136,7 +138,7 @@ impl Demand {
             base: FIXED_BYTES
                 + 2 * events
                 + 4 * (chunks * (channels + 1)) as u64
-                + 4 * BLOCK_FIELDS as u64 * (blocks + 1),
+                + size_of::<Block>() as u64 * (blocks + 1),
             unsorted: 3 * events + 4 * (blocks + 1),
             table: coefficients.bytes(),
             slice: 4 * (states * features) as u64,
@@ -290,7 +292,7 @@ struct EventGram<'a> {
     slice_chunk: Buffer<i32>,
     states: Buffer<f32>,
     table: Buffer<f64>,
-    pairs: Buffer<u64>,
+    pairs: Buffer<Pair>,
 }
 
 impl<'a> EventGram<'a> {
@@ -313,7 +315,7 @@ impl<'a> EventGram<'a> {
             states: spikes.states_at(&slice_chunk, slices)?,
             slice_chunk,
             table: context.upload(&coefficients.table)?,
-            pairs: context.upload(coefficients.pairs.as_flattened())?,
+            pairs: context.upload(&coefficients.pairs)?,
         })
     }
 
@@ -359,35 +361,36 @@ impl<'a> EventGram<'a> {
         let (spikes, plan) = (self.spikes, &self.plan);
         let filters = spikes.filters.shapes.len();
         let column_count = columns.len() * filters;
-        let partial: Buffer<f64> = spikes
+        let mut partial: Buffer<f64> = spikes
             .context
             .alloc(self.slices * rows.len() * filters * column_count)?;
-        let (filter_count, channel_count) = (filters as i32, spikes.channels as i32);
-        let (tile_rows, kept) = (plan.tile_rows as i32, plan.kept_events as i32);
-        let chunk_count = spikes.chunks as i32;
-        let (first_channel, row_channels) = (rows.start as i32, rows.len() as i32);
-        let (first_column, width) = ((columns.start * filters) as i32, column_count as i32);
-        spikes.kernel("gram_event", plan.shared_bytes)?.launch(
-            (
-                column_count.div_ceil(TILE_COLUMNS) as u32,
-                (rows.len().div_ceil(plan.tile_rows) * filters) as u32,
-                self.slices as u32,
-            ),
-            (plan.chunk_blocks * 32) as u32,
-            plan.shared_bytes,
-            |a| {
-                a.arg(&spikes.ticks).arg(&spikes.offsets);
-                a.arg(&spikes.blocks).arg(&chunk_count);
-                a.arg(&spikes.filters.table)
-                    .arg(&filter_count)
-                    .arg(&channel_count);
-                a.arg(&self.slice_chunk).arg(&self.states);
-                a.arg(&self.table).arg(&self.pairs);
-                a.arg(&tile_rows).arg(&kept);
-                a.arg(&first_channel).arg(&row_channels);
-                a.arg(&first_column).arg(&width).arg(&partial);
-            },
-        )?;
+        let arguments = kernels::GramEvent {
+            ticks: spikes.ticks.read(),
+            offsets: spikes.offsets.read(),
+            block: spikes.blocks.read(),
+            chunks: spikes.chunks as i32,
+            filter: spikes.filters.table.read(),
+            filters: filters as i32,
+            channels: spikes.channels as i32,
+            slice_chunk: self.slice_chunk.read(),
+            states: self.states.read(),
+            table: self.table.read(),
+            pair: self.pairs.read(),
+            tile_rows: plan.tile_rows as i32,
+            kept: plan.kept_events as i32,
+            first_channel: rows.start as i32,
+            row_channels: rows.len() as i32,
+            first_column: (columns.start * filters) as i32,
+            column_count: column_count as i32,
+            partial: partial.write(),
+        };
+        let blocks = (
+            column_count.div_ceil(TILE_COLUMNS) as u32,
+            (rows.len().div_ceil(plan.tile_rows) * filters) as u32,
+            self.slices as u32,
+        );
+        let threads = (plan.chunk_blocks * 32) as u32;
+        spikes.launch(blocks, (threads, plan.shared_bytes), arguments)?;
         Ok(partial)
     }
 
@@ -398,15 +401,17 @@ impl<'a> EventGram<'a> {
         above: &Buffer<f64>,
         (rows, columns): (usize, usize),
     ) -> Result<Buffer<f64>> {
-        let gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
-        let (slices, height, width) = (self.slices as i32, rows as i32, columns as i32);
-        let grid = (columns.div_ceil(32) as u32, rows.div_ceil(32) as u32, 1);
-        self.spikes
-            .kernel("combine_slices", 0)?
-            .launch(grid, 256, 0, |a| {
-                a.arg(below).arg(above).arg(&slices);
-                a.arg(&height).arg(&width).arg(&gram);
-            })?;
+        let mut gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
+        let arguments = kernels::CombineSlices {
+            partial: below.read(),
+            mirrored: above.read(),
+            slices: self.slices as i32,
+            rows: rows as i32,
+            columns: columns as i32,
+            gram: gram.write(),
+        };
+        let blocks = (columns.div_ceil(32) as u32, rows.div_ceil(32) as u32, 1);
+        self.spikes.launch(blocks, (256, 0), arguments)?;
         Ok(gram)
     }
 }

@@ -4,6 +4,7 @@ use super::coefficients::{Shape, shapes};
 use crate::psc::cuda::DeviceBank;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
+use betz_kernels::Filter;
 use betz_runtime::psc::FilterBank;
 
 /// Distance, in τ, beyond which a spike has left no trace in f64.
@@ -14,8 +15,8 @@ pub(crate) struct Filters {
     pub(super) shapes: Vec<Shape>,
     /// Largest order in the bank.
     pub(super) order: usize,
-    /// `struct Filter` of every filter.
-    pub(super) table: Buffer<u32>,
+    /// Every filter as the kernels have it.
+    pub(super) table: Buffer<Filter>,
     /// Compile-time constants that follow from the bank.
     options: Vec<String>,
 }

@@ -4,12 +4,11 @@ use super::filters::{Filters, WINDOW_TAUS};
 use super::staging::{Staging, at_least};
 use super::timeline::Timeline;
 use betz_base::error::{Error, Result};
-use betz_device::cuda::{Buffer, Context, Kernel, PushKernelArg};
-use betz_kernels::GRAM_EVENT;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::gram as kernels;
+use betz_kernels::{Arguments, Block, Blocks};
 use betz_recording::Dataset;
 use betz_runtime::psc::FilterBank;
-
-/// The kernels of the event path, of which sorting and Υ serve the dense path too.
 
 /// Sorted spikes and what describes them.
 pub(super) struct DeviceSpikes<'a> {
@@ -25,8 +24,8 @@ pub(super) struct DeviceSpikes<'a> {
     pub(super) ticks: Buffer<u16>,
     /// Where each channel's spikes begin: chunks × (channels + 1).
     pub(super) offsets: Buffer<u32>,
-    /// `struct Block` of every block.
-    pub(super) blocks: Buffer<i32>,
+    /// Every block and one more.
+    pub(super) blocks: Buffer<Block>,
 }
 
 impl<'a> DeviceSpikes<'a> {
@@ -47,17 +46,17 @@ impl<'a> DeviceSpikes<'a> {
         let events = timeline.events(&data.spikes, 0..timeline.block_count);
         let (event_channels, event_ticks, starts) =
             stage_events(context, data, &timeline, events, staging)?;
-        let blocks: Buffer<i32> = context.upload(&timeline.blocks)?;
+        let blocks = context.upload(&timeline.blocks)?;
         // Two more than there are: kernels copy pairs.
-        let ticks = context.alloc(events + 2)?;
-        let offsets = context.alloc(chunks * (channels + 1))?;
+        let mut ticks = context.alloc(events + 2)?;
+        let mut offsets = context.alloc(chunks * (channels + 1))?;
         sort_events(
             context,
             &filters.options(chunk_blocks),
             channels,
             (chunks, timeline.block_count),
             (&event_channels, &event_ticks, &starts),
-            (&ticks, &offsets),
+            (&mut ticks, &mut offsets),
         )?;
         Ok(Self {
             context,
@@ -72,14 +71,16 @@ impl<'a> DeviceSpikes<'a> {
         })
     }
 
-    /// A kernel of `gram_event.cu` for this bank and chunk.
-    pub(super) fn kernel(&self, name: &str, shared_bytes: usize) -> Result<Kernel> {
-        self.context.kernel(
-            GRAM_EVENT,
-            &self.filters.options(self.chunk_blocks),
-            name,
-            shared_bytes,
-        )
+    /// Starts a kernel of `gram_event.cu` for this bank and chunk.
+    pub(super) fn launch<A: Arguments>(
+        &self,
+        blocks: Blocks,
+        (threads, shared_bytes): (u32, usize),
+        arguments: A,
+    ) -> Result<()> {
+        self.context
+            .load::<A>(&self.filters.options(self.chunk_blocks), shared_bytes)?
+            .launch(blocks, threads, arguments)
     }
 
     /// Number of features.
@@ -91,20 +92,22 @@ impl<'a> DeviceSpikes<'a> {
     /// count × (order + 1) × features.
     pub(super) fn states_at(&self, chunks: &Buffer<i32>, count: usize) -> Result<Buffer<f32>> {
         let columns = self.columns();
-        let states: Buffer<f32> = self
+        let mut states: Buffer<f32> = self
             .context
             .alloc(count * (self.filters.order + 1) * columns)?;
-        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
-        self.kernel("states_at_slices", 0)?.launch(
-            (columns.div_ceil(64) as u32, count as u32, 1),
-            64,
-            0,
-            |a| {
-                a.arg(&self.ticks).arg(&self.offsets).arg(&self.blocks);
-                a.arg(&self.filters.table).arg(&filters).arg(&channels);
-                a.arg(chunks).arg(&WINDOW_TAUS).arg(&states);
-            },
-        )?;
+        let arguments = kernels::StatesAtSlices {
+            ticks: self.ticks.read(),
+            offsets: self.offsets.read(),
+            block: self.blocks.read(),
+            filter: self.filters.table.read(),
+            filters: self.filters.shapes.len() as i32,
+            channels: self.channels as i32,
+            slice_chunk: chunks.read(),
+            window: WINDOW_TAUS,
+            states: states.write(),
+        };
+        let blocks = (columns.div_ceil(64) as u32, count as u32, 1);
+        self.launch(blocks, (64, 0), arguments)?;
         Ok(states)
     }
 }
@@ -128,18 +131,24 @@ pub(super) fn sort_events(
     channels: usize,
     (chunks, blocks): (usize, usize),
     (event_channels, event_ticks, starts): (&Buffer<u16>, &Buffer<u8>, &Buffer<u32>),
-    (ticks, offsets): (&Buffer<u16>, &Buffer<u32>),
+    (ticks, offsets): (&mut Buffer<u16>, &mut Buffer<u32>),
 ) -> Result<()> {
     // As many warps as there are counters for.
     let most = context.shared_bytes() / (4 * channels.max(1));
     let warps = most.saturating_sub(1).clamp(1, 8);
     let shared = 4 * (warps + 1) * channels;
-    let (blocks, channels) = (blocks as i32, channels as i32);
-    let kernel = context.kernel(GRAM_EVENT, options, "sort_events", shared)?;
-    kernel.launch((chunks as u32, 1, 1), 32 * warps as u32, shared, |a| {
-        a.arg(event_channels).arg(event_ticks).arg(starts);
-        a.arg(&blocks).arg(&channels).arg(ticks).arg(offsets);
-    })
+    let arguments = kernels::SortEvents {
+        channel: event_channels.read(),
+        tick: event_ticks.read(),
+        block_events: starts.read(),
+        blocks: blocks as i32,
+        channels: channels as i32,
+        ticks: ticks.write(),
+        offsets: offsets.write(),
+    };
+    context
+        .load::<kernels::SortEvents>(options, shared)?
+        .launch((chunks as u32, 1, 1), 32 * warps as u32, arguments)
 }
 
 /// The spikes on the device: channels, steps within their blocks, and where blocks begin.

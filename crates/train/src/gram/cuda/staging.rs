@@ -2,6 +2,7 @@
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Context, PinnedBuffer, Value};
+use betz_kernels::Block;
 
 /// What the last call left, by type; a context keeps one.
 #[derive(Default)]
@@ -9,7 +10,7 @@ pub(crate) struct Staging {
     pub(super) u8s: Vec<PinnedBuffer<u8>>,
     pub(super) u16s: Vec<PinnedBuffer<u16>>,
     pub(super) u32s: Vec<PinnedBuffer<u32>>,
-    pub(super) i32s: Vec<PinnedBuffer<i32>>,
+    pub(super) blocks: Vec<PinnedBuffer<Block>>,
     pub(super) f32s: Vec<PinnedBuffer<f32>>,
 }
 

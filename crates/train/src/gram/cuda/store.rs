@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::plan::CHUNK_BLOCKS;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
-use betz_kernels::GRAM_DENSE;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::gram::AddInto;
 
 /// Γ, n × n, both triangles.
 pub(crate) enum Gram {
@@ -82,15 +82,18 @@ pub(super) fn add(
     // Half as much as Γ at most: what products took is free by then.
     let piece = source.len().div_ceil(2).clamp(1, MOST);
     let mut here: Buffer<f64> = context.alloc(piece)?;
-    let kernel = context.kernel(GRAM_DENSE, &options(), "add_into", 0)?;
+    let kernel = context.load::<AddInto>(&options(), 0)?;
     for from in (0..source.len()).step_by(piece) {
         let range = from..source.len().min(from + piece);
-        let (len, first) = (range.len(), from as u64);
+        let len = range.len();
         context.copy_from_peer(peer, source, range, &mut here)?;
-        let (count, grid) = (len as u64, (len.div_ceil(256) as u32, 1, 1));
-        kernel.launch(grid, 256, 0, |a| {
-            a.arg(&here).arg(&count).arg(&first).arg(&mut *target);
-        })?;
+        let arguments = AddInto {
+            b: here.read(),
+            count: len as u64,
+            first: from as u64,
+            a: target.update(),
+        };
+        kernel.launch((len.div_ceil(256) as u32, 1, 1), 256, arguments)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use crate::gram::paired_steps;
 use betz_base::error::{Error, Result};
+use betz_kernels::Block;
 use betz_recording::{Segment, Spikes};
 
 /// Steps of one block: one bit pattern of a warp.
@@ -14,17 +15,13 @@ pub(super) const BLOCK_STEPS: i64 = 32;
 /// Blocks that one thread packs at a time.
 const PIECE_BLOCKS: usize = 256;
 
-/// Values of one block in [`Timeline::blocks`].
-pub(super) const BLOCK_FIELDS: usize = 4;
-
 /// Padded time: the paired steps of every segment and the history before them.
 pub(super) struct Timeline {
     spans: Vec<Span>,
     /// Number of blocks, a multiple of the chunk's.
     pub(super) block_count: usize,
-    /// `since, left, before, origin` of every block and of one more, as `struct Block` of the
-    /// kernel has them.
-    pub(super) blocks: Vec<i32>,
+    /// Every block and one more.
+    pub(super) blocks: Vec<Block>,
     /// Paired steps.
     pub(super) steps: u64,
     /// Longest distance from a step inside to the end of its sums.
@@ -77,7 +74,7 @@ impl Timeline {
         let mut timeline = Self {
             spans,
             block_count,
-            blocks: vec![0; (block_count + 1) * BLOCK_FIELDS],
+            blocks: vec![Block::default(); block_count + 1],
             steps: paired,
             longest,
         };
@@ -111,10 +108,11 @@ impl Timeline {
 
     /// Paired steps inside `blocks`.
     pub(super) fn paired_in(&self, blocks: Range<usize>) -> u64 {
-        let fields = blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS;
-        let paired = |block: &[i32]| (block[1].min(BLOCK_STEPS as i32) - block[2].max(0)).max(0);
-        let blocks = self.blocks[fields].chunks_exact(BLOCK_FIELDS);
-        blocks.map(|block| paired(block) as u64).sum()
+        let paired = |block: &Block| {
+            let steps = block.left.min(BLOCK_STEPS as i32) - block.before.max(0);
+            steps.max(0) as u64
+        };
+        self.blocks[blocks].iter().map(paired).sum()
     }
 
     /// Most spikes inside one chunk of `chunk_blocks` blocks.
@@ -194,19 +192,17 @@ impl Timeline {
     fn describe_blocks(&mut self, delay_steps: i64) {
         for span in &self.spans {
             let begin = span.start + delay_steps.max(0);
-            let blocks = &mut self.blocks[span.first_block * BLOCK_FIELDS..];
-            for (i, block) in blocks
-                .chunks_exact_mut(BLOCK_FIELDS)
-                .take(span.block_count)
-                .enumerate()
-            {
+            let blocks = &mut self.blocks[span.first_block..];
+            for (i, block) in blocks.iter_mut().take(span.block_count).enumerate() {
                 let since = i as i64 * BLOCK_STEPS;
                 let first = span.start + since;
-                block[0] = since as i32;
-                block[1] = (span.stop - first) as i32;
-                block[2] = (begin - first).max(0) as i32;
-                block[3] =
-                    (first - delay_steps).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+                *block = Block {
+                    since: since as i32,
+                    left: (span.stop - first) as i32,
+                    before: (begin - first).max(0) as i32,
+                    origin: (first - delay_steps).clamp(i64::from(i32::MIN), i64::from(i32::MAX))
+                        as i32,
+                };
             }
         }
     }
@@ -341,19 +337,19 @@ mod tests {
                     assert_eq!(starts[0], 0);
                     assert_eq!(starts[blocks.len()] as usize, events);
                     for (i, block) in blocks.enumerate() {
-                        let at = &timeline.blocks[BLOCK_FIELDS * block..][..BLOCK_FIELDS];
+                        let at = &timeline.blocks[block];
                         for e in starts[i] as usize..starts[i + 1] as usize {
                             let (segment, first, last, spike) = expected.next().unwrap();
                             let tick = data.spikes.ticks[spike];
                             let step = i64::from(ticks[e]);
                             assert_eq!(u32::from(channels[e]), data.spikes.channels[spike]);
-                            assert_eq!(i64::from(at[0]) + step, tick - segment.start);
-                            assert_eq!(i64::from(at[1]) - step, last - tick);
+                            assert_eq!(i64::from(at.since) + step, tick - segment.start);
+                            assert_eq!(i64::from(at.left) - step, last - tick);
                             assert_eq!(
-                                i64::from(at[2]),
-                                (first - segment.start - i64::from(at[0])).max(0)
+                                i64::from(at.before),
+                                (first - segment.start - i64::from(at.since)).max(0)
                             );
-                            assert_eq!(i64::from(at[3]) + step, tick - delay);
+                            assert_eq!(i64::from(at.origin) + step, tick - delay);
                         }
                     }
                 }
@@ -383,12 +379,12 @@ mod tests {
                     let mut paired = vec![7.0; m * steps];
                     timeline.pack_behavior(&data.behavior, m, delay, blocks.clone(), &mut paired);
                     for (i, block) in blocks.enumerate() {
-                        let at = &timeline.blocks[BLOCK_FIELDS * block..][..BLOCK_FIELDS];
+                        let at = &timeline.blocks[block];
                         for s in 0..BLOCK_STEPS {
                             let step = i * BLOCK_STEPS as usize + s as usize;
-                            let inside = i64::from(at[1]) > s;
-                            let summed = inside && i64::from(at[2]) <= s;
-                            let row = i64::from(at[3]) + s;
+                            let inside = i64::from(at.left) > s;
+                            let summed = inside && i64::from(at.before) <= s;
+                            let row = i64::from(at.origin) + s;
                             let expected = if inside { row + delay } else { -1 };
                             assert_eq!(rows[2 * step..][..2], [expected; 2], "{}", case.name);
                             for o in 0..m {

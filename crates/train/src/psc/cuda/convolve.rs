@@ -7,12 +7,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Input;
 use super::recursive::Rows;
 use crate::psc::Sample;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, PushKernelArg, RealFft};
-use betz_kernels::PSC_CONVOLVE;
+use betz_device::cuda::{Buffer, Context, RealFft};
+use betz_kernels::psc::{ConvolveLoad, ConvolveMultiply, ConvolveStore};
+use betz_kernels::{Chunk, Complex, InPlace, Sample as KernelSample};
 use betz_recording::Segment;
 use betz_runtime::psc::FilterBank;
 
@@ -25,9 +25,6 @@ const MULTIPLIED: usize = 8;
 /// What chunks' places are a multiple of, in samples.
 const ALIGNED: usize = 32;
 
-/// Values of `struct Chunk`.
-const CHUNK_FIELDS: usize = 4;
-
 /// Largest transform, 2²⁷ samples.
 const LONGEST: usize = 1 << 27;
 
@@ -38,8 +35,8 @@ pub(crate) struct Convolver<'a> {
     /// Samples of the longest filter that count.
     pub(crate) taps: usize,
     length: usize,
-    /// filters × bins complex numbers.
-    spectra: Buffer<f32>,
+    /// filters × bins.
+    spectra: Buffer<Complex>,
     /// What rows, products and working memory may take; what is available, where nothing is said.
     pub(crate) room: Option<u64>,
     /// The last run's plan, and for how many rows.
@@ -91,7 +88,7 @@ impl<'a> Convolver<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMemory`] when not even one row fits; those of the device.
-    pub(crate) fn run<T: Input>(
+    pub(crate) fn run<T: KernelSample>(
         &self,
         input: Rows<'_, T>,
         segments: &[Segment],
@@ -102,7 +99,7 @@ impl<'a> Convolver<'a> {
     ) -> Result<()> {
         let context = self.context;
         let chunks = self.chunks(segments, (origin, from, to));
-        let count = chunks.len() / CHUNK_FIELDS;
+        let count = chunks.len();
         let items = channels * count;
         let inside = |s: &Segment| (s.stop.min(to) - s.start.max(from)).max(0);
         if segments.iter().map(inside).sum::<i64>() < to - from {
@@ -111,7 +108,7 @@ impl<'a> Convolver<'a> {
         if items == 0 {
             return Ok(());
         }
-        let chunk: Buffer<i32> = context.upload(&chunks)?;
+        let chunk = context.upload(&chunks)?;
         let plan = self.plan(items)?;
         let (batch, pitch) = (plan.batch, plan.pitch);
         let mut rows: Buffer<f32> = context.alloc(batch * pitch)?;
@@ -119,53 +116,75 @@ impl<'a> Convolver<'a> {
             .then(|| context.alloc(batch * pitch * self.filters))
             .transpose()?;
         let mut work: Buffer<u8> = context.alloc(plan.work_bytes)?;
-        let options = [format!("-DINPUT={}", T::NAME)];
-        let kernel = |name| context.kernel(PSC_CONVOLVE, &options, name, 0);
-        let (load, multiply) = (kernel("convolve_load")?, kernel("convolve_multiply")?);
-        let store = kernel("convolve_store")?;
+        let options = [format!("-DINPUT={}", T::VALUE)];
+        let load = context.load::<ConvolveLoad<T>>(&options, 0)?;
+        let multiply = context.load::<ConvolveMultiply>(&options, 0)?;
+        let store = context.load::<ConvolveStore>(&options, 0)?;
         let bins = self.length / 2 + 1;
-        let (stride, to_stride) = (input.stride as u64, output_stride as u64);
-        let (chunk_count, all, length) = (count as i32, items as i64, self.length as i32);
-        let (bin_count, row_floats, rows_here) = (bins as i32, pitch as i32, batch as i32);
-        let filters = self.filters as i32;
         for first in (0..items).step_by(batch) {
-            let first = first as i64;
             let parts = pitch.div_ceil(COPIED);
-            let part_count = parts as i32;
-            load.launch(((batch * parts) as u32, 1, 1), 256, 0, |a| {
-                a.arg(input.view).arg(&stride).arg(&chunk).arg(&chunk_count);
-                a.arg(&first).arg(&all).arg(&part_count);
-                a.arg(&length).arg(&row_floats).arg(&rows);
-            })?;
+            let arguments = ConvolveLoad {
+                input: input.values,
+                stride: input.stride as u64,
+                chunk: chunk.read(),
+                chunks: count as i32,
+                first_item: first as i64,
+                items: items as i64,
+                parts: parts as i32,
+                length: self.length as i32,
+                pitch: pitch as i32,
+                rows: rows.write(),
+            };
+            load.launch(((batch * parts) as u32, 1, 1), 256, arguments)?;
             plan.forward(context, &mut rows, &mut work)?;
-            let to = products.as_ref().unwrap_or(&rows);
             let blocks = (
                 bins.div_ceil(256) as u32,
                 batch.div_ceil(MULTIPLIED) as u32,
                 1,
             );
-            multiply.launch(blocks, 256, 0, |a| {
-                a.arg(&rows).arg(&self.spectra).arg(&filters);
-                a.arg(&rows_here).arg(&bin_count).arg(&row_floats).arg(to);
-            })?;
+            let (from, to) = match &mut products {
+                Some(products) => (InPlace::from(rows.read()), products.update()),
+                None => {
+                    let rows = rows.update();
+                    (rows.in_place(), rows)
+                }
+            };
+            let arguments = ConvolveMultiply {
+                rows: from,
+                spectra: self.spectra.read(),
+                filters: self.filters as i32,
+                batch: batch as i32,
+                bins: bins as i32,
+                pitch: pitch as i32,
+                products: to,
+            };
+            multiply.launch(blocks, 256, arguments)?;
             let responses = products.as_mut().unwrap_or(&mut rows);
             for f in 0..self.filters {
                 plan.inverse(context, responses, f * batch * pitch, &mut work)?;
             }
             let parts = self.length.div_ceil(COPIED);
-            let part_count = parts as i32;
-            store.launch(((self.filters * batch * parts) as u32, 1, 1), 256, 0, |a| {
-                a.arg(&*responses).arg(&chunk).arg(&chunk_count);
-                a.arg(&first).arg(&all).arg(&part_count).arg(&filters);
-                a.arg(&rows_here).arg(&row_floats);
-                a.arg(&*output).arg(&to_stride);
-            })?;
+            let arguments = ConvolveStore {
+                products: responses.read(),
+                chunk: chunk.read(),
+                chunks: count as i32,
+                first_item: first as i64,
+                items: items as i64,
+                parts: parts as i32,
+                filters: self.filters as i32,
+                batch: batch as i32,
+                pitch: pitch as i32,
+                output: output.update(),
+                output_stride: output_stride as u64,
+            };
+            let blocks = ((self.filters * batch * parts) as u32, 1, 1);
+            store.launch(blocks, 256, arguments)?;
         }
         Ok(())
     }
 
-    /// `struct Chunk` of every chunk of a channel.
-    fn chunks(&self, segments: &[Segment], (origin, from, to): (i64, i64, i64)) -> Vec<i32> {
+    /// The chunks of a channel.
+    fn chunks(&self, segments: &[Segment], (origin, from, to): (i64, i64, i64)) -> Vec<Chunk> {
         // Where the transform has room for it, chunks begin at multiples of 32 samples.
         let aligned = (self.taps - 1).next_multiple_of(ALIGNED);
         let (reach, most) = match (self.length.saturating_sub(aligned)) / ALIGNED * ALIGNED {
@@ -179,12 +198,12 @@ impl<'a> Convolver<'a> {
                 let history = reach.min(at - segment.start).min(at - origin);
                 // Where there is less history than the filters reach back to, zeros wrap round.
                 let fresh = most.min(stop - at);
-                chunks.extend([
-                    (at - history - origin) as i32,
-                    (history + fresh) as i32,
-                    history as i32,
-                    (at - from) as i32,
-                ]);
+                chunks.push(Chunk {
+                    first: (at - history - origin) as i32,
+                    count: (history + fresh) as i32,
+                    skip: history as i32,
+                    to: (at - from) as i32,
+                });
                 at += fresh;
             }
         }
@@ -242,23 +261,22 @@ impl<'a> Convolver<'a> {
     }
 }
 
-/// Spectra of the filters' first `taps` samples, with the transforms' 1/length: filters × bins × 2.
-fn spectra(bank: &FilterBank, step_seconds: f64, taps: usize, length: usize) -> Vec<f32> {
-    let forward = realfft::RealFftPlanner::<f64>::new().plan_fft_forward(length);
+/// Spectra of the filters' first `taps` samples, with the transforms' 1/length: filters × bins.
+fn spectra(bank: &FilterBank, step_seconds: f64, taps: usize, length: usize) -> Vec<Complex> {
+    let forward = <f64 as betz_fourier::Real>::forward(length);
     let mut spectrum = forward.make_output_vec();
     let norm = 1.0 / length as f64;
-    let mut all = Vec::with_capacity(2 * bank.len() * spectrum.len());
+    let mut all = Vec::with_capacity(bank.len() * spectrum.len());
     for filter in bank.filters() {
         let mut impulse = filter.impulse(step_seconds, taps);
         impulse.resize(length, 0.0);
         // Fails only on wrong lengths, and these are the plan's own.
         let made = forward.process(&mut impulse, &mut spectrum);
         debug_assert!(made.is_ok());
-        all.extend(
-            spectrum
-                .iter()
-                .flat_map(|z| [(z.re * norm) as f32, (z.im * norm) as f32]),
-        );
+        all.extend(spectrum.iter().map(|z| Complex {
+            re: (z.re * norm) as f32,
+            im: (z.im * norm) as f32,
+        }));
     }
     all
 }

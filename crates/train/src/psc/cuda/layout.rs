@@ -2,6 +2,7 @@
 
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
+use betz_kernels::Mask;
 use betz_recording::Segment;
 
 /// Steps of a word: the share of one thread.
@@ -22,10 +23,10 @@ pub(crate) const fn tile_bytes(size: usize) -> usize {
 }
 
 /// Stretches of steps, from some step on, in masks of 32.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Layout {
-    /// `inside` and `fresh` of every word of every tile; see `kernels/tile_scan.cuh`.
-    pub(crate) words: Vec<u32>,
+    /// Every word of every tile.
+    pub(crate) words: Vec<Mask>,
     /// For each tile, the number of its words before which no segment begins in it: those up to the
     /// first that one begins in; more than there are, where none does.
     pub(crate) uncut: Vec<u32>,
@@ -38,7 +39,7 @@ impl Layout {
         let steps = usize::try_from(to - from).unwrap_or(0);
         let tiles = steps.div_ceil(TILE).max(1);
         let mut layout = Self {
-            words: vec![0; 2 * tiles * THREADS],
+            words: vec![Mask::default(); tiles * THREADS],
             uncut: vec![u32::MAX; tiles],
             steps,
         };
@@ -58,7 +59,7 @@ impl Layout {
         let count = fresh.len();
         let tiles = count.div_ceil(THREADS).max(1);
         let mut layout = Self {
-            words: vec![0; 2 * tiles * THREADS],
+            words: vec![Mask::default(); tiles * THREADS],
             uncut: vec![u32::MAX; tiles],
             steps: count * WORD,
         };
@@ -70,7 +71,7 @@ impl Layout {
     }
 
     fn begin(&mut self, step: usize) {
-        self.words[2 * (step / WORD) + 1] |= 1 << (step % WORD);
+        self.words[step / WORD].fresh |= 1 << (step % WORD);
         let words = (step % TILE / WORD + 1) as u32;
         let uncut = &mut self.uncut[step / TILE];
         *uncut = words.min(*uncut);
@@ -82,7 +83,7 @@ impl Layout {
             let bit = at % WORD;
             let count = (WORD - bit).min(stop - at);
             let ones = u32::MAX >> (WORD - count);
-            self.words[2 * (at / WORD)] |= ones << bit;
+            self.words[at / WORD].inside |= ones << bit;
             at += count;
         }
     }
@@ -110,7 +111,7 @@ impl Layout {
 
 /// A [`Layout`] on the device.
 pub(crate) struct DeviceLayout {
-    pub(crate) mask: Buffer<u32>,
+    pub(crate) mask: Buffer<Mask>,
     pub(crate) uncut: Buffer<u32>,
     pub(crate) steps: usize,
     pub(crate) tiles: usize,
@@ -139,21 +140,22 @@ mod tests {
             (9000, 9100),
         ] {
             let layout = Layout::new(&segments, from, to);
-            assert_eq!(layout.words.len(), 2 * THREADS * layout.uncut.len());
+            assert_eq!(layout.words.len(), THREADS * layout.uncut.len());
             for step in from..from + (layout.uncut.len() * TILE) as i64 {
                 let at = (step - from) as usize;
-                let bit = |which: usize| layout.words[2 * (at / WORD) + which] >> (at % WORD) & 1;
+                let word = layout.words[at / WORD];
+                let bit = |bits: u32| bits >> (at % WORD) & 1;
                 let inside = step < to && segments.iter().any(|s| s.start <= step && step < s.stop);
                 let fresh = step < to && segments.iter().any(|s| s.start == step);
-                assert_eq!(bit(0) == 1, inside, "step {step}");
-                assert_eq!(bit(1) == 1, fresh, "step {step}");
+                assert_eq!(bit(word.inside) == 1, inside, "step {step}");
+                assert_eq!(bit(word.fresh) == 1, fresh, "step {step}");
                 if fresh {
                     assert!(layout.uncut[at / TILE] <= (at % TILE / WORD + 1) as u32);
                 }
             }
             for (tile, &uncut) in layout.uncut.iter().enumerate() {
-                let words = layout.words[2 * tile * THREADS..][..2 * THREADS].chunks_exact(2);
-                let first = words.into_iter().position(|w| w[1] != 0);
+                let mut words = layout.words[tile * THREADS..][..THREADS].iter();
+                let first = words.position(|word| word.fresh != 0);
                 assert_eq!(uncut, first.map_or(u32::MAX, |w| w as u32 + 1));
             }
         }

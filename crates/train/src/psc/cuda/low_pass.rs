@@ -1,20 +1,21 @@
 //! A low-pass on a device: the sections' own recurrence in f64, in tiles of 4,096 steps side by side.
 
-use super::Input;
 use super::layout::{DeviceLayout, THREADS, tile_bytes};
 use super::recursive::{Rows, grid};
 use betz_base::error::Result;
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
-use betz_kernels::LOW_PASS;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::psc::{LowPassCarry, LowPassFilter, LowPassTileEnds};
+use betz_kernels::{self as kernels, In, InOut, InPlace, Sample};
 use betz_runtime::psc::{LowPass, Section};
 
 /// A low-pass at work on rows of samples; its states go on from slice to slice.
 pub(crate) struct LowPassScan<'a> {
     context: &'a Context,
-    sections: usize,
     rows: usize,
-    /// Sections, then the powers; see `Cascade` in `kernels/low_pass.cu`.
-    coefficients: Buffer<f64>,
+    sections: Buffer<kernels::Section>,
+    section_count: usize,
+    /// What silence does to the delays; see `Cascade` in `kernels/low_pass.cu`.
+    powers: Buffer<f64>,
     /// 2 × sections × rows.
     carry: Buffer<f64>,
 }
@@ -29,16 +30,23 @@ impl<'a> LowPassScan<'a> {
         rows: usize,
     ) -> Result<Self> {
         let sections = low_pass.sections(step_seconds)?;
-        let mut coefficients: Vec<f64> = sections
+        let powers = powers(&sections);
+        let there: Vec<_> = sections
             .iter()
-            .flat_map(|s| [s.b[0], s.b[1], s.b[2], s.a[0], s.a[1]])
+            .map(|s| kernels::Section {
+                b0: s.b[0],
+                b1: s.b[1],
+                b2: s.b[2],
+                a1: s.a[0],
+                a2: s.a[1],
+            })
             .collect();
-        coefficients.extend(powers(&sections));
         Ok(Self {
             context,
-            sections: sections.len(),
             rows,
-            coefficients: context.upload(&coefficients)?,
+            sections: context.upload(&there)?,
+            section_count: sections.len(),
+            powers: context.upload(&powers)?,
             carry: context.zeros(2 * sections.len() * rows)?,
         })
     }
@@ -55,57 +63,133 @@ impl<'a> LowPassScan<'a> {
 
     /// Back to rest.
     pub(crate) fn reset(&mut self) -> Result<()> {
-        self.carry = self.context.zeros(2 * self.sections * self.rows)?;
+        self.carry = self.context.zeros(2 * self.section_count * self.rows)?;
         Ok(())
     }
 
     /// Filters the steps of `layout`, which follow those of the run before; zero outside segments.
-    /// `output` may be the input. Does not wait.
-    pub(crate) fn run<T: Input, U: Input>(
+    /// `output` has rows some samples apart. Does not wait.
+    pub(crate) fn run<T: Sample, U: Sample>(
         &mut self,
         input: Rows<'_, T>,
         layout: &DeviceLayout,
-        output: Rows<'_, U>,
+        (output, stride): (&mut Buffer<U>, usize),
     ) -> Result<()> {
-        if self.rows == 0 || layout.steps == 0 {
+        let Some(states) = self.states::<T, U>(input.values, input.stride, layout)? else {
             return Ok(());
+        };
+        let strides = (input.stride, stride);
+        let values = (InPlace::from(input.values), output.update());
+        self.finish(values, strides, layout, &states)
+    }
+
+    /// As [`run`](Self::run), over the input, `stride` samples from row to row.
+    pub(crate) fn run_in_place<T: Sample>(
+        &mut self,
+        samples: &mut Buffer<T>,
+        stride: usize,
+        layout: &DeviceLayout,
+    ) -> Result<()> {
+        let Some(states) = self.states::<T, T>(samples.read(), stride, layout)? else {
+            return Ok(());
+        };
+        let output = samples.update();
+        let values = (output.in_place(), output);
+        self.finish(values, (stride, stride), layout, &states)
+    }
+
+    /// The delays at every tile's start, and within tiles; `None` where there is nothing to filter.
+    fn states<T: Sample, U: Sample>(
+        &mut self,
+        input: In<'_, T>,
+        stride: usize,
+        layout: &DeviceLayout,
+    ) -> Result<Option<TileStates>> {
+        if self.rows == 0 || layout.steps == 0 {
+            return Ok(None);
         }
         let context = self.context;
-        let blocks = grid(self.rows, layout.tiles)?;
-        let states = layout.tiles * 2 * self.sections * self.rows;
-        let ends: Buffer<f64> = context.alloc(states)?;
-        let words: Buffer<f64> = context.alloc(states * THREADS)?;
-        let options = [
-            format!("-DSECTIONS={}", self.sections),
-            format!("-DINPUT={}", T::NAME),
-            format!("-DOUTPUT={}", U::NAME),
-        ];
-        let kernel = |name, shared| context.kernel(LOW_PASS, &options, name, shared);
-        let (stride, steps) = (input.stride as u64, layout.steps as i32);
+        let states = layout.tiles * 2 * self.section_count * self.rows;
+        let mut ends: Buffer<f64> = context.alloc(states)?;
+        let mut words: Buffer<f64> = context.alloc(states * THREADS)?;
+        let options = self.options::<T, U>();
         let (rows, tiles) = (self.rows as i32, layout.tiles as i32);
-        let shared = tile_bytes(8);
-        kernel("low_pass_tile_ends", shared)?.launch(blocks, THREADS as u32, shared, |a| {
-            a.arg(input.view).arg(&stride).arg(&steps).arg(&layout.mask);
-            a.arg(&self.coefficients).arg(&rows).arg(&tiles);
-            a.arg(&ends).arg(&words);
-        })?;
-        let carriers = (self.rows.div_ceil(64) as u32, 1, 1);
-        kernel("low_pass_carry", 0)?.launch(carriers, 64, 0, |a| {
-            a.arg(&ends)
-                .arg(&words)
-                .arg(&steps)
-                .arg(&layout.uncut)
-                .arg(&tiles);
-            a.arg(&self.coefficients).arg(&rows).arg(&self.carry);
-        })?;
-        let output_stride = output.stride as u64;
-        kernel("low_pass_filter", shared)?.launch(blocks, THREADS as u32, shared, |a| {
-            a.arg(input.view).arg(&stride).arg(&steps).arg(&layout.mask);
-            a.arg(&layout.uncut).arg(&self.coefficients).arg(&rows);
-            a.arg(&tiles).arg(&ends).arg(&words);
-            a.arg(output.view).arg(&output_stride);
-        })
+        let tile_ends = LowPassTileEnds {
+            input,
+            stride: stride as u64,
+            steps: layout.steps as i32,
+            mask: layout.mask.read(),
+            sections: self.sections.read(),
+            powers: self.powers.read(),
+            rows,
+            tiles,
+            at: ends.write(),
+            words: words.write(),
+        };
+        context
+            .load::<LowPassTileEnds<T>>(&options, tile_bytes(8))?
+            .launch(grid(self.rows, layout.tiles)?, THREADS as u32, tile_ends)?;
+        let carry = LowPassCarry {
+            at: ends.update(),
+            words: words.read(),
+            steps: layout.steps as i32,
+            uncut: layout.uncut.read(),
+            tiles,
+            sections: self.sections.read(),
+            powers: self.powers.read(),
+            rows,
+            carry: self.carry.update(),
+        };
+        context.load::<LowPassCarry>(&options, 0)?.launch(
+            (self.rows.div_ceil(64) as u32, 1, 1),
+            64,
+            carry,
+        )?;
+        Ok(Some(TileStates { ends, words }))
     }
+
+    fn finish<T: Sample, U: Sample>(
+        &self,
+        (input, output): (InPlace<'_, T>, InOut<'_, U>),
+        (stride, output_stride): (usize, usize),
+        layout: &DeviceLayout,
+        states: &TileStates,
+    ) -> Result<()> {
+        let filter = LowPassFilter {
+            input,
+            stride: stride as u64,
+            steps: layout.steps as i32,
+            mask: layout.mask.read(),
+            uncut: layout.uncut.read(),
+            sections: self.sections.read(),
+            powers: self.powers.read(),
+            rows: self.rows as i32,
+            tiles: layout.tiles as i32,
+            at: states.ends.read(),
+            words: states.words.read(),
+            output,
+            output_stride: output_stride as u64,
+        };
+        let blocks = grid(self.rows, layout.tiles)?;
+        self.context
+            .load::<LowPassFilter<T, U>>(&self.options::<T, U>(), tile_bytes(8))?
+            .launch(blocks, THREADS as u32, filter)
+    }
+
+    /// Compile-time constants of the kernels.
+    fn options<T: Sample, U: Sample>(&self) -> [String; 3] {
+        [
+            format!("-DSECTIONS={}", self.section_count),
+            format!("-DINPUT={}", T::VALUE),
+            format!("-DOUTPUT={}", U::VALUE),
+        ]
+    }
+}
+
+/// Delays at every tile's start, and at every word's from rest at its tile's.
+struct TileStates {
+    ends: Buffer<f64>,
+    words: Buffer<f64>,
 }
 
 /// A^(32·k) for k = 0…32, then A^4096, with A what one silent step does to all delays: N × N each,

@@ -22,30 +22,9 @@ pub(crate) use shape::{Shape, shapes};
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Value};
+use betz_kernels::Sample;
 use betz_recording::{Segment, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
-
-/// A type of sample that kernels are compiled for.
-pub(crate) trait Input: Value {
-    /// Its name in kernels.
-    const NAME: &'static str;
-}
-
-impl Input for u8 {
-    const NAME: &'static str = "u8";
-}
-
-impl Input for u16 {
-    const NAME: &'static str = "u16";
-}
-
-impl Input for f32 {
-    const NAME: &'static str = "float";
-}
-
-impl Input for f64 {
-    const NAME: &'static str = "double";
-}
 
 /// How responses are computed on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -264,7 +243,7 @@ impl<'a> Filtering<'a> {
         }
     }
 
-    fn slice_of<T: Input>(
+    fn slice_of<T: Sample>(
         &mut self,
         samples: &Buffer<T>,
         range: (i64, i64, i64),
@@ -287,9 +266,8 @@ impl<'a> Filtering<'a> {
             return Ok(());
         }
         let layout = layout.unwrap_or(&self.layout);
-        let view = samples.slice(..);
         let input = Rows {
-            view: &view,
+            values: samples.read(),
             stride: held,
         };
         let Some(low_pass) = &mut self.low_pass else {
@@ -302,16 +280,14 @@ impl<'a> Filtering<'a> {
                 responses,
             );
         };
-        let lowered: Buffer<f32> = self.context.alloc(self.channels * held)?;
-        let view = lowered.slice(..);
-        let lowered = Rows {
-            view: &view,
-            stride: held,
-        };
-        low_pass.run(input, layout, lowered)?;
+        let mut lowered: Buffer<f32> = self.context.alloc(self.channels * held)?;
+        low_pass.run(input, layout, (&mut lowered, held))?;
         filter(
             &mut self.engine,
-            lowered,
+            Rows {
+                values: lowered.read(),
+                stride: held,
+            },
             (&self.segments, layout),
             range,
             self.channels,
@@ -320,7 +296,7 @@ impl<'a> Filtering<'a> {
     }
 }
 
-fn filter<T: Input>(
+fn filter<T: Sample>(
     engine: &mut Engine<'_>,
     input: Rows<'_, T>,
     (segments, layout): (&[Segment], &DeviceLayout),
@@ -330,14 +306,7 @@ fn filter<T: Input>(
 ) -> Result<()> {
     let steps = (range.2 - range.1) as usize;
     match engine {
-        Engine::Recursion(recursion) => {
-            let view = responses.slice(..);
-            let output = Rows {
-                view: &view,
-                stride: steps,
-            };
-            recursion.run(input, layout, output)
-        }
+        Engine::Recursion(recursion) => recursion.run(input, layout, (responses, steps)),
         Engine::Transform(convolver) => {
             convolver.run(input, segments, range, channels, responses, steps)
         }

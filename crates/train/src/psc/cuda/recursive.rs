@@ -3,12 +3,12 @@
 //! Two passes over the input: what each tile does to a filter at rest, and, once these are summed up
 //! in f64, the responses. Deterministic; f32 within a word of 32 steps.
 
-use super::Input;
 use super::layout::{DeviceLayout, THREADS, tile_bytes};
 use super::shape::{Shape, shapes};
 use betz_base::error::{Error, Result};
-use betz_device::cuda::{Buffer, Context, PushKernelArg, View};
-use betz_kernels::PSC_RECURSIVE;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::psc::{PscCarry, PscResponses, PscTileEnds};
+use betz_kernels::{Filter, In, Sample};
 use betz_runtime::psc::FilterBank;
 
 /// A filter that decays faster a step wants the kernels' variant for brief filters.
@@ -16,8 +16,8 @@ const BRIEF_RATE: f64 = 0.4;
 
 /// What kernels know of a bank.
 pub(crate) struct DeviceBank {
-    /// `struct Filter` of every filter.
-    pub(crate) filter: Buffer<u32>,
+    /// Every filter.
+    pub(crate) filter: Buffer<Filter>,
     pub(crate) filters: usize,
     /// Largest order.
     pub(crate) order: usize,
@@ -28,14 +28,14 @@ pub(crate) struct DeviceBank {
 impl DeviceBank {
     pub(crate) fn new(context: &Context, bank: &FilterBank, step_seconds: f64) -> Result<Self> {
         let shapes = shapes(bank, step_seconds);
-        let words: Vec<u32> = shapes.iter().flat_map(Shape::words).collect();
+        let filter: Vec<Filter> = shapes.iter().map(Shape::filter).collect();
         let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
         let mut options = vec![format!("-DORDER={order}")];
         if shapes.iter().any(|s| s.rate > BRIEF_RATE) {
             options.push("-DBRIEF".to_owned());
         }
         Ok(Self {
-            filter: context.upload(&words)?,
+            filter: context.upload(&filter)?,
             filters: shapes.len(),
             order,
             options,
@@ -53,10 +53,10 @@ pub(crate) struct Recursion<'a> {
     carry: Buffer<f64>,
 }
 
-/// Rows of samples in device memory, `stride` samples apart. Kernels also write through it.
+/// Rows of samples in device memory, `stride` samples apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'b, T> {
-    pub(crate) view: &'b View<'b, T>,
+    pub(crate) values: In<'b, T>,
     pub(crate) stride: usize,
 }
 
@@ -116,11 +116,11 @@ impl<'a> Recursion<'a> {
 
     /// Responses to the steps of `layout`, which follow those of the run before. Row
     /// channel × filters + filter of `output`; zero outside segments. Does not wait.
-    pub(crate) fn run<T: Input>(
+    pub(crate) fn run<T: Sample>(
         &mut self,
         input: Rows<'_, T>,
         layout: &DeviceLayout,
-        output: Rows<'_, f32>,
+        (output, output_stride): (&mut Buffer<f32>, usize),
     ) -> Result<()> {
         let (context, bank) = (self.context, &self.bank);
         let rows = self.channels * bank.filters;
@@ -129,42 +129,64 @@ impl<'a> Recursion<'a> {
         }
         let blocks = grid(self.channels, layout.tiles)?;
         let states = layout.tiles * (bank.order + 1) * rows;
-        let ends: Buffer<f32> = context.alloc(states)?;
-        let words: Buffer<f32> = context.alloc(states * THREADS)?;
+        let mut ends: Buffer<f32> = context.alloc(states)?;
+        let mut words: Buffer<f32> = context.alloc(states * THREADS)?;
         let mut options = bank.options.clone();
-        options.push(format!("-DINPUT={}", T::NAME));
-        let kernel = |name, shared| context.kernel(PSC_RECURSIVE, &options, name, shared);
+        options.push(format!("-DINPUT={}", T::VALUE));
         let (stride, steps) = (input.stride as u64, layout.steps as i32);
         let (filters, channels) = (bank.filters as i32, self.channels as i32);
         let tiles = layout.tiles as i32;
         let shared = tile_bytes(4);
-        kernel("psc_tile_ends", shared)?.launch(blocks, THREADS as u32, shared, |a| {
-            a.arg(input.view).arg(&stride).arg(&steps).arg(&layout.mask);
-            a.arg(&bank.filter).arg(&filters).arg(&channels);
-            a.arg(&tiles).arg(&ends).arg(&words);
-        })?;
-        kernel("psc_carry", 0)?.launch((rows.div_ceil(64) as u32, 1, 1), 64, 0, |a| {
-            a.arg(&ends)
-                .arg(&words)
-                .arg(&steps)
-                .arg(&layout.uncut)
-                .arg(&tiles)
-                .arg(&bank.filter);
-            a.arg(&filters).arg(&channels).arg(&mut self.carry);
-        })?;
-        let shared = shared * bank.filters.min(2);
-        let output_stride = output.stride as u64;
-        kernel("psc_responses", shared)?.launch(blocks, THREADS as u32, shared, |a| {
-            a.arg(input.view).arg(&stride).arg(&steps).arg(&layout.mask);
-            a.arg(&layout.uncut)
-                .arg(&bank.filter)
-                .arg(&filters)
-                .arg(&channels);
-            a.arg(&tiles)
-                .arg(&ends)
-                .arg(&words)
-                .arg(output.view)
-                .arg(&output_stride);
-        })
+        let tile_ends = PscTileEnds {
+            input: input.values,
+            stride,
+            steps,
+            mask: layout.mask.read(),
+            filter: bank.filter.read(),
+            filters,
+            channels,
+            tiles,
+            at: ends.write(),
+            words: words.write(),
+        };
+        context.load::<PscTileEnds<T>>(&options, shared)?.launch(
+            blocks,
+            THREADS as u32,
+            tile_ends,
+        )?;
+        let carry = PscCarry {
+            at: ends.update(),
+            words: words.read(),
+            steps,
+            uncut: layout.uncut.read(),
+            tiles,
+            filter: bank.filter.read(),
+            filters,
+            channels,
+            carry: self.carry.update(),
+        };
+        context.load::<PscCarry>(&options, 0)?.launch(
+            (rows.div_ceil(64) as u32, 1, 1),
+            64,
+            carry,
+        )?;
+        let responses = PscResponses {
+            input: input.values,
+            stride,
+            steps,
+            mask: layout.mask.read(),
+            uncut: layout.uncut.read(),
+            filter: bank.filter.read(),
+            filters,
+            channels,
+            tiles,
+            at: ends.read(),
+            words: words.read(),
+            output: output.write(),
+            output_stride: output_stride as u64,
+        };
+        context
+            .load::<PscResponses<T>>(&options, shared * bank.filters.min(2))?
+            .launch(blocks, THREADS as u32, responses)
     }
 }

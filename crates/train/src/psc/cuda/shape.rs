@@ -1,5 +1,6 @@
 //! A filter as kernels take it.
 
+use betz_kernels as kernels;
 use betz_runtime::psc::{Filter, FilterBank};
 
 /// One filter about kernels' normalised distance m/τ: h[m] = scale·(m/τ)^n e^(−m/τ).
@@ -22,20 +23,16 @@ impl Shape {
         }
     }
 
-    /// `struct Filter` of the kernels, as 32-bit words.
-    pub(crate) fn words(&self) -> [u32; 8] {
-        let loss = -(-self.rate).exp_m1();
-        let (rate, scale) = (self.rate.to_bits(), self.scale.to_bits());
-        [
-            (self.rate as f32).to_bits(),
-            (loss as f32).to_bits(),
-            (self.scale as f32).to_bits(),
-            self.order,
-            rate as u32,
-            (rate >> 32) as u32,
-            scale as u32,
-            (scale >> 32) as u32,
-        ]
+    /// The same as the kernels have it.
+    pub(crate) fn filter(&self) -> kernels::Filter {
+        kernels::Filter {
+            rate: self.rate as f32,
+            loss: -(-self.rate).exp_m1() as f32,
+            scale: self.scale as f32,
+            order: self.order as i32,
+            exact_rate: self.rate,
+            exact_scale: self.scale,
+        }
     }
 }
 

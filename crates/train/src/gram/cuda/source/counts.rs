@@ -4,45 +4,37 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{ResponseSource, Round, Target};
+use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::staging::Staging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{
-    Buffer, Context, DeviceRepr, FEED_PIECES, Feed, PinnedBuffer, PushKernelArg, Value,
-};
-use betz_kernels::RESPONSES_COUNTS;
+use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
+use betz_kernels::gram::{ChunkStatesCounts, ResponsesCounts};
+use betz_kernels::{self as kernels, Sample, Target};
 use betz_runtime::psc::FilterBank;
 
 /// A type of counts.
-pub(crate) trait Count: Value + Copy + Sync + Send {
-    /// Its name in the kernels.
-    const NAME: &'static str;
-
+pub(crate) trait Count: Sample {
     /// Where its host memory is kept.
     fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>>;
 }
 
 impl Count for u8 {
-    const NAME: &'static str = "u8";
-
     fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u8s
     }
 }
 
 impl Count for u16 {
-    const NAME: &'static str = "u16";
-
     fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u16s
     }
 }
 
 /// Counts, steps × channels row-major.
-pub(crate) enum Place<'a, C: Value> {
+pub(crate) enum Place<'a, C: Count> {
     Host(&'a [C]),
     Device(&'a Buffer<C>),
 }
@@ -65,21 +57,6 @@ struct Operand {
     offset: usize,
 }
 
-/// `struct Counts` of the kernels.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct CountsArgument {
-    counts: u64,
-    width: u64,
-    first_channel: i32,
-    resident: i32,
-    delay: i32,
-}
-
-#[allow(unsafe_code)]
-// SAFETY: plain numbers, laid out as the kernels' struct.
-unsafe impl DeviceRepr for CountsArgument {}
-
 impl<'a, C: Count> CountSource<'a, C> {
     pub(crate) fn new(
         context: &'a Context,
@@ -98,14 +75,13 @@ impl<'a, C: Count> CountSource<'a, C> {
         })
     }
 
-    fn argument(&self, round: &Round<'_>, operand: &Operand) -> Result<CountsArgument> {
+    fn argument(&self, round: &Round<'_>, operand: &Operand) -> Result<kernels::Counts<'_, C>> {
         let (counts, width, first_channel) = match (&self.counts, &self.feed) {
-            (Place::Device(counts), _) => (self.context.address(counts), self.channels, 0),
+            (Place::Device(counts), _) => (counts.read(), self.channels, 0),
             (Place::Host(_), Some(feed)) => {
                 let rows = round.chunks.len() * CHUNK_STEPS;
-                let first = (operand.offset * rows * size_of::<C>()) as u64;
-                let address = self.context.address(feed.piece()) + first;
-                (address, operand.channels.len(), operand.channels.start)
+                let counts = feed.piece().read().skip(operand.offset * rows);
+                (counts, operand.channels.len(), operand.channels.start)
             }
             _ => {
                 return Err(Error::new(
@@ -114,18 +90,18 @@ impl<'a, C: Count> CountSource<'a, C> {
                 ));
             }
         };
-        Ok(CountsArgument {
+        Ok(kernels::Counts::new(
             counts,
-            width: width as u64,
-            first_channel: first_channel as i32,
-            resident: i32::from(matches!(self.counts, Place::Device(_))),
-            delay: round.delay_steps as i32,
-        })
+            width as u64,
+            first_channel as i32,
+            matches!(self.counts, Place::Device(_)),
+            round.delay_steps as i32,
+        ))
     }
 
     fn options(&self) -> Vec<String> {
         let mut options = self.filters.options(CHUNK_BLOCKS);
-        options.push(format!("-DCOUNT={}", C::NAME));
+        options.push(format!("-DCOUNT={}", C::VALUE));
         options
     }
 }
@@ -214,27 +190,30 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         })
     }
 
-    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
+    fn chunk_states(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &mut Buffer<f32>,
+    ) -> Result<()> {
         let operand = &self.operands[operand];
-        let from = self.argument(round, operand)?;
-        let filters = self.filters.shapes.len() as i32;
-        let (first_column, columns) =
-            (operand.features.start as i32, operand.features.len() as i32);
-        let options = self.options();
-        let kernel = self
-            .context
-            .kernel(RESPONSES_COUNTS, &options, "chunk_states_counts", 0)?;
+        let arguments = ChunkStatesCounts {
+            from: self.argument(round, operand)?,
+            block: round.blocks.read(),
+            filter: self.filters.table.read(),
+            filters: self.filters.shapes.len() as i32,
+            first_column: operand.features.start as i32,
+            columns: operand.features.len() as i32,
+            states: states.write(),
+        };
         let tiles = operand.features.len().div_ceil(32) as u32;
-        kernel.launch(
-            (tiles, round.chunks.len() as u32, 1),
-            32 * CHUNK_BLOCKS as u32,
-            0,
-            |a| {
-                a.arg(&from).arg(round.blocks);
-                a.arg(&self.filters.table).arg(&filters);
-                a.arg(&first_column).arg(&columns).arg(states);
-            },
-        )
+        self.context
+            .load::<ChunkStatesCounts<C>>(&self.options(), 0)?
+            .launch(
+                (tiles, round.chunks.len() as u32, 1),
+                32 * CHUNK_BLOCKS as u32,
+                arguments,
+            )
     }
 
     fn fill(
@@ -242,28 +221,26 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         round: &Round<'_>,
         operand: usize,
         states: &Buffer<f32>,
-        target: Target,
+        target: Target<'_>,
     ) -> Result<()> {
         let operand = &self.operands[operand];
-        let from = self.argument(round, operand)?;
-        let filters = self.filters.shapes.len() as i32;
-        let first_column = operand.features.start as i32;
-        let shared = 4 * 33 * CHUNK_STEPS;
-        let options = self.options();
-        let kernel = self
-            .context
-            .kernel(RESPONSES_COUNTS, &options, "responses_counts", shared)?;
+        let arguments = ResponsesCounts {
+            from: self.argument(round, operand)?,
+            block: round.blocks.read(),
+            filter: self.filters.table.read(),
+            filters: self.filters.shapes.len() as i32,
+            states: states.read(),
+            first_column: operand.features.start as i32,
+            target,
+        };
         let tiles = operand.features.len().div_ceil(32) as u32;
-        kernel.launch(
-            (tiles, round.chunks.len() as u32, 1),
-            32 * CHUNK_BLOCKS as u32,
-            shared,
-            |a| {
-                a.arg(&from).arg(round.blocks);
-                a.arg(&self.filters.table).arg(&filters);
-                a.arg(states).arg(&first_column).arg(&target);
-            },
-        )
+        self.context
+            .load::<ResponsesCounts<C>>(&self.options(), 4 * 33 * CHUNK_STEPS)?
+            .launch(
+                (tiles, round.chunks.len() as u32, 1),
+                32 * CHUNK_BLOCKS as u32,
+                arguments,
+            )
     }
 
     fn release(&mut self) -> Result<()> {

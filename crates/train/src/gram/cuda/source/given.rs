@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
-use super::{ResponseSource, Round, Target};
+use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::staging::Staging;
 use crate::gram::cuda::store;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, Result};
-use betz_device::cuda::{Buffer, PushKernelArg};
-use betz_kernels::RESPONSES_GIVEN;
+use betz_device::cuda::Buffer;
+use betz_kernels::gram::ResponsesGiven;
+use betz_kernels::{Block, Target};
 
 /// f32 responses of every feature to every step of a recording, on the device, `[feature][step]`,
 /// however they were made (an FFT, a low-pass, a caller's own). Each segment's filter starts at rest;
@@ -84,7 +85,7 @@ impl ResponseSource for GivenResponses<'_> {
         round: &Round<'_>,
         operand: usize,
         _states: &Buffer<f32>,
-        target: Target,
+        target: Target<'_>,
     ) -> Result<()> {
         let rows = &self.operands[operand];
         let columns = GivenColumns {
@@ -118,25 +119,24 @@ pub(super) struct GivenColumns<'b> {
 pub(super) fn fill(
     round: &Round<'_>,
     columns: GivenColumns<'_>,
-    (blocks, delay): (&Buffer<i32>, i64),
-    target: Target,
+    (blocks, delay): (&Buffer<Block>, i64),
+    target: Target<'_>,
 ) -> Result<()> {
-    let (length, delay) = (columns.length as u64, delay as i32);
-    let (first_column, count) = (columns.first as i32, columns.count);
-    let shared = 4 * 33 * CHUNK_STEPS;
-    let kernel = round.context.kernel(
-        RESPONSES_GIVEN,
-        &store::options(),
-        "responses_given",
-        shared,
-    )?;
-    kernel.launch(
-        (count.div_ceil(32) as u32, round.chunks.len() as u32, 1),
-        32 * CHUNK_BLOCKS as u32,
-        shared,
-        |a| {
-            a.arg(columns.responses).arg(&length).arg(blocks);
-            a.arg(&delay).arg(&first_column).arg(&target);
-        },
-    )
+    let arguments = ResponsesGiven {
+        responses: columns.responses.read(),
+        length: columns.length as u64,
+        block: blocks.read(),
+        delay: delay as i32,
+        first_column: columns.first as i32,
+        target,
+    };
+    let tiles = columns.count.div_ceil(32) as u32;
+    round
+        .context
+        .load::<ResponsesGiven>(&store::options(), 4 * 33 * CHUNK_STEPS)?
+        .launch(
+            (tiles, round.chunks.len() as u32, 1),
+            32 * CHUNK_BLOCKS as u32,
+            arguments,
+        )
 }

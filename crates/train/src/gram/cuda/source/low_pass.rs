@@ -8,16 +8,17 @@ use std::ops::Range;
 
 use super::given::{self, GivenColumns};
 use super::sent::{SentSpikes, most_events};
-use super::{ResponseSource, Round, Target};
+use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::check_channels;
 use crate::gram::cuda::staging::Staging;
-use crate::gram::cuda::timeline::{BLOCK_FIELDS, Timeline};
+use crate::gram::cuda::timeline::{BLOCK_STEPS, Timeline};
 use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PushKernelArg};
-use betz_kernels::TRAINS;
+use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed};
+use betz_kernels::psc::TrainsEvent;
+use betz_kernels::{Block, Target};
 use betz_recording::Spikes;
 use betz_runtime::psc::{FilterBank, LowPass};
 
@@ -52,7 +53,7 @@ struct Operand<'a> {
 /// The spikes of a round on the device, and its blocks as their own recording.
 struct Sent {
     spikes: SentSpikes,
-    blocks: Feed<i32>,
+    blocks: Feed<Block>,
 }
 
 impl<'a> LowPassSource<'a> {
@@ -90,35 +91,34 @@ impl<'a> LowPassSource<'a> {
         let blocks = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
         let steps = chunks.len() * CHUNK_STEPS;
         sent.send(timeline, (self.spikes, self.channels), &blocks)?;
-        let here = &timeline.blocks[blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS];
+        let here = &timeline.blocks[blocks.clone()];
         // A segment begins where no step lies before a block.
-        let fresh = here.chunks_exact(BLOCK_FIELDS).map(|block| block[0] == 0);
+        let fresh = here.iter().map(|block| block.since == 0);
         let layout = Layout::of_words(fresh).upload(context)?;
         for operand in &mut self.operands {
             let rows = operand.channels.len();
             context.clear(&mut operand.trains)?;
-            let (first, count, stride) = (operand.channels.start as i32, rows as i32, steps as u64);
-            context.kernel(TRAINS, &[], "trains_event", 0)?.launch(
+            let arguments = TrainsEvent {
+                channel: sent.channels.piece().read(),
+                step: sent.ticks.piece().read(),
+                starts: sent.starts.piece().read(),
+                first_channel: operand.channels.start as i32,
+                channels: rows as i32,
+                stride: steps as u64,
+                trains: operand.trains.update(),
+            };
+            context.load::<TrainsEvent>(&[], 0)?.launch(
                 (blocks.len() as u32, 1, 1),
                 64,
-                0,
-                |a| {
-                    a.arg(sent.channels.piece()).arg(sent.ticks.piece());
-                    a.arg(sent.starts.piece()).arg(&first).arg(&count);
-                    a.arg(&stride).arg(&operand.trains);
-                },
+                arguments,
             )?;
-            let view = operand.trains.slice(..);
+            let trains = &mut operand.trains;
+            operand.low_pass.run_in_place(trains, steps, &layout)?;
             let trains = Rows {
-                view: &view,
+                values: trains.read(),
                 stride: steps,
             };
-            operand.low_pass.run(trains, &layout, trains)?;
-            let view = operand.responses.slice(..);
-            let responses = Rows {
-                view: &view,
-                stride: steps,
-            };
+            let responses = (&mut operand.responses, steps);
             operand.filters.run(trains, &layout, responses)?;
         }
         sent.release()?;
@@ -188,11 +188,7 @@ impl ResponseSource for LowPassSource<'_> {
             .collect::<Result<_>>()?;
         self.sent = Some(Sent {
             spikes: SentSpikes::new(context, (events, chunks), staging)?,
-            blocks: Feed::new(
-                context,
-                chunks * CHUNK_BLOCKS * BLOCK_FIELDS,
-                &mut staging.i32s,
-            )?,
+            blocks: Feed::new(context, chunks * CHUNK_BLOCKS, &mut staging.blocks)?,
         });
         self.round_chunks = chunks;
         self.reached = None;
@@ -207,8 +203,8 @@ impl ResponseSource for LowPassSource<'_> {
                 operand.filters.reset()?;
             }
             // What came before in the same segment leaves its trace.
-            let first = round.chunks.start * CHUNK_BLOCKS * BLOCK_FIELDS;
-            let since = timeline.blocks[first].max(0) as usize;
+            let first = round.chunks.start * CHUNK_BLOCKS;
+            let since = timeline.blocks[first].since.max(0) as usize;
             let mut from = round.chunks.start - since.div_ceil(CHUNK_STEPS).min(round.chunks.start);
             while from < round.chunks.start {
                 let to = round.chunks.start.min(from + self.round_chunks);
@@ -218,15 +214,15 @@ impl ResponseSource for LowPassSource<'_> {
         }
         self.advance(timeline, round.chunks.clone())?;
         let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
-        let here = &timeline.blocks[blocks.start * BLOCK_FIELDS..blocks.end * BLOCK_FIELDS];
+        let here = &timeline.blocks[blocks];
         let Some(sent) = &mut self.sent else {
             return Ok(());
         };
         sent.blocks.send(here.len(), |target| {
             target.copy_from_slice(here);
             // Responses are in the round's own steps.
-            for (i, block) in target.chunks_exact_mut(BLOCK_FIELDS).enumerate() {
-                block[BLOCK_FIELDS - 1] = (i * CHUNK_STEPS / CHUNK_BLOCKS) as i32;
+            for (i, block) in (0..).zip(target) {
+                block.origin = i * BLOCK_STEPS as i32;
             }
             Ok(())
         })
@@ -237,7 +233,7 @@ impl ResponseSource for LowPassSource<'_> {
         round: &Round<'_>,
         operand: usize,
         _states: &Buffer<f32>,
-        target: Target,
+        target: Target<'_>,
     ) -> Result<()> {
         let operand = &self.operands[operand];
         let Some(sent) = &self.sent else {
@@ -269,7 +265,7 @@ impl ResponseSource for LowPassSource<'_> {
         self.operands.clear();
         if let Some(sent) = self.sent.take() {
             sent.spikes.keep(staging);
-            sent.blocks.keep(&mut staging.i32s);
+            sent.blocks.keep(&mut staging.blocks);
         }
         Ok(())
     }

@@ -21,31 +21,13 @@ use super::plan::SourceCosts;
 use super::staging::Staging;
 use super::timeline::Timeline;
 use betz_base::error::Result;
-use betz_device::cuda::{Buffer, Context, DeviceRepr};
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::{Block, Target};
 
 pub(super) use counts::{Count, CountSource, Place};
 pub(super) use given::GivenResponses;
 pub(super) use low_pass::LowPassSource;
 pub(super) use spikes::SpikeSource;
-
-/// Where a tile of responses goes: `struct Target` of `response_tile.cuh`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Target {
-    pub(super) operand: u64,
-    pub(super) behavior: u64,
-    /// Zero: Υ is not wanted.
-    pub(super) upsilon: u64,
-    pub(super) centre: u64,
-    pub(super) columns: i32,
-    pub(super) stride: i32,
-    pub(super) outputs: i32,
-    pub(super) whole: i32,
-}
-
-#[allow(unsafe_code)]
-// SAFETY: plain numbers, laid out as the kernels' struct.
-unsafe impl DeviceRepr for Target {}
 
 /// A run of chunks that is on the device.
 pub(crate) struct Round<'a> {
@@ -54,8 +36,8 @@ pub(crate) struct Round<'a> {
     pub(super) delay_steps: i64,
     /// The chunks, of the whole padded time.
     pub(super) chunks: Range<usize>,
-    /// `struct Block` of their blocks and of one more.
-    pub(super) blocks: &'a Buffer<i32>,
+    /// Their blocks and one more.
+    pub(super) blocks: &'a Buffer<Block>,
 }
 
 /// Makes responses, a round of chunks at a time, for one or two ranges of features (operands).
@@ -87,7 +69,7 @@ pub(crate) trait ResponseSource {
         &self,
         _round: &Round<'_>,
         _operand: usize,
-        _states: &Buffer<f32>,
+        _states: &mut Buffer<f32>,
     ) -> Result<()> {
         Ok(())
     }
@@ -98,7 +80,7 @@ pub(crate) trait ResponseSource {
         round: &Round<'_>,
         operand: usize,
         states: &Buffer<f32>,
-        target: Target,
+        target: Target<'_>,
     ) -> Result<()>;
 
     /// Nothing more will be asked about the latest round.

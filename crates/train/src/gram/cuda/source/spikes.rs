@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use super::sent::{SentSpikes, most_events};
-use super::{ResponseSource, Round, Target};
+use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::{check_channels, sort_events};
 use crate::gram::cuda::staging::Staging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, PushKernelArg};
-use betz_kernels::RESPONSES_EVENT;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::Target;
+use betz_kernels::gram::{ChunkStatesEvent, ResponsesEvent};
 use betz_recording::Spikes;
 use betz_runtime::psc::FilterBank;
 
@@ -120,30 +121,38 @@ impl ResponseSource for SpikeSource<'_> {
                 sent.ticks.piece(),
                 sent.starts.piece(),
             ),
-            (&*sorted, &*offsets),
+            (sorted, offsets),
         )?;
         // Sorting is all that reads them.
         sent.release()
     }
 
-    fn chunk_states(&self, round: &Round<'_>, operand: usize, states: &Buffer<f32>) -> Result<()> {
+    fn chunk_states(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &mut Buffer<f32>,
+    ) -> Result<()> {
         let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
-        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
-        let (first_column, columns) = (rows.start as i32, rows.len() as i32);
-        let options = self.filters.options(CHUNK_BLOCKS);
-        let kernel = self
-            .context
-            .kernel(RESPONSES_EVENT, &options, "chunk_states_event", 0)?;
+        let arguments = ChunkStatesEvent {
+            ticks: spikes.sorted.read(),
+            offsets: spikes.offsets.read(),
+            block: round.blocks.read(),
+            filter: self.filters.table.read(),
+            filters: self.filters.shapes.len() as i32,
+            channels: self.channels as i32,
+            first_column: rows.start as i32,
+            columns: rows.len() as i32,
+            states: states.write(),
+        };
         let grid = (
             rows.len().div_ceil(128) as u32,
             round.chunks.len() as u32,
             1,
         );
-        kernel.launch(grid, 128, 0, |a| {
-            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
-            a.arg(&self.filters.table).arg(&filters).arg(&channels);
-            a.arg(&first_column).arg(&columns).arg(states);
-        })
+        self.context
+            .load::<ChunkStatesEvent>(&self.filters.options(CHUNK_BLOCKS), 0)?
+            .launch(grid, 128, arguments)
     }
 
     fn fill(
@@ -151,22 +160,24 @@ impl ResponseSource for SpikeSource<'_> {
         round: &Round<'_>,
         operand: usize,
         states: &Buffer<f32>,
-        target: Target,
+        target: Target<'_>,
     ) -> Result<()> {
         let (spikes, rows) = (self.sorted()?, &self.operands[operand]);
-        let (filters, channels) = (self.filters.shapes.len() as i32, self.channels as i32);
-        let first_column = rows.start as i32;
-        let shared = 4 * 33 * CHUNK_STEPS;
-        let options = self.filters.options(CHUNK_BLOCKS);
-        let kernel = self
-            .context
-            .kernel(RESPONSES_EVENT, &options, "responses_event", shared)?;
+        let arguments = ResponsesEvent {
+            ticks: spikes.sorted.read(),
+            offsets: spikes.offsets.read(),
+            block: round.blocks.read(),
+            filter: self.filters.table.read(),
+            filters: self.filters.shapes.len() as i32,
+            channels: self.channels as i32,
+            states: states.read(),
+            first_column: rows.start as i32,
+            target,
+        };
         let grid = (rows.len().div_ceil(32) as u32, round.chunks.len() as u32, 1);
-        kernel.launch(grid, 32 * CHUNK_BLOCKS as u32, shared, |a| {
-            a.arg(&spikes.sorted).arg(&spikes.offsets).arg(round.blocks);
-            a.arg(&self.filters.table).arg(&filters).arg(&channels);
-            a.arg(states).arg(&first_column).arg(&target);
-        })
+        self.context
+            .load::<ResponsesEvent>(&self.filters.options(CHUNK_BLOCKS), 4 * 33 * CHUNK_STEPS)?
+            .launch(grid, 32 * CHUNK_BLOCKS as u32, arguments)
     }
 
     fn release(&mut self) -> Result<()> {

@@ -1,0 +1,125 @@
+//! What a step is worth, in one word.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// What a step's estimates are worth: a word of flags, [`OK`](Self::OK) when there is nothing to say.
+///
+/// ```
+/// use betz_runtime::stream::StepStatus;
+///
+/// let status = StepStatus::STALE | StepStatus::HELD;
+/// assert!(status.contains(StepStatus::HELD) && !status.is_ok());
+/// assert_eq!(status.to_string(), "stale, held");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct StepStatus(u32);
+
+impl StepStatus {
+    /// Nothing to say.
+    pub const OK: Self = Self(0);
+    /// The data of this tick were not there: the acquisition had not marked it, or the step was one
+    /// [without data](super::Session::step_stale).
+    pub const STALE: Self = Self(1);
+    /// An output was outside its bounds and clamped.
+    pub const CLAMPED: Self = Self(1 << 1);
+    /// An estimate was no finite f32: the last finite output stands in its place.
+    pub const NON_FINITE: Self = Self(1 << 2);
+    /// The latents were outside what training saw, and clipped.
+    pub const OUT_OF_RANGE: Self = Self(1 << 3);
+    /// The spikes were an artefact: mean counts were decoded in their place.
+    pub const BLANKED: Self = Self(1 << 4);
+    /// Spikes of channels that the model does not have.
+    pub const UNKNOWN: Self = Self(1 << 5);
+    /// Spikes came after their tick, since the step before.
+    pub const LATE: Self = Self(1 << 6);
+    /// Spikes lay too far ahead and were left out, since the step before.
+    pub const FUTURE: Self = Self(1 << 7);
+    /// Spikes were lost, since the step before.
+    pub const DROPPED: Self = Self(1 << 8);
+    /// Another model gives the estimates, from this step on.
+    pub const SWAPPED: Self = Self(1 << 9);
+    /// Two models' estimates are being faded into each other.
+    pub const FADING: Self = Self(1 << 10);
+    /// The [`Hold`](super::Hold) policy gave the outputs.
+    pub const HELD: Self = Self(1 << 11);
+    /// The policy's outputs have come to rest.
+    pub const AT_REST: Self = Self(1 << 12);
+
+    const NAMES: [&str; 13] = [
+        "stale",
+        "clamped",
+        "non-finite",
+        "out of range",
+        "blanked",
+        "unknown channels",
+        "late",
+        "future",
+        "dropped",
+        "swapped",
+        "fading",
+        "held",
+        "at rest",
+    ];
+
+    /// The word. Bits are never given a new meaning.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The status of a word; bits that have no meaning are left out.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::NAMES.len()) - 1))
+    }
+
+    /// Whether nothing is to be said.
+    pub const fn is_ok(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Whether any of `flags` is set.
+    pub const fn intersects(self, flags: Self) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// `flags` where `set`, nothing elsewhere.
+    pub(super) const fn when(self, set: bool) -> Self {
+        if set { self } else { Self::OK }
+    }
+}
+
+impl BitOr for StepStatus {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for StepStatus {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// The names of the flags that are set, or `ok`.
+impl fmt::Display for StepStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_ok() {
+            return f.write_str("ok");
+        }
+        let mut between = "";
+        for (bit, name) in Self::NAMES.iter().enumerate() {
+            if self.0 & (1 << bit) != 0 {
+                write!(f, "{between}{name}")?;
+                between = ", ";
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Loops compiled once per vector width of the processor, chosen when a model is prepared.
+//!
+//! Rust neither fuses nor reorders floating-point operations, so every copy of a loop gives the same bits.
+
+/// The widest vectors that this processor has, asked once when a model is prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    Baseline,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Width {
+    pub(crate) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::arch::is_x86_feature_detected!("avx512f")
+                && std::arch::is_x86_feature_detected!("avx512vl")
+            {
+                return Self::Avx512;
+            }
+            if std::arch::is_x86_feature_detected!("avx2") {
+                return Self::Avx2;
+            }
+        }
+        Self::Baseline
+    }
+}
+
+/// A function in one copy per vector width: `name(width, arguments)`.
+macro_rules! for_every_width {
+    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        #[allow(unsafe_code)]
+        #[inline]
+        pub(crate) fn $name(width: $crate::width::Width, $($argument: $type),*) {
+            #[inline(always)]
+            fn plain($($argument: $type),*) $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn avx2($($argument: $type),*) {
+                plain($($argument),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn avx512($($argument: $type),*) {
+                plain($($argument),*)
+            }
+
+            match width {
+                $crate::width::Width::Baseline => plain($($argument),*),
+                // SAFETY: a `Width` other than the baseline comes from `Width::detect`, which found
+                // the instructions on this processor.
+                #[cfg(target_arch = "x86_64")]
+                $crate::width::Width::Avx2 => unsafe { avx2($($argument),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::width::Width::Avx512 => unsafe { avx512($($argument),*) },
+            }
+        }
+    };
+}
+
+pub(crate) use for_every_width;

@@ -1,0 +1,617 @@
+//! What a controller has to survive: clocks that lie, data that stop, numbers that overflow, pauses; and what
+//! a session says of each.
+
+#![allow(clippy::unwrap_used)] // tests stop where something fails
+
+use std::sync::{Arc, Mutex};
+
+use betz_base::ErrorKind;
+use betz_runtime::model::{Blanking, Decoder, DecoderParts, Limits, LowPass};
+use betz_runtime::stream::{
+    Clamp, Hold, Input, LateSpikes, QueueConfig, Replay, Resync, Session, SessionConfig, Spike,
+    Step, StepStatus, SwapOptions, SwapState, Tap, spike_queue, spike_queue_with,
+};
+
+use crate::common::{counts, decoder, rng, run, spikes};
+
+const BANK: &[(f64, u32)] = &[(0.02, 0), (0.05, 1), (0.03, 2), (0.2, 3), (0.4, 4)];
+const CHANNELS: usize = 8;
+
+fn model(seed: u64) -> Decoder {
+    decoder(&mut rng(seed), CHANNELS, 2, BANK, None)
+}
+
+fn open(decoder: &Decoder) -> Session {
+    Session::open(decoder, SessionConfig::default()).unwrap()
+}
+
+fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
+    (a.iter().zip(b)).all(|(a, b)| (a - b).abs() <= tolerance * (1.0 + a.abs()))
+}
+
+#[test]
+fn one_spike_far_ahead_holds_up_nothing() {
+    let mut session = open(&model(1));
+    let (mut producer, mut consumer) = spike_queue(64, LateSpikes::Take).unwrap();
+    let spike = |tick, channel| Spike { tick, channel };
+    producer.push(&[spike(1 << 40, 0)]);
+    let mut out = [0.0; 2];
+    for tick in 0..100 {
+        producer.push(&[spike(tick, 1), spike(tick, 2)]);
+        producer.mark(tick);
+        consumer.step(&mut session, &mut out).unwrap();
+        let future = session.status().contains(StepStatus::FUTURE);
+        assert_eq!(future, tick == 0, "{}", session.status());
+    }
+    let stats = session.stats();
+    assert_eq!((stats.spikes, stats.future, stats.dropped), (200, 1, 0));
+    // 10 s of 10 ms steps ahead: 1,000 may wait, 1,001 may not.
+    producer.push(&[spike(100 + 1001, 0), spike(100 + 1000, 0)]);
+    consumer.step(&mut session, &mut out).unwrap();
+    assert_eq!((session.stats().future, consumer.waiting()), (2, 1));
+    let narrow = QueueConfig {
+        ahead_seconds: 0.05,
+        ..QueueConfig::default()
+    };
+    let (mut producer, mut consumer) = spike_queue_with(narrow).unwrap();
+    producer.push(&[spike(6, 0), spike(5, 0)]);
+    consumer.step(&mut session, &mut out).unwrap();
+    assert_eq!((session.stats().future, consumer.waiting()), (3, 1));
+    for wrong in [0.0, -1.0, f64::NAN] {
+        let config = QueueConfig {
+            ahead_seconds: wrong,
+            ..QueueConfig::default()
+        };
+        assert!(spike_queue_with(config).is_err());
+    }
+}
+
+#[test]
+fn a_queue_can_be_cleared_and_set_right() {
+    let decoder = model(2);
+    let mut session = open(&decoder);
+    let (mut producer, mut consumer) = spike_queue(64, LateSpikes::Discard).unwrap();
+    let mut out = [0.0; 2];
+    let spike = |tick| Spike { tick, channel: 3 };
+    producer.push(&[spike(0), spike(0), spike(7)]);
+    producer.mark(0);
+    consumer.step(&mut session, &mut out).unwrap();
+    assert!(session.status().is_ok());
+    assert_eq!((consumer.clear(), consumer.waiting()), (1, 0));
+    let refused = consumer.set_tick(i64::MAX).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(consumer.tick(), 1);
+    // After a pause the filters have decayed by what passed.
+    let mut alone = open(&decoder);
+    alone.step_spikes(&[3, 3], &mut out).unwrap();
+    alone.skip(99);
+    consumer.resync(&mut session, 100, Resync::Decay).unwrap();
+    let mut expected = [0.0; 2];
+    alone.step_spikes(&[], &mut expected).unwrap();
+    producer.mark(100);
+    consumer.step(&mut session, &mut out).unwrap();
+    assert_eq!(out, expected);
+    assert!(session.status().contains(StepStatus::DROPPED));
+    assert_eq!((session.stats().dropped, session.stats().skipped), (1, 99));
+    // Or they start anew; a tick that lies back always does.
+    let mut fresh = open(&decoder);
+    fresh.step_spikes(&[], &mut expected).unwrap();
+    for (tick, how) in [(500, Resync::Reset), (3, Resync::Decay)] {
+        consumer.resync(&mut session, tick, how).unwrap();
+        consumer.step(&mut session, &mut out).unwrap();
+        assert_eq!((out, consumer.tick()), (expected, tick + 1));
+    }
+    assert_eq!(consumer.lag(), Some(100 - 4 + 1));
+}
+
+/// Against so many steps without a spike; the sum of what differs is rounding.
+#[test]
+fn skipped_ticks_are_ticks_without_spikes() {
+    let low = LowPass {
+        order: 5,
+        cutoff_hz: 8.0,
+    };
+    for low_pass in [None, Some(low)] {
+        let decoder = decoder(&mut rng(3), CHANNELS, 3, BANK, low_pass);
+        let counts = counts(&mut rng(4), 50, CHANNELS);
+        for ticks in [0_u64, 1, 2, 3, 7, 64, 100, 1000, 12_345] {
+            let (mut skipping, mut stepping) = (open(&decoder), open(&decoder));
+            run(&mut skipping, &counts);
+            run(&mut stepping, &counts);
+            let (mut a, mut b) = ([0.0; 3], [0.0; 3]);
+            skipping.skip(ticks);
+            for _ in 0..ticks {
+                stepping.step_spikes(&[], &mut b).unwrap();
+            }
+            for tick in 0..20 {
+                skipping.step_spikes(&[tick % 8], &mut a).unwrap();
+                stepping.step_spikes(&[tick % 8], &mut b).unwrap();
+                assert!(close(&a, &b, 1e-6), "{ticks}, {low_pass:?}: {a:?} {b:?}");
+            }
+            assert_eq!(skipping.stats().skipped, ticks);
+            assert_eq!(skipping.tick(), stepping.tick());
+        }
+        // For ever is rest, and the clock does not overflow.
+        let mut session = open(&decoder);
+        run(&mut session, &counts);
+        session.skip(u64::MAX);
+        let (mut out, mut rest) = ([0.0; 3], [0.0; 3]);
+        session.step_spikes(&[2], &mut out).unwrap();
+        open(&decoder).step_spikes(&[2], &mut rest).unwrap();
+        assert_eq!(out, rest);
+    }
+}
+
+#[test]
+fn data_that_stop_are_held_and_then_come_to_rest() {
+    let decoder = model(5);
+    let counts = counts(&mut rng(6), 100, CHANNELS);
+    let config = SessionConfig {
+        hold: Some(Hold {
+            hold_seconds: 0.05,
+            decay_seconds: 0.1,
+            patience_steps: 2,
+            rest: Some(vec![1.0, -3.0]),
+        }),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&decoder, config.clone()).unwrap();
+    let (mut producer, mut consumer) = spike_queue(1024, LateSpikes::Take).unwrap();
+    let mut out = [0.0; 2];
+    for (tick, row) in counts.chunks(CHANNELS).enumerate() {
+        let tick = tick as i64;
+        let spikes: Vec<Spike> = (spikes(row).into_iter())
+            .map(|channel| Spike { tick, channel })
+            .collect();
+        producer.push(&spikes);
+        producer.mark(tick);
+        consumer.step(&mut session, &mut out).unwrap();
+        assert!(session.status().is_ok(), "{}", session.status());
+    }
+    // Nothing comes any more, and the controller steps on.
+    let last = out;
+    for step in 1..=40 {
+        consumer.step(&mut session, &mut out).unwrap();
+        let status = session.status();
+        assert!(status.contains(StepStatus::STALE | StepStatus::HELD));
+        let way = ((step - 5).max(0) as f32 / 10.0).min(1.0);
+        let expected = [
+            last[0] + way * (1.0 - last[0]),
+            last[1] + way * (-3.0 - last[1]),
+        ];
+        assert!(close(&out, &expected, 1e-6), "{step}: {out:?} {expected:?}");
+        assert_eq!(status.contains(StepStatus::AT_REST), step >= 15);
+    }
+    // The first good step ends it, with the estimates of filters that have known silence.
+    let mut alone = open(&decoder);
+    run(&mut alone, &counts);
+    alone.skip(40);
+    let mut expected = [0.0; 2];
+    alone.step_spikes(&[1], &mut expected).unwrap();
+    producer.push(&[Spike {
+        tick: 140,
+        channel: 1,
+    }]);
+    producer.mark(140);
+    consumer.step(&mut session, &mut out).unwrap();
+    assert!(session.status().is_ok() && close(&out, &expected, 1e-6));
+    // Without a queue, the caller says that nothing came.
+    session.step_stale(&mut out).unwrap();
+    assert!(session.status().contains(StepStatus::HELD) && close(&out, &expected, 1e-6));
+    // A checkpoint in the middle goes on as it would have.
+    let bytes = session.checkpoint().unwrap();
+    let mut other = Session::open(&decoder, config).unwrap();
+    other.restore(&bytes).unwrap();
+    let mut there = [0.0; 2];
+    for _ in 0..20 {
+        session.step_stale(&mut out).unwrap();
+        other.step_stale(&mut there).unwrap();
+        assert_eq!((out, session.status()), (there, other.status()));
+    }
+    // Without a policy, the same steps are flagged, and that is all.
+    let mut plain = open(&decoder);
+    plain.step_stale(&mut out).unwrap();
+    assert_eq!(plain.status(), StepStatus::STALE);
+}
+
+#[test]
+fn flagged_steps_are_believed_for_a_while() {
+    let parts = model(7).into_parts();
+    let decoder = Decoder::new(DecoderParts {
+        limits: Limits {
+            blanking: Some(Blanking {
+                least: 0,
+                most: 20,
+                mean_counts: vec![0.5; CHANNELS],
+            }),
+        },
+        ..parts
+    })
+    .unwrap();
+    let config = SessionConfig {
+        hold: Some(Hold::default()),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&decoder, config).unwrap();
+    let mut out = [0.0; 2];
+    session.step_counts(&[1; CHANNELS], &mut out).unwrap();
+    let good = out;
+    for step in 1..=4 {
+        session.step_counts(&[3; CHANNELS], &mut out).unwrap();
+        let status = session.status();
+        assert!(status.contains(StepStatus::BLANKED));
+        assert_eq!(status.contains(StepStatus::HELD), step > 2);
+        assert_eq!(out == good, step > 2);
+    }
+    for (what, hold) in [
+        (
+            "0 to 1e9",
+            Hold {
+                hold_seconds: -1.0,
+                ..Hold::default()
+            },
+        ),
+        (
+            "0 to 1e9",
+            Hold {
+                decay_seconds: f64::NAN,
+                ..Hold::default()
+            },
+        ),
+        (
+            "2 values",
+            Hold {
+                rest: Some(vec![0.0]),
+                ..Hold::default()
+            },
+        ),
+        (
+            "finite",
+            Hold {
+                rest: Some(vec![0.0, f32::NAN]),
+                ..Hold::default()
+            },
+        ),
+    ] {
+        let config = SessionConfig {
+            hold: Some(hold),
+            ..SessionConfig::default()
+        };
+        let error = Session::open(&decoder, config).unwrap_err();
+        assert!(error.message().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_finite_never_comes_out_unsaid() {
+    let mut parts = model(8).into_parts();
+    parts.weights.iter_mut().for_each(|w| *w = 3.4e38);
+    let huge = Decoder::new(parts).unwrap();
+    let mut session = open(&huge);
+    let mut out = [0.0; 2];
+    for step in 0..50 {
+        session
+            .step_counts(&[u16::MAX; CHANNELS], &mut out)
+            .unwrap();
+        assert!(out.iter().all(|x| x.is_finite()), "{out:?}");
+        assert!(session.status().contains(StepStatus::NON_FINITE) || step == 0);
+    }
+    session.skip(1 << 30);
+    session.step_counts(&[0; CHANNELS], &mut out).unwrap();
+    assert!(
+        session.status().is_ok(),
+        "it does not last: {}",
+        session.status()
+    );
+    // Bounds are told from the rest.
+    let bounds = Clamp {
+        low: -0.5,
+        high: 0.5,
+    };
+    let config = SessionConfig {
+        clamp: Some(vec![bounds; 2]),
+        ..SessionConfig::default()
+    };
+    let mut clamped = Session::open(&model(8), config).unwrap();
+    clamped.step_counts(&[5; CHANNELS], &mut out).unwrap();
+    assert_eq!(clamped.status(), StepStatus::CLAMPED);
+    // And spikes that nobody knows.
+    let mut session = open(&model(8));
+    session.step_spikes(&[0, 99], &mut out).unwrap();
+    assert_eq!(session.status(), StepStatus::UNKNOWN);
+    assert_eq!(session.status().to_string(), "unknown channels");
+}
+
+#[test]
+fn counts_of_other_types_are_the_same_counts() {
+    let decoder = model(9);
+    let counts = counts(&mut rng(10), 60, CHANNELS);
+    let (mut a, mut b, mut c) = (open(&decoder), open(&decoder), open(&decoder));
+    let mut out = [[0.0; 2]; 3];
+    for row in counts.chunks(CHANNELS) {
+        let bytes: Vec<u8> = row.iter().map(|&c| c as u8).collect();
+        let floats: Vec<f32> = row.iter().map(|&c| f32::from(c)).collect();
+        a.step_counts(row, &mut out[0]).unwrap();
+        b.step_counts_u8(&bytes, &mut out[1]).unwrap();
+        c.step_counts_f32(&floats, &mut out[2]).unwrap();
+        assert!(out[0] == out[1] && out[0] == out[2]);
+    }
+    assert!(a.stats().spikes == b.stats().spikes && a.stats().spikes == c.stats().spikes);
+    // Half a spike is half as much.
+    let (mut whole, mut half) = (open(&decoder), open(&decoder));
+    whole.step_counts(&[2; CHANNELS], &mut out[0]).unwrap();
+    half.step_counts_f32(&[0.5; CHANNELS], &mut out[1]).unwrap();
+    for ((whole, half), intercept) in out[0].iter().zip(&out[1]).zip(decoder.intercept()) {
+        let intercept = *intercept as f32;
+        assert!((whole - intercept - 4.0 * (half - intercept)).abs() < 1e-5);
+    }
+    for wrong in [-1.0, f32::NAN, f32::INFINITY, 65_536.0] {
+        let mut counts = [0.0; CHANNELS];
+        counts[3] = wrong;
+        let error = half.step_counts_f32(&counts, &mut out[0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains("channel 3"), "{error}");
+    }
+    assert!(half.step_counts_u8(&[0; 3], &mut out[0]).is_err());
+    assert_eq!(half.stats().ticks, 1);
+}
+
+#[test]
+fn a_swap_says_how_far_it_is_and_fades() {
+    let (old, new) = (model(11), model(12));
+    let counts = counts(&mut rng(13), 200, CHANNELS);
+    let (alone, fresh) = (run(&mut open(&old), &counts), run(&mut open(&new), &counts));
+    let mut session = open(&old);
+    let mut swapper = session.swapper().unwrap();
+    let running = swapper.progress().running;
+    let options = SwapOptions {
+        warm_up_steps: Some(50),
+        cross_fade_steps: 10,
+        ..SwapOptions::default()
+    };
+    swapper.swap_with(&new, &options).unwrap();
+    assert_eq!(swapper.progress().state, SwapState::Pending);
+    assert_eq!(swapper.progress().ticks_left, 60);
+    for tick in 0..100 {
+        let mut out = [0.0; 2];
+        session
+            .step_counts(&counts[tick * CHANNELS..][..CHANNELS], &mut out)
+            .unwrap();
+        let (a, b) = (&alone[2 * tick..][..2], &fresh[2 * tick..][..2]);
+        let share = ((tick as f32 - 49.0).max(0.0) / 10.0).min(1.0);
+        let expected = [a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1])];
+        assert!(close(&out, &expected, 1e-5), "{tick}: {out:?} {expected:?}");
+        let progress = swapper.progress();
+        assert_eq!(progress.ticks_left, 59_u64.saturating_sub(tick as u64));
+        assert_eq!(
+            session.status().contains(StepStatus::FADING),
+            (50..60).contains(&tick)
+        );
+        assert_eq!(session.status().contains(StepStatus::SWAPPED), tick == 60);
+        assert_eq!(progress.state == SwapState::TakenOver, tick >= 59);
+        assert_eq!(progress.running == running, tick < 59);
+        assert_eq!(
+            (progress.ticks, session.stats().model_swaps),
+            (60, u64::from(tick >= 59))
+        );
+    }
+    swapper.roll_back().unwrap();
+    assert_eq!(run(&mut session, &counts[100 * CHANNELS..]), alone[200..]);
+    assert_eq!(swapper.progress().running, running);
+}
+
+#[test]
+fn channels_match_by_position_on_request() {
+    let old = model(14);
+    let mut parts = model(15).into_parts();
+    parts
+        .channel_names
+        .iter_mut()
+        .for_each(|name| name.insert_str(0, "ch"));
+    let new = Decoder::new(parts).unwrap();
+    let mut session = open(&old);
+    let mut swapper = session.swapper().unwrap();
+    assert_eq!(swapper.swap(&new).unwrap_err().kind(), ErrorKind::Mismatch);
+    let options = SwapOptions {
+        by_position: true,
+        warm_up_steps: Some(0),
+        ..SwapOptions::default()
+    };
+    swapper.swap_with(&new, &options).unwrap();
+    let counts = counts(&mut rng(16), 20, CHANNELS);
+    assert_eq!(run(&mut session, &counts), run(&mut open(&new), &counts));
+    let fewer = decoder(&mut rng(17), CHANNELS - 1, 2, BANK, None);
+    assert!(swapper.swap_with(&fewer, &options).is_err());
+}
+
+/// With the last ticks' spikes replayed, a model takes over at once as if it had always run.
+#[test]
+fn replayed_spikes_warm_a_model_up() {
+    let (old, new) = (model(18), model(19));
+    let counts = counts(&mut rng(20), 400, CHANNELS);
+    let expected = run(&mut open(&new), &counts);
+    for gap in [0, 5] {
+        // Nothing fires in the gap between the end of what is replayed and the take-over.
+        let mut counts = counts.clone();
+        counts[(300 - gap) * CHANNELS..300 * CHANNELS].fill(0);
+        let expected = match gap {
+            0 => expected.clone(),
+            _ => run(&mut open(&new), &counts),
+        };
+        let mut session = open(&old);
+        let mut swapper = session.swapper().unwrap();
+        run(&mut session, &counts[..300 * CHANNELS]);
+        let recorded: Vec<Spike> = (0..300 - gap)
+            .flat_map(|tick| {
+                let row = &counts[tick * CHANNELS..][..CHANNELS];
+                let spike = move |channel| Spike {
+                    tick: tick as i64,
+                    channel,
+                };
+                spikes(row).into_iter().map(spike)
+            })
+            .collect();
+        let options = SwapOptions {
+            warm_up_steps: Some(0),
+            replay: Some(Replay {
+                spikes: &recorded,
+                end_tick: (300 - gap) as i64,
+            }),
+            ..SwapOptions::default()
+        };
+        swapper.swap_with(&new, &options).unwrap();
+        let got = run(&mut session, &counts[300 * CHANNELS..]);
+        assert!(close(&got, &expected[600..], 1e-5), "gap of {gap}");
+        let wrong = SwapOptions {
+            replay: Some(Replay {
+                spikes: &recorded,
+                end_tick: 2,
+            }),
+            ..SwapOptions::default()
+        };
+        assert!(swapper.swap_with(&new, &wrong).is_err());
+    }
+}
+
+#[test]
+fn mask_and_clamp_change_while_it_runs() {
+    let decoder = model(21);
+    let counts = counts(&mut rng(22), 100, CHANNELS);
+    let mut session = open(&decoder);
+    let mut swapper = session.swapper().unwrap();
+    let mut mask = vec![true; CHANNELS];
+    mask[2] = false;
+    swapper.set_mask(&decoder, Some(&mask)).unwrap();
+    let config = SessionConfig {
+        channel_mask: Some(mask),
+        ..SessionConfig::default()
+    };
+    let mut masked = Session::open(&decoder, config).unwrap();
+    assert_eq!(run(&mut session, &counts), run(&mut masked, &counts));
+    assert_eq!(session.model().fingerprint(), masked.model().fingerprint());
+    // What was heard dies away as it would have; what comes is heard again.
+    swapper.set_mask(&decoder, None).unwrap();
+    let (mut a, mut b) = ([0.0; 2], [0.0; 2]);
+    session.step_spikes(&[2], &mut a).unwrap();
+    masked.step_spikes(&[], &mut b).unwrap();
+    assert_ne!(a, b);
+    assert!(swapper.set_mask(&model(23), None).is_err());
+    let bounds = Clamp {
+        low: 0.0,
+        high: 0.25,
+    };
+    assert!(swapper.set_clamp(Some(vec![bounds])).is_err());
+    swapper.set_clamp(Some(vec![bounds; 2])).unwrap();
+    session.step_spikes(&[], &mut a).unwrap();
+    assert!(a.iter().all(|x| (0.0..=0.25).contains(x)));
+    swapper.set_clamp(None).unwrap();
+    session.step_spikes(&[], &mut a).unwrap();
+    assert!(a.iter().any(|x| !(0.0..=0.25).contains(x)));
+    swapper.swap(&model(24)).unwrap();
+    session.step_spikes(&[], &mut a).unwrap();
+    assert!(swapper.set_mask(&decoder, None).is_err());
+}
+
+/// Tick, input, estimates, status, swap, latency of the step before.
+type One = (i64, Vec<u32>, Vec<f32>, StepStatus, SwapState, u32);
+
+/// Keeps all of what it hears.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<One>>>);
+
+impl Tap for Heard {
+    fn take(&mut self, step: &Step<'_>) {
+        let input = match step.input {
+            Input::Spikes(channels) => channels.to_vec(),
+            Input::Counts(counts) => spikes(counts),
+            other => panic!("{other:?}"),
+        };
+        let heard = (
+            step.tick,
+            input,
+            step.estimates.to_vec(),
+            step.status,
+            step.swap,
+            step.previous_latency_ns,
+        );
+        self.0.lock().unwrap().push(heard);
+    }
+}
+
+#[test]
+fn taps_hear_the_whole_step() {
+    let mut session = open(&model(25));
+    let mut swapper = session.swapper().unwrap();
+    let (first, second, third) = (Heard::default(), Heard::default(), Heard::default());
+    session.attach(Box::new(first.clone()), 0).unwrap();
+    session.attach(Box::new(second.clone()), 1000).unwrap();
+    let mut out = [0.0; 2];
+    session.step_spikes(&[1, 77], &mut out).unwrap();
+    let expected = out.to_vec();
+    swapper.attach(Box::new(third.clone()), None).unwrap();
+    session
+        .step_counts(&[0, 0, 2, 0, 0, 0, 0, 0], &mut out)
+        .unwrap();
+    swapper.swap(&model(26)).unwrap();
+    session.step_spikes(&[], &mut out).unwrap();
+    let heard = first.0.lock().unwrap().clone();
+    assert_eq!(
+        (heard[0].0, &heard[0].1, &heard[0].2),
+        (0, &vec![1, 77], &expected)
+    );
+    assert_eq!(
+        (heard[0].3, heard[0].4, heard[0].5),
+        (StepStatus::UNKNOWN, SwapState::Idle, 0)
+    );
+    assert_eq!(heard[1].1, [2, 2]);
+    assert!(heard[1].5 > 0, "the step before took some time");
+    assert_eq!((heard[2].4, heard.len()), (SwapState::WarmingUp, 3));
+    let ticks =
+        |heard: &Heard| -> Vec<i64> { heard.0.lock().unwrap().iter().map(|h| h.0).collect() };
+    assert_eq!(ticks(&second), [1000, 1001, 1002]);
+    assert_eq!(ticks(&third), [1, 2]);
+    swapper.detach().unwrap();
+    session.step_spikes(&[], &mut out).unwrap();
+    assert!(swapper.take_tap().is_some() && swapper.take_tap().is_none());
+    assert_eq!((session.taps(), ticks(&third).len()), (2, 2));
+    while session.taps() < betz_runtime::stream::MAX_TAPS {
+        session.attach(Box::new(third.clone()), 0).unwrap();
+    }
+    assert!(session.attach(Box::new(third.clone()), 0).is_err());
+    swapper.attach(Box::new(third.clone()), None).unwrap();
+    session.step_spikes(&[], &mut out).unwrap();
+    assert!(swapper.take_tap().is_some(), "there was no room for it");
+}
+
+#[test]
+fn health_and_checkpoints_are_had_from_another_thread() {
+    let decoder = model(27);
+    let mut session = open(&decoder);
+    let reader = session.health();
+    let mut swapper = session.swapper().unwrap();
+    let mut out = [0.0; 2];
+    session.step_spikes(&[1, 2, 300], &mut out).unwrap();
+    session.skip(9);
+    session.step_spikes(&[1], &mut out).unwrap();
+    let health = std::thread::spawn(move || reader.read()).join().unwrap();
+    assert_eq!((health.tick, health.ticks, health.skipped), (10, 2, 9));
+    assert_eq!((health.spikes, health.unknown_channel_spikes), (3, 1));
+    assert_eq!(
+        (health.status, health.swap),
+        (StepStatus::OK, SwapState::Idle)
+    );
+    assert_eq!(health.model, session.model().fingerprint());
+    assert!(health.latency_ns > 0 && health.longest_ns >= health.latency_ns);
+    swapper.request_checkpoint().unwrap();
+    assert!(swapper.take_checkpoint().is_none());
+    // It is taken before the next step.
+    let expected = session.checkpoint().unwrap();
+    session.step_spikes(&[4], &mut out).unwrap();
+    assert_eq!(swapper.take_checkpoint().unwrap(), expected);
+    let mut other = open(&decoder);
+    other.restore(&expected).unwrap();
+    let mut there = [0.0; 2];
+    other.step_spikes(&[4], &mut there).unwrap();
+    assert_eq!(out, there);
+    assert!(swapper.take_checkpoint().is_none());
+}
