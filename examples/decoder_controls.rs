@@ -23,7 +23,9 @@ const DIRECTIONS: usize = 8;
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next() else {
-        return Err(Error::argument("expected the path of a recording of reaches"));
+        return Err(Error::argument(
+            "expected the path of a recording of reaches",
+        ));
     };
     let chosen: Vec<String> = arguments.collect();
     let wanted = |control: &str| chosen.is_empty() || chosen.iter().any(|c| c == control);
@@ -44,10 +46,20 @@ fn main() -> Result<()> {
         }
         if wanted("crop") {
             let cropped = cropped(&data, seed);
-            compare("crop", &cropped.select(&train), &cropped.select(&test), seed)?;
+            compare(
+                "crop",
+                &cropped.select(&train),
+                &cropped.select(&test),
+                seed,
+            )?;
         }
         if wanted("few") {
-            compare("few", &data.select(&train[..200]), &data.select(&test), seed)?;
+            compare(
+                "few",
+                &data.select(&train[..200]),
+                &data.select(&test),
+                seed,
+            )?;
         }
     }
     if wanted("direction") {
@@ -66,7 +78,8 @@ fn compare(control: &str, train: &Dataset, test: &Dataset, seed: u64) -> Result<
 }
 
 fn estimates(train: &Dataset, test: &Dataset, kind: Kind, seed: u64) -> Result<Vec<f32>> {
-    let bank = Preset::named("reach").ok_or_else(|| Error::argument("expected a preset `reach`"))?;
+    let bank =
+        Preset::named("reach").ok_or_else(|| Error::argument("expected a preset `reach`"))?;
     let kinds = KindOptions {
         seed,
         ..KindOptions::among(&[kind])
@@ -81,7 +94,8 @@ fn estimates(train: &Dataset, test: &Dataset, kind: Kind, seed: u64) -> Result<V
 fn report(control: &str, test: &Dataset, estimates: &[f32], kind: Kind, seed: u64) -> Result<()> {
     let scores = score_estimates(test, estimates, 0)?.outputs;
     let half = scores.len() / 2;
-    let mean = |s: &[betz::model::OutputScore]| s.iter().map(|s| s.r2).sum::<f64>() / s.len() as f64;
+    let mean =
+        |s: &[betz::model::OutputScore]| s.iter().map(|s| s.r2).sum::<f64>() / s.len() as f64;
     let (position, velocity) = (mean(&scores[..half]), mean(&scores[half..]));
     let name = kind.name();
     println!("{control:<15} {name:<9} {seed:>4}  {position:8.4}  {velocity:8.4}");
@@ -140,7 +154,8 @@ fn places(angles: &[f32]) -> Vec<usize> {
     let away = |a: f32, b: f32| ((a - b + 180.0).rem_euclid(360.0) - 180.0).abs();
     let mut centres: Vec<f32> = (0..DIRECTIONS).map(|i| i as f32 * 45.0 - 157.5).collect();
     let nearest = |centres: &[f32], angle: f32| {
-        let order = |a: &usize, b: &usize| away(angle, centres[*a]).total_cmp(&away(angle, centres[*b]));
+        let order =
+            |a: &usize, b: &usize| away(angle, centres[*a]).total_cmp(&away(angle, centres[*b]));
         (0..DIRECTIONS).min_by(order).unwrap_or(0)
     };
     for _ in 0..20 {

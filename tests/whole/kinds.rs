@@ -25,8 +25,9 @@ fn trials() -> Dataset {
             stop: i * 50 + 48,
         })
         .collect();
-    let mut spikes: Vec<(i64, u32)> =
-        (data.spikes.ticks.iter().copied()).zip(data.spikes.channels.iter().copied()).collect();
+    let mut spikes: Vec<(i64, u32)> = (data.spikes.ticks.iter().copied())
+        .zip(data.spikes.channels.iter().copied())
+        .collect();
     spikes.extend((0..30).flat_map(|channel| [(407, channel); 40]));
     spikes.sort_unstable();
     data.spikes.ticks = spikes.iter().map(|s| s.0).collect();
@@ -69,7 +70,12 @@ fn every_kind_streams_what_it_decodes_in_batch() {
                 session.step_spikes(spikes, &mut out).unwrap();
                 let expected = &batch[step as usize * width..][..width];
                 for (got, expected) in out.iter().zip(expected) {
-                    assert_eq!(got.to_bits(), expected.to_bits(), "{} at step {step}", kind.name());
+                    assert_eq!(
+                        got.to_bits(),
+                        expected.to_bits(),
+                        "{} at step {step}",
+                        kind.name()
+                    );
                 }
             }
         }

@@ -37,7 +37,10 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             decoded = while_moving(&dataset, decoded, delay, least)?;
         }
         let place = place_error(&dataset, &decoded, delay)?;
-        (score_estimates_on(&device, &dataset, &decoded, delay)?, place)
+        (
+            score_estimates_on(&device, &dataset, &decoded, delay)?,
+            place,
+        )
     };
     device::note_fallback(&device, "evaluation");
     let scores = Scores {

@@ -8,8 +8,8 @@ use betz::psc::{Filter, FilterBank};
 use betz::recording::multiunit::random_groups;
 use betz::recording::{Dataset, Recording};
 use betz::train::{
-    self, Comparison, GramPath, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Search,
-    Solver, TrainOptions,
+    self, Comparison, GramPath, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice,
+    Search, Solver, TrainOptions,
 };
 use betz::{Error, Result};
 use serde::Serialize;
@@ -112,7 +112,10 @@ pub(crate) fn run(args: &Train) -> Result<()> {
                 "--decoder: expected --folds of at least 2 to choose by, got 0",
             ));
         }
-        (train::train_on(&device, &dataset, &options, &bar).map_err(at)?, None)
+        (
+            train::train_on(&device, &dataset, &options, &bar).map_err(at)?,
+            None,
+        )
     } else if let Some(kinds) = kinds(args)? {
         let trained = train::train_kinds_on(&device, &dataset, &options, &search, &kinds, &bar);
         let (model, comparison) = trained.map_err(at)?;
@@ -255,7 +258,9 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
         (None, Some(fraction)) => options.ridge = RidgeChoice::RelativeNoise(fraction),
         (None, None) => {}
     }
-    options.retain = args.retain.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    options.retain = args
+        .retain
+        .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     search.ridge = args.ridge.is_none() && args.noise.is_none();
     options.delay_steps = match args.delay.as_str() {
         "auto" => {

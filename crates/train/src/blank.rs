@@ -41,7 +41,11 @@ pub(crate) fn blanking(data: &Dataset, takes_part: &[bool]) -> Option<Blanking> 
     }
     let mean = |(count, takes_part): (u64, &bool)| {
         let mean = count as f64 / steps.max(1) as f64;
-        if *takes_part { mean.min(f64::from(u16::MAX)) } else { 0.0 }
+        if *takes_part {
+            mean.min(f64::from(u16::MAX))
+        } else {
+            0.0
+        }
     };
     Some(Blanking {
         least: 0,
@@ -59,7 +63,12 @@ pub(crate) fn without_artefacts(data: &Dataset) -> (Cow<'_, Dataset>, usize) {
     };
     let artefact = |step: i64| totals[step as usize] > most;
     let inside = |s: &Segment| s.start..s.stop;
-    let found = data.segments.iter().flat_map(inside).filter(|&s| artefact(s)).count();
+    let found = data
+        .segments
+        .iter()
+        .flat_map(inside)
+        .filter(|&s| artefact(s))
+        .count();
     if found == 0 {
         return (Cow::Borrowed(data), 0);
     }
@@ -94,7 +103,10 @@ fn totals(data: &Dataset, takes_part: &[bool]) -> Vec<u64> {
     let mut totals = vec![0; data.steps];
     for (&tick, &channel) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
         let known = takes_part.get(channel as usize).copied().unwrap_or(false);
-        if let (true, Some(total)) = (known, usize::try_from(tick).ok().and_then(|t| totals.get_mut(t))) {
+        if let (true, Some(total)) = (
+            known,
+            usize::try_from(tick).ok().and_then(|t| totals.get_mut(t)),
+        ) {
             *total += 1;
         }
     }
@@ -114,7 +126,9 @@ fn limit(data: &Dataset, totals: &[u64]) -> Option<u64> {
     let mut away: Vec<u64> = counts.iter().map(|c| c.abs_diff(median)).collect();
     away.sort_unstable();
     // Of a normal distribution, the standard deviation; no less than that of counts.
-    let deviation = (1.4826 * away[away.len() / 2] as f64).max((median as f64).sqrt()).max(1.0);
+    let deviation = (1.4826 * away[away.len() / 2] as f64)
+        .max((median as f64).sqrt())
+        .max(1.0);
     let bound = median as f64 + DEVIATIONS * deviation;
     let mut usual = counts.partition_point(|&c| c as f64 <= bound);
     if (counts.len() - usual) as f64 > RARE * counts.len() as f64 {
@@ -158,10 +172,18 @@ mod tests {
         let totals = totals(&data, &[true; 20]);
         for step in (0..900).chain(1000..2000) {
             let is = totals[step as usize] > found.most;
-            assert_eq!(is, artefacts.contains(&step), "step {step}: {}", totals[step as usize]);
+            assert_eq!(
+                is,
+                artefacts.contains(&step),
+                "step {step}: {}",
+                totals[step as usize]
+            );
         }
         // Mean counts are those of usual steps.
-        assert!(found.mean_counts.iter().all(|m| (m - 2.0).abs() < 0.15), "{found:?}");
+        assert!(
+            found.mean_counts.iter().all(|m| (m - 2.0).abs() < 0.15),
+            "{found:?}"
+        );
         let mut mask = [true; 20];
         mask[3] = false;
         let masked = blanking(&data, &mask).unwrap();
@@ -174,8 +196,17 @@ mod tests {
         let data = data(&[0, 10, 11, 12, 1999]);
         let (cleaned, count) = without_artefacts(&data);
         assert_eq!(count, 5);
-        let of = |data: &Dataset, step| data.spikes.channels[data.spikes.range(step, step + 1)].to_vec();
-        for (step, source) in [(0, 1), (9, 9), (10, 9), (11, 9), (12, 13), (13, 13), (1999, 1998)] {
+        let of =
+            |data: &Dataset, step| data.spikes.channels[data.spikes.range(step, step + 1)].to_vec();
+        for (step, source) in [
+            (0, 1),
+            (9, 9),
+            (10, 9),
+            (11, 9),
+            (12, 13),
+            (13, 13),
+            (1999, 1998),
+        ] {
             assert_eq!(of(&cleaned, step), of(&data, source), "step {step}");
         }
         cleaned.check().unwrap();

@@ -1,8 +1,8 @@
 //! Training on a chosen device.
 
+use super::blank::without_artefacts;
 #[cfg(feature = "cuda")]
 use super::choice::choose;
-use super::blank::without_artefacts;
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations};
 use super::options::TrainOptions;

@@ -91,7 +91,9 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &Dataset) -> bool {
     };
     let mut totals = vec![0_u64; data.steps];
     for (&tick, &channel) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
-        let takes_part = order.get(channel as usize).map(|&c| decoder.channel_mask()[c]);
+        let takes_part = order
+            .get(channel as usize)
+            .map(|&c| decoder.channel_mask()[c]);
         let total = usize::try_from(tick).ok().and_then(|t| totals.get_mut(t));
         if let (Some(true), Some(total)) = (takes_part, total) {
             *total += 1;
@@ -100,7 +102,9 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &Dataset) -> bool {
     let believed = blanking.least..=blanking.most;
     data.segments.iter().all(|segment| {
         let steps = segment.start.max(0) as usize..(segment.stop.max(0) as usize).min(data.steps);
-        totals[steps.start.min(steps.end)..steps.end].iter().all(|t| believed.contains(t))
+        totals[steps.start.min(steps.end)..steps.end]
+            .iter()
+            .all(|t| believed.contains(t))
     })
 }
 

@@ -23,7 +23,13 @@ pub(crate) struct Clusters {
 impl Clusters {
     /// `count` clusters of the rows of `labels`, each of `width`, that `rows` numbers (at most 10,000 of
     /// them, evenly spread): k-means from centres far apart (Arthur & Vassilvitskii 2007).
-    pub(crate) fn find(labels: &[f32], width: usize, rows: &[usize], count: usize, seed: u64) -> Self {
+    pub(crate) fn find(
+        labels: &[f32],
+        width: usize,
+        rows: &[usize],
+        count: usize,
+        seed: u64,
+    ) -> Self {
         let every = rows.len().div_ceil(MOST_STEPS).max(1);
         let rows: Vec<usize> = rows.iter().copied().step_by(every).collect();
         let scale = scale(labels, width, &rows);
@@ -64,7 +70,11 @@ impl Clusters {
         let centres = self.centres.chunks_exact(self.width).enumerate();
         centres.fold((0, f32::INFINITY), |(best, least), (k, centre)| {
             let distance = distance(point, centre);
-            if distance < least { (k, distance) } else { (best, least) }
+            if distance < least {
+                (k, distance)
+            } else {
+                (best, least)
+            }
         })
     }
 
@@ -74,7 +84,11 @@ impl Clusters {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let rows = points.len() / self.width;
         let mut away = vec![f32::INFINITY; rows];
-        let mut chosen = if rows == 0 { None } else { Some(random.random_range(0..rows)) };
+        let mut chosen = if rows == 0 {
+            None
+        } else {
+            Some(random.random_range(0..rows))
+        };
         while let Some(row) = chosen {
             let centre = &points[row * self.width..][..self.width];
             self.centres.extend_from_slice(centre);
@@ -113,7 +127,9 @@ impl Clusters {
         for (&k, point) in of.iter().zip(points.chunks_exact(width)) {
             members[k] += 1;
             let sum = &mut sums[k * width..][..width];
-            sum.iter_mut().zip(point).for_each(|(s, v)| *s += f64::from(*v));
+            sum.iter_mut()
+                .zip(point)
+                .for_each(|(s, v)| *s += f64::from(*v));
         }
         let mut moved = false;
         for ((centre, sum), &count) in (self.centres.chunks_exact_mut(width))
@@ -146,7 +162,11 @@ fn scale(labels: &[f32], width: usize, rows: &[usize]) -> Vec<(f32, f32)> {
             let values = rows.iter().map(|&row| f64::from(labels[row * width + i]));
             let mean = values.clone().sum::<f64>() / count;
             let variance = values.map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-            let scale = if variance > 1e-12 * mean * mean { variance.sqrt().recip() } else { 0.0 };
+            let scale = if variance > 1e-12 * mean * mean {
+                variance.sqrt().recip()
+            } else {
+                0.0
+            };
             (mean as f32, scale as f32)
         })
         .collect()

@@ -80,7 +80,10 @@ impl Discriminant {
                 let sum = &mut sums[cluster * n..][..n];
                 sum.iter_mut().zip(&x).for_each(|(s, x)| *s += x);
                 for (i, row) in moments.chunks_exact_mut(n).enumerate() {
-                    row[..=i].iter_mut().zip(&x).for_each(|(m, other)| *m += x[i] * other);
+                    row[..=i]
+                        .iter_mut()
+                        .zip(&x)
+                        .for_each(|(m, other)| *m += x[i] * other);
                 }
             }
             Ok(())
@@ -101,8 +104,12 @@ impl Discriminant {
             .collect();
         let mut means = Mat::<f64>::zeros(n, clusters);
         for (k, (sum, &count)) in sums.chunks_exact(n).zip(&members).enumerate() {
-            for i in 0..n {
-                means[(i, k)] = if count > 0 { sum[i] / count as f64 } else { overall[i] };
+            for (i, (sum, overall)) in sum.iter().zip(&overall).enumerate() {
+                means[(i, k)] = if count > 0 {
+                    sum / count as f64
+                } else {
+                    *overall
+                };
             }
         }
         let mut within = Mat::<f64>::zeros(n, n);
@@ -171,13 +178,15 @@ impl Basis for Gate {
             });
         softmax(p, n);
         let p = &*p;
-        (products.par_chunks_exact_mut(self.latents * n)).zip(p.par_chunks_exact(n)).for_each(
-            |(products, p)| {
+        (products.par_chunks_exact_mut(self.latents * n))
+            .zip(p.par_chunks_exact(n))
+            .for_each(|(products, p)| {
                 for (row, z) in products.chunks_exact_mut(n).zip(z.chunks_exact(n)) {
-                    (row.iter_mut().zip(p)).zip(z).for_each(|((v, p), z)| *v = p * z);
+                    (row.iter_mut().zip(p))
+                        .zip(z)
+                        .for_each(|((v, p), z)| *v = p * z);
                 }
-            },
-        );
+            });
     }
 }
 
@@ -185,7 +194,10 @@ impl Basis for Gate {
 fn softmax(scores: &mut [f32], n: usize) {
     let mut largest = vec![f32::NEG_INFINITY; n];
     for row in scores.chunks_exact(n) {
-        largest.iter_mut().zip(row).for_each(|(l, s)| *l = l.max(*s));
+        largest
+            .iter_mut()
+            .zip(row)
+            .for_each(|(l, s)| *l = l.max(*s));
     }
     let mut sums = vec![0.0_f32; n];
     for row in scores.chunks_exact_mut(n) {
@@ -211,7 +223,6 @@ impl Basis for Plain {
         out.copy_from_slice(z);
     }
 }
-
 
 #[cfg(test)]
 mod tests;

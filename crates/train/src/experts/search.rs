@@ -1,8 +1,8 @@
 //! Which experts: how many, how soft their gate, and the ridge, by what is held out.
 
 use super::{Clusters, Discriminant, Gate};
-use crate::kinds::family::{Compared, Family, Plan, Truth};
 use crate::kinds::Kind;
+use crate::kinds::family::{Compared, Family, Plan, Truth};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
 use crate::readout::{KAPPAS, Pass, best_of, mean_of};
@@ -69,7 +69,10 @@ impl Teams {
         let trains = fold.trains();
         // The step whose behaviour goes with the latents of `step`; inside the segment where it counts.
         let partner = |step: usize| (step as i64 - delay).clamp(0, data.steps as i64 - 1) as usize;
-        let rows: Vec<usize> = (0..data.steps).filter(|&s| trains(s)).map(partner).collect();
+        let rows: Vec<usize> = (0..data.steps)
+            .filter(|&s| trains(s))
+            .map(partner)
+            .collect();
         let clusters = Clusters::find(&self.labels, self.width, &rows, experts, self.seed);
         let cluster_of = |step: usize| {
             let row = partner(step) * self.width;
@@ -124,12 +127,7 @@ impl Family for Teams {
         Compared::new(residuals, truth)
     }
 
-    fn basis(
-        &self,
-        fold: Fold<'_>,
-        config: &TeamConfig,
-        progress: &dyn Progress,
-    ) -> Result<Gate> {
+    fn basis(&self, fold: Fold<'_>, config: &TeamConfig, progress: &dyn Progress) -> Result<Gate> {
         let sizes = (config.plan.latents, config.experts);
         Ok(self.discriminant(fold, sizes, progress)?.gate(config.beta))
     }

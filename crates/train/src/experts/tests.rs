@@ -1,3 +1,8 @@
+#![allow(
+    clippy::needless_range_loop,
+    reason = "matrices by index, as they are written"
+)]
+
 use super::*;
 use crate::cases;
 
@@ -8,7 +13,8 @@ fn clouds() -> (betz_recording::Dataset, Vec<f32>) {
     let z = (0..4000)
         .flat_map(|step: usize| {
             let side = if step / 50 % 2 == 0 { -1.5 } else { 1.5 };
-            let noise = |k: usize| (((step * 7919 + k * 104_729) % 1000) as f32 / 500.0 - 1.0) * 0.8;
+            let noise =
+                |k: usize| (((step * 7919 + k * 104_729) % 1000) as f32 / 500.0 - 1.0) * 0.8;
             [side + noise(1), noise(2)]
         })
         .collect();
@@ -43,8 +49,15 @@ fn the_discriminant_is_that_of_the_definition() {
         rows.push([f64::from(z[0]), f64::from(z[1]), state[0], state[1]]);
     }
     let mean = |k: usize| {
-        let mine: Vec<&[f64; 4]> = rows.iter().enumerate().filter(|(s, _)| cluster_of(*s) == k).map(|r| r.1).collect();
-        std::array::from_fn::<f64, 4, _>(|i| mine.iter().map(|r| r[i]).sum::<f64>() / mine.len() as f64)
+        let mine: Vec<&[f64; 4]> = rows
+            .iter()
+            .enumerate()
+            .filter(|(s, _)| cluster_of(*s) == k)
+            .map(|r| r.1)
+            .collect();
+        std::array::from_fn::<f64, 4, _>(|i| {
+            mine.iter().map(|r| r[i]).sum::<f64>() / mine.len() as f64
+        })
     };
     let means = [mean(0), mean(1)];
     let mut within = [[0.0; 4]; 4];
@@ -62,7 +75,11 @@ fn the_discriminant_is_that_of_the_definition() {
         let b = &found.weights[k * 4..][..4];
         for i in 0..4 {
             let product: f64 = (0..4).map(|j| within[i][j] * b[j]).sum();
-            assert!((product - means[k][i]).abs() < 1e-4, "{product}, expected {}", means[k][i]);
+            assert!(
+                (product - means[k][i]).abs() < 1e-4,
+                "{product}, expected {}",
+                means[k][i]
+            );
         }
         let half: f64 = (0..4).map(|i| means[k][i] * b[i]).sum::<f64>() / 2.0;
         assert!((found.bias[k] - (0.5_f64.ln() - half)).abs() < 1e-3);
@@ -73,11 +90,14 @@ fn the_discriminant_is_that_of_the_definition() {
 fn gates_choose_and_soften() {
     let (data, z) = clouds();
     let cluster_of = |step: usize| step / 50 % 2;
-    let discriminant = Discriminant::fit(walk(&data, &z), 0.1, 2, &cluster_of, &|_| true, &()).unwrap();
+    let discriminant =
+        Discriminant::fit(walk(&data, &z), 0.1, 2, &cluster_of, &|_| true, &()).unwrap();
     let n = 40;
     let steps = |from: usize| -> Vec<f32> {
         let rows = &z[from * 2..][..n * 2];
-        (0..2).flat_map(|k| rows.iter().skip(k).step_by(2).copied()).collect()
+        (0..2)
+            .flat_map(|k| rows.iter().skip(k).step_by(2).copied())
+            .collect()
     };
     let sharp = discriminant.gate(1.0);
     let soft = discriminant.gate(0.05);
@@ -125,6 +145,9 @@ fn clusters_are_found_and_counted() {
     assert_eq!(Clusters::find(&labels, 3, &rows, 3, 1), clusters);
     // No more clusters than different rows.
     let same = vec![1.0; 300];
-    assert_eq!(Clusters::find(&same, 3, &(0..100).collect::<Vec<_>>(), 5, 0).len(), 1);
+    assert_eq!(
+        Clusters::find(&same, 3, &(0..100).collect::<Vec<_>>(), 5, 0).len(),
+        1
+    );
     assert_eq!(Clusters::find(&same, 3, &[], 5, 0).len(), 0);
 }

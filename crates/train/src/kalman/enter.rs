@@ -53,10 +53,20 @@ impl Entrant {
             let sums = BankSums::new(device, &mut held, options, &bank, split, progress, &|_| {})?;
             let ridge = COUNT_RIDGE * sums.total.mean_variance_sum();
             let of = (configuration.to_owned(), bank, ridge);
-            entrants.push(Self::new(data, options, found, of, (&sums.folds, sums.total.clone()))?);
+            entrants.push(Self::new(
+                data,
+                options,
+                found,
+                of,
+                (&sums.folds, sums.total.clone()),
+            )?);
         }
         let bank = found.validation.bank.clone();
-        let of = (format!("{} filters", bank.len()), bank, found.validation.ridge);
+        let of = (
+            format!("{} filters", bank.len()),
+            bank,
+            found.validation.ridge,
+        );
         let sums = (&found.bank.folds[..], found.bank.total.clone());
         entrants.push(Self::new(data, options, found, of, sums)?);
         Ok(entrants)
@@ -131,22 +141,29 @@ impl SteadyKalman {
         };
         let innovations = run(&latents, data, bank, options.low_pass)?;
         for part in parts {
-            let of = |s: &&betz_recording::Segment| s.start <= part.segment.start && part.segment.stop <= s.stop;
+            let of = |s: &&betz_recording::Segment| {
+                s.start <= part.segment.start && part.segment.stop <= s.stop
+            };
             let Some(segment) = data.segments.iter().find(of) else {
                 continue;
             };
             let mut state = vec![0.0; m];
             for step in segment.start..part.segment.stop {
                 let row = step as usize * m..(step as usize + 1) * m;
-                let mut next: Vec<f64> =
-                    innovations[row.clone()].iter().map(|u| f64::from(*u)).collect();
+                let mut next: Vec<f64> = innovations[row.clone()]
+                    .iter()
+                    .map(|u| f64::from(*u))
+                    .collect();
                 for (next, row) in next.iter_mut().zip(self.transition.chunks_exact(m)) {
                     *next += row.iter().zip(&state).map(|(m, s)| m * s).sum::<f64>();
                 }
                 state = next;
                 if step >= part.segment.start {
                     let both = state.iter().zip(&self.mean);
-                    estimates[row].iter_mut().zip(both).for_each(|(e, (s, mean))| *e = (s + mean) as f32);
+                    estimates[row]
+                        .iter_mut()
+                        .zip(both)
+                        .for_each(|(e, (s, mean))| *e = (s + mean) as f32);
                 }
             }
         }

@@ -106,7 +106,9 @@ impl Dynamics {
             (&mut self.after_before, &other.after_before),
             (&mut self.after_after, &other.after_after),
         ] {
-            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += sign * b);
+            mine.iter_mut()
+                .zip(theirs)
+                .for_each(|(a, b)| *a += sign * b);
         }
         self
     }
@@ -118,7 +120,9 @@ fn add(sum: &mut [f64], x: &[f32]) {
 
 fn add_product(sum: &mut [f64], a: &[f32], b: &[f32]) {
     for (row, a) in sum.chunks_exact_mut(b.len()).zip(a) {
-        row.iter_mut().zip(b).for_each(|(s, b)| *s += f64::from(*a) * f64::from(*b));
+        row.iter_mut()
+            .zip(b)
+            .for_each(|(s, b)| *s += f64::from(*a) * f64::from(*b));
     }
 }
 
@@ -159,7 +163,11 @@ impl SteadyKalman {
         let scale: Vec<f64> = (0..m)
             .map(|i| {
                 let variance = dynamics.squares[i * m + i] / steps - mean[i] * mean[i];
-                if variance > 1e-12 * mean[i] * mean[i] { variance.sqrt().recip() } else { 0.0 }
+                if variance > 1e-12 * mean[i] * mean[i] {
+                    variance.sqrt().recip()
+                } else {
+                    0.0
+                }
             })
             .collect();
         if scale.iter().all(|s| *s == 0.0) {
@@ -168,12 +176,20 @@ impl SteadyKalman {
                 "kalman: expected outputs that change, got none",
             ));
         }
-        let state = centred(&dynamics.squares, (&dynamics.sum, &dynamics.sum), steps, &scale);
+        let state = centred(
+            &dynamics.squares,
+            (&dynamics.sum, &dynamics.sum),
+            steps,
+            &scale,
+        );
         let (a, w) = transition(dynamics, &scale)?;
         // C, and T·Q = Γ_c − Υ_c X⁻¹ Υ_cᵀ.
         let upsilon = sums.centred_upsilon();
         let upsilon = Mat::from_fn(n, m, |f, o| upsilon[f * m + o] * scale[o]);
-        let c = factored(&state)?.solve(&upsilon.transpose().to_owned()).transpose().to_owned();
+        let c = factored(&state)?
+            .solve(&upsilon.transpose().to_owned())
+            .transpose()
+            .to_owned();
         let feature_mean = sums.feature_mean();
         let explained = &c * upsilon.transpose();
         let noise = Mat::from_fn(n, n, |i, j| {
@@ -225,7 +241,10 @@ fn transition(dynamics: &Dynamics, scale: &[f64]) -> Result<(Mat<f64>, Mat<f64>)
     let before_before = centred(&dynamics.before_before, (before, before), pairs, scale);
     let after_before = centred(&dynamics.after_before, (after, before), pairs, scale);
     let after_after = centred(&dynamics.after_after, (after, after), pairs, scale);
-    let a = factored(&before_before)?.solve(&after_before.transpose().to_owned()).transpose().to_owned();
+    let a = factored(&before_before)?
+        .solve(&after_before.transpose().to_owned())
+        .transpose()
+        .to_owned();
     let explained = &a * after_before.transpose();
     let w = Mat::from_fn(m, m, |i, j| {
         let symmetric = (explained[(i, j)] + explained[(j, i)]) / 2.0;

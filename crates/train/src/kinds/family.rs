@@ -1,7 +1,7 @@
 //! What nonlinear kinds have in common: a basis behind the latents, and a ridge readout of it.
 
-use super::split::{Fold, Split};
 use super::Kind;
+use super::split::{Fold, Split};
 use crate::NormalEquations;
 use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
 use betz_base::error::{Error, Result};
@@ -108,7 +108,10 @@ impl Truth {
 
     fn add(&mut self, other: &Self) {
         self.steps += other.steps;
-        let pairs = [(&mut self.sum, &other.sum), (&mut self.squares, &other.squares)];
+        let pairs = [
+            (&mut self.sum, &other.sum),
+            (&mut self.squares, &other.squares),
+        ];
         for (mine, theirs) in pairs {
             mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
         }
@@ -152,7 +155,9 @@ pub(crate) fn scored<F: Family>(
     }
     let all = all.ok_or_else(|| Error::argument("cross-validation: expected folds, got none"))?;
     let scores = all.residuals.iter();
-    Ok(scores.map(|(config, left)| (*config, all.truth.r2(left))).collect())
+    Ok(scores
+        .map(|(config, left)| (*config, all.truth.r2(left)))
+        .collect())
 }
 
 /// A kind fitted to a training set.

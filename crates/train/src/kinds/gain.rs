@@ -22,7 +22,9 @@ pub(super) fn scores(
     estimates: &[f32],
 ) -> Result<Vec<OutputScore>> {
     let mut held = data.clone();
-    held.segments = (found.split.folds.iter().flatten()).map(|p| p.segment).collect();
+    held.segments = (found.split.folds.iter().flatten())
+        .map(|p| p.segment)
+        .collect();
     held.segments.sort_unstable_by_key(|s| s.start);
     Ok(score_estimates(&held, estimates, options.delay_steps)?.outputs)
 }
@@ -87,7 +89,9 @@ fn squares(
         ours: vec![0.0; n],
         linear: vec![0.0; n],
     };
-    let paired = parts.iter().filter_map(|p| paired_steps(&p.segment, options.delay_steps));
+    let paired = parts
+        .iter()
+        .filter_map(|p| paired_steps(&p.segment, options.delay_steps));
     for step in paired.flat_map(|(first, stop)| first..stop) {
         sums.steps += 1.0;
         let truth = (step - options.delay_steps) as usize * n;

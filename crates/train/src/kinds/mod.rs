@@ -23,9 +23,7 @@ use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::Dataset;
-use betz_runtime::model::{
-    Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord,
-};
+use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
 use nonlinear::{MOST_LATENTS, Nonlinear};
 
 /// Gains below this many standard errors over folds do not pay for another kind.
@@ -97,7 +95,9 @@ impl KindOptions {
 
     fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
-            return Err(Error::argument("decoder kinds: expected at least one, got none"));
+            return Err(Error::argument(
+                "decoder kinds: expected at least one, got none",
+            ));
         }
         let sizes = [
             ("latents", self.latents, 1, MOST_LATENTS),
@@ -189,7 +189,9 @@ pub fn train_kinds_on(
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);
         let decoder = match (comparison.taken, kalman) {
-            (Kind::Kalman, Some(entrant)) => kalman_decoder(cleaned, options, &found, &entrant, &comparison)?,
+            (Kind::Kalman, Some(entrant)) => {
+                kalman_decoder(cleaned, options, &found, &entrant, &comparison)?
+            }
             _ => validate::finish(cleaned, options, found, progress)?,
         };
         return Ok((decoder, comparison));

@@ -95,7 +95,9 @@ impl<'a> Nonlinear<'a> {
         regions: Option<&Split<'_>>,
         progress: &dyn Progress,
     ) -> Result<(F::Config, KindScore)> {
-        let latents = regions.map_or(usize::MAX, Split::latents).min(self.split.latents());
+        let latents = regions
+            .map_or(usize::MAX, Split::latents)
+            .min(self.split.latents());
         let mut all = scored(family, &self.split, latents, progress)?;
         if let Some(regions) = regions {
             let elsewhere = scored(family, regions, latents, progress)?;
@@ -107,7 +109,9 @@ impl<'a> Nonlinear<'a> {
         // NaN never beats what is there.
         let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
         let Some((config, _)) = best else {
-            return Err(Error::argument("cross-validation: expected configurations, got none"));
+            return Err(Error::argument(
+                "cross-validation: expected configurations, got none",
+            ));
         };
         let estimates = held_out(family, &self.split, config, progress)?;
         let scores = gain::scores(self.data, self.options, self.found, &estimates)?;
@@ -175,7 +179,12 @@ impl<'a> Nonlinear<'a> {
 
     /// All of `whole` as one training set.
     pub(super) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
-        Fold::whole(self.data, self.options.delay_steps, &whole.stage, &whole.fold_of)
+        Fold::whole(
+            self.data,
+            self.options.delay_steps,
+            &whole.stage,
+            &whole.fold_of,
+        )
     }
 
     /// The decoder of the first `latents` latents of `whole` with `head` behind them.
@@ -278,7 +287,9 @@ fn split_of<'a>(
 /// Spikes inside segments.
 pub(super) fn spikes(data: &Dataset) -> usize {
     let segments = data.segments.iter();
-    segments.map(|s| data.spikes.range(s.start, s.stop).len()).sum()
+    segments
+        .map(|s| data.spikes.range(s.start, s.stop).len())
+        .sum()
 }
 
 /// Multiply-adds of a step of the linear engine with `lanes` outputs, at the recording's mean number of spikes.

@@ -52,7 +52,11 @@ impl<'a> Split<'a> {
 
     /// Latents that every fold has.
     pub(crate) fn latents(&self) -> usize {
-        self.stages.iter().map(|s| s.latents.count).min().unwrap_or(0)
+        self.stages
+            .iter()
+            .map(|s| s.latents.count)
+            .min()
+            .unwrap_or(0)
     }
 }
 

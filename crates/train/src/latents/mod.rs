@@ -60,17 +60,18 @@ impl Latents {
         let mut mean = vec![0.0; m];
         for f in 0..n {
             let (w, g) = (&weights[f * m..][..m], &product[f * m..][..m]);
-            for i in 0..m {
-                mean[i] += w[i] * sums.feature_sum[f] / steps;
-                for j in 0..=i {
-                    covariance[(i, j)] += w[i] * g[j];
+            for (i, (w, mean)) in w.iter().zip(&mut mean).enumerate() {
+                *mean += w * sums.feature_sum[f] / steps;
+                for (j, g) in g[..=i].iter().enumerate() {
+                    covariance[(i, j)] += w * g;
                 }
             }
         }
+        let off_mean = |i: usize, j: usize| steps * mean[i] * mean[j];
+        let scale = |i: usize, j: usize| scales[i] * scales[j];
         for i in 0..m {
             for j in 0..=i {
-                let about_mean = covariance[(i, j)] - steps * mean[i] * mean[j];
-                covariance[(i, j)] = about_mean * scales[i] * scales[j];
+                covariance[(i, j)] = (covariance[(i, j)] - off_mean(i, j)) * scale(i, j);
             }
         }
         let nothing = || {
@@ -85,7 +86,9 @@ impl Latents {
                 "latents: expected finite predictions of the targets, got NaN or infinity",
             ));
         }
-        let eigen = covariance.self_adjoint_eigen(Side::Lower).map_err(|_| nothing())?;
+        let eigen = covariance
+            .self_adjoint_eigen(Side::Lower)
+            .map_err(|_| nothing())?;
         // Ascending.
         let (vectors, values) = (eigen.U(), eigen.S().column_vector());
         let largest = if m == 0 { 0.0 } else { values[m - 1] };
@@ -105,8 +108,8 @@ impl Latents {
             // Of the two signs, the one whose largest element is positive.
             let largest = (0..m).map(|j| vectors[(j, column)]);
             let largest = largest.fold(0.0, |a: f64, v| if v.abs() > a.abs() { v } else { a });
-            for j in 0..m {
-                turn[j * count + k] = vectors[(j, column)] * scales[j] * whiten * largest.signum();
+            for (j, scale) in scales.iter().enumerate() {
+                turn[j * count + k] = vectors[(j, column)] * scale * whiten * largest.signum();
             }
         }
         let mut turned = vec![0.0; n * count];
@@ -128,7 +131,6 @@ impl Latents {
         })
     }
 }
-
 
 #[cfg(test)]
 mod tests;

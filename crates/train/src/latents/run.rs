@@ -95,12 +95,18 @@ impl<'a> Recursion<'a> {
             while let Some(i) = of_segment.next_if(|&i| spikes.ticks[i] == step) {
                 let row = spikes.channels[i] as usize * self.weighted.len();
                 let row = &self.latents.weights[row..][..self.weighted.len()];
-                self.weighted.iter_mut().zip(row).for_each(|(w, phi)| *w += phi);
+                self.weighted
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(w, phi)| *w += phi);
             }
             self.sum.fill(0.0);
             for (filter, input) in self.bank.iter_mut().zip(self.weighted.chunks_exact(r)) {
                 filter.step(input, &mut self.response);
-                self.sum.iter_mut().zip(&self.response).for_each(|(s, y)| *s += y);
+                self.sum
+                    .iter_mut()
+                    .zip(&self.response)
+                    .for_each(|(s, y)| *s += y);
             }
             if let Some(low_pass) = &mut self.low_pass {
                 low_pass.step(&mut self.sum);
@@ -120,9 +126,18 @@ pub(crate) fn quantile_of_norms(
     counts: impl Fn(usize) -> bool,
     share: f64,
 ) -> Option<f64> {
-    let norm = |z: &[f32]| z[..r].iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+    let norm = |z: &[f32]| {
+        z[..r]
+            .iter()
+            .map(|v| f64::from(*v).powi(2))
+            .sum::<f64>()
+            .sqrt()
+    };
     let rows = z.chunks_exact(row).enumerate();
-    let mut norms: Vec<f64> = rows.filter(|(step, _)| counts(*step)).map(|(_, z)| norm(z)).collect();
+    let mut norms: Vec<f64> = rows
+        .filter(|(step, _)| counts(*step))
+        .map(|(_, z)| norm(z))
+        .collect();
     norms.retain(|n| n.is_finite());
     if norms.is_empty() {
         return None;

@@ -94,9 +94,10 @@ pub(crate) fn speed(data: &Dataset) -> Vec<f32> {
         let scales = scales(data, &velocities);
         for segment in &data.segments {
             for step in segment.start as usize..segment.stop as usize {
-                let squares = velocities.iter().zip(&scales).map(|(&o, scale)| {
-                    (f64::from(data.behavior[step * n + o]) * scale).powi(2)
-                });
+                let squares = velocities
+                    .iter()
+                    .zip(&scales)
+                    .map(|(&o, scale)| (f64::from(data.behavior[step * n + o]) * scale).powi(2));
                 speed[step] = squares.sum::<f64>().sqrt() as f32;
             }
         }
@@ -133,8 +134,13 @@ fn scales(data: &Dataset, outputs: &[usize]) -> Vec<f64> {
         let values = values.map(|step| f64::from(data.behavior[step * n + o]));
         let (count, sum) = (values.clone()).fold((0.0, 0.0), |(c, s), v| (c + 1.0, s + v));
         let mean = sum / f64::max(count, 1.0);
-        let deviation = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / f64::max(count, 1.0)).sqrt();
-        if deviation > 0.0 { 1.0 / deviation } else { 0.0 }
+        let deviation =
+            (values.map(|v| (v - mean).powi(2)).sum::<f64>() / f64::max(count, 1.0)).sqrt();
+        if deviation > 0.0 {
+            1.0 / deviation
+        } else {
+            0.0
+        }
     };
     outputs.iter().map(scale).collect()
 }
@@ -179,7 +185,12 @@ mod tests {
         // A step of 0.5 s: −1, 0, 1 and 2 steps of x are left, and no step for the speeds but 0.
         let made = targets(&data(0.5, &[("x", "mm")], &rows));
         let names: Vec<&str> = made.outputs.iter().map(|o| o.name.as_str()).collect();
-        let expected = ["x at -1 steps", "x at 0 steps", "x at 1 steps", "x at 2 steps"];
+        let expected = [
+            "x at -1 steps",
+            "x at 0 steps",
+            "x at 1 steps",
+            "x at 2 steps",
+        ];
         assert_eq!(names[..4], expected);
         assert_eq!(names[4..], ["speed at 0 steps"]);
     }
@@ -196,7 +207,11 @@ mod tests {
             assert!((f64::from(*value) - expected).abs() < 1e-3, "{value}");
         }
         // Of different units: a value of one unit of standard deviation counts the same.
-        let mixed = data(0.1, &[("x", "mm"), ("angle", "deg")], &[&[0.0; 2], &[0.0, 0.0], &[2.0, 90.0]]);
+        let mixed = data(
+            0.1,
+            &[("x", "mm"), ("angle", "deg")],
+            &[&[0.0; 2], &[0.0, 0.0], &[2.0, 90.0]],
+        );
         let expected = (8.0_f64).sqrt() / 0.1;
         assert!((f64::from(speed(&mixed)[1]) - expected).abs() < 1e-3);
     }
@@ -205,6 +220,9 @@ mod tests {
     fn a_segment_of_one_step_has_no_speed() {
         let rows: [&[f32]; 2] = [&[0.0], &[5.0]];
         let one = data(0.1, &[("x", "mm")], &rows);
-        assert_eq!(targets(&one).behavior[9..], [5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 0.0, 0.0, 0.0]);
+        assert_eq!(
+            targets(&one).behavior[9..],
+            [5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 0.0, 0.0, 0.0]
+        );
     }
 }

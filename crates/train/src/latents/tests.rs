@@ -1,3 +1,8 @@
+#![allow(
+    clippy::needless_range_loop,
+    reason = "matrices by index, as they are written"
+)]
+
 use super::*;
 use crate::cases;
 use crate::gram;
@@ -97,9 +102,13 @@ fn latents_have_mean_zero_and_covariance_one() {
         assert!(row.iter().sum::<f64>().abs() < 1e-8 * columns as f64);
         for j in 0..4 {
             let other = &z[j * columns..][..columns];
-            let covariance: f64 = row.iter().zip(other).map(|(a, b)| a * b).sum::<f64>() / columns as f64;
+            let covariance: f64 =
+                row.iter().zip(other).map(|(a, b)| a * b).sum::<f64>() / columns as f64;
             let expected = f64::from(u8::from(i == j));
-            assert!((covariance - expected).abs() < 1e-8, "{i}, {j}: {covariance}");
+            assert!(
+                (covariance - expected).abs() < 1e-8,
+                "{i}, {j}: {covariance}"
+            );
         }
     }
     assert!(latents.variances.is_sorted_by(|a, b| a >= b));
@@ -118,7 +127,9 @@ fn latents_are_the_principal_components_of_the_predictions() {
             let mut row = vec![0.0; columns];
             for (f, weights) in solution.weights.chunks_exact(m).enumerate() {
                 let a = &responses[f * columns..][..columns];
-                row.iter_mut().zip(a).for_each(|(p, a)| *p += weights[o] / deviation * a);
+                row.iter_mut()
+                    .zip(a)
+                    .for_each(|(p, a)| *p += weights[o] / deviation * a);
             }
             let mean = row.iter().sum::<f64>() / columns as f64;
             row.iter_mut().for_each(|p| *p -= mean);
@@ -127,7 +138,9 @@ fn latents_are_the_principal_components_of_the_predictions() {
         .collect();
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let covariance = predictions.iter();
-    let covariance = covariance.map(|a| predictions.iter().map(|b| dot(a, b)).collect()).collect();
+    let covariance = covariance
+        .map(|a| predictions.iter().map(|b| dot(a, b)).collect())
+        .collect();
     let (values, vectors) = jacobi(covariance);
     let mut order: Vec<usize> = (0..m).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
@@ -136,12 +149,21 @@ fn latents_are_the_principal_components_of_the_predictions() {
         let variance = values[component] / columns as f64;
         assert!((latents.variances[k] - variance).abs() < 1e-9 * variance);
         let expected: Vec<f64> = (0..columns)
-            .map(|t| (0..m).map(|o| vectors[o][component] * predictions[o][t]).sum::<f64>() / variance.sqrt())
+            .map(|t| {
+                (0..m)
+                    .map(|o| vectors[o][component] * predictions[o][t])
+                    .sum::<f64>()
+                    / variance.sqrt()
+            })
             .collect();
         let got = &z[k * columns..][..columns];
         let sign = dot(&expected, got).signum();
         for (e, g) in expected.iter().zip(got) {
-            assert!((sign * e - g).abs() < 1e-7, "latent {k}: {g}, expected {}", sign * e);
+            assert!(
+                (sign * e - g).abs() < 1e-7,
+                "latent {k}: {g}, expected {}",
+                sign * e
+            );
         }
     }
 }
@@ -153,7 +175,9 @@ fn no_more_latents_than_there_is_to_say() {
     // 8 features give predictions of rank 8 at most.
     assert_eq!(latents.count, 8);
     let mut still = sums;
-    still.output_sq_sum = (still.output_sum.iter()).map(|s| s * s / still.steps as f64).collect();
+    still.output_sq_sum = (still.output_sum.iter())
+        .map(|s| s * s / still.steps as f64)
+        .collect();
     let error = Latents::new(&still, &solution, 4).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
     let nothing = Solution {
@@ -187,20 +211,35 @@ fn a_run_over_the_recording_gives_the_latents_of_its_responses() {
     let expected = latents_of(&latents, &responses, columns);
     let mut column = 0;
     for step in 0..data.steps {
-        let inside = data.segments.iter().any(|s| s.start as usize <= step && step < s.stop as usize);
+        let inside = data
+            .segments
+            .iter()
+            .any(|s| s.start as usize <= step && step < s.stop as usize);
         for k in 0..3 {
             let got = f64::from(z[step * 3 + k]);
             if inside {
-                assert!((got - expected[k * columns + column]).abs() < 1e-5, "step {step}");
+                assert!(
+                    (got - expected[k * columns + column]).abs() < 1e-5,
+                    "step {step}"
+                );
             } else {
                 assert!(got.is_nan());
             }
         }
         column += usize::from(inside);
     }
-    let counts = |step: usize| data.segments.iter().any(|s| s.start as usize <= step && step < s.stop as usize);
+    let counts = |step: usize| {
+        data.segments
+            .iter()
+            .any(|s| s.start as usize <= step && step < s.stop as usize)
+    };
     let mut norms: Vec<f64> = (0..columns)
-        .map(|c| (0..2).map(|k| expected[k * columns + c].powi(2)).sum::<f64>().sqrt())
+        .map(|c| {
+            (0..2)
+                .map(|k| expected[k * columns + c].powi(2))
+                .sum::<f64>()
+                .sqrt()
+        })
         .collect();
     norms.sort_by(f64::total_cmp);
     let median = quantile_of_norms(&z, (3, 2), counts, 0.5).unwrap();

@@ -67,7 +67,9 @@ impl Basis for Cosines {
                 arch.dispatch(|| {
                     row.fill(*phase);
                     for (omega, z) in omega.iter().zip(z.chunks_exact(n)) {
-                        row.iter_mut().zip(z).for_each(|(turns, z)| *turns += omega * z);
+                        row.iter_mut()
+                            .zip(z)
+                            .for_each(|(turns, z)| *turns += omega * z);
                     }
                     row.iter_mut().for_each(|turns| *turns = cosine(*turns));
                 });
@@ -100,7 +102,10 @@ mod tests {
             let turns = i as f32 * 1.7e-4;
             let expected = (TAU * f64::from(turns)).cos();
             let got = f64::from(cosine(turns));
-            assert!((got - expected).abs() < 4e-7, "cos of {turns} turns: {got}, expected {expected}");
+            assert!(
+                (got - expected).abs() < 4e-7,
+                "cos of {turns} turns: {got}, expected {expected}"
+            );
         }
     }
 
@@ -132,7 +137,9 @@ mod tests {
             for step in 0..n {
                 let turns = f64::from(cosines.phase[unit])
                     + (0..3)
-                        .map(|i| f64::from(cosines.omega[unit * 3 + i]) * f64::from(z[i * n + step]))
+                        .map(|i| {
+                            f64::from(cosines.omega[unit * 3 + i]) * f64::from(z[i * n + step])
+                        })
                         .sum::<f64>();
                 let got = f64::from(out[(3 + unit) * n + step]);
                 assert!((got - (TAU * turns).cos()).abs() < 3e-6);

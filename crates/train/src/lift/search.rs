@@ -1,8 +1,8 @@
 //! Which lift: latents, units, filter and ridge by what is held out.
 
 use super::Cosines;
-use crate::kinds::family::{Compared, Family, Plan, Truth};
 use crate::kinds::Kind;
+use crate::kinds::family::{Compared, Family, Plan, Truth};
 use crate::kinds::split::Fold;
 use crate::readout::{KAPPAS, Pass, best_of, mean_of};
 use betz_base::error::Result;
@@ -103,7 +103,11 @@ impl Family for Lifts {
     }
 
     fn describe(LiftConfig { units, plan }: &LiftConfig) -> String {
-        format!("{} latents, {units} units, {}", plan.latents, plan.describe())
+        format!(
+            "{} latents, {units} units, {}",
+            plan.latents,
+            plan.describe()
+        )
     }
 
     fn multiply_adds(LiftConfig { units, plan }: &LiftConfig, outputs: usize) -> f64 {

@@ -33,7 +33,11 @@ pub(crate) struct Candidate {
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without a step or a feature that changes;
 /// [`ErrorKind::NotPositiveDefinite`] when the ridge is too small.
-pub(crate) fn ridge_readout(sums: &NormalEquations, subset: &[usize], kappa: f64) -> Result<Weights> {
+pub(crate) fn ridge_readout(
+    sums: &NormalEquations,
+    subset: &[usize],
+    kappa: f64,
+) -> Result<Weights> {
     Centred::new(sums, subset)?.solve(sums, subset, kappa)
 }
 
@@ -89,10 +93,10 @@ fn residuals(sums: &NormalEquations, subset: &[usize], found: &Weights) -> Vec<f
             let row = &found.weights[other * m..][..m];
             product.iter_mut().zip(row).for_each(|(p, w)| *p += g * w);
         }
-        for o in 0..m {
+        for (o, (residual, product)) in residual.iter_mut().zip(&product).enumerate() {
             let (w, c) = (found.weights[f * m + o], found.intercept[o]);
-            residual[o] +=
-                w * (product[o] - 2.0 * sums.upsilon[f * m + o] + 2.0 * c * sums.feature_sum[f]);
+            *residual +=
+                w * (product - 2.0 * sums.upsilon[f * m + o] + 2.0 * c * sums.feature_sum[f]);
         }
     }
     residual.iter_mut().for_each(|r| *r = r.max(0.0));
@@ -118,7 +122,8 @@ impl Centred {
             let f = subset[i];
             sums.upsilon[f * m + o] - sums.feature_sum[f] * output_mean[o]
         });
-        let scale = (0..subset.len()).map(|i| gram[(i, i)]).sum::<f64>() / subset.len().max(1) as f64;
+        let scale =
+            (0..subset.len()).map(|i| gram[(i, i)]).sum::<f64>() / subset.len().max(1) as f64;
         if sums.steps == 0 || !scale.is_finite() || scale <= 0.0 {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
@@ -154,15 +159,17 @@ impl Centred {
         let mut intercept = sums.output_mean();
         let mean = sums.feature_mean();
         for (i, &f) in subset.iter().enumerate() {
-            for o in 0..m {
+            for (o, intercept) in intercept.iter_mut().enumerate() {
                 weights[f * m + o] = solved[(i, o)];
-                intercept[o] -= solved[(i, o)] * mean[f];
+                *intercept -= solved[(i, o)] * mean[f];
             }
         }
         if weights.iter().chain(&intercept).any(|w| !w.is_finite()) {
             return Err(Error::new(
                 ErrorKind::NotPositiveDefinite,
-                format!("readout: expected finite weights at a ridge of {kappa:e} of the mean diagonal, got others"),
+                format!(
+                    "readout: expected finite weights at a ridge of {kappa:e} of the mean diagonal, got others"
+                ),
             ));
         }
         Ok(Weights { weights, intercept })

@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::{Basis, decay};
+use crate::NormalEquations;
 use crate::gram::paired_steps;
 use crate::gram::product::LowerProduct;
-use crate::NormalEquations;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_recording::Dataset;
@@ -53,7 +53,12 @@ struct Column {
 
 impl<'a> Pass<'a> {
     /// Features of `basis` about `mean`, and again behind low-passes of `filters` seconds.
-    pub(crate) fn new(walk: Walk<'a>, basis: &'a dyn Basis, mean: &'a [f64], filters: &[f64]) -> Self {
+    pub(crate) fn new(
+        walk: Walk<'a>,
+        basis: &'a dyn Basis,
+        mean: &'a [f64],
+        filters: &[f64],
+    ) -> Self {
         Self {
             walk,
             basis,
@@ -116,14 +121,24 @@ impl<'a> Pass<'a> {
     }
 
     /// The features of one block, those that are wanted in `room`.
-    fn block(&self, columns: &[Column], latent_state: &mut [f32], states: &mut [f32], room: &mut Room) {
+    fn block(
+        &self,
+        columns: &[Column],
+        latent_state: &mut [f32],
+        states: &mut [f32],
+        room: &mut Room,
+    ) {
         let (n, r, width) = (columns.len(), self.walk.latents, self.basis.width());
         let step_seconds = self.walk.data.step_seconds;
         room.z.resize(r * n, 0.0);
         for (column, c) in columns.iter().enumerate() {
             let z = &self.walk.z[c.step * self.walk.row..][..r];
             let norm = z.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
-            let shrink = if norm > self.walk.radius { self.walk.radius / norm } else { 1.0 };
+            let shrink = if norm > self.walk.radius {
+                self.walk.radius / norm
+            } else {
+                1.0
+            };
             for (i, v) in z.iter().enumerate() {
                 room.z[i * n + column] = (f64::from(*v) * shrink) as f32;
             }
@@ -132,7 +147,10 @@ impl<'a> Pass<'a> {
         if let Some(tau) = self.basis.latent_filter_seconds() {
             room.filtered.resize(r * n, 0.0);
             let rho = decay(tau, step_seconds) as f32;
-            let rows = room.z.chunks_exact(n).zip(room.filtered.chunks_exact_mut(n));
+            let rows = room
+                .z
+                .chunks_exact(n)
+                .zip(room.filtered.chunks_exact_mut(n));
             for ((z, filtered), state) in rows.zip(latent_state) {
                 low_pass(rho, columns, z, state, filtered);
             }
@@ -152,12 +170,15 @@ impl<'a> Pass<'a> {
         {
             let rho = decay(*tau, step_seconds) as f32;
             let rows = own.par_chunks_exact(n).zip(behind.par_chunks_exact_mut(n));
-            rows.zip(states).with_min_len(16).for_each(|((own, behind), state)| {
-                low_pass(rho, columns, own, state, behind);
-            });
+            rows.zip(states)
+                .with_min_len(16)
+                .for_each(|((own, behind), state)| {
+                    low_pass(rho, columns, own, state, behind);
+                });
         }
         room.steps.clear();
-        room.steps.extend(columns.iter().filter(|c| c.wanted).map(|c| c.step));
+        room.steps
+            .extend(columns.iter().filter(|c| c.wanted).map(|c| c.step));
         let kept = room.steps.len();
         room.kept.resize(self.features() * kept, 0.0);
         if kept == 0 {
@@ -167,7 +188,10 @@ impl<'a> Pass<'a> {
             room.kept.copy_from_slice(&room.features);
             return;
         }
-        let rows = room.features.par_chunks_exact(n).zip(room.kept.par_chunks_exact_mut(kept));
+        let rows = room
+            .features
+            .par_chunks_exact(n)
+            .zip(room.kept.par_chunks_exact_mut(kept));
         rows.with_min_len(16).for_each(|(row, kept)| {
             let wanted = row.iter().zip(columns).filter(|(_, c)| c.wanted);
             kept.iter_mut().zip(wanted).for_each(|(k, (v, _))| *k = *v);
@@ -175,13 +199,20 @@ impl<'a> Pass<'a> {
     }
 
     /// The steps of `counts` that lie apart enough and have a partner.
-    pub(crate) fn sampled<'b>(&'b self, counts: &'b (dyn Fn(usize) -> bool + Sync)) -> impl Fn(usize) -> bool + Sync + 'b {
+    pub(crate) fn sampled<'b>(
+        &'b self,
+        counts: &'b (dyn Fn(usize) -> bool + Sync),
+    ) -> impl Fn(usize) -> bool + Sync + 'b {
         let data = self.walk.data;
-        let stride = (SPACING_SECONDS / data.step_seconds + 1e-9).floor().max(1.0) as usize;
+        let stride = (SPACING_SECONDS / data.step_seconds + 1e-9)
+            .floor()
+            .max(1.0) as usize;
         let mut paired = vec![false; data.steps];
         for segment in &data.segments {
             if let Some((first, stop)) = paired_steps(segment, self.walk.delay_steps) {
-                (first as usize..stop as usize).step_by(stride).for_each(|step| paired[step] = true);
+                (first as usize..stop as usize)
+                    .step_by(stride)
+                    .for_each(|step| paired[step] = true);
             }
         }
         move |step| paired[step] && counts(step)
@@ -230,13 +261,20 @@ impl<'a> Pass<'a> {
             }
         }
         sums.steps += n as u64;
-        let sums = (sums.feature_sum.par_iter_mut()).zip(sums.upsilon.par_chunks_exact_mut(outputs));
-        (values.par_chunks_exact(n).zip(sums)).with_min_len(16).for_each(|(row, (sum, upsilon))| {
-            *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
-            for (u, x) in upsilon.iter_mut().zip(x.chunks_exact(n)) {
-                *u += row.iter().zip(x).map(|(v, x)| f64::from(*v) * x).sum::<f64>();
-            }
-        });
+        let sums =
+            (sums.feature_sum.par_iter_mut()).zip(sums.upsilon.par_chunks_exact_mut(outputs));
+        (values.par_chunks_exact(n).zip(sums))
+            .with_min_len(16)
+            .for_each(|(row, (sum, upsilon))| {
+                *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
+                for (u, x) in upsilon.iter_mut().zip(x.chunks_exact(n)) {
+                    *u += row
+                        .iter()
+                        .zip(x)
+                        .map(|(v, x)| f64::from(*v) * x)
+                        .sum::<f64>();
+                }
+            });
     }
 
     /// Estimates at the steps for which `counts` holds, by `weights` (features × outputs) and
@@ -258,7 +296,9 @@ impl<'a> Pass<'a> {
                 let mut sum = vec![intercept[o]; n];
                 for (row, weights) in values.chunks_exact(n).zip(weights.chunks_exact(outputs)) {
                     let w = weights[o];
-                    sum.iter_mut().zip(row).for_each(|(s, v)| *s += w * f64::from(*v));
+                    sum.iter_mut()
+                        .zip(row)
+                        .for_each(|(s, v)| *s += w * f64::from(*v));
                 }
                 sum
             };
@@ -290,7 +330,10 @@ pub(crate) fn mean_of(
     let wants = pass.sampled(counts);
     pass.blocks(&wants, progress, |steps, values| {
         count += steps.len() as u64;
-        (sums.par_iter_mut().zip(values.par_chunks_exact(steps.len()))).for_each(|(sum, row)| {
+        (sums
+            .par_iter_mut()
+            .zip(values.par_chunks_exact(steps.len())))
+        .for_each(|(sum, row)| {
             *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
         });
         Ok(())

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::needless_range_loop,
+    reason = "matrices by index, as they are written"
+)]
+
 use super::choose::Weights;
 use super::*;
 use crate::NormalEquations;
@@ -16,7 +21,10 @@ fn recording(step_seconds: f64, segments: &[(i64, i64)]) -> (Dataset, Vec<f32>) 
     let mut z = vec![f32::NAN; data.steps * (LATENTS + 1)];
     for segment in &data.segments {
         for step in segment.start as usize..segment.stop as usize {
-            for (k, z) in z[step * (LATENTS + 1)..][..LATENTS + 1].iter_mut().enumerate() {
+            for (k, z) in z[step * (LATENTS + 1)..][..LATENTS + 1]
+                .iter_mut()
+                .enumerate()
+            {
                 *z = ((step * (k + 2)) as f32 * 0.037).sin() * (1.0 + k as f32);
             }
         }
@@ -36,15 +44,26 @@ fn walk<'a>(data: &'a Dataset, z: &'a [f32], delay_steps: i64) -> Walk<'a> {
 }
 
 /// The definition, a step at a time in f64: [g − ḡ; h ∗ (g − ḡ)] of every step, `None` outside segments.
-fn plain(walk: Walk<'_>, cosines: &Cosines, mean: &[f64], filters: &[f64]) -> Vec<Option<Vec<f64>>> {
+fn plain(
+    walk: Walk<'_>,
+    cosines: &Cosines,
+    mean: &[f64],
+    filters: &[f64],
+) -> Vec<Option<Vec<f64>>> {
     let mut rows = vec![None; walk.data.steps];
     let width = cosines.width();
     for segment in &walk.data.segments {
         let mut states = vec![vec![0.0; width]; filters.len()];
         for step in segment.start as usize..segment.stop as usize {
-            let z: Vec<f64> = walk.z[step * walk.row..][..LATENTS].iter().map(|v| f64::from(*v)).collect();
+            let z: Vec<f64> = walk.z[step * walk.row..][..LATENTS]
+                .iter()
+                .map(|v| f64::from(*v))
+                .collect();
             let norm = z.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let z: Vec<f64> = z.iter().map(|v| v * f64::min(1.0, walk.radius / norm)).collect();
+            let z: Vec<f64> = z
+                .iter()
+                .map(|v| v * f64::min(1.0, walk.radius / norm))
+                .collect();
             let mut g = z.clone();
             for (unit, phase) in cosines.phase.iter().enumerate() {
                 let omega = &cosines.omega[unit * LATENTS..][..LATENTS];
@@ -79,7 +98,10 @@ fn plain_sums(
         let Some((first, stop)) = crate::gram::paired_steps(segment, walk.delay_steps) else {
             continue;
         };
-        for step in (first as usize..stop as usize).step_by(stride).filter(|&s| counts(s)) {
+        for step in (first as usize..stop as usize)
+            .step_by(stride)
+            .filter(|&s| counts(s))
+        {
             let row = rows[step].as_ref().unwrap();
             let truth = (step as i64 - walk.delay_steps) as usize * 2;
             sums.steps += 1;
@@ -106,7 +128,10 @@ fn close(got: &[f64], expected: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
     let size = expected.iter().fold(0.0_f64, |s, v| s.max(v.abs()));
     for (i, (g, e)) in got.iter().zip(expected).enumerate() {
-        assert!((g - e).abs() <= tolerance * size, "{what}[{i}]: {g}, expected {e}");
+        assert!(
+            (g - e).abs() <= tolerance * size,
+            "{what}[{i}]: {g}, expected {e}"
+        );
     }
 }
 
@@ -127,7 +152,8 @@ fn sums_and_estimates_are_those_of_the_definition() {
         let filters = [0.1, 0.5];
         let counts = |step: usize| step / 10 % 3 != 1;
         let zero = vec![0.0; cosines.width()];
-        let means = plain_sums(walk, &plain(walk, &cosines, &zero, &[]), stride, counts).feature_mean();
+        let means =
+            plain_sums(walk, &plain(walk, &cosines, &zero, &[]), stride, counts).feature_mean();
         let mean = mean_of(walk, &cosines, &counts, &()).unwrap();
         close(&mean, &means, 1e-5, "means");
         let rows = plain(walk, &cosines, &mean, &filters);
@@ -138,13 +164,31 @@ fn sums_and_estimates_are_those_of_the_definition() {
         close(&sums.gram, &expected.gram, 1e-5, "gram");
         close(&sums.upsilon, &expected.upsilon, 1e-5, "upsilon");
         close(&sums.output_sum, &expected.output_sum, 1e-12, "outputs");
-        close(&sums.output_sq_sum, &expected.output_sq_sum, 1e-12, "squares");
-        assert!(sums.feature_sum.iter().zip(&expected.feature_sum).all(|(g, e)| (g - e).abs() < 1e-2));
+        close(
+            &sums.output_sq_sum,
+            &expected.output_sq_sum,
+            1e-12,
+            "squares",
+        );
+        assert!(
+            sums.feature_sum
+                .iter()
+                .zip(&expected.feature_sum)
+                .all(|(g, e)| (g - e).abs() < 1e-2)
+        );
 
-        let weights: Vec<f64> = (0..sums.features * 2).map(|i| ((i * 7) % 5) as f64 - 2.0).collect();
+        let weights: Vec<f64> = (0..sums.features * 2)
+            .map(|i| ((i * 7) % 5) as f64 - 2.0)
+            .collect();
         let mut estimates = vec![f32::NAN; data.steps * 2];
-        let wanted = |step: usize| data.segments.iter().any(|s| s.start as usize <= step && step < s.stop as usize) && counts(step);
-        pass.estimate((&weights, &[0.5, -3.0]), &wanted, &mut estimates, &()).unwrap();
+        let wanted = |step: usize| {
+            data.segments
+                .iter()
+                .any(|s| s.start as usize <= step && step < s.stop as usize)
+                && counts(step)
+        };
+        pass.estimate((&weights, &[0.5, -3.0]), &wanted, &mut estimates, &())
+            .unwrap();
         for (step, row) in estimates.chunks_exact(2).enumerate() {
             if !wanted(step) {
                 assert!(row.iter().all(|v| v.is_nan()));
@@ -152,7 +196,10 @@ fn sums_and_estimates_are_those_of_the_definition() {
             }
             let features = rows[step].as_ref().unwrap();
             for (o, c) in [0.5, -3.0].iter().enumerate() {
-                let terms = features.iter().enumerate().map(|(f, g)| g * weights[f * 2 + o]);
+                let terms = features
+                    .iter()
+                    .enumerate()
+                    .map(|(f, g)| g * weights[f * 2 + o]);
                 let expected = c + terms.sum::<f64>();
                 assert!((f64::from(row[o]) - expected).abs() < 1e-3, "step {step}");
             }
@@ -187,7 +234,9 @@ fn the_readout_solves_the_normal_equations() {
     }
     // The mean estimate is the mean of the truth.
     for o in 0..2 {
-        let estimate: f64 = (0..n).map(|f| sums.feature_mean()[f] * weights[f * 2 + o]).sum();
+        let estimate: f64 = (0..n)
+            .map(|f| sums.feature_mean()[f] * weights[f * 2 + o])
+            .sum();
         assert!((estimate + intercept[o] - sums.output_mean()[o]).abs() < 1e-9);
     }
 }
@@ -200,7 +249,10 @@ fn what_is_left_is_what_estimates_leave() {
     let (trains, holds) = (|step: usize| step < 300, |step: usize| step >= 300);
     let mean = mean_of(walk, &cosines, &trains, &()).unwrap();
     let pass = Pass::new(walk, &cosines, &mean, &[0.1]);
-    let (train, held) = (pass.sums(&trains, &()).unwrap(), pass.sums(&holds, &()).unwrap());
+    let (train, held) = (
+        pass.sums(&trains, &()).unwrap(),
+        pass.sums(&holds, &()).unwrap(),
+    );
     let subsets = [(0..11).collect::<Vec<_>>(), (0..train.features).collect()];
     let kappas = [1e-3, 1e-1];
     let candidates = best_of(&train, &held, &subsets, &kappas).unwrap();
@@ -209,13 +261,26 @@ fn what_is_left_is_what_estimates_leave() {
         assert_eq!((candidate.subset, candidate.kappa), (i / 2, kappas[i % 2]));
         let found = ridge_readout(&train, &subsets[i / 2], kappas[i % 2]).unwrap();
         let mut estimates = vec![f32::NAN; data.steps * 2];
-        pass.estimate((&found.weights, &found.intercept), &holds, &mut estimates, &()).unwrap();
+        pass.estimate(
+            (&found.weights, &found.intercept),
+            &holds,
+            &mut estimates,
+            &(),
+        )
+        .unwrap();
         for o in 0..2 {
             let left: f64 = (300..700)
-                .map(|step| (f64::from(data.behavior[step * 2 + o]) - f64::from(estimates[step * 2 + o])).powi(2))
+                .map(|step| {
+                    (f64::from(data.behavior[step * 2 + o]) - f64::from(estimates[step * 2 + o]))
+                        .powi(2)
+                })
                 .sum();
             let all = held.output_sq_sum[o];
-            assert!((candidate.residual[o] - left).abs() < 2e-5 * all, "{} and {left}", candidate.residual[o]);
+            assert!(
+                (candidate.residual[o] - left).abs() < 2e-5 * all,
+                "{} and {left}",
+                candidate.residual[o]
+            );
         }
     }
     let nothing = NormalEquations::zeros(4, 2);

@@ -22,7 +22,12 @@ impl Retained {
         bytes.extend_from_slice(&sums.steps.to_le_bytes());
         bytes.extend_from_slice(&self.ridge.to_le_bytes());
         let lower = (0..n).flat_map(|i| &sums.gram[i * n..][..=i]);
-        let rest = [&sums.feature_sum, &sums.upsilon, &sums.output_sum, &sums.output_sq_sum];
+        let rest = [
+            &sums.feature_sum,
+            &sums.upsilon,
+            &sums.output_sum,
+            &sums.output_sq_sum,
+        ];
         for value in lower.chain(rest.into_iter().flatten()) {
             bytes.extend_from_slice(&value.to_le_bytes());
         }
@@ -35,9 +40,13 @@ impl Retained {
     /// [`ErrorKind::InvalidModel`] for bytes that are no sums, of another length than they say, or that hold
     /// numbers no sums can be; [`ErrorKind::UnsupportedVersion`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let damaged = |what: String| Error::new(ErrorKind::InvalidModel, format!("retained sums: {what}"));
+        let damaged =
+            |what: String| Error::new(ErrorKind::InvalidModel, format!("retained sums: {what}"));
         let Some((head, values)) = bytes.split_at_checked(HEAD) else {
-            return Err(damaged(format!("expected at least {HEAD} bytes, got {}", bytes.len())));
+            return Err(damaged(format!(
+                "expected at least {HEAD} bytes, got {}",
+                bytes.len()
+            )));
         };
         let (words, numbers) = head.split_at(16);
         let word = |i: usize| {
@@ -58,7 +67,10 @@ impl Retained {
             )));
         }
         let (numbers, _) = numbers.as_chunks::<8>();
-        let (steps, ridge) = (u64::from_le_bytes(numbers[0]), f64::from_le_bytes(numbers[1]));
+        let (steps, ridge) = (
+            u64::from_le_bytes(numbers[0]),
+            f64::from_le_bytes(numbers[1]),
+        );
         let (values, _) = values.as_chunks::<8>();
         let mut values = values.iter().map(|v| f64::from_le_bytes(*v));
         let mut take = |count: usize| values.by_ref().take(count).collect::<Vec<f64>>();
@@ -79,7 +91,13 @@ impl Retained {
             output_sum: take(m),
             output_sq_sum: take(m),
         };
-        let lists = [&sums.gram, &sums.feature_sum, &sums.upsilon, &sums.output_sum, &sums.output_sq_sum];
+        let lists = [
+            &sums.gram,
+            &sums.feature_sum,
+            &sums.upsilon,
+            &sums.output_sum,
+            &sums.output_sq_sum,
+        ];
         if !lists.into_iter().flatten().all(|v| v.is_finite()) {
             return Err(damaged("expected finite sums, got NaN or infinity".into()));
         }

@@ -35,7 +35,9 @@ impl Retained {
         let values = lower
             .checked_add(features.checked_mul(outputs.checked_add(1)?)?)?
             .checked_add(outputs.checked_mul(2)?)?;
-        values.checked_mul(size_of::<f64>())?.checked_add(bytes::HEAD)
+        values
+            .checked_mul(size_of::<f64>())?
+            .checked_add(bytes::HEAD)
     }
 
     /// The sums that travel with `decoder`.

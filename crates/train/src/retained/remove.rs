@@ -103,18 +103,21 @@ impl Remover {
         }
         for (i, &place) in stay.iter().enumerate() {
             let f = self.kept[place];
-            for o in 0..lanes {
+            for (o, intercept) in intercept.iter_mut().enumerate() {
                 weights[f * lanes + o] = solved[(i, o)];
-                intercept[o] -= self.mean[f] * solved[(i, o)];
+                *intercept -= self.mean[f] * solved[(i, o)];
             }
         }
         let mut parts = self.parts.clone();
         if let Some(blanking) = &mut parts.limits.blanking {
             // As a session does for channels that it masks.
-            let gone: f64 = (mask.iter().zip(&self.parts.channel_mask).zip(&blanking.mean_counts))
-                .filter(|((now, before), _)| **before && !**now)
-                .map(|(_, mean)| mean)
-                .sum();
+            let gone: f64 = (mask
+                .iter()
+                .zip(&self.parts.channel_mask)
+                .zip(&blanking.mean_counts))
+            .filter(|((now, before), _)| **before && !**now)
+            .map(|(_, mean)| mean)
+            .sum();
             let gone = gone.floor() as u64;
             blanking.most = blanking.most.saturating_sub(gone);
             blanking.least = blanking.least.saturating_sub(gone).min(blanking.most);
@@ -140,11 +143,18 @@ impl Remover {
         let gone = Mat::from_fn(go.len(), phi.ncols(), |i, o| phi[(go[i], o)]);
         let share = factored(&own)?.solve(&gone);
         let off = Mat::from_fn(stay.len(), go.len(), |i, j| columns[(stay[i], j)]) * share;
-        Ok(Mat::from_fn(stay.len(), phi.ncols(), |i, o| phi[(stay[i], o)] - off[(i, o)]))
+        Ok(Mat::from_fn(stay.len(), phi.ncols(), |i, o| {
+            phi[(stay[i], o)] - off[(i, o)]
+        }))
     }
 
     #[cfg(test)]
-    pub(super) fn both(&self, phi: &Mat<f64>, stay: &[usize], go: &[usize]) -> (Mat<f64>, Mat<f64>) {
+    pub(super) fn both(
+        &self,
+        phi: &Mat<f64>,
+        stay: &[usize],
+        go: &[usize],
+    ) -> (Mat<f64>, Mat<f64>) {
         let solved = (self.by_inverse(phi, stay, go), self.by_rest(phi, stay));
         match solved {
             (Ok(a), Ok(b)) => (a, b),
@@ -156,7 +166,9 @@ impl Remover {
     fn by_rest(&self, phi: &Mat<f64>, stay: &[usize]) -> Result<Mat<f64>> {
         let right = &self.system * phi;
         let right = Mat::from_fn(stay.len(), phi.ncols(), |i, o| right[(stay[i], o)]);
-        let rest = Mat::from_fn(stay.len(), stay.len(), |i, j| self.system[(stay[i], stay[j])]);
+        let rest = Mat::from_fn(stay.len(), stay.len(), |i, j| {
+            self.system[(stay[i], stay[j])]
+        });
         Ok(factored(&rest)?.solve(&right))
     }
 }

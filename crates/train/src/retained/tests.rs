@@ -1,3 +1,8 @@
+#![allow(
+    clippy::needless_range_loop,
+    reason = "matrices by index, as they are written"
+)]
+
 use super::*;
 use crate::cases;
 use crate::solve::{FeatureNames, MaskPolicy, Solver, solve};
@@ -18,7 +23,9 @@ fn filters() -> betz_runtime::psc::FilterBank {
 }
 
 fn retained(data: &Dataset) -> Retained {
-    let sums = gram::normal_equations(data, &filters(), None, 0, GramPath::Event, &()).unwrap().0;
+    let sums = gram::normal_equations(data, &filters(), None, 0, GramPath::Event, &())
+        .unwrap()
+        .0;
     Retained { sums, ridge: RIDGE }
 }
 
@@ -50,7 +57,9 @@ fn trained(data: &Dataset, mask: &[bool]) -> DecoderParts {
             blanking: Some(Blanking {
                 least: 0,
                 most: 50,
-                mean_counts: (0..7).map(|c| if mask[c] { 1.0 + c as f64 } else { 0.0 }).collect(),
+                mean_counts: (0..7)
+                    .map(|c| if mask[c] { 1.0 + c as f64 } else { 0.0 })
+                    .collect(),
             }),
             ..Limits::default()
         },
@@ -66,7 +75,12 @@ fn what_is_left_equals_training_without_each_channel_pairs_and_half() {
     let remover = Remover::new(&decoder, &retained(&data)).unwrap();
     let mut sets: Vec<Vec<usize>> = (0..7).map(|c| vec![c]).collect();
     sets.extend((0..7).map(|c| vec![c, (c + 3) % 7]));
-    sets.extend([vec![0, 2, 4, 6], vec![1, 1, 3, 5], vec![], vec![0, 1, 2, 3, 4, 5]]);
+    sets.extend([
+        vec![0, 2, 4, 6],
+        vec![1, 1, 3, 5],
+        vec![],
+        vec![0, 1, 2, 3, 4, 5],
+    ]);
     for gone in sets {
         let mut mask = all;
         gone.iter().for_each(|&c| mask[c] = false);
@@ -75,10 +89,16 @@ fn what_is_left_equals_training_without_each_channel_pairs_and_half() {
         assert_eq!(got.channel_mask(), mask);
         let size = expected.weights.iter().fold(0.0_f64, |s, w| s.max(w.abs()));
         for (g, e) in got.weights().iter().zip(&expected.weights) {
-            assert!((g - e).abs() <= 1e-8 * size, "without {gone:?}: {g}, expected {e}");
+            assert!(
+                (g - e).abs() <= 1e-8 * size,
+                "without {gone:?}: {g}, expected {e}"
+            );
         }
         for (g, e) in got.intercept().iter().zip(&expected.intercept) {
-            assert!((g - e).abs() <= 1e-8 * e.abs().max(1.0), "without {gone:?}: {g}, expected {e}");
+            assert!(
+                (g - e).abs() <= 1e-8 * e.abs().max(1.0),
+                "without {gone:?}: {g}, expected {e}"
+            );
         }
         let blanking = got.limits().blanking.as_ref().unwrap();
         let lost: u64 = (0..7).filter(|&c| !mask[c]).map(|c| 1 + c as u64).sum();
@@ -108,7 +128,10 @@ fn removing_again_starts_from_what_is_masked() {
     let mut mask = [true; 7];
     mask[4] = false;
     let decoder = Decoder::new(trained(&data, &mask)).unwrap();
-    let got = Remover::new(&decoder, &retained(&data)).unwrap().without(&[1]).unwrap();
+    let got = Remover::new(&decoder, &retained(&data))
+        .unwrap()
+        .without(&[1])
+        .unwrap();
     mask[1] = false;
     let expected = trained(&data, &mask);
     for (g, e) in got.weights().iter().zip(&expected.weights) {
@@ -127,8 +150,14 @@ fn channels_that_are_not_there_and_all_channels_are_refused() {
     }
     let mut other = retained(&data);
     other.sums = NormalEquations::zeros(20, 2);
-    assert_eq!(Remover::new(&decoder, &other).err().unwrap().kind(), ErrorKind::Mismatch);
-    assert_eq!(Retained::of(&decoder).unwrap_err().kind(), ErrorKind::InsufficientData);
+    assert_eq!(
+        Remover::new(&decoder, &other).err().unwrap().kind(),
+        ErrorKind::Mismatch
+    );
+    assert_eq!(
+        Retained::of(&decoder).unwrap_err().kind(),
+        ErrorKind::InsufficientData
+    );
 }
 
 #[test]
@@ -162,6 +191,9 @@ fn bytes_that_are_no_sums_are_refused() {
     assert_eq!(with(8, &u32::MAX.to_le_bytes()), ErrorKind::InvalidModel);
     assert_eq!(with(16, &0_u64.to_le_bytes()), ErrorKind::InvalidModel);
     assert_eq!(with(24, &f64::NAN.to_le_bytes()), ErrorKind::InvalidModel);
-    assert_eq!(with(40, &f64::INFINITY.to_le_bytes()), ErrorKind::InvalidModel);
+    assert_eq!(
+        with(40, &f64::INFINITY.to_le_bytes()),
+        ErrorKind::InvalidModel
+    );
     assert_eq!(Retained::size(usize::MAX, 1), None);
 }

@@ -40,7 +40,10 @@ pub fn place_error(
     if places.iter().any(|&o| data.outputs[o].unit != unit) {
         return Ok(None);
     }
-    let paired = data.segments.iter().filter_map(|s| paired_steps(s, delay_steps));
+    let paired = data
+        .segments
+        .iter()
+        .filter_map(|s| paired_steps(s, delay_steps));
     let mut distances: Vec<f64> = paired
         .flat_map(|(first, stop)| first..stop)
         .map(|step| {
@@ -61,7 +64,10 @@ pub fn place_error(
     Ok(Some(PlaceError {
         median: *median,
         unit,
-        outputs: places.iter().map(|&o| data.outputs[o].name.clone()).collect(),
+        outputs: places
+            .iter()
+            .map(|&o| data.outputs[o].name.clone())
+            .collect(),
         steps: distances.len() as u64,
     }))
 }
@@ -89,7 +95,9 @@ pub fn while_moving(
     let n = data.outputs.len();
     for (step, row) in estimates.chunks_exact_mut(n.max(1)).enumerate() {
         let truth = usize::try_from(step as i64 - delay_steps).ok();
-        let moves = truth.and_then(|t| speed.get(t)).is_some_and(|s| f64::from(*s) >= least);
+        let moves = truth
+            .and_then(|t| speed.get(t))
+            .is_some_and(|s| f64::from(*s) >= least);
         if !moves {
             row.fill(f32::NAN);
         }
@@ -115,7 +123,9 @@ mod tests {
                     unit: units[o].into(),
                 })
                 .collect(),
-            behavior: (0..18).map(|i| if i % 3 == 2 { (i / 3) as f32 } else { 0.0 }).collect(),
+            behavior: (0..18)
+                .map(|i| if i % 3 == 2 { (i / 3) as f32 } else { 0.0 })
+                .collect(),
         }
     }
 
