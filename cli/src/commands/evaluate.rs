@@ -121,11 +121,9 @@ fn rates(model: &Decoder, dataset: &Dataset) -> Option<Rates> {
     let record = model.training();
     let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
     let seconds = |steps: f64| steps * model.step_seconds();
-    let spikes: usize = (dataset.segments.iter())
-        .map(|s| dataset.spikes.range(s.start, s.stop).len())
-        .sum();
+    let spikes = dataset.view().spikes_in_segments();
     let rates = Rates {
-        here: spikes as f64 / seconds(dataset.steps_in_segments() as f64) / used,
+        here: spikes / seconds(dataset.steps_in_segments() as f64) / used,
         training: record.spikes as f64 / seconds(record.steps as f64) / used,
     };
     (rates.here.is_finite() && rates.training.is_finite() && rates.training > 0.0).then_some(rates)

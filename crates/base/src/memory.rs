@@ -21,6 +21,18 @@ pub fn available() -> Option<u64> {
     .min()
 }
 
+/// Bytes of addresses that a limit of the process (`ulimit -v`) leaves it; `None` where there is none. An
+/// allocator reserves addresses for each thread that it never touches, so few of them are few threads.
+pub fn addresses() -> Option<u64> {
+    of_limit("Max address space", "VmSize:")
+}
+
+/// Bytes that a copy of `names` takes, with what an allocator adds to each.
+pub fn of_names(names: &[String]) -> u128 {
+    let each = |name: &String| size_of::<String>() as u128 + name.len() as u128 + 16;
+    names.iter().map(each).sum()
+}
+
 /// Refuses `what`, which needs `bytes` at once, when there is less. Allocates nothing of it.
 ///
 /// # Errors
@@ -127,6 +139,7 @@ mod tests {
         let error = filled("a list", 0_u64, usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(filled("a list", 7_u8, 3).unwrap(), [7; 3]);
+        assert_eq!(of_names(&["ab".into(), String::new()]), 2 * 40 + 2);
     }
 
     #[test]

@@ -105,10 +105,7 @@ mod tests {
         Recording {
             tick_seconds: 0.001,
             ticks: 10,
-            spikes: Spikes {
-                ticks: vec![0, 1, 4, 9],
-                channels: vec![0, 2, 1, 2],
-            },
+            spikes: Spikes::new(vec![0, 1, 4, 9], vec![0, 2, 1, 2]),
             channel_names: ["a", "b", "c"].map(String::from).to_vec(),
             behavior: None,
             segments: vec![Segment { start: 0, stop: 10 }],

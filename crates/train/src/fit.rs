@@ -120,7 +120,7 @@ pub(super) fn decoder(
         betz_version: env!("CARGO_PKG_VERSION").into(),
         steps,
         segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments() as u64,
+        spikes: data.spikes_in_segments().round() as u64,
         ridge,
         gram_path: path.name().into(),
         solver: options.solver.name().into(),
@@ -181,7 +181,7 @@ pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> 
         "behaviour to decode, got none"
     } else if data.segments.is_empty() {
         "at least one segment, got none"
-    } else if data.spikes_in_segments() == 0 {
+    } else if data.events_in_segments() == 0 {
         "spikes inside the segments, got none"
     } else {
         check_form(data, banks)?;

@@ -48,10 +48,7 @@ fn bins_join_in_whole_numbers_only() {
 
 #[test]
 fn segments_keep_the_steps_wholly_inside() {
-    let spikes = Spikes {
-        ticks: vec![0, 4, 5, 9, 13, 29],
-        channels: vec![0; 6],
-    };
+    let spikes = Spikes::new(vec![0, 4, 5, 9, 13, 29], vec![0; 6]);
     let mut r = spikes_only(30, spikes, SpikeForm::Events);
     r.segments = [(1, 11), (11, 13), (14, 30)]
         .map(|(start, stop)| Segment { start, stop })
@@ -76,10 +73,7 @@ fn segments_keep_the_steps_wholly_inside() {
 
 #[test]
 fn steps_need_not_be_whole_ticks_for_spike_times() {
-    let spikes = Spikes {
-        ticks: (0..30).collect(),
-        channels: vec![1; 30],
-    };
+    let spikes = Spikes::new((0..30).collect(), vec![1; 30]);
     let r = spikes_only(30, spikes, SpikeForm::Events);
     let d = r.align(0.0025).unwrap();
     assert_eq!(d.steps, 12);
@@ -92,10 +86,7 @@ fn steps_need_not_be_whole_ticks_for_spike_times() {
 }
 
 fn ramp(times: Vec<f64>) -> Recording {
-    let spikes = Spikes {
-        ticks: vec![0, 50],
-        channels: vec![0, 1],
-    };
+    let spikes = Spikes::new(vec![0, 50], vec![0, 1]);
     let mut r = spikes_only(100, spikes, SpikeForm::Events);
     r.behavior = Some(Behavior {
         outputs: vec![OutputInfo {

@@ -29,7 +29,7 @@ pub(crate) const DECODE_CUDA: CostModel = CostModel {
 
 /// Terms of [`DECODE_CPU`] and of [`DECODE_CUDA`].
 pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
-    let spikes = data.spikes_in_segments();
+    let spikes = data.events_in_segments();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
     let outputs = decoder.outputs().len() as f64;
     let weights = decoder.bank().len() as f64 * outputs;
