@@ -74,15 +74,15 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(args.recording.display());
     let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
-    let names = dataset.channel_names.clone();
     // Silent channels cost nothing; who wants them refused has them named by the solver.
     let active = if args.refuse_dead {
         None
     } else {
         train::active(&dataset).map_err(at)?
     };
+    let mut names = Vec::new();
     let firing = active.map(|active| {
-        dataset = active.data;
+        names = std::mem::replace(&mut dataset, active.data).channel_names;
         active.channels
     });
 

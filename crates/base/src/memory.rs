@@ -33,13 +33,18 @@ pub fn of_names(names: &[String]) -> u128 {
     names.iter().map(each).sum()
 }
 
-/// Refuses `what`, which needs `bytes` at once, when there is less. Allocates nothing of it.
+/// Left over beside anything planned, for what is too small to plan.
+const RESERVE: u64 = 4 << 20;
+
+/// Refuses `what`, which needs `bytes` at once, when there is less (of a megabyte or more: when less than
+/// 4 MB would be left beside it). Allocates nothing of it.
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`] with both numbers.
 pub fn plan(what: impl fmt::Display, bytes: u128) -> Result<()> {
+    let reserve = if bytes < 1 << 20 { 0 } else { RESERVE };
     match available() {
-        Some(there) if bytes > u128::from(there) => {
+        Some(there) if bytes.saturating_add(u128::from(reserve)) > u128::from(there) => {
             let needed = u64::try_from(bytes).unwrap_or(u64::MAX);
             Err(Error::new(
                 ErrorKind::OutOfMemory,

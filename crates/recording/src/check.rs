@@ -278,7 +278,13 @@ pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
     .with_channel(channel)
 }
 
-fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
+fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String> + Clone) -> Result<()> {
+    // Names that ascend, as numbered ones do, need no table to tell that none comes twice.
+    let length_first = |name: &'a String| (name.len(), name);
+    let mut next = names.clone().map(length_first).skip(1);
+    if (names.clone().map(length_first)).all(|name| next.next().is_none_or(|next| name < next)) {
+        return Ok(());
+    }
     let mut seen = HashMap::new();
     let count = names.size_hint().0;
     seen.try_reserve(count)

@@ -118,7 +118,7 @@ fn read(archive: &mut Archive) -> Result<Recording> {
         None => {
             // Their own room, and that of the table that tells whether one comes twice.
             memory::plan("names of the channels", channels as u128 * 80)?;
-            (0..channels).map(|c| format!("ch{c}")).collect()
+            crate::channels::invented_names(channels)
         }
     };
     if channel_names.len() != channels {
