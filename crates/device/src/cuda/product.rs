@@ -17,7 +17,7 @@ const MOST_LENGTH: u64 = 8192;
 
 /// Host memory that the last product left for the next.
 #[derive(Default)]
-struct Staging(Vec<PinnedBuffer<f32>>);
+struct ProductStaging(Vec<PinnedBuffer<f32>>);
 
 impl Context {
     /// A·B in f32: A of m × k, B of k × n, the result m × n, all row-major without gaps in host memory.
@@ -49,7 +49,7 @@ impl Context {
         let plan = plan(m, n, k, self.available_memory()?)?;
         let (rows, columns) = (plan.m_max as usize, plan.n_max as usize);
         let length = plan.k_max as usize;
-        let mut staging = self.take_slot::<Staging>();
+        let mut staging = self.take_slot::<ProductStaging>();
         let mut left = Feed::new(self, rows * length, &mut staging.0)?;
         let mut right = Feed::new(self, length * columns, &mut staging.0)?;
         let mut block: Buffer<f32> = self.alloc(rows * columns)?;

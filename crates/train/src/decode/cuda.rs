@@ -36,7 +36,7 @@ const MOST_CHANNELS: usize = 1 << 24;
 /// Host memory that copies go through, kept between calls: one set is filled while the other is
 /// copied.
 #[derive(Default)]
-struct Staging {
+struct DecodeStaging {
     spikes: [Option<PinnedBuffer<u32>>; 2],
     starts: [Option<PinnedBuffer<u32>>; 2],
 }
@@ -139,7 +139,7 @@ pub(crate) fn walk(
     }
     let mut decoding = Decoding::new(context, decoder, &order)?;
     let slice_steps = decoding.slice_steps(memory, extra, data)?;
-    let mut staging = context.take_slot::<Staging>();
+    let mut staging = context.take_slot::<DecodeStaging>();
     for (number, from) in (0..data.steps).step_by(slice_steps).enumerate() {
         let steps = from..data.steps.min(from + slice_steps);
         let which = number % 2;

@@ -24,7 +24,7 @@ const MOST_SLICE_STEPS: usize = 256 * TILE;
 
 /// Behaviour on its way up, kept between calls: one is filled while the other is copied.
 #[derive(Default)]
-struct Staging {
+struct ScoreStaging {
     truth: [Option<PinnedBuffer<f32>>; 2],
     estimates: [Option<PinnedBuffer<f32>>; 2],
 }
@@ -36,7 +36,7 @@ struct Scoring<'a> {
     delay_steps: i64,
     /// Segments' paired steps.
     paired: Vec<Segment>,
-    staging: Box<Staging>,
+    staging: Box<ScoreStaging>,
     /// The parts of every slice so far.
     parts: Vec<(Buffer<Part>, usize)>,
 }

@@ -80,7 +80,7 @@ impl std::fmt::Debug for DeviceEvents {
 
 /// Host memory that copies run from, kept between calls: one is filled while others travel.
 #[derive(Default)]
-struct Staging<T>([Option<PinnedBuffer<T>>; 3]);
+struct EventStaging<T>([Option<PinnedBuffer<T>>; 3]);
 
 impl DeviceEvents {
     /// Most symbols of an episode.
@@ -225,7 +225,7 @@ fn copy_ticks<T: Tick>(context: &Context, lists: &[&[i64]], origin: i64) -> Resu
     let total: usize = lists.iter().map(|list| list.len()).sum();
     let mut ticks = context.alloc(total)?;
     let mut pieces = lists.iter().flat_map(|list| list.chunks(PIECE)).peekable();
-    let mut staging = context.take_slot::<Staging<T>>();
+    let mut staging = context.take_slot::<EventStaging<T>>();
     let mut done = 0;
     for turn in 0.. {
         let mut batch: Vec<&[i64]> = Vec::new();

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::local_tracking::{self, Limits};
-use super::map_concat::{self, Shape};
+use super::map_concat::{self, SegmentCut};
 use super::serial;
 use super::siblings::Split;
 use super::tests::device;
@@ -88,7 +88,7 @@ fn cuda_strategies_count_again_what_does_not_fit() {
             );
         }
         for segments in [1, 2, 3, 17, 200] {
-            let shape = Shape {
+            let shape = SegmentCut {
                 segments: Some(segments),
                 capacity: 1 + segments % 2,
             };
@@ -142,7 +142,7 @@ fn cuda_map_concat_counts_unmatched_boundaries_again() {
     let stream = DeviceStream::upload(&context, &train).unwrap();
     let mut recounted = 0;
     for segments in 1..=40 {
-        let shape = Shape {
+        let shape = SegmentCut {
             segments: Some(segments),
             capacity: 2,
         };

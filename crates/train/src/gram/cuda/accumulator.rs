@@ -6,7 +6,7 @@
 //! added up in f64; the others, small, stay in f32. Of a block on the diagonal only panels of one
 //! triangle are computed. In TF32 there is one product.
 
-use super::plan::{CHUNK_STEPS, Plan, panel_rows, pieces};
+use super::plan::{CHUNK_STEPS, RoundPlan, panel_rows, pieces};
 use betz_base::error::Result;
 use betz_device::Precision;
 use betz_device::cuda::{Buffer, Context, Element, Operand};
@@ -61,7 +61,7 @@ impl OperandBuffer {
 pub(super) struct Accumulator<'a> {
     context: &'a Context,
     options: Vec<String>,
-    plan: Plan,
+    plan: RoundPlan,
     precision: Precision,
     rows: usize,
     columns: usize,
@@ -77,7 +77,7 @@ impl<'a> Accumulator<'a> {
     pub(super) fn new(
         context: &'a Context,
         options: Vec<String>,
-        plan: Plan,
+        plan: RoundPlan,
         precision: Precision,
         rows: usize,
         columns: Option<usize>,

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::spikes::DeviceSpikes;
-use super::staging::{Staging, at_least};
+use super::staging::{GramStaging, at_least};
 use super::timeline::BLOCK_STEPS;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
@@ -41,7 +41,7 @@ pub(super) fn sums(
     spikes: &DeviceSpikes<'_>,
     data: &DatasetView<'_>,
     most_rows: usize,
-    staging: &mut Staging,
+    staging: &mut GramStaging,
 ) -> Result<BehaviorSums> {
     let (context, timeline, order) = (spikes.context, &spikes.timeline, spikes.filters.order);
     let (channels, filters, outputs) = (
@@ -137,7 +137,11 @@ pub(super) fn sums(
 }
 
 /// Copies the behaviour to the device through pinned memory, on rayon's pool.
-fn stage(context: &Context, data: &DatasetView<'_>, staging: &mut Staging) -> Result<Buffer<f32>> {
+fn stage(
+    context: &Context,
+    data: &DatasetView<'_>,
+    staging: &mut GramStaging,
+) -> Result<Buffer<f32>> {
     let len = data.behavior.len();
     let pinned = at_least(context, &mut staging.f32s, len)?;
     pinned.as_mut_slice()?[..len]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
 use super::centre::{Centre, steps_in};
 use super::filters::Filters;
-use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
+use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, DenseDemand, RoundPlan};
 use super::source::{ResponseSource, Round};
-use super::staging::Staging;
+use super::staging::GramStaging;
 use super::store::{self, Gram};
 use super::timeline::Timeline;
 use super::{DeviceSums, SampledError, several};
@@ -172,8 +172,8 @@ fn demand(
     source: &dyn ResponseSource,
     features: usize,
     precision: Precision,
-) -> Demand {
-    Demand {
+) -> DenseDemand {
+    DenseDemand {
         features,
         outputs: task.outputs,
         chunks: timeline.block_count / CHUNK_BLOCKS,
@@ -193,7 +193,7 @@ struct Pass<'a> {
     centre: &'a mut Centre,
     /// The chunks that are summed.
     chunks: Range<usize>,
-    plan: Plan,
+    plan: RoundPlan,
     precision: Precision,
     progress: &'a dyn Progress,
 }
@@ -216,7 +216,7 @@ impl Sums<'_> {
 }
 
 /// The responses of one range of features, round by round.
-struct Operand {
+struct ResponseRows {
     features: Range<usize>,
     responses: OperandBuffer,
     /// States at the chunks' starts: chunks × (order + 1) × features.
@@ -288,7 +288,7 @@ impl Pass<'_> {
         let features: Vec<_> = std::iter::once(rows.clone())
             .chain(columns.clone())
             .collect();
-        let mut staging = context.take_slot::<Staging>();
+        let mut staging = context.take_slot::<GramStaging>();
         let states = self.source.filters().map_or(0, |filters| filters.order + 1);
         let options = self.options();
         self.source
@@ -297,7 +297,7 @@ impl Pass<'_> {
             .into_iter()
             .map(|features| {
                 let n = features.len();
-                Ok(Operand {
+                Ok(ResponseRows {
                     features,
                     responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
                     states: context.alloc(round_chunks * states * n)?,
@@ -396,7 +396,7 @@ impl Pass<'_> {
     fn fill(
         &self,
         round: &Round<'_>,
-        (i, operand): (usize, &mut Operand),
+        (i, operand): (usize, &mut ResponseRows),
         behavior: &Buffer<f32>,
         upsilon: Option<&mut Buffer<f64>>,
     ) -> Result<()> {
@@ -442,7 +442,7 @@ fn carry(
     round: &Round<'_>,
     filters: &Filters,
     options: &[String],
-    operand: &mut Operand,
+    operand: &mut ResponseRows,
 ) -> Result<()> {
     let arguments = CarryStates {
         block: round.blocks.read(),

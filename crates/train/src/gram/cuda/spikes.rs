@@ -1,7 +1,7 @@
 //! A dataset's spikes on the device, sorted by channel within chunks of time.
 
 use super::filters::{Filters, WINDOW_TAUS};
-use super::staging::{Staging, at_least};
+use super::staging::{GramStaging, at_least};
 use super::timeline::Timeline;
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
@@ -37,7 +37,7 @@ impl<'a> DeviceSpikes<'a> {
         bank: &FilterBank,
         timeline: Timeline,
         chunk_blocks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<Self> {
         let channels = data.channels();
         check_channels(context, channels)?;
@@ -160,7 +160,7 @@ fn stage_events(
     data: &DatasetView<'_>,
     timeline: &Timeline,
     events: usize,
-    staging: &mut Staging,
+    staging: &mut GramStaging,
 ) -> Result<Events> {
     let blocks = timeline.block_count;
     if events as u64 > u64::from(u32::MAX) {

@@ -125,7 +125,7 @@ impl Timeline {
             .unwrap_or(0)
     }
 
-    /// The rows of `target` (`width` values a step of `blocks`' padded time) that are a recording's:
+    /// The rows of `target` (`width` values per step of `blocks`' padded time) that are a recording's:
     /// runs of its steps, each with where they go. What is left is padding.
     pub(super) fn runs<'t, T>(
         &self,

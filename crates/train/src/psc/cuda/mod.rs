@@ -423,7 +423,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Within `memory` bytes: `size` bytes a step and channel and the rows' own, with `history`
+    /// Within `memory` bytes: `size` bytes per step and channel and the rows' own, with `history`
     /// steps before each slice. Half of the memory is left to the transforms' rows.
     fn new(
         memory: u64,

@@ -12,7 +12,7 @@ use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::check_channels;
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::{BLOCK_STEPS, Timeline};
 use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub(crate) struct LowPassSource<'a> {
     bank: &'a FilterBank,
     low_pass: LowPass,
     step_seconds: f64,
-    operands: Vec<Operand<'a>>,
+    operands: Vec<FilteredRows<'a>>,
     sent: Option<Sent>,
     /// Most chunks of a round.
     round_chunks: usize,
@@ -39,7 +39,7 @@ pub(crate) struct LowPassSource<'a> {
 }
 
 /// One range of features, and the channels they come from.
-struct Operand<'a> {
+struct FilteredRows<'a> {
     features: Range<usize>,
     channels: Range<usize>,
     low_pass: LowPassScan<'a>,
@@ -166,7 +166,7 @@ impl ResponseSource for LowPassSource<'_> {
         timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let context = self.context;
         let events = most_events(timeline, self.spikes, chunks);
@@ -176,7 +176,7 @@ impl ResponseSource for LowPassSource<'_> {
             .map(|features| {
                 let channels = features.start / filters..features.end.div_ceil(filters);
                 let rows = channels.len();
-                Ok(Operand {
+                Ok(FilteredRows {
                     features: features.clone(),
                     low_pass: LowPassScan::new(context, self.low_pass, self.step_seconds, rows)?,
                     filters: Recursion::new(context, self.bank, self.step_seconds, rows)?,
@@ -261,7 +261,7 @@ impl ResponseSource for LowPassSource<'_> {
             .map_or(Ok(()), |sent| sent.blocks.release())
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         self.operands.clear();
         if let Some(sent) = self.sent.take() {
             sent.spikes.keep(staging);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::gram::cuda::plan::CHUNK_BLOCKS;
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::Result;
 use betz_device::cuda::{Context, FEED_PIECES, Feed};
@@ -31,7 +31,7 @@ impl SentSpikes {
     pub(super) fn new(
         context: &Context,
         (events, chunks): (usize, usize),
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<Self> {
         Ok(Self {
             channels: Feed::new(context, events, &mut staging.u16s)?,
@@ -67,7 +67,7 @@ impl SentSpikes {
     }
 
     /// Leaves the host memory for the next call.
-    pub(super) fn keep(self, staging: &mut Staging) {
+    pub(super) fn keep(self, staging: &mut GramStaging) {
         self.channels.keep(&mut staging.u16s);
         self.ticks.keep(&mut staging.u8s);
         self.starts.keep(&mut staging.u32s);

@@ -7,7 +7,7 @@ use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::{check_channels, sort_events};
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context};
@@ -84,7 +84,7 @@ impl ResponseSource for SpikeSource<'_> {
         timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let context = self.context;
         let events = most_events(timeline, self.spikes, chunks);
@@ -184,7 +184,7 @@ impl ResponseSource for SpikeSource<'_> {
         Ok(())
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         if let Some(round) = self.round.take() {
             round.sent.keep(staging);
         }
