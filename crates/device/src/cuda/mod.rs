@@ -16,7 +16,6 @@ pub use context::{Context, device_count};
 pub use kernel::{compile, nvrtc_version};
 pub use memory::{Buffer, PinnedBuffer, Value};
 
-pub use blas::{Element, Operand};
 pub use context::probe;
 pub use feed::{FEED_PIECES, Feed};
 pub use fft::{RealFft, pitch as fft_pitch};

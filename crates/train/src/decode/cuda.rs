@@ -13,6 +13,7 @@ use crate::psc::cuda::{
     DeviceBank, DeviceLayout, Layout, LowPassScan, THREADS, TILE, grid, tile_bytes,
 };
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::Room;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::decode::{DecodeCarry, DecodeEstimates, DecodeSum, DecodeTileEnds, DecodeWeigh};
 use betz_recording::DatasetView;
@@ -69,15 +70,11 @@ pub(crate) fn decode(
     decoder: &Decoder,
     data: &DatasetView<'_>,
 ) -> Result<Vec<f32>> {
-    let memory = context.available_memory()?;
-    decode_within((context, memory), decoder, data)
+    decode_within(Room::of(context)?, decoder, data)
 }
 
-fn decode_within(
-    (context, memory): (&Context, u64),
-    decoder: &Decoder,
-    data: &DatasetView<'_>,
-) -> Result<Vec<f32>> {
+fn decode_within(room: Room<'_>, decoder: &Decoder, data: &DatasetView<'_>) -> Result<Vec<f32>> {
+    let context = room.context;
     let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
     let mut outgoing = context.take_slot::<Outgoing>();
@@ -98,7 +95,7 @@ fn decode_within(
         Ok(())
     };
     let mut number = 0;
-    walk((context, memory), 0, decoder, data, |steps, slice| {
+    walk(room, 0, decoder, data, |steps, slice| {
         let which = number % 2;
         number += 1;
         let len = steps.len() * width;
@@ -123,7 +120,7 @@ fn decode_within(
 /// # Errors
 /// As [`decode`], and what `each` returns.
 pub(crate) fn walk(
-    (context, memory): (&Context, u64),
+    Room { context, memory }: Room<'_>,
     extra: usize,
     decoder: &Decoder,
     data: &DatasetView<'_>,

@@ -4,6 +4,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::events::EventLayout;
 use super::local_tracking::{self, Limits};
 use super::map_concat::{self, SegmentCut};
 use super::serial;
@@ -110,8 +111,13 @@ fn cuda_strategies_count_again_what_does_not_fit() {
             (false, 50, 100, 2),
         ] {
             let held = vec![true; events.symbols()];
-            let there =
-                DeviceEvents::upload_symbols(&context, &events, &held, Some((4, wide))).unwrap();
+            let there = DeviceEvents::upload_symbols(
+                &context,
+                &events,
+                &held,
+                Some(EventLayout { cells: 4, wide }),
+            )
+            .unwrap();
             let limits = Limits {
                 entries,
                 places,
@@ -187,16 +193,17 @@ fn cuda_siblings_agree_with_the_cpu() {
         };
         let stream = DeviceStream::upload(&context, &case.events).unwrap();
         let held = vec![true; case.events.symbols()];
-        for shape in [(1, false), (9, true), (100, false)] {
+        for (cells, wide) in [(1, false), (9, true), (100, false)] {
+            let layout = Some(EventLayout { cells, wide });
             let there =
-                DeviceEvents::upload_symbols(&context, &case.events, &held, Some(shape)).unwrap();
+                DeviceEvents::upload_symbols(&context, &case.events, &held, layout).unwrap();
             let mut counts = vec![u64::MAX; patterns.len()];
             split.count(&there, &stream, &job, &mut counts).unwrap();
             for &i in &split.rest {
                 assert_eq!(counts[i], u64::MAX);
                 counts[i] = expected[i];
             }
-            assert_eq!(counts, expected, "case {seed}, {shape:?}");
+            assert_eq!(counts, expected, "case {seed}, {cells} cells, wide {wide}");
             at_once += (patterns.len() - split.rest.len()) as u64;
         }
     }

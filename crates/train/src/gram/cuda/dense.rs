@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
-use super::centre::{Centre, steps_in};
+use super::centre::{Centre, Over, steps_in};
 use super::filters::Filters;
 use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, DenseDemand, RoundPlan};
 use super::source::{ResponseSource, Round};
@@ -267,11 +267,16 @@ impl Pass<'_> {
         };
         let block = self.block_about_centre(&rows, columns.clone(), Sums::Add(&mut *upsilon))?;
         let (context, options) = (self.context, self.options());
-        let (there, time) = ((context, options.as_slice()), (self.timeline, &self.chunks));
-        if self.centre.suited(there, time, &rows, &block)? {
+        let over = Over {
+            context,
+            options: &options,
+            timeline: self.timeline,
+            chunks: &self.chunks,
+        };
+        if self.centre.suited(over, &rows, &block)? {
             return Ok(block);
         }
-        self.centre.take_means(there, time, &rows, upsilon)?;
+        self.centre.take_means(over, &rows, upsilon)?;
         // Given back before the same is taken again.
         drop(block);
         context.synchronize()?;
@@ -354,13 +359,13 @@ impl Pass<'_> {
                 for (i, operand) in operands.iter_mut().enumerate() {
                     let own = i == 0 && wanted;
                     let upsilon = own.then_some(&mut chunk_upsilon);
-                    self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
+                    self.fill(&round, i, operand, behavior.piece(), upsilon)?;
                     if !centred && steps_in(self.timeline, &chunks) > 0 {
                         (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
                         centred = true;
                         // Once more, now centred; Υ and Σa come out as they were.
                         let upsilon = own.then_some(&mut chunk_upsilon);
-                        self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
+                        self.fill(&round, i, operand, behavior.piece(), upsilon)?;
                     }
                 }
                 if let Sums::Add(upsilon) = &mut sums {
@@ -383,9 +388,14 @@ impl Pass<'_> {
         context.put_slot(staging);
         let mut block = sum.finish()?;
         self.centre.put_back(
-            (context, &options),
-            (self.timeline, &self.chunks),
-            (rows, columns.as_ref().unwrap_or(rows)),
+            Over {
+                context,
+                options: &options,
+                timeline: self.timeline,
+                chunks: &self.chunks,
+            },
+            rows,
+            columns.as_ref().unwrap_or(rows),
             sums.values(),
             &mut block,
         )?;
@@ -396,7 +406,8 @@ impl Pass<'_> {
     fn fill(
         &self,
         round: &Round<'_>,
-        (i, operand): (usize, &mut ResponseRows),
+        i: usize,
+        operand: &mut ResponseRows,
         behavior: &Buffer<f32>,
         upsilon: Option<&mut Buffer<f64>>,
     ) -> Result<()> {

@@ -212,7 +212,7 @@ pub(super) fn sums(
     let ((mut gram, sums), others) = several::each(contexts, |i, context| {
         let quiet = Quiet(progress);
         let progress = if i == 0 { progress } else { &quiet };
-        share(context, data, bank, delay_steps, (i, devices), progress)
+        share(context, data, bank, delay_steps, i, devices, progress)
     })?;
     for ((other, _), context) in others.into_iter().zip(&contexts[1..]) {
         gram.add(&contexts[0], context, other)?;
@@ -238,7 +238,8 @@ fn share(
     data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
-    (part, parts): (usize, usize),
+    part: usize,
+    parts: usize,
     progress: &dyn Progress,
 ) -> Result<(Gram, Option<(behavior::BehaviorSums, u64)>)> {
     let memory = context.available_memory()?;
@@ -336,8 +337,12 @@ impl<'a> EventGram<'a> {
                 self.diagonal(rows.clone())?
             } else {
                 let (below, above) = (self.half(rows, columns)?, self.half(columns, rows)?);
-                let size = (rows.len() * filters, columns.len() * filters);
-                self.combine(&below, &above, size)?
+                self.combine(
+                    &below,
+                    &above,
+                    rows.len() * filters,
+                    columns.len() * filters,
+                )?
             };
             let (rows, columns) = (features(rows), features(columns));
             place(context, &block, &mut gram, n, &rows, &columns)
@@ -348,7 +353,7 @@ impl<'a> EventGram<'a> {
     fn diagonal(&self, channels: Range<usize>) -> Result<Buffer<f64>> {
         let half = self.half(&channels, &channels)?;
         let edge = channels.len() * self.spikes.filters.shapes.len();
-        self.combine(&half, &half, (edge, edge))
+        self.combine(&half, &half, edge, edge)
     }
 
     /// slices × rows × columns of M, with Γ = M + Mᵀ: later spikes of the channels `rows` with
@@ -386,7 +391,7 @@ impl<'a> EventGram<'a> {
             self.slices as u32,
         );
         let threads = (plan.chunk_blocks * 32) as u32;
-        spikes.launch(blocks, (threads, plan.shared_bytes), arguments)?;
+        spikes.launch(blocks, threads, plan.shared_bytes, arguments)?;
         Ok(partial)
     }
 
@@ -395,7 +400,8 @@ impl<'a> EventGram<'a> {
         &self,
         below: &Buffer<f64>,
         above: &Buffer<f64>,
-        (rows, columns): (usize, usize),
+        rows: usize,
+        columns: usize,
     ) -> Result<Buffer<f64>> {
         let mut gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
         let arguments = kernels::CombineSlices {
@@ -407,7 +413,7 @@ impl<'a> EventGram<'a> {
             gram: gram.write(),
         };
         let blocks = (columns.div_ceil(32) as u32, rows.div_ceil(32) as u32, 1);
-        self.spikes.launch(blocks, (256, 0), arguments)?;
+        self.spikes.launch(blocks, 256, 0, arguments)?;
         Ok(gram)
     }
 }

@@ -94,8 +94,7 @@ impl ResponseSource for GivenResponses<'_> {
             first: rows.start,
             count: rows.len(),
         };
-        let place = (round.blocks, round.delay_steps);
-        fill(round, columns, place, target)
+        fill(round, columns, round.blocks, round.delay_steps, target)
     }
 
     fn release(&mut self) -> Result<()> {
@@ -119,7 +118,8 @@ pub(super) struct GivenColumns<'b> {
 pub(super) fn fill(
     round: &Round<'_>,
     columns: GivenColumns<'_>,
-    (blocks, delay): (&Buffer<Block>, i64),
+    blocks: &Buffer<Block>,
+    delay: i64,
     target: Target<'_>,
 ) -> Result<()> {
     let arguments = ResponsesGiven {

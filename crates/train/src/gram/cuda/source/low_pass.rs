@@ -59,8 +59,10 @@ struct Sent {
 impl<'a> LowPassSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        (spikes, channels): (&'a SpikesView<'a>, usize),
-        (bank, low_pass): (&'a FilterBank, LowPass),
+        spikes: &'a SpikesView<'a>,
+        channels: usize,
+        bank: &'a FilterBank,
+        low_pass: LowPass,
         step_seconds: f64,
     ) -> Result<Self> {
         low_pass.check(step_seconds)?;
@@ -90,7 +92,7 @@ impl<'a> LowPassSource<'a> {
         };
         let blocks = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
         let steps = chunks.len() * CHUNK_STEPS;
-        sent.send(timeline, (self.spikes, self.channels), &blocks)?;
+        sent.send(timeline, self.spikes, self.channels, &blocks)?;
         let here = &timeline.blocks[blocks.clone()];
         // A segment begins where no step lies before a block.
         let fresh = here.iter().map(|block| block.since == 0);
@@ -118,8 +120,7 @@ impl<'a> LowPassSource<'a> {
                 values: trains.read(),
                 stride: steps,
             };
-            let responses = (&mut operand.responses, steps);
-            operand.filters.run(trains, &layout, responses)?;
+            (operand.filters).run(trains, &layout, &mut operand.responses, steps)?;
         }
         sent.release()?;
         self.reached = Some(chunks.end);
@@ -187,7 +188,7 @@ impl ResponseSource for LowPassSource<'_> {
             })
             .collect::<Result<_>>()?;
         self.sent = Some(Sent {
-            spikes: SentSpikes::new(context, (events, chunks), staging)?,
+            spikes: SentSpikes::new(context, events, chunks, staging)?,
             blocks: Feed::new(context, chunks * CHUNK_BLOCKS, &mut staging.blocks)?,
         });
         self.round_chunks = chunks;
@@ -250,7 +251,8 @@ impl ResponseSource for LowPassSource<'_> {
                 first: operand.features.start - operand.channels.start * self.bank.len(),
                 count: operand.features.len(),
             },
-            (sent.blocks.piece(), 0),
+            sent.blocks.piece(),
+            0,
             target,
         )
     }
