@@ -8,13 +8,15 @@ mod fft;
 mod kernel;
 mod library;
 mod memory;
+mod pinned;
 mod product;
 mod scan;
 mod solver;
 
 pub use context::{Context, device_count};
 pub use kernel::{compile, nvrtc_version};
-pub use memory::{Buffer, PinnedBuffer, Value};
+pub use memory::{Buffer, Value};
+pub use pinned::PinnedBuffer;
 
 pub use context::probe;
 pub use feed::{FEED_PIECES, Feed};
