@@ -302,7 +302,7 @@ fn dense_sums(
         &task,
         &|context| {
             let (spikes, channels) = (&data.spikes, data.channels());
-            let (trains, step) = ((spikes, channels), data.step_seconds);
+            let step = data.step_seconds;
             Ok(match request.low_pass {
                 // Counts and signals stay what they are: rows, not spikes.
                 None if spikes.is_weighted() => Box::new(CountSource::<f32>::new(
@@ -312,9 +312,9 @@ fn dense_sums(
                     bank,
                     step,
                 )?),
-                Some(low_pass) => {
-                    Box::new(LowPassSource::new(context, trains, (bank, low_pass), step)?)
-                }
+                Some(low_pass) => Box::new(LowPassSource::new(
+                    context, spikes, channels, bank, low_pass, step,
+                )?),
                 None => Box::new(SpikeSource::new(context, spikes, channels, bank, step)?),
             })
         },

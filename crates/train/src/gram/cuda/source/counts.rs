@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
@@ -23,7 +23,7 @@ pub(crate) trait Count: Sample + Default {
     fn plus(self, weight: f32) -> Self;
 
     /// Where its host memory is kept.
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>>;
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>>;
 }
 
 impl Count for u8 {
@@ -31,7 +31,7 @@ impl Count for u8 {
         self.saturating_add(weight as Self)
     }
 
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u8s
     }
 }
@@ -41,7 +41,7 @@ impl Count for u16 {
         self.saturating_add(weight as Self)
     }
 
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u16s
     }
 }
@@ -51,7 +51,7 @@ impl Count for f32 {
         self + weight
     }
 
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.f32s
     }
 }
@@ -101,15 +101,15 @@ pub(crate) struct CountSource<'a, C: Count> {
     counts: Place<'a, C>,
     channels: usize,
     filters: Filters,
-    operands: Vec<Operand>,
+    operands: Vec<CountRows>,
     feed: Option<Feed<C>>,
 }
 
 /// One range of features and the channels they come from.
-struct Operand {
+struct CountRows {
     features: Range<usize>,
     channels: Range<usize>,
-    /// Where its counts begin in a piece, in counts a step of padded time.
+    /// Where its counts begin in a piece, in counts per step of padded time.
     offset: usize,
 }
 
@@ -131,7 +131,7 @@ impl<'a, C: Count> CountSource<'a, C> {
         })
     }
 
-    fn argument(&self, round: &Round<'_>, operand: &Operand) -> Result<kernels::Counts<'_, C>> {
+    fn argument(&self, round: &Round<'_>, operand: &CountRows) -> Result<kernels::Counts<'_, C>> {
         let (counts, width, first_channel) = match (&self.counts, &self.feed) {
             (Place::Device(counts), _) => (counts.read(), self.channels, 0),
             (Place::Host(_) | Place::List(_), Some(feed)) => {
@@ -190,7 +190,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         _timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let filters = self.filters.shapes.len();
         let mut width = 0;
@@ -200,7 +200,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
                 let channels = features.start / filters..features.end.div_ceil(filters);
                 let offset = width;
                 width += channels.len();
-                Operand {
+                CountRows {
                     features: features.clone(),
                     channels,
                     offset,
@@ -295,7 +295,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         self.feed.as_mut().map_or(Ok(()), Feed::release)
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         if let Some(feed) = self.feed.take() {
             feed.keep(C::kept(staging));
         }

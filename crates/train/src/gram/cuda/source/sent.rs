@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::gram::cuda::plan::CHUNK_BLOCKS;
-use crate::gram::cuda::staging::Staging;
-use crate::gram::cuda::timeline::Timeline;
+use crate::gram::cuda::staging::GramStaging;
+use crate::gram::cuda::timeline::{PackedEvents, Timeline};
 use betz_base::error::Result;
 use betz_device::cuda::{Context, FEED_PIECES, Feed};
 use betz_recording::SpikesView;
@@ -33,9 +33,10 @@ impl SentSpikes {
     /// Room for `chunks` chunks with up to `events` spikes in all, `weighted` or one each.
     pub(super) fn new(
         context: &Context,
-        (events, chunks): (usize, usize),
+        events: usize,
+        chunks: usize,
         weighted: bool,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<Self> {
         let weights = weighted.then(|| Feed::new(context, events, &mut staging.f32s));
         Ok(Self {
@@ -50,7 +51,8 @@ impl SentSpikes {
     pub(super) fn send(
         &mut self,
         timeline: &Timeline,
-        (spikes, known): (&SpikesView<'_>, usize),
+        spikes: &SpikesView<'_>,
+        known: usize,
         blocks: &Range<usize>,
     ) -> Result<()> {
         let events = timeline.events(spikes, blocks.clone());
@@ -63,7 +65,11 @@ impl SentSpikes {
         self.starts.send(blocks.len() + 1, |starts| {
             channels.send(events, |channels| {
                 ticks.send(events, |ticks| {
-                    let target = (channels, ticks, starts);
+                    let target = PackedEvents {
+                        channels,
+                        ticks,
+                        starts,
+                    };
                     timeline.pack(spikes, known, blocks.clone(), target)
                 })
             })
@@ -81,7 +87,7 @@ impl SentSpikes {
     }
 
     /// Leaves the host memory for the next call.
-    pub(super) fn keep(self, staging: &mut Staging) {
+    pub(super) fn keep(self, staging: &mut GramStaging) {
         self.channels.keep(&mut staging.u16s);
         self.ticks.keep(&mut staging.u8s);
         self.starts.keep(&mut staging.u32s);
