@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         args::Command::Demo(a) => commands::demo::run(&a),
         args::Command::Simulate(a) => commands::simulate::run(&a),
         args::Command::Train(a) => commands::train::run(&a),
+        args::Command::Drop(a) => commands::drop::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),

@@ -114,6 +114,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     }
     let stats = session.stats();
     let scores = Scores {
+        median_error: None,
         outputs: if dataset.outputs.is_empty() {
             Vec::new()
         } else {

@@ -46,7 +46,7 @@ pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec
     )
 }
 
-/// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
+/// Where `decoder` decodes `data`: on the CPU unless that is linear; on `device` itself where the user
 /// named it, else wherever this host's calibration expects less time, counting the start of a device
 /// that this process has not opened yet.
 pub fn choose<'d>(
@@ -54,10 +54,10 @@ pub fn choose<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
 ) -> Placement {
-    if !decoder.is_linear() {
+    let data = &data.into();
+    if !super::decodes_linearly(decoder, data) {
         return Placement::cpu();
     }
-    let data = &data.into();
     if device.is_explicit() {
         return Placement::on(device);
     }

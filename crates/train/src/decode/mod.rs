@@ -8,7 +8,7 @@ pub use cost::choose as choose_device;
 use betz_base::error::{Error, Result};
 use betz_device::{Device, Ran};
 use betz_recording::DatasetView;
-use betz_runtime::model::Decoder;
+use betz_runtime::model::{Decoder, Head};
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 use betz_runtime::stream::{Session, SessionConfig};
 
@@ -31,7 +31,7 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
     check_shape(decoder, data)?;
     let order = channel_order(decoder, data)?;
     data.spikes.check(data.steps as i64, data.channels())?;
-    if !decoder.is_linear() {
+    if !decodes_linearly(decoder, data) {
         return step_through(decoder, data, &order);
     }
     let mut low_pass = decoder
@@ -79,6 +79,37 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
         }
     }
     Ok(estimates)
+}
+
+/// Whether estimates of `data` are a linear map of its filtered spikes: the decoder has no head, and holds
+/// no step for an artefact. Channels are matched by name; where that fails, yes.
+pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> bool {
+    if *decoder.head() != Head::Linear {
+        return false;
+    }
+    let Some(blanking) = &decoder.limits().blanking else {
+        return true;
+    };
+    let Ok(order) = channel_order(decoder, data) else {
+        return true;
+    };
+    let mut totals = vec![0_u64; data.steps];
+    for (&tick, &channel) in data.spikes.ticks.iter().zip(data.spikes.channels) {
+        let takes_part = order
+            .get(channel as usize)
+            .map(|&c| decoder.channel_mask()[c]);
+        let total = usize::try_from(tick).ok().and_then(|t| totals.get_mut(t));
+        if let (Some(true), Some(total)) = (takes_part, total) {
+            *total += 1;
+        }
+    }
+    let believed = blanking.least..=blanking.most;
+    data.segments.iter().all(|segment| {
+        let steps = segment.start.max(0) as usize..(segment.stop.max(0) as usize).min(data.steps);
+        totals[steps.start.min(steps.end)..steps.end]
+            .iter()
+            .all(|t| believed.contains(t))
+    })
 }
 
 /// Decodes by stepping a session, bit for bit as one does: what a decoder with a head or with limits
