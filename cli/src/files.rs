@@ -134,8 +134,8 @@ impl Files {
     }
 }
 
-/// A pipe or a device has no ending.
-fn is_stream(path: &Path) -> bool {
+/// A pipe or a device has no ending, nor has what standard input is redirected from.
+pub(crate) fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 

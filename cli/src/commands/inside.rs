@@ -60,8 +60,8 @@ struct RecordingFacts {
     seconds: f64,
     channels: usize,
     silent_channels: usize,
-    /// Of a signal, the sum of its values.
-    spikes: f64,
+    /// Of a signal, how many of its values are not 0.
+    spikes: u64,
     mean_rate_hz: f64,
     segments: usize,
     seconds_in_segments: f64,
@@ -248,7 +248,10 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         seconds: recording.seconds(),
         channels: recording.channels(),
         silent_channels: fires.iter().filter(|fires| !**fires).count(),
-        spikes: recording.spikes.total(),
+        spikes: match recording.form {
+            SpikeForm::Signal => recording.spikes.len() as u64,
+            _ => recording.spikes.total() as u64,
+        },
         mean_rate_hz: recording.spikes.total() / recording.channels() as f64 / recording.seconds(),
         segments: recording.segments.len(),
         seconds_in_segments: ticks as f64 * tick,
