@@ -226,7 +226,7 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
             Some(_) => Some(recording.align(data::default_step(&recording))?),
             None => None,
         };
-        recording_picture::draw(&recording, data.as_ref(), to)?;
+        recording_picture::draw(path, &recording, data.as_ref(), to)?;
     }
     let mut fires = vec![false; recording.channels()];
     for &c in &recording.spikes.channels {

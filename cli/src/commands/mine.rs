@@ -23,7 +23,7 @@ use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
-use crate::files::{Files, Kind};
+use crate::files::{self, Files, Kind};
 use crate::raster;
 use crate::report::{self, Bar};
 
