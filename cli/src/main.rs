@@ -11,6 +11,7 @@ mod device;
 mod evaluation_picture;
 mod files;
 mod network_args;
+mod network_picture;
 mod picture;
 mod raster;
 mod recording_picture;

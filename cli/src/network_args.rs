@@ -72,7 +72,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 fn many(text: &str) -> Result<u64, String> {
     let whole = || {
         let number: f64 = text.parse().ok()?;
-        (number >= 0.0 && number <= 1e18 && number.fract() == 0.0).then_some(number as u64)
+        ((0.0..=1e18).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     };
     (text.parse().ok().or_else(whole))
         .ok_or_else(|| format!("expected a whole number such as 1000000 or 1e9, got {text:?}"))
@@ -260,6 +260,10 @@ pub(crate) struct Graph {
     /// Also write every window's measures here: .csv, or .npz with those of every node
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Also draw density and communities over time, windows against windows, and the window with most
+    /// edges on a map (.svg)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
     /// Resolution of the communities; larger means smaller ones
     #[arg(long, value_name = "GAMMA", default_value_t = 1.0)]
     pub(crate) resolution: f64,

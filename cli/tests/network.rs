@@ -234,7 +234,7 @@ fn options_mean_what_they_say() {
     let said = json(folder, &format!("compute {window} --top 4"));
     assert_eq!(said["edges"], 11 * 4);
     let said = json(folder, &format!("compute {window} --top-per-node 1"));
-    assert!((11 * 5..=11 * 9).contains(&said["edges"].as_u64().unwrap()));
+    assert!((11 * 4..=11 * 9).contains(&said["edges"].as_u64().unwrap()));
     for measure in ["spearman", "covariance", "partial", "gaussian-information"] {
         let said = json(
             folder,
@@ -307,7 +307,7 @@ fn surrogates_set_a_threshold_that_is_kept_with_the_network() {
         (39, 3, 0.05)
     );
     let share = json(folder, &format!("{asked} --fdr 0.05 --surrogate shift"));
-    assert!(share["threshold"].as_f64().unwrap() < 1.0);
+    assert!(share["threshold"].as_f64().unwrap() <= 1.0);
     assert_eq!(share["chance"]["correction"], "false-discovery");
 }
 
@@ -318,8 +318,13 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
     // Two units that fire together and one that does not, in ticks of 1 ms.
     let mut spikes: Vec<(i64, u32)> = Vec::new();
     for k in 0..400_i64 {
-        let at = k * 9 + (k * k) % 7;
-        spikes.extend([(at, 0), (at + 1, 1), (k * 8 + (k * 13) % 11, 2)]);
+        let drawn = (k as u64).wrapping_mul(2_654_435_761) >> 20;
+        if drawn % 5 < 2 {
+            spikes.extend([(k * 9, 0), (k * 9 + 1, 1)]);
+        }
+        if drawn / 5 % 3 == 0 {
+            spikes.push((k * 8, 2));
+        }
     }
     spikes.sort_unstable();
     let segment = |start, stop| Segment { start, stop };
@@ -415,6 +420,16 @@ fn graphs_have_communities_that_are_followed() {
     let fcd = arrays.numbers::<f64>("fcd", 2).unwrap().unwrap();
     assert_eq!(fcd.shape, [windows, windows]);
     assert!((fcd.values[0] - 1.0).abs() < 1e-6);
+    // A picture asks for communities and windows against windows by itself.
+    let drawn = json(folder, "graph net.npz --measures degree --picture g.svg");
+    assert!(
+        drawn["measures"]["likeness_to_window_before"]["max"]
+            .as_f64()
+            .unwrap()
+            <= 1.0
+    );
+    let picture = fs::read_to_string(folder.join("g.svg")).unwrap();
+    assert!(picture.starts_with("<!-- drawn by betz -->") && picture.contains("<circle"));
     // The table has the same.
     done(folder, "graph net.npz --measures degree --out g.csv");
     let table = fs::read_to_string(folder.join("g.csv")).unwrap();
@@ -586,7 +601,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (format!("compute short.npz --out n.npz {edges}"), 1, "short.npz"),
         (format!("compute other.npz --out n.npz {edges}"), 1, "got x"),
         (format!("compute flat.npz --out n.npz {edges}"), 1, "(samples, nodes)"),
-        (format!("compute gaps.npz --out n.npz {edges}"), 2, "segment 1"),
+        (format!("compute gaps.npz --out n.npz {edges}"), 1, "segment 1"),
         ("compute bare.npz --out n.npz --window 40 --step 1 --surrogates 5".into(), 2, "at least 19"),
         ("compute bare.npz --out n.npz --window 40 --step 1 --surrogates 5 --fdr 0.05 --measure partial".into(), 2, "pearson or spearman"),
         ("graph bare.npz".into(), 1, "bare.npz"),

@@ -18,6 +18,7 @@ use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
 use crate::files::{Files, Kind};
 use crate::network_args::{Graph, GraphMeasure};
+use crate::network_picture::{self, Shown};
 use crate::report::{self, Bar, Table};
 
 /// Nodes up to which shortest paths are looked for from all of them, and from how many otherwise.
@@ -47,6 +48,8 @@ struct Found {
     seconds: f64,
     device: &'static str,
     out: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<String>,
 }
 
 pub(super) fn run(args: &Graph) -> Result<()> {
@@ -62,7 +65,13 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         Kind::GraphMeasures
     };
     files.may_write("--out", args.out.as_deref(), kind)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     let file = NetworkFile::read(&args.network)?;
+    if args.picture.is_some() && (file.network.nodes() == 0 || file.network.is_empty()) {
+        return Err(Error::argument(
+            "--picture: expected a network with nodes and windows, got none",
+        ));
+    }
     report::stop_on_interrupt();
     let bar = Bar::new();
     let whole = args.out.is_some() && !as_csv;
@@ -74,6 +83,16 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         } else {
             measured.write_npz(&file, &args.network, path)?;
         }
+    }
+    if let (Some(path), Some(tracked), Some(likeness)) =
+        (&args.picture, &measured.tracked, &measured.likeness)
+    {
+        let shown = Shown {
+            file: &file,
+            tracked,
+            likeness,
+        };
+        network_picture::draw(&shown, path)?;
     }
     let network = &file.network;
     let found = Found {
@@ -88,6 +107,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         seconds: report::total_seconds(),
         device: "cpu",
         out: args.out.as_ref().map(|p| p.display().to_string()),
+        picture: args.picture.as_ref().map(|p| p.display().to_string()),
     };
     if args.common.json {
         return report::json(&found);
@@ -171,7 +191,10 @@ struct OfWindow {
 fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<Measured> {
     let network = &file.network;
     let (windows, nodes) = (network.len(), network.nodes());
-    let wants = |m: GraphMeasure| args.measures.contains(&m);
+    let wants = |m: GraphMeasure| {
+        let drawn = matches!(m, GraphMeasure::Communities | GraphMeasure::Fcd);
+        args.measures.contains(&m) || drawn && args.picture.is_some()
+    };
     if wants(GraphMeasure::SmallWorld) && args.rewirings == 0 {
         return Err(Error::argument("--rewirings: expected at least 1, got 0"));
     }

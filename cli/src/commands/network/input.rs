@@ -7,7 +7,7 @@ use betz::network::file::Positions;
 use betz::network::{Signal, SignalData, SpikeTrains};
 use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
-use betz::{Error, Result};
+use betz::{Error, ErrorKind, Result};
 
 use crate::data;
 use crate::network_args::From;
@@ -56,7 +56,7 @@ impl Input {
             }
         };
         // Shapes, segments and times are looked at before anything else is done.
-        input.signal().map_err(|e| placed(path, e))?;
+        (input.signal()).map_err(|e| placed(path, e.of_kind(ErrorKind::InvalidRecording)))?;
         Ok(input)
     }
 
