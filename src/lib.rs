@@ -18,6 +18,7 @@
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks whose truth is known |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
+//! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
 //!
 //! All are on by default. Time is integer ticks inside; seconds only at the edges.
@@ -158,7 +159,8 @@ pub mod train {
         cross_validate, crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response,
         spread, train, train_on, train_validated, train_validated_on,
     };
-    pub use betz_train::{gram, score, solve};
+    pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{gram, retained, score, solve};
 }
 
 /// This version of Betz.

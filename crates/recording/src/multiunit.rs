@@ -1,7 +1,8 @@
 //! Multi-unit (MU) channels: the union of several trains, as an electrode hears its neurons.
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+#[cfg(feature = "random")]
+use rand::{SeedableRng, seq::SliceRandom};
+#[cfg(feature = "random")]
 use rand_chacha::ChaCha8Rng;
 
 use super::{Recording, Spikes};
@@ -58,6 +59,11 @@ impl Recording {
                 (g != NOWHERE).then_some((t, g))
             });
         let (ticks, channels) = kept.unzip();
+        let weights = self.spikes.weights.iter().zip(&self.spikes.channels);
+        let weights = weights
+            .filter(|(_, c)| group_of[**c as usize] != NOWHERE)
+            .map(|(&w, _)| w)
+            .collect();
         let name = |group: &Vec<u32>| {
             let names: Vec<&str> = group
                 .iter()
@@ -82,7 +88,11 @@ impl Recording {
         let combined = Self {
             tick_seconds: self.tick_seconds,
             ticks: self.ticks,
-            spikes: Spikes { ticks, channels },
+            spikes: Spikes {
+                ticks,
+                channels,
+                weights,
+            },
             channel_names: groups.iter().map(name).collect(),
             behavior: self.behavior.clone(),
             segments: self.segments.clone(),
@@ -103,6 +113,7 @@ impl Recording {
 /// let groups = betz_recording::multiunit::random_groups(7, 3, 42);
 /// assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
 /// ```
+#[cfg(feature = "random")]
 pub fn random_groups(channels: usize, per_electrode: usize, seed: u64) -> Vec<Vec<u32>> {
     if per_electrode == 0 {
         return Vec::new();
@@ -128,10 +139,7 @@ mod tests {
         Recording {
             tick_seconds: 0.001,
             ticks: 10,
-            spikes: Spikes {
-                ticks: vec![0, 1, 1, 3, 3, 9],
-                channels: vec![2, 0, 3, 1, 0, 2],
-            },
+            spikes: Spikes::new(vec![0, 1, 1, 3, 3, 9], vec![2, 0, 3, 1, 0, 2]),
             channel_names: ["u0", "u1", "u2", "u3"].map(String::from).to_vec(),
             behavior: None,
             segments: vec![Segment { start: 0, stop: 10 }],
@@ -148,6 +156,11 @@ mod tests {
         assert_eq!(mu.spikes.ticks, [0, 1, 1, 3, 9]);
         assert_eq!(mu.spikes.channels, [0, 1, 0, 1, 0]);
         assert_eq!(mu.electrode_um, Some(vec![[5.0, 4.0], [0.0, 0.0]]));
+        let mut counts = four_units();
+        counts.form = SpikeForm::Counts;
+        counts.spikes.weights = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let mu = counts.combine(&[vec![3, 2], vec![0]]).unwrap();
+        assert_eq!(mu.spikes.weights, [1.0, 2.0, 3.0, 5.0, 6.0]);
     }
 
     #[test]
@@ -164,6 +177,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "random")]
     #[test]
     fn random_groups_deal_every_channel_once() {
         let groups = random_groups(10, 3, 7);
