@@ -757,7 +757,13 @@ mod tests {
                 &|f| *f.network.indptr.last_mut().unwrap() += 1,
                 "`i`: expected",
             ),
-            (&|f| f.network.i.swap(0, 1), "[1]"),
+            (
+                &|f| {
+                    f.network.i.swap(0, 1);
+                    f.network.j.swap(0, 1);
+                },
+                "[1]",
+            ),
             (&|f| f.network.j[2] = 12, "`j`: [2] = 12"),
             (&|f| f.network.i[5] = f.network.j[5], "`j`: [5]"),
             (&|f| f.network.r[4] = f32::NAN, "`r`: [4] = NaN"),
