@@ -331,10 +331,10 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
     let mut recording = Recording {
         tick_seconds: 0.001,
         ticks: 4_000,
-        spikes: Spikes {
-            ticks: spikes.iter().map(|s| s.0).collect(),
-            channels: spikes.iter().map(|s| s.1).collect(),
-        },
+        spikes: Spikes::new(
+            spikes.iter().map(|s| s.0).collect(),
+            spikes.iter().map(|s| s.1).collect(),
+        ),
         channel_names: ["a", "b", "c"].map(str::to_owned).to_vec(),
         behavior: None,
         segments: vec![segment(5, 1_505), segment(2_000, 3_600)],

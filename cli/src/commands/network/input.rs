@@ -7,7 +7,7 @@ use betz::network::file::Positions;
 use betz::network::{Signal, SignalData, SpikeTrains};
 use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, ErrorKind, Result, memory};
 
 use crate::data;
 use crate::network_args::From;
@@ -150,6 +150,9 @@ fn of_arrays(arrays: &mut Arrays, from: &From) -> Result<Input> {
     if input.sample_seconds.is_none() {
         input.sample_seconds = arrays.number("sample_seconds")?;
     }
+    if input.sample_seconds.is_none() {
+        input.sample_seconds = arrays.number("step_seconds")?;
+    }
     if let Some(found) = arrays.numbers::<i64>("segments", 2)? {
         if found.shape[1] != 2 {
             return Err(Error::recording(format!(
@@ -219,13 +222,26 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
                 "--bin: expected one, such as 50ms, for a recording of spike times, got none",
             ));
         }
+        (_, SpikeForm::Signal) => {
+            return Err(Error::argument(
+                "--signal: expected the array that holds the signal, got another recording's",
+            ));
+        }
         (Some(seconds), _) => ticks(seconds, tick)?,
     };
     let seconds = bin as f64 * tick;
-    let times: Vec<u64> = (recording.spikes.ticks.iter()).map(|&t| t as u64).collect();
+    let spikes = &recording.spikes;
+    // A bin of several spikes is one entry of the recording, and as many spikes here.
+    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
+    let (mut times, mut of) = (Vec::new(), Vec::new());
+    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        let count = spikes.weight(at).max(0.0) as usize;
+        times.extend(std::iter::repeat_n(*time as u64, count));
+        of.extend(std::iter::repeat_n(*channel, count));
+    }
     let (nodes, length) = (recording.channels(), recording.ticks as u64);
-    let trains = SpikeTrains::new(&times, &recording.spikes.channels, nodes, length)?;
-    drop(times);
+    let trains = SpikeTrains::new(&times, &of, nodes, length)?;
+    drop((times, of));
     let within: Vec<Range<u64>> = (recording.segments.iter())
         .map(|s| s.start as u64..s.stop as u64)
         .collect();
