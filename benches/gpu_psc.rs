@@ -15,7 +15,7 @@ use betz::device::Device;
 use betz::device::cuda::Context;
 use betz::model::{Decoder, DecoderParts, decode, decode_on};
 use betz::psc::LowPass;
-use betz::psc::cuda::{DeviceSamples, Filtering, Method, Samples};
+use betz::psc::cuda::{DeviceSamples, Extent, Filtering, Filters, Method, Samples};
 use betz::recording::{OutputInfo, Segment};
 use betz::train::{evaluate, evaluate_on};
 use rand::{RngExt, SeedableRng};
@@ -51,10 +51,13 @@ fn filter(context: &Context, channels: usize, filters: usize, low_pass: Option<L
         for method in methods.into_iter().chain(lengths).take(2 + wanted) {
             let mut filtering = Filtering::new(
                 context,
-                (&bank, low_pass),
+                Filters {
+                    bank: &bank,
+                    low_pass,
+                },
                 STEP_SECONDS,
                 &whole,
-                (channels, steps),
+                Extent { channels, steps },
                 method,
             )
             .unwrap();

@@ -12,7 +12,7 @@ use betz::simulate;
 use betz::train::gram::{GramPath, normal_equations};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-/// `mean` spikes a channel and step, two smooth outputs.
+/// `mean` spikes per channel and step, two smooth outputs.
 fn dataset(channels: usize, steps: usize, step_seconds: f64, mean: f64) -> Dataset {
     simulate::poisson(channels, mean / step_seconds, steps, step_seconds, 1).expect("a rate")
 }

@@ -1,6 +1,6 @@
 // Responses of every feature from binned counts, a round of chunks at a time.
 //
-// `counts` has one row a step and `width` values a row, the first of them channel `first_channel`.
+// `counts` has one row per step and `width` values per row, the first of them channel `first_channel`.
 // Rows are those of the round in padded time, or, `resident`, of the whole recording. Steps that are
 // not summed are zero. Chunks and blocks are counted from the round's first. Columns are channel ·
 // filters + filter, counted from `first_column`.

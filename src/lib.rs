@@ -16,6 +16,7 @@
 //! | `train` | batch filtering and decoding, [`train`], [`device`] |
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks whose truth is known |
+//! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
 //!
 //! All are on by default. Time is integer ticks inside; seconds only at the edges.

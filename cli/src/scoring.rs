@@ -10,7 +10,7 @@ const DRAWS: usize = 1000;
 
 /// True and decoded values of one output, trial after trial, on steps that have both.
 pub(crate) struct Pairs {
-    /// Half-open ranges of `truth`, one a trial that has a pair.
+    /// Half-open ranges of `truth`, one per trial that has a pair.
     pub(crate) trials: Vec<std::ops::Range<usize>>,
     /// Number of each trial's segment.
     pub(crate) segments: Vec<usize>,

@@ -3,7 +3,7 @@
 //   controller MODEL [--seconds S] [--cpu N]
 //
 // The acquisition is simulated at 20 Hz a channel; put your amplifier in its place. The decoding
-// thread wakes at absolute deadlines (clock_nanosleep), one a tick of the model, decodes the tick
+// thread wakes at absolute deadlines (clock_nanosleep), one per tick of the model, decodes the tick
 // before and would hand the estimate to the actuator. Memory is locked and the thread runs under
 // SCHED_FIFO where the system permits it; what it does not permit is said and done without.
 // Ends after S seconds (default: until SIGINT) with a table of latencies.

@@ -612,7 +612,7 @@ typedef struct betz_train_config {
      */
     uint32_t folds;
     /**
-     * Names of the channels, UTF-8, one a channel, all different; NULL (default): "ch0", "ch1", ...,
+     * Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
      * as for the command line's recordings.
      */
     const char *const *channel_names;
@@ -1577,7 +1577,7 @@ betz_status betz_session_open(const struct betz_model *model,
                               struct betz_session **out);
 
 /**
- * One tick from binned counts: `counts` has one entry a channel, in the model's order; the
+ * One tick from binned counts: `counts` has one entry per channel, in the model's order; the
  * estimates go to `out`, one an output, in output units.
  *
  * `channels` and `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the
@@ -1597,7 +1597,7 @@ betz_status betz_session_step_counts(struct betz_session *session,
                                      size_t outputs);
 
 /**
- * One tick from the channels that fired: `channels` has one entry a spike, `n` in all, in any
+ * One tick from the channels that fired: `channels` has one entry per spike, `n` in all, in any
  * order (`n` may be 0, `channels` then NULL); the estimates go to `out`, one an output, in output
  * units. The cost grows with the spikes, not with the model's channels.
  *

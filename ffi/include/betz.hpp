@@ -587,7 +587,7 @@ struct miner_config : betz_miner_config {
 #if BETZ_EXCEPTIONS
     [[nodiscard]] betz_miner *open() const {
         if (!names_.empty() && names_.size() != symbols) {
-            throw error(BETZ_ERROR_MISMATCH, "names: expected one a symbol");
+            throw error(BETZ_ERROR_MISMATCH, "names: expected one per symbol");
         }
         betz_miner *handle = nullptr;
         check(try_open(&handle));

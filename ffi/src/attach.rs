@@ -45,7 +45,7 @@ pub unsafe extern "C" fn betz_session_attach_miner(
             let (channels, symbols) = (session.channels(), miner.alphabet().len());
             if symbols < channels {
                 return Err(Failure::Length {
-                    name: "miner's symbols, one a channel",
+                    name: "miner's symbols, one per channel",
                     expected: channels,
                     got: symbols,
                 });

@@ -83,7 +83,7 @@ impl betz_session {
         &self.has_miner
     }
 
-    /// One count a channel.
+    /// One count per channel.
     ///
     /// # Safety
     /// As [`cast::slice`].
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn betz_session_open(
     }
 }
 
-/// One tick from binned counts: `counts` has one entry a channel, in the model's order; the
+/// One tick from binned counts: `counts` has one entry per channel, in the model's order; the
 /// estimates go to `out`, one an output, in output units.
 ///
 /// `channels` and `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn betz_session_step_counts(
     }
 }
 
-/// One tick from the channels that fired: `channels` has one entry a spike, `n` in all, in any
+/// One tick from the channels that fired: `channels` has one entry per spike, `n` in all, in any
 /// order (`n` may be 0, `channels` then NULL); the estimates go to `out`, one an output, in output
 /// units. The cost grows with the spikes, not with the model's channels.
 ///

@@ -115,7 +115,7 @@ pub struct betz_train_config {
     /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
     /// several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
     pub folds: u32,
-    /// Names of the channels, UTF-8, one a channel, all different; NULL (default): "ch0", "ch1", ...,
+    /// Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
     /// as for the command line's recordings.
     pub channel_names: *const *const c_char,
     /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...

@@ -66,7 +66,7 @@ struct Streamed {
 
 /// How a recording is fed to the session.
 pub(crate) struct Feed {
-    /// A row of counts a tick instead of a list of spikes.
+    /// A row of counts per tick instead of a list of spikes.
     pub(crate) counts: bool,
     /// Multiple of real time; as fast as it goes when absent.
     pub(crate) speed: Option<f64>,

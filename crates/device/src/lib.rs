@@ -19,9 +19,11 @@ mod cache;
 pub mod cost;
 #[cfg_attr(not(feature = "cuda"), path = "cuda/absent.rs")]
 pub mod cuda;
+mod matrix;
 pub mod partition;
 mod placement;
 mod probe;
+mod room;
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +31,10 @@ use std::sync::{Arc, OnceLock};
 
 use betz_base::error::{Error, Result};
 
+pub use matrix::{Batch, Element, Matrices, ProductShape, Strided};
 pub use placement::{Placement, Ran};
 pub use probe::{CudaDevice, Probe, probe};
+pub use room::Room;
 
 /// A choice of device, as written on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

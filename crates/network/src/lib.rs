@@ -54,6 +54,7 @@
 // Comparisons are written so that NaN falls on the safe side.
 #![allow(clippy::neg_cmp_op_on_partial_ord, clippy::manual_clamp)]
 
+mod block;
 mod engine;
 pub mod export;
 pub mod graph;
@@ -74,6 +75,7 @@ pub mod spikes;
 mod step;
 pub mod surrogate;
 mod tile;
+mod tiling;
 mod window;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A block's samples, and mean and sum of squares of each of its nodes in each window, in f64.
 
+use crate::block::BLOCK;
 use crate::oracle::Undefined;
-use crate::panel::BLOCK;
 use crate::signal::Signal;
 use crate::window::Chunk;
 

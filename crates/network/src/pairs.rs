@@ -3,13 +3,15 @@
 
 use rayon::prelude::*;
 
-use crate::engine::{self, Tiling, above_diagonal, units};
+use crate::block::Rules;
+use crate::engine;
 use crate::oracle;
-use crate::panel::{Panels, Rules};
+use crate::panel::Panels;
 use crate::scan::{Found, Room, Scan};
 use crate::signal::Signal;
 use crate::spec::Sign;
 use crate::tile;
+use crate::tiling::{Tiling, above_diagonal, units};
 
 /// All sums of a tile in all windows, (window, row, column), into `room.sums`.
 fn tile_sums(

@@ -21,57 +21,14 @@
 
 use rayon::prelude::*;
 
-use crate::engine::Tiling;
+use crate::block::{BLOCK, BlockOut, Making, direct};
 use crate::moments::{Scratch, moments, read};
 use crate::oracle::Undefined;
 use crate::signal::Signal;
 use crate::step::{scaled, scales, write};
 use crate::tile::Arch;
+use crate::tiling::Tiling;
 use crate::window::Chunk;
-
-/// Nodes prepared together; a multiple of the height and width of every tile.
-pub(crate) const BLOCK: usize = 96;
-
-/// Bound of the error of a correlation from f32 sums, with room to spare: drift over a chunk's steps is
-/// below 1e-5 at worst (2⁻²⁵·√8192 times the 4 that the flags allow), 4e-6 was seen.
-const MARGIN: f64 = 3e-5;
-
-/// What to do differently, for tests that must fail when a rule is dropped.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
-    /// Start from zero after a fall of the sum of squares.
-    pub(crate) anchors: bool,
-    /// Decide pairs close to the threshold in f64.
-    pub(crate) recheck: bool,
-    /// Decide everything up to the threshold in f64, however far below; otherwise only what is close to it.
-    pub(crate) one_sided: bool,
-    /// How close is close, and how far below the threshold pairs are looked at.
-    pub(crate) margin: f64,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            anchors: true,
-            recheck: true,
-            one_sided: true,
-            margin: MARGIN,
-        }
-    }
-}
-
-/// How panels are made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Making {
-    pub(crate) arch: Arch,
-    pub(crate) rules: Rules,
-    /// Rows get the opposite sign.
-    pub(crate) negative: bool,
-    /// Keep means and sums of squares.
-    pub(crate) moments: bool,
-    /// Of ranks within each window.
-    pub(crate) ranked: bool,
-}
 
 /// All panels of a chunk of windows.
 #[derive(Debug)]
@@ -109,11 +66,6 @@ pub(crate) struct Panels {
     pub(crate) extreme: Vec<(u32, u32)>,
 }
 
-/// True when a walk from zero in every window is no more work than sliding.
-pub(crate) fn direct(chunk: &Chunk) -> bool {
-    chunk.windows == 1 || chunk.window.step >= chunk.window.length.div_ceil(2)
-}
-
 /// Most windows in a chunk: as many as amortise the first one, as few as keep rounding and memory low.
 pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
     const STEPS: usize = 8192;
@@ -138,19 +90,6 @@ pub(crate) fn bytes(chunk: &Chunk, nodes: usize, ranked: bool) -> u128 {
     let padded = (nodes.div_ceil(BLOCK) * BLOCK) as u128;
     let windows = chunk.windows as u128;
     padded * ((first as u128 + further as u128 * (windows - 1)) + windows) * 8
-}
-
-/// One block's share of [`Panels`] to write.
-pub(crate) struct BlockOut<'a> {
-    pub(crate) rows: &'a mut [f32],
-    pub(crate) columns: &'a mut [f32],
-    pub(crate) row_scale: &'a mut [f32],
-    pub(crate) column_scale: &'a mut [f32],
-    pub(crate) row_max: &'a mut [f32],
-    pub(crate) row_anchor: &'a mut [u8],
-    pub(crate) column_anchor: &'a mut [u8],
-    pub(crate) scale: &'a mut [f64],
-    fill: &'a mut [f64],
 }
 
 impl<'a> BlockOut<'a> {

@@ -4,13 +4,13 @@
 
 use rayon::prelude::*;
 
-use crate::engine::Tiling;
+use crate::block::{BLOCK, direct};
 use crate::oracle::{self, Undefined};
-use crate::panel::{BLOCK, direct};
 use crate::scan::{Found, Room, Scan};
 use crate::signal::Signal;
 use crate::spec::Measure;
 use crate::tile::{self, Arch, Walk};
+use crate::tiling::Tiling;
 use crate::window::Chunk;
 
 /// Phase locking over one chunk.

@@ -5,11 +5,12 @@ use betz_base::{Error, Progress, Result};
 
 use rayon::prelude::*;
 
+use crate::block::{Making, Rules, direct};
 use crate::engine::{ChunkEdges, Counts, Cut, correlate, exact, too_many};
 use crate::network::{Meta, Network, WindowEdges, Windows};
 use crate::oracle::Undefined;
 use crate::pairs::{Correlation, Lagged, Moments};
-use crate::panel::{self, Making, Panels, Rules};
+use crate::panel::{self, Panels};
 use crate::partial;
 use crate::phase::Phases;
 use crate::scan::{self, Keep};
@@ -173,7 +174,7 @@ impl Plan {
         // and the filter are what the rate was measured with.
         let steps: f64 = (chunks.iter())
             .map(|c| {
-                let further = if panel::direct(c) { w } else { 2.0 * s };
+                let further = if direct(c) { w } else { 2.0 * s };
                 w + (c.windows - 1) as f64 * further + c.windows as f64
             })
             .sum();

@@ -1,6 +1,6 @@
 //! Panels of ranks: ranks change with the window, so that every window is summed from zero.
 
-use crate::panel::{BLOCK, BlockOut, Making};
+use crate::block::{BLOCK, BlockOut, Making};
 use crate::step::{Steps, put_scales};
 use crate::window::Chunk;
 

@@ -9,9 +9,10 @@ use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
-use crate::engine::{ChunkEdges, Counts, Tiling, above_diagonal, too_many, units};
+use crate::engine::{ChunkEdges, Counts, too_many};
 use crate::oracle::reaches;
 use crate::tile::Hits;
+use crate::tiling::{Tiling, above_diagonal, units};
 
 /// A pair that may be wanted: i < j, both defined.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! A block's scales and the steps of its panels, rounded to f32 at the very end.
 
+use crate::block::{BLOCK, BlockOut, Making, direct};
 use crate::moments::{Row, Scratch, row};
-use crate::panel::{BLOCK, BlockOut, Making, direct};
 use crate::tile::Arch;
 use crate::window::Chunk;
 

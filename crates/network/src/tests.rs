@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
+use crate::block::Rules;
 use crate::cases::{self, Case};
 use crate::oracle::{self, Undefined};
-use crate::panel::Rules;
 use crate::*;
 
 /// Largest difference between a correlation and its f64 value.

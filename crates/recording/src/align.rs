@@ -58,7 +58,7 @@ impl Recording {
     ///   [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its segment. The report counts
     ///   what was left out. Outside segments [`Dataset::behavior`] holds the nearest sample.
     ///
-    /// Allocates the dataset: 12 bytes per spike and 4 a step and output.
+    /// Allocates the dataset: 12 bytes per spike and 4 per step and output.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] when the step is not finite and positive, is shorter than a

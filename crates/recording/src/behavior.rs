@@ -1,9 +1,8 @@
 //! What is decoded: movement (or any other signal) beside the spikes.
 
-use serde::{Deserialize, Serialize};
-
 /// Name and unit of one output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OutputInfo {
     /// Name, such as `x`.
     pub name: String,

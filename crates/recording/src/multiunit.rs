@@ -1,7 +1,8 @@
 //! Multi-unit (MU) channels: the union of several trains, as an electrode hears its neurons.
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+#[cfg(feature = "random")]
+use rand::{SeedableRng, seq::SliceRandom};
+#[cfg(feature = "random")]
 use rand_chacha::ChaCha8Rng;
 
 use super::{Recording, Spikes};
@@ -103,6 +104,7 @@ impl Recording {
 /// let groups = betz_recording::multiunit::random_groups(7, 3, 42);
 /// assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
 /// ```
+#[cfg(feature = "random")]
 pub fn random_groups(channels: usize, per_electrode: usize, seed: u64) -> Vec<Vec<u32>> {
     if per_electrode == 0 {
         return Vec::new();
@@ -164,6 +166,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "random")]
     #[test]
     fn random_groups_deal_every_channel_once() {
         let groups = random_groups(10, 3, 7);

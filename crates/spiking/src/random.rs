@@ -289,7 +289,7 @@ fn normal_quantile(p: f64) -> f64 {
     -z
 }
 
-/// Largest expected count a step that [`poisson_thresholds`] serves.
+/// Largest expected count per step that [`poisson_thresholds`] serves.
 pub(crate) const POISSON_LIMIT: f64 = 1000.0;
 
 /// Thresholds of a word for Poisson counts: the count is the number of thresholds at or below the

@@ -186,7 +186,7 @@ pub enum Arrival {
     Beginning,
 }
 
-/// Independent Poisson spike trains, one a neuron, that arrive in the step they are drawn for.
+/// Independent Poisson spike trains, one per neuron, that arrive in the step they are drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Poisson {

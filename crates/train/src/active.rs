@@ -19,7 +19,7 @@ pub struct Active {
 /// time when channel numbers are sparse (ten channels numbered up to 65,535). Train on
 /// [`Active::data`], then let [`spread`] put the weights where they belong.
 ///
-/// Allocates the smaller dataset: 12 bytes a spike, 4 a behaviour value.
+/// Allocates the smaller dataset: 12 bytes per spike, 4 per behaviour value.
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).

@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
     opening();
     betz_model *model = train_model(CHANNELS, OUTPUTS, 1200, 1);
     betz_session *session = open_session(model);
-    // 20 Hz in bins of 20 ms: a Poisson mean of 0.4 a channel, so a third of the channels fire.
+    // 20 Hz in bins of 20 ms: a Poisson mean of 0.4 per channel, so a third of the channels fire.
     uint16_t *counts = random_counts(PATTERNS, CHANNELS, 3);
     uint64_t chance = 4;
     for (size_t i = 0; i < (size_t)PATTERNS * CHANNELS; i++) {
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     }
     betz_stats stats;
     OK(betz_session_stats(session, &stats, sizeof stats));
-    printf("%d channels -> %d outputs, counts, %.1f spikes a tick, %lld ticks\n", CHANNELS, OUTPUTS,
+    printf("%d channels -> %d outputs, counts, %.1f spikes per tick, %lld ticks\n", CHANNELS, OUTPUTS,
            (double)stats.spikes / (double)stats.ticks, (long long)ticks);
     report("call, with two clock readings", &step);
     report("two clock readings alone", &bare);

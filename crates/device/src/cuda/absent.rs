@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use betz_kernels::{Arguments, Blocks, In, InOut, Out, Plain};
 
-use crate::Precision;
 use crate::probe::{CudaDevice, Probe};
+use crate::{Batch, Matrices, Precision, ProductShape};
 use betz_base::error::{Error, ErrorKind, Result};
 
 pub use betz_kernels::Plain as Value;
@@ -164,7 +164,7 @@ impl Context {
         ) -> Result<()>;
         fn pinned<T: Plain>((&), usize) -> Result<PinnedBuffer<T>>;
         fn product(
-            (&), (usize, usize, usize), &[f32], &[f32], Precision,
+            (&), ProductShape, &[f32], &[f32], Precision,
         ) -> Result<Vec<f32>>;
     }
 
@@ -291,26 +291,6 @@ impl RealFft {
     }
 }
 
-/// What the operands of [`Blas::products`] are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// bf16.
-    Bf16,
-    /// f32, rounded to TF32 when multiplied.
-    Tf32,
-}
-
-/// Row-major matrices in one buffer, counted in elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Operand {
-    /// First element of the first matrix.
-    pub offset: usize,
-    /// From one row to the next.
-    pub stride: usize,
-    /// From one matrix to the next.
-    pub batch_stride: usize,
-}
-
 /// cuBLAS: none.
 #[derive(Debug)]
 pub struct Blas(Never);
@@ -323,17 +303,15 @@ impl Blas {
     methods! {
         fn products(
             (&),
-            (Element, usize),
-            (usize, usize, usize),
-            (&Buffer<u16>, Operand),
-            (&Buffer<u16>, Operand),
-            (f32, f32),
-            (&mut Buffer<f32>, Operand),
+            Batch,
+            Matrices<&Buffer<u16>>,
+            Matrices<&Buffer<u16>>,
+            Matrices<&mut Buffer<f32>>,
         ) -> Result<()>;
         fn product_f32(
             (&),
             Precision,
-            (usize, usize, usize),
+            ProductShape,
             &Buffer<f32>,
             &Buffer<f32>,
             f32,

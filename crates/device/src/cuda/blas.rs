@@ -6,33 +6,12 @@ use cudarc::cublas::{CudaBlas, result::CublasError, sys};
 use cudarc::driver::CudaStream;
 
 use super::Buffer;
-use crate::Precision;
+use crate::{Batch, Element, Matrices, Precision, ProductShape, Strided};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A cuBLAS handle on its context's stream.
 pub struct Blas {
     handle: CudaBlas,
-}
-
-/// What the operands of `Blas::products` are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
-    /// bf16: 8 bits of mantissa.
-    Bf16,
-    /// f32, rounded to TF32 when multiplied.
-    Tf32,
-}
-
-/// Row-major matrices in one buffer, counted in elements: the first from `offset` on, rows `stride` values apart,
-/// matrices `batch_stride` apart.
-#[derive(Clone, Copy)]
-pub struct Operand {
-    /// First element of the first matrix.
-    pub offset: usize,
-    /// From one row to the next.
-    pub stride: usize,
-    /// From one matrix to the next.
-    pub batch_stride: usize,
 }
 
 pub(super) fn blas_error(what: &str, error: CublasError) -> Error {
@@ -54,7 +33,7 @@ fn check_len(what: &str, expected: usize, got: usize) -> Result<()> {
     Ok(())
 }
 
-impl Operand {
+impl Strided {
     /// Values up to the end of the last of `count` matrices of `rows` × `columns`.
     fn end(&self, count: usize, rows: usize, columns: usize) -> usize {
         self.offset
@@ -71,29 +50,34 @@ impl Blas {
         Ok(Self { handle })
     }
 
-    /// C ← alpha·A·Bᵀ + beta·C for `count` matrices each, of `element`s with f32 sums; A is m × k, B
-    /// is n × k, C is m × n. `a` and `b` hold their elements' bits.
+    /// C ← alpha·A·Bᵀ + beta·C for every product of `batch`, with f32 sums; A is m × k, B is n × k, C is
+    /// m × n. `a` and `b` hold their elements' bits.
     #[allow(unsafe_code)]
     pub fn products(
         &self,
-        (element, count): (Element, usize),
-        (m, n, k): (usize, usize, usize),
-        a: (&Buffer<u16>, Operand),
-        b: (&Buffer<u16>, Operand),
-        (alpha, beta): (f32, f32),
-        c: (&mut Buffer<f32>, Operand),
+        batch: Batch,
+        a: Matrices<&Buffer<u16>>,
+        b: Matrices<&Buffer<u16>>,
+        c: Matrices<&mut Buffer<f32>>,
     ) -> Result<()> {
+        let Batch {
+            element,
+            count,
+            shape: ProductShape { m, n, k },
+            alpha,
+            beta,
+        } = batch;
         let halves = match element {
             Element::Bf16 => 1,
             Element::Tf32 => 2,
         };
         let what = "cuBLAS products";
-        check_len(what, halves * a.1.end(count, m, k), a.0.len())?;
-        check_len(what, halves * b.1.end(count, n, k), b.0.len())?;
-        check_len(what, c.1.end(count, m, n), c.0.len())?;
-        let ap = a.0.address();
-        let bp = b.0.address();
-        let cp = c.0.address();
+        check_len(what, halves * a.at.end(count, m, k), a.buffer.len())?;
+        check_len(what, halves * b.at.end(count, n, k), b.buffer.len())?;
+        check_len(what, c.at.end(count, m, n), c.buffer.len())?;
+        let ap = a.buffer.address();
+        let bp = b.buffer.address();
+        let cp = c.buffer.address();
         let (bytes, kind, compute) = match element {
             Element::Bf16 => (
                 2,
@@ -117,19 +101,19 @@ impl Blas {
                 m as i32,
                 k as i32,
                 std::ptr::from_ref(&alpha).cast(),
-                (bp + bytes * b.1.offset as u64) as *const _,
+                (bp + bytes * b.at.offset as u64) as *const _,
                 kind,
-                b.1.stride as i32,
-                b.1.batch_stride as i64,
-                (ap + bytes * a.1.offset as u64) as *const _,
+                b.at.stride as i32,
+                b.at.batch_stride as i64,
+                (ap + bytes * a.at.offset as u64) as *const _,
                 kind,
-                a.1.stride as i32,
-                a.1.batch_stride as i64,
+                a.at.stride as i32,
+                a.at.batch_stride as i64,
                 std::ptr::from_ref(&beta).cast(),
-                (cp + 4 * c.1.offset as u64) as *mut _,
+                (cp + 4 * c.at.offset as u64) as *mut _,
                 sys::cudaDataType::CUDA_R_32F,
-                c.1.stride as i32,
-                c.1.batch_stride as i64,
+                c.at.stride as i32,
+                c.at.batch_stride as i64,
                 count as i32,
                 compute,
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
@@ -144,7 +128,7 @@ impl Blas {
     pub fn product_f32(
         &self,
         precision: Precision,
-        (m, n, k): (usize, usize, usize),
+        ProductShape { m, n, k }: ProductShape,
         a: &Buffer<f32>,
         b: &Buffer<f32>,
         beta: f32,

@@ -1,16 +1,12 @@
-//! Memory on the device, and host memory that copies at full speed.
+//! Memory on the device, and copies to and from it.
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use betz_kernels::{Element, In, InOut, Out, Plain};
-use cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys,
-};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DriverError, result, sys};
 
-use super::{Context, driver_error};
+use super::{Context, PinnedBuffer, driver_error};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A value that may be copied to a device and back.
@@ -90,7 +86,7 @@ impl<T> Buffer<T> {
 }
 
 /// A range that is not in `what`, of `len` values.
-fn beyond(what: &str, range: &Range<usize>, len: usize) -> Error {
+pub(super) fn beyond(what: &str, range: &Range<usize>, len: usize) -> Error {
     Error::new(
         ErrorKind::Internal,
         format!("{what}: expected a part of {len} values, got {range:?}"),
@@ -103,7 +99,7 @@ fn beyond(what: &str, range: &Range<usize>, len: usize) -> Error {
 /// Both places hold that many bytes; page-locked memory is neither freed nor written before the copy
 /// is made.
 #[allow(unsafe_code)]
-unsafe fn copy_in(
+pub(super) unsafe fn copy_in(
     stream: &CudaStream,
     from: *const u8,
     to: u64,
@@ -119,7 +115,7 @@ unsafe fn copy_in(
 /// # Safety
 /// Both places hold that many bytes, and nothing touches those of the host before the copy is made.
 #[allow(unsafe_code)]
-unsafe fn copy_out(
+pub(super) unsafe fn copy_out(
     stream: &CudaStream,
     from: u64,
     to: *mut u8,
@@ -367,235 +363,5 @@ impl Context {
             &format!("allocating {wanted} bytes on the device ({free} available)"),
             error,
         )
-    }
-
-    /// The buffer in `slot`, made anew when it holds fewer than `len` values.
-    ///
-    /// # Errors
-    /// As [`pinned`](Self::pinned).
-    pub fn pinned_at_least<'a, T: Plain>(
-        &self,
-        slot: &'a mut Option<PinnedBuffer<T>>,
-        len: usize,
-    ) -> Result<&'a mut PinnedBuffer<T>> {
-        if slot.as_ref().is_none_or(|buffer| buffer.len() < len) {
-            // The old one first: the two need not fit beside each other.
-            *slot = None;
-            *slot = Some(self.pinned(len + len / 8)?);
-        }
-        slot.as_mut()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory was not made"))
-    }
-
-    /// Page-locked host memory for `len` values, all zero bits.
-    ///
-    /// # Errors
-    /// [`ErrorKind::DeviceMemory`] when the system cannot lock that much.
-    #[allow(unsafe_code)]
-    pub fn pinned<T: Plain>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let bytes = len.max(1).saturating_mul(size_of::<T>());
-        let fail = |e| {
-            Error::new(
-                ErrorKind::DeviceMemory,
-                format!("locking {bytes} bytes of host memory: {e}"),
-            )
-            .with_needed_bytes(bytes as u64)
-        };
-        self.cuda.bind_to_thread().map_err(fail)?;
-        // SAFETY: the context is current; the pointer is checked below and freed by `Drop`.
-        let pointer = unsafe { result::malloc_host(bytes, 0) }.map_err(fail)?;
-        // SAFETY: fresh memory of that many bytes; zero bits are a valid `T`.
-        unsafe { std::ptr::write_bytes(pointer.cast::<u8>(), 0, bytes) };
-        NonNull::new(pointer.cast())
-            .map(|pointer| PinnedBuffer {
-                pointer,
-                len,
-                cuda: Arc::clone(&self.cuda),
-                copies: Mutex::default(),
-                marker: PhantomData,
-            })
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
-    }
-}
-
-/// Page-locked host memory: copies to and from the device run at full speed and need no waiting.
-///
-/// It knows of the copies that were asked for: [`as_slice`](Self::as_slice) waits for those that write
-/// it, [`as_mut_slice`](Self::as_mut_slice) and its end for all.
-pub struct PinnedBuffer<T> {
-    pointer: NonNull<T>,
-    len: usize,
-    cuda: Arc<CudaContext>,
-    copies: Mutex<Copies>,
-    marker: PhantomData<T>,
-}
-
-/// The last copies that were asked for; all before them on the same stream are made when they are.
-#[derive(Default)]
-struct Copies {
-    /// To the device: on one stream, and on another.
-    sent: [Option<(usize, CudaEvent)>; 2],
-    /// From the device.
-    received: Option<CudaEvent>,
-}
-
-impl Copies {
-    /// Notes that `stream` reads the memory, up to `event`. Waits where that is a third stream.
-    fn add_sent(&mut self, stream: &CudaStream, event: CudaEvent) -> Result<()> {
-        let key = stream.cu_stream() as usize;
-        let place = self
-            .sent
-            .iter()
-            .position(|sent| sent.as_ref().is_none_or(|(of, _)| *of == key));
-        let slot = &mut self.sent[place.unwrap_or(0)];
-        if let (None, Some((_, other))) = (place, slot.take()) {
-            wait_for(Some(other))?;
-        }
-        *slot = Some((key, event));
-        Ok(())
-    }
-}
-
-fn wait_for(event: Option<CudaEvent>) -> Result<()> {
-    event.map_or(Ok(()), |event| {
-        event
-            .synchronize()
-            .map_err(|e| driver_error("waiting for a copy to the device", e))
-    })
-}
-
-#[allow(unsafe_code)]
-// SAFETY: owns its memory as a `Vec<T>` does.
-unsafe impl<T: Send> Send for PinnedBuffer<T> {}
-#[allow(unsafe_code)]
-// SAFETY: as above; shared access is read-only, and waits for copies that write.
-unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
-
-impl<T: Plain> PinnedBuffer<T> {
-    /// Copies the first `len` values to `buffer` on `stream` without waiting.
-    pub(super) fn copy_on(
-        &self,
-        stream: &Arc<CudaStream>,
-        len: usize,
-        buffer: &mut Buffer<T>,
-    ) -> Result<()> {
-        self.send(stream, 0..len, buffer, 0)
-    }
-
-    /// Copies the values in `range` to `offset` of `buffer` on `stream` without waiting.
-    #[allow(unsafe_code)]
-    fn send(
-        &self,
-        stream: &Arc<CudaStream>,
-        range: Range<usize>,
-        buffer: &mut Buffer<T>,
-        offset: usize,
-    ) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let target = buffer.address_of(&(offset..offset.saturating_add(range.len())))?;
-        let source = self.place(&range)?;
-        let fail = |e| driver_error("copying to the device", e);
-        let mut copies = self.copies();
-        // SAFETY: both hold the values, checked above; the event below keeps the memory from being
-        // freed or handed out for writing before the copy is made.
-        unsafe { copy_in(stream, source.cast(), target, range.len() * size_of::<T>()) }
-            .map_err(fail)?;
-        copies.add_sent(stream, stream.record_event(None).map_err(fail)?)
-    }
-
-    /// Copies the values in `range` of `buffer` to the beginning on `stream` without waiting.
-    #[allow(unsafe_code)]
-    fn receive(
-        &mut self,
-        stream: &Arc<CudaStream>,
-        buffer: &Buffer<T>,
-        range: Range<usize>,
-    ) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        self.wait()?;
-        let source = buffer.address_of(&range)?;
-        let target = self.place(&(0..range.len()))?;
-        let fail = |e| driver_error("copying from the device", e);
-        // SAFETY: both hold the values, checked above; no other copy is under way, and the event
-        // below keeps the memory from being read, written or freed before this one is made.
-        unsafe { copy_out(stream, source, target.cast(), range.len() * size_of::<T>()) }
-            .map_err(fail)?;
-        let received = stream.record_event(None).map_err(fail)?;
-        self.copies().received = Some(received);
-        Ok(())
-    }
-
-    /// Where the values in `range` begin.
-    fn place(&self, range: &Range<usize>) -> Result<*mut T> {
-        if range.start > range.end || range.end > self.len {
-            return Err(beyond("page-locked memory", range, self.len));
-        }
-        Ok(self.pointer.as_ptr().wrapping_add(range.start))
-    }
-}
-
-impl<T> PinnedBuffer<T> {
-    /// Number of values.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True when it holds nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The values, once every copy from the device that was asked for has been made. Copies to the
-    /// device may be under way: they only read.
-    ///
-    /// # Errors
-    /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
-    #[allow(unsafe_code)]
-    pub fn as_slice(&self) -> Result<&[T]> {
-        wait_for(self.copies().received.take())?;
-        // SAFETY: `len` initialised values, owned by self; copies that write begin under `&mut self`
-        // alone, and the last has been waited for.
-        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
-    }
-
-    /// The values for writing, once every copy that was asked for has been made.
-    ///
-    /// # Errors
-    /// [`ErrorKind::DeviceFailure`] when earlier work on the device failed.
-    #[allow(unsafe_code)]
-    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        self.wait()?;
-        // SAFETY: `len` initialised values, owned by self, no copy under way.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
-    }
-
-    fn copies(&self) -> MutexGuard<'_, Copies> {
-        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        let copies = self
-            .copies
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        for sent in &mut copies.sent {
-            wait_for(sent.take().map(|(_, event)| event))?;
-        }
-        wait_for(copies.received.take())
-    }
-}
-
-impl<T> Drop for PinnedBuffer<T> {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // A failure here was or will be reported by the work itself.
-        let _ = self.wait();
-        let _ = self.cuda.bind_to_thread();
-        // SAFETY: the pointer came from `malloc_host` and is freed once, no copy under way.
-        let _ = unsafe { result::free_host(self.pointer.as_ptr().cast()) };
     }
 }

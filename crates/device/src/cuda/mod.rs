@@ -8,15 +8,16 @@ mod fft;
 mod kernel;
 mod library;
 mod memory;
+mod pinned;
 mod product;
 mod scan;
 mod solver;
 
 pub use context::{Context, device_count};
 pub use kernel::{compile, nvrtc_version};
-pub use memory::{Buffer, PinnedBuffer, Value};
+pub use memory::{Buffer, Value};
+pub use pinned::PinnedBuffer;
 
-pub use blas::{Element, Operand};
 pub use context::probe;
 pub use feed::{FEED_PIECES, Feed};
 pub use fft::{RealFft, pitch as fft_pitch};

@@ -5,8 +5,8 @@
 use rayon::prelude::*;
 
 use super::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
-use crate::Precision;
 use crate::partition::{ProductPlan, plan_product};
+use crate::{Precision, ProductShape};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Bytes that buffers are rounded up by, together.
@@ -17,7 +17,7 @@ const MOST_LENGTH: u64 = 8192;
 
 /// Host memory that the last product left for the next.
 #[derive(Default)]
-struct Staging(Vec<PinnedBuffer<f32>>);
+struct ProductStaging(Vec<PinnedBuffer<f32>>);
 
 impl Context {
     /// A·B in f32: A of m × k, B of k × n, the result m × n, all row-major without gaps in host memory.
@@ -33,11 +33,12 @@ impl Context {
     /// memory cap is too small; those of the device.
     pub fn product(
         &self,
-        (m, n, k): (usize, usize, usize),
+        shape: ProductShape,
         a: &[f32],
         b: &[f32],
         precision: Precision,
     ) -> Result<Vec<f32>> {
+        let ProductShape { m, n, k } = shape;
         if (Some(a.len()), Some(b.len())) != (m.checked_mul(k), k.checked_mul(n)) {
             return Err(Error::mismatch(format!(
                 "product: expected factors of {m} × {k} and {k} × {n}, got {} and {} values",
@@ -49,7 +50,7 @@ impl Context {
         let plan = plan(m, n, k, self.available_memory()?)?;
         let (rows, columns) = (plan.m_max as usize, plan.n_max as usize);
         let length = plan.k_max as usize;
-        let mut staging = self.take_slot::<Staging>();
+        let mut staging = self.take_slot::<ProductStaging>();
         let mut left = Feed::new(self, rows * length, &mut staging.0)?;
         let mut right = Feed::new(self, length * columns, &mut staging.0)?;
         let mut block: Buffer<f32> = self.alloc(rows * columns)?;
@@ -70,7 +71,11 @@ impl Context {
                     })?;
                     blas.product_f32(
                         precision,
-                        (rows.len(), columns.len(), terms.len()),
+                        ProductShape {
+                            m: rows.len(),
+                            n: columns.len(),
+                            k: terms.len(),
+                        },
                         left.piece(),
                         right.piece(),
                         if l == 0 { 0.0 } else { 1.0 },
@@ -182,7 +187,11 @@ mod tests {
                 (Some(FIXED_BYTES + 200_000), Precision::Tf32, 2e-3),
             ] {
                 context.set_memory_cap(cap);
-                let run = || context.product((m, n, k), &a, &b, precision).unwrap();
+                let run = || {
+                    context
+                        .product(ProductShape { m, n, k }, &a, &b, precision)
+                        .unwrap()
+                };
                 let got = run();
                 assert_eq!(got, run(), "not the same bits twice");
                 for i in 0..m {
@@ -200,14 +209,29 @@ mod tests {
             }
         }
         context.set_memory_cap(Some(1000));
-        let error = context.product((1, 1, 1), &[1.0], &[2.0], Precision::F32);
+        let error = context.product(
+            ProductShape { m: 1, n: 1, k: 1 },
+            &[1.0],
+            &[2.0],
+            Precision::F32,
+        );
         assert_eq!(error.unwrap_err().kind(), ErrorKind::DeviceMemory);
         context.set_memory_cap(None);
-        let product = context.product((1, 1, 1), &[1.0], &[2.0], Precision::F32);
+        let product = context.product(
+            ProductShape { m: 1, n: 1, k: 1 },
+            &[1.0],
+            &[2.0],
+            Precision::F32,
+        );
         assert_eq!(product.unwrap(), [2.0]);
         assert!(
             context
-                .product((2, 1, 1), &[1.0], &[2.0], Precision::F32)
+                .product(
+                    ProductShape { m: 2, n: 1, k: 1 },
+                    &[1.0],
+                    &[2.0],
+                    Precision::F32
+                )
                 .is_err()
         );
     }

@@ -94,17 +94,27 @@ type Work<T> =
 type Handle = sys::cusolverDnHandle_t;
 type Status = sys::cusolverStatus_t;
 
-/// Overwrites one triangle of the n × n matrix `a` by `work`, in a workspace of the size that `size`
+/// A work of cuSOLVER's, and the question for its workspace.
+struct InWorkspace<T> {
+    what: &'static str,
+    size: Size<T>,
+    work: Work<T>,
+}
+
+/// Overwrites one triangle of the n × n matrix `a` by `call`'s work, in a workspace of the size that it
 /// asks for. Does not wait.
 ///
 /// # Safety
 /// `a` holds n² values and `status` one.
 #[allow(unsafe_code)]
 unsafe fn in_workspace<T: Value>(
-    (context, what): (&Context, &str),
-    (size, work): (Size<T>, Work<T>),
-    (n, a, status): (usize, &mut Buffer<T>, &mut Buffer<i32>),
+    context: &Context,
+    call: InWorkspace<T>,
+    n: usize,
+    a: &mut Buffer<T>,
+    status: &mut Buffer<i32>,
 ) -> Result<()> {
+    let InWorkspace { what, size, work } = call;
     let solver = context.solver()?.lock();
     let (handle, order, mut len) = (solver.cu(), n as i32, 0);
     let ap = a.address();
@@ -137,11 +147,12 @@ macro_rules! factor {
                 check_matrix(n, a)?;
                 // SAFETY: `a` holds n² values, checked above, and `status` an integer.
                 unsafe {
-                    in_workspace(
-                        (context, "cuSOLVER Cholesky"),
-                        (sys::$size, sys::$factor),
-                        (n, a, status),
-                    )
+                    let call = InWorkspace {
+                        what: "cuSOLVER Cholesky",
+                        size: sys::$size,
+                        work: sys::$factor,
+                    };
+                    in_workspace(context, call, n, a, status)
                 }
             }
 
@@ -192,11 +203,12 @@ macro_rules! factor {
                 check_matrix(n, a)?;
                 // SAFETY: as in `cholesky`.
                 unsafe {
-                    in_workspace(
-                        (context, "cuSOLVER inverse"),
-                        (sys::$inverse_size, sys::$inverse),
-                        (n, a, status),
-                    )
+                    let call = InWorkspace {
+                        what: "cuSOLVER inverse",
+                        size: sys::$inverse_size,
+                        work: sys::$inverse,
+                    };
+                    in_workspace(context, call, n, a, status)
                 }
             }
         }

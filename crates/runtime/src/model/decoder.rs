@@ -1,14 +1,13 @@
 //! What training finds and a session runs.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Head, Limits};
 use crate::psc::{FilterBank, LowPass};
 use betz_base::error::Result;
 use betz_recording::OutputInfo;
 
 /// Scores of one output on data that was not trained on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OutputScore {
     /// Name of the output.
     pub name: String,
@@ -25,7 +24,8 @@ pub struct OutputScore {
 }
 
 /// How a decoder came to be: kept in its file for the people who find it later.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TrainingRecord {
     /// Version of Betz that trained it.
     pub betz_version: String,

@@ -4,13 +4,12 @@
 //! is linear, so it commutes with the filters and with the readout: it may run on the spike trains,
 //! on the responses or on the outputs, whichever are fewest.
 
-use serde::{Deserialize, Serialize};
-
 use super::flush;
 use betz_base::error::{Error, Result};
 
 /// A Butterworth low-pass applied to the responses, and so, being linear, to the outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LowPass {
     /// Order, 1 to 8.
     pub order: u32,

@@ -1,14 +1,13 @@
 //! The formulas: one filter, and a bank of them.
 
-use serde::{Deserialize, Serialize};
-
 use betz_base::error::{Error, Result};
 
 /// Largest order n of a filter.
 pub const MAX_ORDER: u32 = 4;
 
 /// One PSC filter h(t) = t^n e^(−t/τ), t ≥ 0.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filter {
     /// Time constant τ in seconds; finite and positive.
     pub tau_seconds: f64,
@@ -90,7 +89,8 @@ impl Filter {
 
 /// Filters applied to every channel. Features are ordered channel-major: feature
 /// `channel * bank.len() + filter`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FilterBank {
     filters: Vec<Filter>,
 }

@@ -1,6 +1,5 @@
 use serde::{Deserialize, Serialize};
 
-use super::session::Session;
 use crate::random::{Purpose, Sequence};
 
 /// How a trial went.
@@ -54,14 +53,14 @@ pub struct Scores {
 /// Draws of the bootstrap.
 const DRAWS: usize = 2_000;
 
-impl Session {
-    /// Scores of all trials; `seed` draws the bootstrap.
-    pub fn scores(&self, seed: u64) -> Scores {
+impl Scores {
+    /// Of `trials`; `seed` draws the bootstrap.
+    pub(super) fn of(trials: &[Trial], seed: u64) -> Self {
         let of = |value: &dyn Fn(&Trial) -> Option<f64>| {
-            let values: Vec<f64> = self.trials.iter().filter_map(value).collect();
+            let values: Vec<f64> = trials.iter().filter_map(value).collect();
             bootstrap(&values, seed)
         };
-        Scores {
+        Self {
             success: of(&|t| Some(f64::from(u8::from(t.success)))),
             time_to_target_s: of(&|t| Some(t.time_to_target_s)),
             dial_in_s: of(&|t| t.dial_in_s),

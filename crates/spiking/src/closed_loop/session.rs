@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Decoder;
 use super::fault::{Fault, Troubles};
-use super::score::Trial;
+use super::score::{Scores, Trial};
 use super::task::Task;
 use super::units::{Units, UnitsConfig};
 use super::user::{Mind, User};
@@ -108,6 +108,13 @@ pub struct Session {
     pub bin_s: f64,
     /// Radius of a target in cm.
     pub radius: f64,
+}
+
+impl Session {
+    /// Scores of all trials; `seed` draws the bootstrap.
+    pub fn scores(&self, seed: u64) -> Scores {
+        Scores::of(&self.trials, seed)
+    }
 }
 
 /// A loop, ready for decoders.

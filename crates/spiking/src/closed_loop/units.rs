@@ -178,7 +178,7 @@ impl Units {
             }
         }
         if self.extra_hz > 0.0 {
-            // Spikes from elsewhere: at most one a step and channel.
+            // Spikes from elsewhere: at most one per step and channel.
             let p = (self.extra_hz * self.step_ms() * 1e-3).min(1.0);
             for count in counts.iter_mut() {
                 *count += (0..steps).filter(|_| chance.unit() < p).count() as u32;

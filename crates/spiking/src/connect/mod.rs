@@ -108,7 +108,7 @@ enum Kind {
     },
 }
 
-/// Pairwise probability by blocks of targets: a binomial count a block, then so many distinct ones.
+/// Pairwise probability by blocks of targets: a binomial count per block, then so many distinct ones.
 #[derive(Debug)]
 struct Blocks {
     width: u32,

@@ -154,7 +154,7 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument` for a population that does not exist, has no potential, or currents that
-    /// are not finite; `Mismatch` unless there is one a neuron.
+    /// are not finite; `Mismatch` unless there is one per neuron.
     pub fn set_currents(&mut self, population: usize, currents_pa: &[f64]) -> Result<()> {
         let Some(of) = self.network.populations.get(population) else {
             return Err(Error::argument(format!(

@@ -13,6 +13,7 @@ use crate::psc::cuda::{
     DeviceBank, DeviceLayout, Layout, LowPassScan, THREADS, TILE, grid, tile_bytes,
 };
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::Room;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::decode::{DecodeCarry, DecodeEstimates, DecodeSum, DecodeTileEnds, DecodeWeigh};
 use betz_recording::DatasetView;
@@ -36,7 +37,7 @@ const MOST_CHANNELS: usize = 1 << 24;
 /// Host memory that copies go through, kept between calls: one set is filled while the other is
 /// copied.
 #[derive(Default)]
-struct Staging {
+struct DecodeStaging {
     spikes: [Option<PinnedBuffer<u32>>; 2],
     starts: [Option<PinnedBuffer<u32>>; 2],
 }
@@ -69,15 +70,11 @@ pub(crate) fn decode(
     decoder: &Decoder,
     data: &DatasetView<'_>,
 ) -> Result<Vec<f32>> {
-    let memory = context.available_memory()?;
-    decode_within((context, memory), decoder, data)
+    decode_within(Room::of(context)?, decoder, data)
 }
 
-fn decode_within(
-    (context, memory): (&Context, u64),
-    decoder: &Decoder,
-    data: &DatasetView<'_>,
-) -> Result<Vec<f32>> {
+fn decode_within(room: Room<'_>, decoder: &Decoder, data: &DatasetView<'_>) -> Result<Vec<f32>> {
+    let context = room.context;
     let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
     let mut outgoing = context.take_slot::<Outgoing>();
@@ -98,7 +95,7 @@ fn decode_within(
         Ok(())
     };
     let mut number = 0;
-    walk((context, memory), 0, decoder, data, |steps, slice| {
+    walk(room, 0, decoder, data, |steps, slice| {
         let which = number % 2;
         number += 1;
         let len = steps.len() * width;
@@ -123,7 +120,7 @@ fn decode_within(
 /// # Errors
 /// As [`decode`], and what `each` returns.
 pub(crate) fn walk(
-    (context, memory): (&Context, u64),
+    Room { context, memory }: Room<'_>,
     extra: usize,
     decoder: &Decoder,
     data: &DatasetView<'_>,
@@ -139,7 +136,7 @@ pub(crate) fn walk(
     }
     let mut decoding = Decoding::new(context, decoder, &order)?;
     let slice_steps = decoding.slice_steps(memory, extra, data)?;
-    let mut staging = context.take_slot::<Staging>();
+    let mut staging = context.take_slot::<DecodeStaging>();
     for (number, from) in (0..data.steps).step_by(slice_steps).enumerate() {
         let steps = from..data.steps.min(from + slice_steps);
         let which = number % 2;

@@ -62,7 +62,7 @@ pub(crate) fn dataset(
 }
 
 prop_compose! {
-    /// Lengths from one step, gaps between segments, spikes in the gaps, several spikes a step.
+    /// Lengths from one step, gaps between segments, spikes in the gaps, several spikes per step.
     pub(crate) fn datasets()(
         channels in 1usize..20,
         pieces in prop::collection::vec((0i64..5, prop_oneof![1i64..8, 1i64..400]), 1..6),

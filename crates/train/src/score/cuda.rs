@@ -9,8 +9,8 @@ use crate::decode;
 use crate::gram::paired_steps;
 use crate::psc::cuda::{Layout, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::Ran;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
+use betz_device::{Ran, Room};
 use betz_kernels::Part;
 use betz_kernels::decode::ScoreParts;
 use betz_recording::{DatasetView, Segment};
@@ -24,7 +24,7 @@ const MOST_SLICE_STEPS: usize = 256 * TILE;
 
 /// Behaviour on its way up, kept between calls: one is filled while the other is copied.
 #[derive(Default)]
-struct Staging {
+struct ScoreStaging {
     truth: [Option<PinnedBuffer<f32>>; 2],
     estimates: [Option<PinnedBuffer<f32>>; 2],
 }
@@ -36,7 +36,7 @@ struct Scoring<'a> {
     delay_steps: i64,
     /// Segments' paired steps.
     paired: Vec<Segment>,
-    staging: Box<Staging>,
+    staging: Box<ScoreStaging>,
     /// The parts of every slice so far.
     parts: Vec<(Buffer<Part>, usize)>,
 }
@@ -50,23 +50,19 @@ pub(super) fn evaluate(
     decoder: &Decoder,
     data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
-    evaluate_within((context, context.available_memory()?), decoder, data)
+    evaluate_within(Room::of(context)?, decoder, data)
 }
 
 fn evaluate_within(
-    (context, memory): (&Context, u64),
+    room: Room<'_>,
     decoder: &Decoder,
     data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
-    let mut scoring = Scoring::new(context, data, decoder.delay_steps())?;
+    let mut scoring = Scoring::new(room.context, data, decoder.delay_steps())?;
     let extra = 4 * data.outputs.len() + 1;
-    decode::cuda::walk(
-        (context, memory),
-        extra,
-        decoder,
-        data,
-        |steps, estimates| scoring.add(steps, estimates),
-    )?;
+    decode::cuda::walk(room, extra, decoder, data, |steps, estimates| {
+        scoring.add(steps, estimates)
+    })?;
     scoring.finish()
 }
 
@@ -294,7 +290,15 @@ mod tests {
             let decoder = train(&data, &options, &()).unwrap();
             let expected = super::super::evaluate(&decoder, &data).unwrap();
             for memory in [1 << 40, 1_400_000] {
-                let got = evaluate_within((&context, memory), &decoder, &data.view()).unwrap();
+                let got = evaluate_within(
+                    Room {
+                        context: &context,
+                        memory,
+                    },
+                    &decoder,
+                    &data.view(),
+                )
+                .unwrap();
                 assert_eq!(
                     (expected.steps, expected.segments),
                     (got.steps, got.segments)

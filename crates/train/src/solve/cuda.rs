@@ -22,7 +22,7 @@ const DOUBTFUL_PIVOT: f64 = 1e-4;
 pub(crate) struct DeviceSolution {
     pub(crate) weights: Vec<f64>,
     pub(crate) intercept: Vec<f64>,
-    /// Σa, one a feature.
+    /// Σa, one per feature.
     pub(crate) feature_sums: Vec<f64>,
 }
 

@@ -80,7 +80,16 @@ impl std::fmt::Debug for DeviceEvents {
 
 /// Host memory that copies run from, kept between calls: one is filled while others travel.
 #[derive(Default)]
-struct Staging<T>([Option<PinnedBuffer<T>>; 3]);
+struct EventStaging<T>([Option<PinnedBuffer<T>>; 3]);
+
+/// How events are laid out on a device.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::count) struct EventLayout {
+    /// Into how many cells time is cut.
+    pub(in crate::count) cells: usize,
+    /// Ticks take 64 bits, not 32.
+    pub(in crate::count) wide: bool,
+}
 
 impl DeviceEvents {
     /// Most symbols of an episode.
@@ -95,19 +104,22 @@ impl DeviceEvents {
         Self::upload_symbols(context, events, &vec![true; events.symbols()], None)
     }
 
-    /// Copies the events of the symbols in `held`; `shape` overrides how they are laid out.
+    /// Copies the events of the symbols in `held`; `layout` overrides how they are laid out.
     pub(in crate::count) fn upload_symbols(
         context: &Arc<Context>,
         events: &Events,
         held: &[bool],
-        shape: Option<(usize, bool)>,
+        layout: Option<EventLayout>,
     ) -> Result<Self> {
         check_number(events)?;
         let origin = events.first_tick();
         let duration = events.last_tick() - origin + 1;
-        let (cells, wide) = shape.unwrap_or_else(|| {
+        let EventLayout { cells, wide } = layout.unwrap_or_else(|| {
             let cells = events.len() / (CELL_EVENTS * events.symbols());
-            (cells.clamp(1, MOST_CELLS), duration > NARROW)
+            EventLayout {
+                cells: cells.clamp(1, MOST_CELLS),
+                wide: duration > NARROW,
+            }
         });
         let (offsets, all_ticks) = events.index();
         let lists: Vec<&[i64]> = offsets
@@ -225,7 +237,7 @@ fn copy_ticks<T: Tick>(context: &Context, lists: &[&[i64]], origin: i64) -> Resu
     let total: usize = lists.iter().map(|list| list.len()).sum();
     let mut ticks = context.alloc(total)?;
     let mut pieces = lists.iter().flat_map(|list| list.chunks(PIECE)).peekable();
-    let mut staging = context.take_slot::<Staging<T>>();
+    let mut staging = context.take_slot::<EventStaging<T>>();
     let mut done = 0;
     for turn in 0.. {
         let mut batch: Vec<&[i64]> = Vec::new();

@@ -16,7 +16,7 @@ pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>) -> Result<Vec<u64
     let symbols: usize = job.patterns.iter().map(Pattern::size).sum();
     let multiprocessors = stream.context.info().multiprocessors as usize;
     if symbols < multiprocessors * CROSSOVER {
-        let done = map_concat::count(stream, job, map_concat::Shape::default())?;
+        let done = map_concat::count(stream, job, map_concat::SegmentCut::default())?;
         Ok(done.counts)
     } else {
         serial::count(stream, job, serial::CAPACITY)

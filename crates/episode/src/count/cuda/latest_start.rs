@@ -14,7 +14,7 @@ use betz_kernels::episode::{EpisodeGreedy, EpisodeWalk};
 use betz_kernels::{Entry, Tick};
 
 use super::events::{Ticks, TicksOf};
-use super::plan::{Plan, Run};
+use super::plan::{Run, RunPlan};
 use super::{DeviceEvents, check_sizes};
 
 /// Threads of a block of either kernel.
@@ -70,7 +70,7 @@ impl DeviceEvents {
         slots: usize,
     ) -> Result<Vec<u64>> {
         self.check(patterns)?;
-        let plan = Plan::new(patterns, self.cells(), self.duration());
+        let plan = RunPlan::new(patterns, self.cells(), self.duration());
         let mut launcher = Launcher::new(self, ticks, &plan)?;
         let mut slots = slots;
         let mut counts = vec![0; patterns.len()];
@@ -129,7 +129,7 @@ struct Launcher<'a, T> {
 }
 
 impl<'a, T: Tick> Launcher<'a, T> {
-    fn new(events: &'a DeviceEvents, ticks: &'a TicksOf<T>, plan: &Plan) -> Result<Self> {
+    fn new(events: &'a DeviceEvents, ticks: &'a TicksOf<T>, plan: &RunPlan) -> Result<Self> {
         let context = events.context();
         let options = [format!("-DWIDE={}", T::VALUE)];
         let shared_bytes = WARPS * plan.levels * size_of::<u32>();
@@ -176,7 +176,7 @@ impl<'a, T: Tick> Launcher<'a, T> {
 
     /// The counts of the distinct patterns of `runs`, which hold if no table was to be longer than
     /// `slots`; the longest table.
-    fn count(&mut self, plan: &Plan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
+    fn count(&mut self, plan: &RunPlan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
         let context = self.context;
         let leaves: usize = runs.iter().map(|run| run.leaves).sum();
         let (nodes, first_nodes, spans) = plan.nodes::<T>(runs, self.events.duration());

@@ -56,13 +56,14 @@ pub(super) fn count(
     limits: Limits,
 ) -> Result<Vec<u64>> {
     match &events.ticks {
-        Ticks::Narrow(ticks) => count_ticks((events, ticks), compaction, job, limits),
-        Ticks::Wide(ticks) => count_ticks((events, ticks), compaction, job, limits),
+        Ticks::Narrow(ticks) => count_ticks(events, ticks, compaction, job, limits),
+        Ticks::Wide(ticks) => count_ticks(events, ticks, compaction, job, limits),
     }
 }
 
 fn count_ticks<T: Tick>(
-    (events, ticks): (&DeviceEvents, &TicksOf<T>),
+    events: &DeviceEvents,
+    ticks: &TicksOf<T>,
     compaction: Compaction,
     job: &CountJob<'_>,
     limits: Limits,
@@ -72,7 +73,7 @@ fn count_ticks<T: Tick>(
     if counts.is_empty() {
         return Ok(counts);
     }
-    let tracker = Tracker::new((events, ticks), compaction, limits)?;
+    let tracker = Tracker::new(events, ticks, compaction, limits)?;
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&i| job.patterns[i].size());
     // Batches of one size, the first on top.
@@ -157,7 +158,8 @@ struct Tracker<'a, T> {
 
 impl<'a, T: Tick> Tracker<'a, T> {
     fn new(
-        (events, ticks): (&'a DeviceEvents, &'a TicksOf<T>),
+        events: &'a DeviceEvents,
+        ticks: &'a TicksOf<T>,
         compaction: Compaction,
         limits: Limits,
     ) -> Result<Self> {

@@ -32,14 +32,14 @@ const TUPLE_BYTES: usize = size_of::<Tuple>();
 
 /// How the time is cut, and how long lists are at first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct SegmentCut {
     /// How many segments; `None` for as many as keep the device busy.
     pub(super) segments: Option<usize>,
     /// Ticks that a list holds at first, a power of two.
     pub(super) capacity: usize,
 }
 
-impl Default for Shape {
+impl Default for SegmentCut {
     fn default() -> Self {
         Self {
             segments: None,
@@ -59,7 +59,7 @@ pub(super) struct Done {
 ///
 /// Allocates lists and results for the threads of a launch, at most about a gigabyte or a quarter of
 /// what is free unless one episode needs more. Asks the progress between launches.
-pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: Shape) -> Result<Done> {
+pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: SegmentCut) -> Result<Done> {
     check_sizes(job.patterns)?;
     let mut done = Done {
         counts: vec![0; job.patterns.len()],

@@ -102,7 +102,7 @@ impl Resident {
             Kernels::Serial => serial::count(in_time()?.as_ref(), job, serial::CAPACITY),
             Kernels::TwoPass => two_pass::count(in_time()?.as_ref(), job),
             Kernels::MapConcat => {
-                let shape = map_concat::Shape::default();
+                let shape = map_concat::SegmentCut::default();
                 map_concat::count(in_time()?.as_ref(), job, shape).map(|done| done.counts)
             }
             Kernels::Hybrid => hybrid::count(in_time()?.as_ref(), job),

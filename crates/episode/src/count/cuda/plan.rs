@@ -33,7 +33,7 @@ pub(super) struct Run {
 }
 
 /// Runs, and into how many parts the time is cut for each.
-pub(super) struct Plan {
+pub(super) struct RunPlan {
     pub(super) runs: Vec<Run>,
     pub(super) parts: usize,
     /// Symbols of the longest pattern.
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) longest_span: i64,
 }
 
-impl Plan {
+impl RunPlan {
     /// A plan for events over `duration` ticks that are cut in `cells`.
     pub(super) fn new(patterns: &[Pattern], cells: usize, duration: i64) -> Self {
         let mut order: Vec<usize> = (0..patterns.len()).collect();

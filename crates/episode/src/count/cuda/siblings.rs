@@ -112,8 +112,8 @@ impl Split {
         for families in self.families.chunks(fitting) {
             progress::check(job.progress, "counting")?;
             let found = match &events.ticks {
-                Ticks::Narrow(ticks) => self.launch((events, ticks), stream, job, families)?,
-                Ticks::Wide(ticks) => self.launch((events, ticks), stream, job, families)?,
+                Ticks::Narrow(ticks) => self.launch(events, ticks, stream, job, families)?,
+                Ticks::Wide(ticks) => self.launch(events, ticks, stream, job, families)?,
             };
             for (family, found) in families.iter().zip(found.chunks_exact(leaves)) {
                 for (pattern, count) in job.patterns[family.clone()]
@@ -137,7 +137,8 @@ impl Split {
     /// The counts of every continuation of the families' prefixes, one row a family.
     fn launch<T: Tick>(
         &self,
-        (events, ticks): (&DeviceEvents, &TicksOf<T>),
+        events: &DeviceEvents,
+        ticks: &TicksOf<T>,
         stream: &DeviceStream,
         job: &CountJob<'_>,
         families: &[Family],

@@ -4,8 +4,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::events::EventLayout;
 use super::local_tracking::{self, Limits};
-use super::map_concat::{self, Shape};
+use super::map_concat::{self, SegmentCut};
 use super::serial;
 use super::siblings::Split;
 use super::tests::device;
@@ -88,7 +89,7 @@ fn cuda_strategies_count_again_what_does_not_fit() {
             );
         }
         for segments in [1, 2, 3, 17, 200] {
-            let shape = Shape {
+            let shape = SegmentCut {
                 segments: Some(segments),
                 capacity: 1 + segments % 2,
             };
@@ -110,8 +111,13 @@ fn cuda_strategies_count_again_what_does_not_fit() {
             (false, 50, 100, 2),
         ] {
             let held = vec![true; events.symbols()];
-            let there =
-                DeviceEvents::upload_symbols(&context, &events, &held, Some((4, wide))).unwrap();
+            let there = DeviceEvents::upload_symbols(
+                &context,
+                &events,
+                &held,
+                Some(EventLayout { cells: 4, wide }),
+            )
+            .unwrap();
             let limits = Limits {
                 entries,
                 places,
@@ -142,7 +148,7 @@ fn cuda_map_concat_counts_unmatched_boundaries_again() {
     let stream = DeviceStream::upload(&context, &train).unwrap();
     let mut recounted = 0;
     for segments in 1..=40 {
-        let shape = Shape {
+        let shape = SegmentCut {
             segments: Some(segments),
             capacity: 2,
         };
@@ -187,16 +193,17 @@ fn cuda_siblings_agree_with_the_cpu() {
         };
         let stream = DeviceStream::upload(&context, &case.events).unwrap();
         let held = vec![true; case.events.symbols()];
-        for shape in [(1, false), (9, true), (100, false)] {
+        for (cells, wide) in [(1, false), (9, true), (100, false)] {
+            let layout = Some(EventLayout { cells, wide });
             let there =
-                DeviceEvents::upload_symbols(&context, &case.events, &held, Some(shape)).unwrap();
+                DeviceEvents::upload_symbols(&context, &case.events, &held, layout).unwrap();
             let mut counts = vec![u64::MAX; patterns.len()];
             split.count(&there, &stream, &job, &mut counts).unwrap();
             for &i in &split.rest {
                 assert_eq!(counts[i], u64::MAX);
                 counts[i] = expected[i];
             }
-            assert_eq!(counts, expected, "case {seed}, {shape:?}");
+            assert_eq!(counts, expected, "case {seed}, {cells} cells, wide {wide}");
             at_once += (patterns.len() - split.rest.len()) as u64;
         }
     }

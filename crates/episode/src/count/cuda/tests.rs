@@ -7,6 +7,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::DeviceEvents;
+use super::events::EventLayout;
 use crate::cases::{Case, bursts, events, far_events, random_case, random_pattern, reference};
 use crate::count::{CountJob, LatestStart, Strategy, count_on, strategy_on};
 use crate::{Events, Interval, Pattern, oracle};
@@ -34,7 +35,7 @@ fn count(
     (cells, wide, slots): (usize, bool, usize),
 ) -> Vec<u64> {
     let held = vec![true; events.symbols()];
-    DeviceEvents::upload_symbols(context, events, &held, Some((cells, wide)))
+    DeviceEvents::upload_symbols(context, events, &held, Some(EventLayout { cells, wide }))
         .unwrap()
         .count_with(patterns, &(), slots)
         .unwrap()

@@ -40,7 +40,14 @@ fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: u
 
 /// As `decode`, whatever cap another test has set.
 fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
-    decode_within((context, 1 << 40), decoder, &data.view())
+    decode_within(
+        Room {
+            context,
+            memory: 1 << 40,
+        },
+        decoder,
+        &data.view(),
+    )
 }
 
 fn close(expected: &[f32], got: &[f32], what: &str) {
@@ -113,10 +120,26 @@ fn slices_of_time_do_not_show() {
         let decoder = any_decoder(&data, bank.clone(), low_pass, 3);
         let expected = super::super::decode(&decoder, &data).unwrap();
         for memory in [1 << 40, 3_000_000, 800_000] {
-            let got = decode_within((&context, memory), &decoder, &data.view()).unwrap();
+            let got = decode_within(
+                Room {
+                    context: &context,
+                    memory,
+                },
+                &decoder,
+                &data.view(),
+            )
+            .unwrap();
             close(&expected, &got, &format!("{memory} bytes"));
         }
-        let error = decode_within((&context, 1000), &decoder, &data.view()).unwrap_err();
+        let error = decode_within(
+            Room {
+                context: &context,
+                memory: 1000,
+            },
+            &decoder,
+            &data.view(),
+        )
+        .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceMemory);
         let got = decode(&context, &decoder, &data).unwrap();
         close(&expected, &got, "after a failure");

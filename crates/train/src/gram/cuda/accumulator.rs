@@ -6,10 +6,10 @@
 //! added up in f64; the others, small, stay in f32. Of a block on the diagonal only panels of one
 //! triangle are computed. In TF32 there is one product.
 
-use super::plan::{CHUNK_STEPS, Plan, panel_rows, pieces};
+use super::plan::{CHUNK_STEPS, RoundPlan, panel_rows, pieces};
 use betz_base::error::Result;
-use betz_device::Precision;
-use betz_device::cuda::{Buffer, Context, Element, Operand};
+use betz_device::cuda::{Buffer, Context};
+use betz_device::{Batch, Element, Matrices, Precision, ProductShape, Strided};
 use betz_kernels::gram::{AddProducts, FinishGram};
 
 /// Chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
@@ -41,19 +41,21 @@ impl OperandBuffer {
     }
 
     /// Rows from `row` on, from chunk `chunk` of the round on, `length` chunks a matrix.
-    fn high(&self, row: usize, chunk: usize, length: usize) -> (&Buffer<u16>, Operand) {
-        let operand = Operand {
-            offset: row * self.stride + chunk * CHUNK_STEPS,
-            stride: self.stride,
-            batch_stride: length * CHUNK_STEPS,
-        };
-        (&self.bits, operand)
+    fn high(&self, row: usize, chunk: usize, length: usize) -> Matrices<&Buffer<u16>> {
+        Matrices {
+            buffer: &self.bits,
+            at: Strided {
+                offset: row * self.stride + chunk * CHUNK_STEPS,
+                stride: self.stride,
+                batch_stride: length * CHUNK_STEPS,
+            },
+        }
     }
 
-    fn low(&self, row: usize, chunk: usize, length: usize) -> (&Buffer<u16>, Operand) {
-        let (bits, mut operand) = self.high(row, chunk, length);
-        operand.offset += self.rows * self.stride;
-        (bits, operand)
+    fn low(&self, row: usize, chunk: usize, length: usize) -> Matrices<&Buffer<u16>> {
+        let mut low = self.high(row, chunk, length);
+        low.at.offset += self.rows * self.stride;
+        low
     }
 }
 
@@ -61,7 +63,7 @@ impl OperandBuffer {
 pub(super) struct Accumulator<'a> {
     context: &'a Context,
     options: Vec<String>,
-    plan: Plan,
+    plan: RoundPlan,
     precision: Precision,
     rows: usize,
     columns: usize,
@@ -77,7 +79,7 @@ impl<'a> Accumulator<'a> {
     pub(super) fn new(
         context: &'a Context,
         options: Vec<String>,
-        plan: Plan,
+        plan: RoundPlan,
         precision: Precision,
         rows: usize,
         columns: Option<usize>,
@@ -124,14 +126,23 @@ impl<'a> Accumulator<'a> {
             // Parts that were not yet written this round begin afresh.
             let beta = if used >= count { 1.0 } else { 0.0 };
             for (row, rows, columns) in self.panels() {
-                self.context.blas()?.products(
-                    (element, count),
-                    (rows, columns, length * CHUNK_STEPS),
-                    a.high(row, first, length),
-                    b.high(0, first, length),
-                    (1.0, beta),
-                    (&mut self.products, part(self.rows, self.columns, row)),
-                )?;
+                let batch = Batch {
+                    element,
+                    count,
+                    shape: ProductShape {
+                        m: rows,
+                        n: columns,
+                        k: length * CHUNK_STEPS,
+                    },
+                    alpha: 1.0,
+                    beta,
+                };
+                let target = Matrices {
+                    buffer: &mut self.products,
+                    at: part(self.rows, self.columns, row),
+                };
+                let (a, b) = (a.high(row, first, length), b.high(0, first, length));
+                self.context.blas()?.products(batch, a, b, target)?;
             }
             used = used.max(count);
         }
@@ -162,18 +173,26 @@ impl<'a> Accumulator<'a> {
         let (rows, columns) = (self.rows, self.columns);
         let length = chunks.div_ceil(self.plan.cross_parts);
         for (first, count, length) in pieces(chunks, length, self.plan.cross_parts) {
-            let steps = length * CHUNK_STEPS;
+            let shape = ProductShape {
+                m: rows,
+                n: columns,
+                k: length * CHUNK_STEPS,
+            };
             let (ah, al) = (a.high(0, first, length), a.low(0, first, length));
             let (bh, bl) = (b.high(0, first, length), b.low(0, first, length));
             let mut add = |a, b, alpha| {
-                blas.products(
-                    (Element::Bf16, count),
-                    (rows, columns, steps),
-                    a,
-                    b,
-                    (alpha, 1.0),
-                    (&mut self.cross, part(rows, columns, 0)),
-                )
+                let batch = Batch {
+                    element: Element::Bf16,
+                    count,
+                    shape,
+                    alpha,
+                    beta: 1.0,
+                };
+                let target = Matrices {
+                    buffer: &mut self.cross,
+                    at: part(rows, columns, 0),
+                };
+                blas.products(batch, a, b, target)
             };
             add(al, bh, 1.0)?;
             if self.diagonal {
@@ -240,8 +259,8 @@ impl<'a> Accumulator<'a> {
 }
 
 /// Parts of rows × columns, from row `row` on.
-const fn part(rows: usize, columns: usize, row: usize) -> Operand {
-    Operand {
+const fn part(rows: usize, columns: usize, row: usize) -> Strided {
+    Strided {
         offset: row * columns,
         stride: columns,
         batch_stride: rows * columns,

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use super::spikes::DeviceSpikes;
-use super::staging::{Staging, at_least};
+use super::staging::{GramStaging, at_least};
 use super::timeline::BLOCK_STEPS;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
@@ -41,7 +41,7 @@ pub(super) fn sums(
     spikes: &DeviceSpikes<'_>,
     data: &DatasetView<'_>,
     most_rows: usize,
-    staging: &mut Staging,
+    staging: &mut GramStaging,
 ) -> Result<BehaviorSums> {
     let (context, timeline, order) = (spikes.context, &spikes.timeline, spikes.filters.order);
     let (channels, filters, outputs) = (
@@ -70,7 +70,7 @@ pub(super) fn sums(
             first_row,
             future: future.write(),
         };
-        spikes.launch(grid, (128, 0), states)?;
+        spikes.launch(grid, 128, 0, states)?;
         let carry = kernels::BehaviorCarry {
             block: blocks.read(),
             blocks: block_count,
@@ -79,7 +79,7 @@ pub(super) fn sums(
             first_row,
             future: future.update(),
         };
-        spikes.launch((here as u32, 1, 1), (512, 0), carry)?;
+        spikes.launch((here as u32, 1, 1), 512, 0, carry)?;
         let mut correlated: Buffer<f64> =
             context.alloc(here * timeline.block_count * BLOCK_STEPS as usize)?;
         let correlate = kernels::BehaviorCorrelate {
@@ -92,7 +92,7 @@ pub(super) fn sums(
             future: future.read(),
             g: correlated.write(),
         };
-        spikes.launch(grid, (128, 0), correlate)?;
+        spikes.launch(grid, 128, 0, correlate)?;
         let at_spikes = kernels::UpsilonEvent {
             ticks: spikes.ticks.read(),
             offsets: spikes.offsets.read(),
@@ -106,7 +106,7 @@ pub(super) fn sums(
             upsilon: upsilon.update(),
         };
         let grid = (channels.div_ceil(4) as u32, here as u32, 1);
-        spikes.launch(grid, (128, 0), at_spikes)?;
+        spikes.launch(grid, 128, 0, at_spikes)?;
     }
     let mut parts: Buffer<f64> = context.alloc(PARTS * outputs * 2)?;
     let sums = kernels::BehaviorSums {
@@ -116,7 +116,7 @@ pub(super) fn sums(
         outputs: output_count,
         sums: parts.write(),
     };
-    spikes.launch((PARTS as u32, 1, 1), (256, 0), sums)?;
+    spikes.launch((PARTS as u32, 1, 1), 256, 0, sums)?;
     let mut totals: Buffer<f64> = context.zeros(2 * outputs)?;
     let mut output_mean: Buffer<f64> = context.zeros(outputs)?;
     let mean = kernels::BehaviorMean {
@@ -128,7 +128,7 @@ pub(super) fn sums(
         mean: output_mean.write(),
     };
     let grid = (outputs.div_ceil(64).max(1) as u32, 1, 1);
-    spikes.launch(grid, (64, 0), mean)?;
+    spikes.launch(grid, 64, 0, mean)?;
     Ok(BehaviorSums {
         upsilon,
         totals,
@@ -137,7 +137,11 @@ pub(super) fn sums(
 }
 
 /// Copies the behaviour to the device through pinned memory, on rayon's pool.
-fn stage(context: &Context, data: &DatasetView<'_>, staging: &mut Staging) -> Result<Buffer<f32>> {
+fn stage(
+    context: &Context,
+    data: &DatasetView<'_>,
+    staging: &mut GramStaging,
+) -> Result<Buffer<f32>> {
     let len = data.behavior.len();
     let pinned = at_least(context, &mut staging.f32s, len)?;
     pinned.as_mut_slice()?[..len]

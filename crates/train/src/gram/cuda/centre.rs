@@ -25,6 +25,21 @@ pub(super) struct Centre {
     outputs: usize,
 }
 
+/// What was summed, and how the kernels that did it were compiled.
+#[derive(Clone, Copy)]
+pub(super) struct Over<'a> {
+    pub(super) context: &'a Context,
+    pub(super) options: &'a [String],
+    pub(super) timeline: &'a Timeline,
+    pub(super) chunks: &'a Range<usize>,
+}
+
+impl Over<'_> {
+    fn steps(&self) -> f64 {
+        steps_in(self.timeline, self.chunks) as f64
+    }
+}
+
 impl Centre {
     pub(super) fn new(context: &Context, features: usize, outputs: usize) -> Result<Self> {
         Ok(Self {
@@ -62,60 +77,58 @@ impl Centre {
             .launch(grid, 64, arguments)
     }
 
-    /// True when the constants of `rows` suited the responses over `chunks`: T c² is not far above any
+    /// True when the constants of `rows` suited the responses that were summed: T c² is not far above any
     /// Γ_ii of `gram`, rows × rows. Waits.
     pub(super) fn suited(
         &self,
-        (context, options): (&Context, &[String]),
-        (timeline, chunks): (&Timeline, &Range<usize>),
+        over: Over<'_>,
         rows: &Range<usize>,
         gram: &Buffer<f64>,
     ) -> Result<bool> {
-        let mut far: Buffer<i32> = context.zeros(1)?;
+        let mut far: Buffer<i32> = over.context.zeros(1)?;
         let arguments = FindFarCentre {
             centre: self.values.read(),
             gram: gram.read(),
-            steps: steps_in(timeline, chunks) as f64,
+            steps: over.steps(),
             first_row: rows.start as i32,
             rows: rows.len() as i32,
             far: far.update(),
         };
         let grid = (rows.len().div_ceil(256) as u32, 1, 1);
-        context
-            .load::<FindFarCentre>(options, 0)?
+        over.context
+            .load::<FindFarCentre>(over.options, 0)?
             .launch(grid, 256, arguments)?;
-        Ok(context.download(&far, 1)?[0] == 0)
+        Ok(over.context.download(&far, 1)?[0] == 0)
     }
 
-    /// Takes the means of `rows` over `chunks`, from Σa (last of every feature's row of `sums`).
+    /// Takes the means of `rows`, from Σa (last of every feature's row of `sums`).
     pub(super) fn take_means(
         &mut self,
-        (context, options): (&Context, &[String]),
-        (timeline, chunks): (&Timeline, &Range<usize>),
+        over: Over<'_>,
         rows: &Range<usize>,
         sums: &Buffer<f64>,
     ) -> Result<()> {
         let arguments = CentreAtMean {
             sums: sums.read(),
             outputs: self.outputs as i32,
-            steps: steps_in(timeline, chunks) as f64,
+            steps: over.steps(),
             first_row: rows.start as i32,
             rows: rows.len() as i32,
             centre: self.values.update(),
         };
         let grid = (rows.len().div_ceil(256) as u32, 1, 1);
-        context
-            .load::<CentreAtMean>(options, 0)?
+        over.context
+            .load::<CentreAtMean>(over.options, 0)?
             .launch(grid, 256, arguments)
     }
 
-    /// Puts back what was taken from the sums over `chunks` of `timeline`: `block` is `rows` × `columns`,
-    /// `sums` has Υ and Σa of every feature over these chunks.
+    /// Puts back what was taken from the sums: `block` is `rows` × `columns`,
+    /// `sums` has Υ and Σa of every feature over the same chunks.
     pub(super) fn put_back(
         &self,
-        (context, options): (&Context, &[String]),
-        (timeline, chunks): (&Timeline, &Range<usize>),
-        (rows, columns): (&Range<usize>, &Range<usize>),
+        over: Over<'_>,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
         sums: &Buffer<f64>,
         block: &mut Buffer<f64>,
     ) -> Result<()> {
@@ -123,15 +136,15 @@ impl Centre {
             centre: self.values.read(),
             sums: sums.read(),
             outputs: self.outputs as i32,
-            steps: steps_in(timeline, chunks) as f64,
+            steps: over.steps(),
             first_row: rows.start as i32,
             first_column: columns.start as i32,
             columns: columns.len() as i32,
             gram: block.update(),
         };
         let grid = (columns.len().div_ceil(256) as u32, rows.len() as u32, 1);
-        context
-            .load::<PutCentreBack>(options, 0)?
+        over.context
+            .load::<PutCentreBack>(over.options, 0)?
             .launch(grid, 256, arguments)
     }
 }

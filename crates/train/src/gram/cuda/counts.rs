@@ -38,7 +38,7 @@ impl Counts<'_> {
     }
 }
 
-/// A recording as counts a step, with its behaviour.
+/// A recording as counts per step, with its behaviour.
 #[derive(Clone, Copy)]
 pub struct CountRecording<'a> {
     /// Steps × channels.

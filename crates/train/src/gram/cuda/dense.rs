@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
-use super::centre::{Centre, steps_in};
+use super::centre::{Centre, Over, steps_in};
 use super::filters::Filters;
-use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, Demand, Plan};
+use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, DenseDemand, RoundPlan};
 use super::source::{ResponseSource, Round};
-use super::staging::Staging;
+use super::staging::GramStaging;
 use super::store::{self, Gram};
 use super::timeline::Timeline;
 use super::{DeviceSums, SampledError, several};
@@ -172,8 +172,8 @@ fn demand(
     source: &dyn ResponseSource,
     features: usize,
     precision: Precision,
-) -> Demand {
-    Demand {
+) -> DenseDemand {
+    DenseDemand {
         features,
         outputs: task.outputs,
         chunks: timeline.block_count / CHUNK_BLOCKS,
@@ -193,7 +193,7 @@ struct Pass<'a> {
     centre: &'a mut Centre,
     /// The chunks that are summed.
     chunks: Range<usize>,
-    plan: Plan,
+    plan: RoundPlan,
     precision: Precision,
     progress: &'a dyn Progress,
 }
@@ -216,7 +216,7 @@ impl Sums<'_> {
 }
 
 /// The responses of one range of features, round by round.
-struct Operand {
+struct ResponseRows {
     features: Range<usize>,
     responses: OperandBuffer,
     /// States at the chunks' starts: chunks × (order + 1) × features.
@@ -267,11 +267,16 @@ impl Pass<'_> {
         };
         let block = self.block_about_centre(&rows, columns.clone(), Sums::Add(&mut *upsilon))?;
         let (context, options) = (self.context, self.options());
-        let (there, time) = ((context, options.as_slice()), (self.timeline, &self.chunks));
-        if self.centre.suited(there, time, &rows, &block)? {
+        let over = Over {
+            context,
+            options: &options,
+            timeline: self.timeline,
+            chunks: &self.chunks,
+        };
+        if self.centre.suited(over, &rows, &block)? {
             return Ok(block);
         }
-        self.centre.take_means(there, time, &rows, upsilon)?;
+        self.centre.take_means(over, &rows, upsilon)?;
         // Given back before the same is taken again.
         drop(block);
         context.synchronize()?;
@@ -288,7 +293,7 @@ impl Pass<'_> {
         let features: Vec<_> = std::iter::once(rows.clone())
             .chain(columns.clone())
             .collect();
-        let mut staging = context.take_slot::<Staging>();
+        let mut staging = context.take_slot::<GramStaging>();
         let states = self.source.filters().map_or(0, |filters| filters.order + 1);
         let options = self.options();
         self.source
@@ -297,7 +302,7 @@ impl Pass<'_> {
             .into_iter()
             .map(|features| {
                 let n = features.len();
-                Ok(Operand {
+                Ok(ResponseRows {
                     features,
                     responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
                     states: context.alloc(round_chunks * states * n)?,
@@ -354,13 +359,13 @@ impl Pass<'_> {
                 for (i, operand) in operands.iter_mut().enumerate() {
                     let own = i == 0 && wanted;
                     let upsilon = own.then_some(&mut chunk_upsilon);
-                    self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
+                    self.fill(&round, i, operand, behavior.piece(), upsilon)?;
                     if !centred && steps_in(self.timeline, &chunks) > 0 {
                         (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
                         centred = true;
                         // Once more, now centred; Υ and Σa come out as they were.
                         let upsilon = own.then_some(&mut chunk_upsilon);
-                        self.fill(&round, (i, operand), behavior.piece(), upsilon)?;
+                        self.fill(&round, i, operand, behavior.piece(), upsilon)?;
                     }
                 }
                 if let Sums::Add(upsilon) = &mut sums {
@@ -383,9 +388,14 @@ impl Pass<'_> {
         context.put_slot(staging);
         let mut block = sum.finish()?;
         self.centre.put_back(
-            (context, &options),
-            (self.timeline, &self.chunks),
-            (rows, columns.as_ref().unwrap_or(rows)),
+            Over {
+                context,
+                options: &options,
+                timeline: self.timeline,
+                chunks: &self.chunks,
+            },
+            rows,
+            columns.as_ref().unwrap_or(rows),
             sums.values(),
             &mut block,
         )?;
@@ -396,7 +406,8 @@ impl Pass<'_> {
     fn fill(
         &self,
         round: &Round<'_>,
-        (i, operand): (usize, &mut Operand),
+        i: usize,
+        operand: &mut ResponseRows,
         behavior: &Buffer<f32>,
         upsilon: Option<&mut Buffer<f64>>,
     ) -> Result<()> {
@@ -442,7 +453,7 @@ fn carry(
     round: &Round<'_>,
     filters: &Filters,
     options: &[String],
-    operand: &mut Operand,
+    operand: &mut ResponseRows,
 ) -> Result<()> {
     let arguments = CarryStates {
         block: round.blocks.read(),

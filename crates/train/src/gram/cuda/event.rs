@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::coefficients::{Coefficients, shapes};
 use super::spikes::DeviceSpikes;
-use super::staging::Staging;
+use super::staging::GramStaging;
 use super::store::{Gram, place, triangle};
 use super::timeline::{BLOCK_STEPS, Timeline};
 use super::{DeviceSums, behavior, several};
@@ -29,14 +29,14 @@ const CHUNK_BLOCKS: [usize; 4] = [32, 20, 16, 8];
 
 /// How the kernel's work is cut; see its source for the terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
+struct Tiling {
     chunk_blocks: usize,
     tile_rows: usize,
     kept_events: usize,
     shared_bytes: usize,
 }
 
-impl Plan {
+impl Tiling {
     /// The longest chunks of which a usual one's spikes fit on chip beside a tile of Γ.
     fn new(channels: usize, order: usize, events_per_step: f64, shared_bytes: usize) -> Self {
         let bytes = |chunk_blocks: usize, tile_rows: usize| {
@@ -99,7 +99,7 @@ struct Cut {
 
 /// What the cut depends on, in bytes where nothing else is said.
 #[derive(Debug, Clone, Copy)]
-struct Demand {
+struct EventDemand {
     channels: usize,
     filters: usize,
     /// Rows of Υ in all.
@@ -116,12 +116,12 @@ struct Demand {
     behavior: u64,
 }
 
-impl Demand {
+impl EventDemand {
     fn new(
         timeline: &Timeline,
         data: &DatasetView<'_>,
         bank: &FilterBank,
-        plan: &Plan,
+        plan: &Tiling,
         coefficients: &Coefficients,
     ) -> Self {
         let (channels, filters, outputs) = (data.channels(), bank.len(), data.outputs.len());
@@ -212,7 +212,7 @@ pub(super) fn sums(
     let ((mut gram, sums), others) = several::each(contexts, |i, context| {
         let quiet = Quiet(progress);
         let progress = if i == 0 { progress } else { &quiet };
-        share(context, data, bank, delay_steps, (i, devices), progress)
+        share(context, data, bank, delay_steps, i, devices, progress)
     })?;
     for ((other, _), context) in others.into_iter().zip(&contexts[1..]) {
         gram.add(&contexts[0], context, other)?;
@@ -238,17 +238,18 @@ fn share(
     data: &DatasetView<'_>,
     bank: &FilterBank,
     delay_steps: i64,
-    (part, parts): (usize, usize),
+    part: usize,
+    parts: usize,
     progress: &dyn Progress,
 ) -> Result<(Gram, Option<(behavior::BehaviorSums, u64)>)> {
     let memory = context.available_memory()?;
     let shapes = shapes(bank, data.step_seconds);
     let order = shapes.iter().map(|s| s.order).max().unwrap_or(0) as usize;
     let density = data.spikes.len() as f64 / data.steps_in_segments().max(1) as f64;
-    let plan = Plan::new(data.channels(), order, density, context.shared_bytes());
+    let plan = Tiling::new(data.channels(), order, density, context.shared_bytes());
     let timeline = Timeline::new(data.segments, data.steps, delay_steps, plan.chunk_blocks)?;
     let coefficients = Coefficients::new(&shapes, timeline.longest);
-    let demand = Demand::new(&timeline, data, bank, &plan, &coefficients);
+    let demand = EventDemand::new(&timeline, data, bank, &plan, &coefficients);
     let all = timeline.block_count / plan.chunk_blocks;
     let chunks = part * all / parts..(part + 1) * all / parts;
     let (columns, tall) = (
@@ -258,7 +259,7 @@ fn share(
     let tiles = columns.div_ceil(TILE_COLUMNS) * tall * bank.len();
     let multiprocessors = context.info().multiprocessors as usize;
     let cut = demand.cut(memory, slice_count(tiles, chunks.len(), multiprocessors))?;
-    let mut staging = context.take_slot::<Staging>();
+    let mut staging = context.take_slot::<GramStaging>();
     let spikes = DeviceSpikes::new(
         context,
         data,
@@ -282,7 +283,7 @@ fn share(
 /// Γ of sorted spikes, over some slices of time.
 struct EventGram<'a> {
     spikes: &'a DeviceSpikes<'a>,
-    plan: Plan,
+    plan: Tiling,
     slices: usize,
     /// Where each slice begins, in chunks, and where the last ends.
     slice_chunk: Buffer<i32>,
@@ -294,7 +295,7 @@ struct EventGram<'a> {
 impl<'a> EventGram<'a> {
     fn new(
         spikes: &'a DeviceSpikes<'a>,
-        plan: Plan,
+        plan: Tiling,
         coefficients: &Coefficients,
         chunks: Range<usize>,
         slices: usize,
@@ -336,8 +337,12 @@ impl<'a> EventGram<'a> {
                 self.diagonal(rows.clone())?
             } else {
                 let (below, above) = (self.half(rows, columns)?, self.half(columns, rows)?);
-                let size = (rows.len() * filters, columns.len() * filters);
-                self.combine(&below, &above, size)?
+                self.combine(
+                    &below,
+                    &above,
+                    rows.len() * filters,
+                    columns.len() * filters,
+                )?
             };
             let (rows, columns) = (features(rows), features(columns));
             place(context, &block, &mut gram, n, &rows, &columns)
@@ -348,7 +353,7 @@ impl<'a> EventGram<'a> {
     fn diagonal(&self, channels: Range<usize>) -> Result<Buffer<f64>> {
         let half = self.half(&channels, &channels)?;
         let edge = channels.len() * self.spikes.filters.shapes.len();
-        self.combine(&half, &half, (edge, edge))
+        self.combine(&half, &half, edge, edge)
     }
 
     /// slices × rows × columns of M, with Γ = M + Mᵀ: later spikes of the channels `rows` with
@@ -386,7 +391,7 @@ impl<'a> EventGram<'a> {
             self.slices as u32,
         );
         let threads = (plan.chunk_blocks * 32) as u32;
-        spikes.launch(blocks, (threads, plan.shared_bytes), arguments)?;
+        spikes.launch(blocks, threads, plan.shared_bytes, arguments)?;
         Ok(partial)
     }
 
@@ -395,7 +400,8 @@ impl<'a> EventGram<'a> {
         &self,
         below: &Buffer<f64>,
         above: &Buffer<f64>,
-        (rows, columns): (usize, usize),
+        rows: usize,
+        columns: usize,
     ) -> Result<Buffer<f64>> {
         let mut gram: Buffer<f64> = self.spikes.context.alloc(rows * columns)?;
         let arguments = kernels::CombineSlices {
@@ -407,7 +413,7 @@ impl<'a> EventGram<'a> {
             gram: gram.write(),
         };
         let blocks = (columns.div_ceil(32) as u32, rows.div_ceil(32) as u32, 1);
-        self.spikes.launch(blocks, (256, 0), arguments)?;
+        self.spikes.launch(blocks, 256, 0, arguments)?;
         Ok(gram)
     }
 }
@@ -422,7 +428,7 @@ mod tests {
             for channels in [1, 2, 31, 500, 1000, 1024, 2100, 8000, 65535] {
                 for order in 0..=4 {
                     for density in [0.0, 0.001, 5.0, 100.0, 4000.0] {
-                        let plan = Plan::new(channels, order, density, shared);
+                        let plan = Tiling::new(channels, order, density, shared);
                         assert!(plan.shared_bytes <= shared, "{channels} {order} {density}");
                         assert!(plan.tile_rows >= 1 && plan.tile_rows <= channels);
                         assert!(CHUNK_BLOCKS.contains(&plan.chunk_blocks));
@@ -446,7 +452,7 @@ mod tests {
     fn what_is_too_long_for_a_cap_by_events_has_a_dense_plan() {
         let (channels, steps, memory) = (1000u64, 120_000_000u64, 2u64 << 30);
         let (spikes, blocks) = (channels * 20 * 30_000, steps / 32);
-        let demand = Demand {
+        let demand = EventDemand {
             channels: channels as usize,
             filters: 1,
             rows: 3,
@@ -460,7 +466,7 @@ mod tests {
         let refused = demand.cut(memory, 4).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::DeviceMemory);
         let most_in_a_chunk = 2 * channels * 20 * 256 / 4000;
-        let dense = super::super::plan::Demand {
+        let dense = super::super::plan::DenseDemand {
             features: channels as usize,
             outputs: 2,
             chunks: steps as usize / 256,
@@ -479,7 +485,7 @@ mod tests {
     #[test]
     fn cuts_keep_to_every_cap_down_to_the_one_the_error_names() {
         for (channels, filters) in [(1, 1), (5, 8), (40, 1), (1000, 1), (2100, 2), (8000, 1)] {
-            let demand = Demand {
+            let demand = EventDemand {
                 channels,
                 filters,
                 rows: 3 * filters,

@@ -295,11 +295,11 @@ fn dense_sums(
         &task,
         &|context| {
             let (spikes, channels) = (&data.spikes, data.channels());
-            let (trains, step) = ((spikes, channels), data.step_seconds);
+            let step = data.step_seconds;
             Ok(match request.low_pass {
-                Some(low_pass) => {
-                    Box::new(LowPassSource::new(context, trains, (bank, low_pass), step)?)
-                }
+                Some(low_pass) => Box::new(LowPassSource::new(
+                    context, spikes, channels, bank, low_pass, step,
+                )?),
                 None => Box::new(SpikeSource::new(context, spikes, channels, bank, step)?),
             })
         },

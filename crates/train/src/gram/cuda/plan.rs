@@ -56,7 +56,7 @@ pub(crate) struct SourceCosts {
 
 /// What is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Demand {
+pub(super) struct DenseDemand {
     pub(super) features: usize,
     pub(super) outputs: usize,
     pub(super) chunks: usize,
@@ -71,7 +71,7 @@ pub(super) struct Demand {
 
 /// How Γ and time are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct RoundPlan {
     /// Rows of a block of Γ; all of them when Γ fits.
     pub(super) edge: usize,
     /// Chunks of a round.
@@ -82,12 +82,12 @@ pub(super) struct Plan {
     pub(super) cross_parts: usize,
 }
 
-impl Demand {
+impl DenseDemand {
     /// The plan within `memory` bytes.
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), naming the smallest that works.
-    pub(super) fn plan(&self, memory: u64) -> Result<Plan> {
+    pub(super) fn plan(&self, memory: u64) -> Result<RoundPlan> {
         let (n, chunks) = (self.features.max(1), self.chunks.max(1));
         let enough = ROUND_BYTES / (4 * CHUNK_STEPS * n);
         let longest = chunks.min(enough.clamp(*ROUND_CHUNKS.start(), *ROUND_CHUNKS.end()));
@@ -100,7 +100,7 @@ impl Demand {
         let wanted = longest.min(self.host_chunks());
         let parts =
             (PRODUCT_BYTES / (4 * edge * edge)).clamp(1, wanted.div_ceil(self.product_chunks));
-        let mut plan = Plan {
+        let mut plan = RoundPlan {
             edge,
             round_chunks: wanted,
             parts,
@@ -111,7 +111,7 @@ impl Demand {
             },
         };
         // What a round must have to keep the products it makes side by side busy.
-        let busy = |plan: &Plan| plan.parts * self.product_chunks;
+        let busy = |plan: &RoundPlan| plan.parts * self.product_chunks;
         while self.bytes(&plan) > memory {
             if plan.round_chunks > busy(&plan) {
                 plan.round_chunks = (plan.round_chunks / 2).max(busy(&plan));
@@ -130,7 +130,7 @@ impl Demand {
     }
 
     /// Bytes of device memory that `plan` takes.
-    pub(super) fn bytes(&self, plan: &Plan) -> u64 {
+    pub(super) fn bytes(&self, plan: &RoundPlan) -> u64 {
         let rows = if plan.edge >= self.features {
             plan.edge
         } else {
@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use betz_base::error::ErrorKind;
 
-    fn demand(features: usize, chunks: usize) -> Demand {
-        Demand {
+    fn demand(features: usize, chunks: usize) -> DenseDemand {
+        DenseDemand {
             features,
             outputs: 2,
             chunks,

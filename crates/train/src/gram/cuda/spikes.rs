@@ -1,8 +1,8 @@
 //! A dataset's spikes on the device, sorted by channel within chunks of time.
 
 use super::filters::{Filters, WINDOW_TAUS};
-use super::staging::{Staging, at_least};
-use super::timeline::Timeline;
+use super::staging::{GramStaging, at_least};
+use super::timeline::{PackedEvents, Timeline};
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::gram as kernels;
@@ -37,15 +37,14 @@ impl<'a> DeviceSpikes<'a> {
         bank: &FilterBank,
         timeline: Timeline,
         chunk_blocks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<Self> {
         let channels = data.channels();
         check_channels(context, channels)?;
         let filters = Filters::new(context, bank, data.step_seconds)?;
         let chunks = timeline.block_count / chunk_blocks;
         let events = timeline.events(&data.spikes, 0..timeline.block_count);
-        let (event_channels, event_ticks, starts) =
-            stage_events(context, data, &timeline, events, staging)?;
+        let staged = stage_events(context, data, &timeline, events, staging)?;
         let blocks = context.upload(&timeline.blocks)?;
         // Two more than there are: kernels copy pairs.
         let mut ticks = context.alloc(events + 2)?;
@@ -53,10 +52,18 @@ impl<'a> DeviceSpikes<'a> {
         sort_events(
             context,
             &filters.options(chunk_blocks),
-            channels,
-            (chunks, timeline.block_count),
-            (&event_channels, &event_ticks, &starts),
-            (&mut ticks, &mut offsets),
+            SortedShape {
+                channels,
+                chunks,
+                blocks: timeline.block_count,
+            },
+            &UnsortedEvents {
+                channels: &staged.channels,
+                ticks: &staged.ticks,
+                starts: &staged.starts,
+            },
+            &mut ticks,
+            &mut offsets,
         )?;
         Ok(Self {
             context,
@@ -75,7 +82,8 @@ impl<'a> DeviceSpikes<'a> {
     pub(super) fn launch<A: Arguments>(
         &self,
         blocks: Blocks,
-        (threads, shared_bytes): (u32, usize),
+        threads: u32,
+        shared_bytes: usize,
         arguments: A,
     ) -> Result<()> {
         self.context
@@ -107,7 +115,7 @@ impl<'a> DeviceSpikes<'a> {
             states: states.write(),
         };
         let blocks = (columns.div_ceil(64) as u32, count as u32, 1);
-        self.launch(blocks, (64, 0), arguments)?;
+        self.launch(blocks, 64, 0, arguments)?;
         Ok(states)
     }
 }
@@ -123,24 +131,44 @@ pub(super) fn check_channels(context: &Context, channels: usize) -> Result<()> {
     Ok(())
 }
 
+/// How many there are of what spikes are sorted into.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SortedShape {
+    pub(super) channels: usize,
+    pub(super) chunks: usize,
+    pub(super) blocks: usize,
+}
+
+/// Spikes in time order on the device: channels, steps within their blocks, and where blocks begin.
+pub(super) struct UnsortedEvents<'a> {
+    pub(super) channels: &'a Buffer<u16>,
+    pub(super) ticks: &'a Buffer<u8>,
+    pub(super) starts: &'a Buffer<u32>,
+}
+
 /// Sorts spikes by channel within each chunk: from channels, steps within their blocks and where
 /// blocks begin, to steps within their chunks and where channels begin.
 pub(super) fn sort_events(
     context: &Context,
     options: &[String],
-    channels: usize,
-    (chunks, blocks): (usize, usize),
-    (event_channels, event_ticks, starts): (&Buffer<u16>, &Buffer<u8>, &Buffer<u32>),
-    (ticks, offsets): (&mut Buffer<u16>, &mut Buffer<u32>),
+    shape: SortedShape,
+    events: &UnsortedEvents<'_>,
+    ticks: &mut Buffer<u16>,
+    offsets: &mut Buffer<u32>,
 ) -> Result<()> {
+    let SortedShape {
+        channels,
+        chunks,
+        blocks,
+    } = shape;
     // As many warps as there are counters for.
     let most = context.shared_bytes() / (4 * channels.max(1));
     let warps = most.saturating_sub(1).clamp(1, 8);
     let shared = 4 * (warps + 1) * channels;
     let arguments = kernels::SortEvents {
-        channel: event_channels.read(),
-        tick: event_ticks.read(),
-        block_events: starts.read(),
+        channel: events.channels.read(),
+        tick: events.ticks.read(),
+        block_events: events.starts.read(),
         blocks: blocks as i32,
         channels: channels as i32,
         ticks: ticks.write(),
@@ -151,8 +179,12 @@ pub(super) fn sort_events(
         .launch((chunks as u32, 1, 1), 32 * warps as u32, arguments)
 }
 
-/// The spikes on the device: channels, steps within their blocks, and where blocks begin.
-type Events = (Buffer<u16>, Buffer<u8>, Buffer<u32>);
+/// [`UnsortedEvents`] that nobody else owns.
+struct StagedEvents {
+    channels: Buffer<u16>,
+    ticks: Buffer<u8>,
+    starts: Buffer<u32>,
+}
 
 /// Packs the spikes into pinned memory and copies them to the device.
 fn stage_events(
@@ -160,8 +192,8 @@ fn stage_events(
     data: &DatasetView<'_>,
     timeline: &Timeline,
     events: usize,
-    staging: &mut Staging,
-) -> Result<Events> {
+    staging: &mut GramStaging,
+) -> Result<StagedEvents> {
     let blocks = timeline.block_count;
     if events as u64 > u64::from(u32::MAX) {
         return Err(Error::device_limit(format!(
@@ -175,15 +207,15 @@ fn stage_events(
         &data.spikes,
         data.channels(),
         0..blocks,
-        (
-            &mut channels.as_mut_slice()?[..events],
-            &mut ticks.as_mut_slice()?[..events],
-            &mut starts.as_mut_slice()?[..=blocks],
-        ),
+        PackedEvents {
+            channels: &mut channels.as_mut_slice()?[..events],
+            ticks: &mut ticks.as_mut_slice()?[..events],
+            starts: &mut starts.as_mut_slice()?[..=blocks],
+        },
     )?;
-    Ok((
-        context.upload_pinned(channels, events)?,
-        context.upload_pinned(ticks, events)?,
-        context.upload_pinned(starts, blocks + 1)?,
-    ))
+    Ok(StagedEvents {
+        channels: context.upload_pinned(channels, events)?,
+        ticks: context.upload_pinned(ticks, events)?,
+        starts: context.upload_pinned(starts, blocks + 1)?,
+    })
 }

@@ -6,7 +6,7 @@ use betz_kernels::Block;
 
 /// What the last call left, by type; a context keeps one.
 #[derive(Default)]
-pub(crate) struct Staging {
+pub(crate) struct GramStaging {
     pub(super) u8s: Vec<PinnedBuffer<u8>>,
     pub(super) u16s: Vec<PinnedBuffer<u16>>,
     pub(super) u32s: Vec<PinnedBuffer<u32>>,

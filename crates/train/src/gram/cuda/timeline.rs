@@ -37,6 +37,14 @@ struct Span {
     stop: i64,
 }
 
+/// Where spikes in time order are written: channels, steps within their blocks, and where each block's
+/// begin (one entry more than blocks).
+pub(super) struct PackedEvents<'a> {
+    pub(super) channels: &'a mut [u16],
+    pub(super) ticks: &'a mut [u8],
+    pub(super) starts: &'a mut [u32],
+}
+
 impl Timeline {
     /// Lays `segments` of a recording of `steps` steps out in chunks of `chunk_blocks` blocks.
     pub(super) fn new(
@@ -125,7 +133,7 @@ impl Timeline {
             .unwrap_or(0)
     }
 
-    /// The rows of `target` (`width` values a step of `blocks`' padded time) that are a recording's:
+    /// The rows of `target` (`width` values per step of `blocks`' padded time) that are a recording's:
     /// runs of its steps, each with where they go. What is left is padding.
     pub(super) fn runs<'t, T>(
         &self,
@@ -218,8 +226,13 @@ impl Timeline {
         spikes: &SpikesView<'_>,
         known: usize,
         blocks: Range<usize>,
-        (mut channels, mut ticks, block_events): (&mut [u16], &mut [u8], &mut [u32]),
+        target: PackedEvents<'_>,
     ) -> Result<()> {
+        let PackedEvents {
+            mut channels,
+            mut ticks,
+            starts: block_events,
+        } = target;
         let events = channels.len();
         let (mut starts, end) = block_events.split_at_mut(blocks.len());
         end[0] = events as u32;
@@ -330,7 +343,11 @@ mod tests {
                     let mut channels = vec![0; events];
                     let mut ticks = vec![0; events];
                     let mut starts = vec![99; blocks.len() + 1];
-                    let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
+                    let target = PackedEvents {
+                        channels: &mut channels,
+                        ticks: &mut ticks,
+                        starts: &mut starts,
+                    };
                     timeline
                         .pack(&data.spikes.view(), data.channels(), blocks.clone(), target)
                         .unwrap();
@@ -411,7 +428,11 @@ mod tests {
         let events = timeline.events(&data.spikes.view(), blocks.clone());
         let mut starts = vec![0; timeline.block_count + 1];
         let (mut channels, mut ticks) = (vec![0; events], vec![0; events]);
-        let target = (&mut channels[..], &mut ticks[..], &mut starts[..]);
+        let target = PackedEvents {
+            channels: &mut channels,
+            ticks: &mut ticks,
+            starts: &mut starts,
+        };
         timeline
             .pack(&data.spikes.view(), data.channels(), blocks, target)
             .unwrap_err()

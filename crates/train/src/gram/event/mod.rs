@@ -71,7 +71,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use self::overlap::{Overlap, Shape};
+use self::overlap::{Overlap, SteppedFilter};
 use self::tile::{Tile, settlements};
 use super::{NormalEquations, add_output_sums};
 use betz_base::error::Result;
@@ -140,8 +140,8 @@ pub fn normal_equations<'d>(
     if sums.features == 0 || sums.steps == 0 {
         return Ok(sums);
     }
-    let shapes: Vec<Shape> = (bank.filters().iter())
-        .map(|&f| Shape::new(f, data.step_seconds))
+    let shapes: Vec<SteppedFilter> = (bank.filters().iter())
+        .map(|&f| SteppedFilter::new(f, data.step_seconds))
         .collect();
     let longest = data.segments.iter().map(|s| s.len()).max().unwrap_or(0);
     let tiling = Tiling::new(data.channels(), bank.len());
@@ -157,7 +157,7 @@ pub fn normal_equations<'d>(
 /// All tiles of M, one after the other.
 fn accumulate(
     data: &DatasetView<'_>,
-    shapes: &[Shape],
+    shapes: &[SteppedFilter],
     tiling: Tiling,
     longest: usize,
     delay_steps: i64,

@@ -12,7 +12,7 @@ const LONGEST_SPAN: [usize; STATES] = [64, 32, 0, 0, 0];
 
 /// A filter on the dataset's clock: h\[m\] = factor·(m/τ)ⁿ·rᵐ.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct SteppedFilter {
     pub(super) order: usize,
     /// r.
     pub(super) decay: f64,
@@ -22,7 +22,7 @@ pub(super) struct Shape {
     pub(super) factor: f64,
 }
 
-impl Shape {
+impl SteppedFilter {
     pub(super) fn new(filter: Filter, step_seconds: f64) -> Self {
         let decay = filter.decay(step_seconds);
         let tau_steps = -1.0 / decay.ln();
@@ -49,15 +49,15 @@ impl Shape {
 /// defines it.
 #[derive(Debug)]
 pub(super) struct Overlap {
-    pub(super) later: Shape,
-    pub(super) earlier: Shape,
+    pub(super) later: SteppedFilter,
+    pub(super) earlier: SteppedFilter,
     /// One entry for each H from 0; the last one serves all longer H.
     table: Vec<[f64; STATES]>,
 }
 
 impl Overlap {
     /// For segments of up to `longest` steps. Stops where less than 10⁻¹² is left.
-    pub(super) fn new(later: Shape, earlier: Shape, longest: usize) -> Self {
+    pub(super) fn new(later: SteppedFilter, earlier: SteppedFilter, longest: usize) -> Self {
         let mut sum = [0.0; STATES];
         let mut table = vec![sum];
         let decay = later.decay * earlier.decay;
@@ -110,7 +110,13 @@ impl Overlap {
 
 /// What step m after the sum's beginning adds to K_q0, K_q1, …; `decayed` is (r_a·r_b)ᵐ.
 #[inline(always)]
-fn terms(later: Shape, earlier: Shape, q: usize, m: f64, decayed: f64) -> [f64; STATES] {
+fn terms(
+    later: SteppedFilter,
+    earlier: SteppedFilter,
+    q: usize,
+    m: f64,
+    decayed: f64,
+) -> [f64; STATES] {
     let power = (m / later.tau_steps).powi((later.order - q) as i32);
     let common = later.factor * earlier.factor * BINOMIAL[later.order][q] * decayed * power;
     let mut terms = [0.0; STATES];

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::overlap::{Overlap, STATES, Shape};
+use super::overlap::{Overlap, STATES, SteppedFilter};
 use crate::gram::paired_steps;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
@@ -371,7 +371,7 @@ impl WithSimd for During<'_, '_> {
     }
 }
 
-fn arrival(shape: Shape, m: usize) -> [f32; STATES] {
+fn arrival(shape: SteppedFilter, m: usize) -> [f32; STATES] {
     let mut arrival = [0.0; STATES];
     for (p, value) in arrival[..=shape.order].iter_mut().enumerate() {
         *value = shape.carry(p, 0, -(m as f64)) as f32;
@@ -379,7 +379,7 @@ fn arrival(shape: Shape, m: usize) -> [f32; STATES] {
     arrival
 }
 
-fn carry(shape: Shape, m: f64) -> [[f64; STATES]; STATES] {
+fn carry(shape: SteppedFilter, m: f64) -> [[f64; STATES]; STATES] {
     let mut carry = [[0.0; STATES]; STATES];
     for (i, row) in carry[..=shape.order].iter_mut().enumerate() {
         for (p, value) in row[..=i].iter_mut().enumerate() {

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Stretch;
 use super::recursive::Rows;
 use crate::psc::Sample;
 use betz_base::error::{Error, Result};
@@ -81,7 +82,7 @@ impl<'a> Convolver<'a> {
         })
     }
 
-    /// Responses of `channels` rows to the steps `from..to` that `segments` divide. Sample 0 of
+    /// Responses of `channels` rows to the steps of `stretch` that `segments` divide. Sample 0 of
     /// `input` is at step `origin`, at most `from` − (taps − 1) where a segment began so early; step
     /// `from` is sample 0 of `output`, whose row is channel × filters + filter. Steps outside
     /// segments become zero. Does not wait.
@@ -92,13 +93,14 @@ impl<'a> Convolver<'a> {
         &self,
         input: Rows<'_, T>,
         segments: &[Segment],
-        (origin, from, to): (i64, i64, i64),
+        stretch: Stretch,
         channels: usize,
         output: &mut Buffer<f32>,
         output_stride: usize,
     ) -> Result<()> {
         let context = self.context;
-        let chunks = self.chunks(segments, (origin, from, to));
+        let Stretch { from, to, .. } = stretch;
+        let chunks = self.chunks(segments, stretch);
         let count = chunks.len();
         let items = channels * count;
         let inside = |s: &Segment| (s.stop.min(to) - s.start.max(from)).max(0);
@@ -184,7 +186,8 @@ impl<'a> Convolver<'a> {
     }
 
     /// The chunks of a channel.
-    fn chunks(&self, segments: &[Segment], (origin, from, to): (i64, i64, i64)) -> Vec<Chunk> {
+    fn chunks(&self, segments: &[Segment], stretch: Stretch) -> Vec<Chunk> {
+        let Stretch { origin, from, to } = stretch;
         // Where the transform has room for it, chunks begin at multiples of 32 samples.
         let aligned = (self.taps - 1).next_multiple_of(ALIGNED);
         let (reach, most) = match (self.length.saturating_sub(aligned)) / ALIGNED * ALIGNED {

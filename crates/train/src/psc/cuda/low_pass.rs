@@ -73,14 +73,21 @@ impl<'a> LowPassScan<'a> {
         &mut self,
         input: Rows<'_, T>,
         layout: &DeviceLayout,
-        (output, stride): (&mut Buffer<U>, usize),
+        output: &mut Buffer<U>,
+        stride: usize,
     ) -> Result<()> {
         let Some(states) = self.states::<T, U>(input.values, input.stride, layout)? else {
             return Ok(());
         };
-        let strides = (input.stride, stride);
-        let values = (InPlace::from(input.values), output.update());
-        self.finish(values, strides, layout, &states)
+        let samples = InPlace::from(input.values);
+        self.finish(
+            samples,
+            input.stride,
+            output.update(),
+            stride,
+            layout,
+            &states,
+        )
     }
 
     /// As [`run`](Self::run), over the input, `stride` samples from row to row.
@@ -94,8 +101,7 @@ impl<'a> LowPassScan<'a> {
             return Ok(());
         };
         let output = samples.update();
-        let values = (output.in_place(), output);
-        self.finish(values, (stride, stride), layout, &states)
+        self.finish(output.in_place(), stride, output, stride, layout, &states)
     }
 
     /// The delays at every tile's start, and within tiles; `None` where there is nothing to filter.
@@ -150,8 +156,10 @@ impl<'a> LowPassScan<'a> {
 
     fn finish<T: Sample, U: Sample>(
         &self,
-        (input, output): (InPlace<'_, T>, InOut<'_, U>),
-        (stride, output_stride): (usize, usize),
+        input: InPlace<'_, T>,
+        stride: usize,
+        output: InOut<'_, U>,
+        output_stride: usize,
         layout: &DeviceLayout,
         states: &TileStates,
     ) -> Result<()> {

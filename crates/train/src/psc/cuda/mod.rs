@@ -20,7 +20,10 @@ pub(crate) use low_pass::LowPassScan;
 pub(crate) use recursive::{DeviceBank, Recursion, Rows, grid};
 pub(crate) use shape::{Shape, shapes};
 
+use std::ops::Range;
+
 use betz_base::error::{Error, Result};
+use betz_device::Room;
 use betz_device::cuda::{Buffer, Context, Value};
 use betz_kernels::Sample;
 use betz_recording::{Segment, check_segments};
@@ -92,13 +95,15 @@ impl Samples<'_> {
     fn upload(
         &self,
         context: &Context,
-        (channels, steps): (std::ops::Range<usize>, std::ops::Range<usize>),
+        channels: Range<usize>,
+        steps: Range<usize>,
         stride: usize,
     ) -> Result<DeviceSamples> {
         fn part<T: Value>(
             context: &Context,
             samples: &[T],
-            (channels, steps): (std::ops::Range<usize>, std::ops::Range<usize>),
+            channels: Range<usize>,
+            steps: Range<usize>,
             stride: usize,
         ) -> Result<Buffer<T>> {
             if steps.len() == stride {
@@ -111,13 +116,38 @@ impl Samples<'_> {
             }
             Ok(buffer)
         }
-        let range = (channels, steps);
         Ok(DeviceSamples(match self {
-            Self::U8(s) => Kept::U8(part(context, s, range, stride)?),
-            Self::U16(s) => Kept::U16(part(context, s, range, stride)?),
-            Self::F32(s) => Kept::F32(part(context, s, range, stride)?),
+            Self::U8(s) => Kept::U8(part(context, s, channels, steps, stride)?),
+            Self::U16(s) => Kept::U16(part(context, s, channels, steps, stride)?),
+            Self::F32(s) => Kept::F32(part(context, s, channels, steps, stride)?),
         }))
     }
+}
+
+/// What recordings are filtered with: a bank, behind a low-pass or not.
+#[derive(Debug, Clone, Copy)]
+pub struct Filters<'a> {
+    /// The bank.
+    pub bank: &'a FilterBank,
+    /// What comes before it.
+    pub low_pass: Option<LowPass>,
+}
+
+/// How large a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Rows of samples.
+    pub channels: usize,
+    /// Samples of a row.
+    pub steps: usize,
+}
+
+/// Steps to filter, `from..to`, and the step of the first sample at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) origin: i64,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
 }
 
 /// Samples of several channels in device memory, row-major (channels, steps).
@@ -169,10 +199,10 @@ impl<'a> Filtering<'a> {
     /// Those of [`check_segments`], of [`LowPass::check`] and of the device.
     pub fn new(
         context: &'a Context,
-        (bank, low_pass): (&FilterBank, Option<LowPass>),
+        Filters { bank, low_pass }: Filters<'_>,
         step_seconds: f64,
         segments: &[Segment],
-        (channels, steps): (usize, usize),
+        Extent { channels, steps }: Extent,
         method: Method,
     ) -> Result<Self> {
         check_segments(segments, steps as i64)?;
@@ -217,7 +247,11 @@ impl<'a> Filtering<'a> {
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when a buffer is too short; those of the device.
     pub fn run(&mut self, samples: &DeviceSamples, responses: &mut Buffer<f32>) -> Result<()> {
-        let all = (0, 0, self.steps as i64);
+        let all = Stretch {
+            origin: 0,
+            from: 0,
+            to: self.steps as i64,
+        };
         if let Engine::Recursion(recursion) = &mut self.engine {
             recursion.reset()?;
         }
@@ -227,30 +261,30 @@ impl<'a> Filtering<'a> {
         self.slice(samples, all, None, responses)
     }
 
-    /// As [`run`](Self::run) for the steps `from..to` alone, going on from where the last left off;
-    /// sample 0 of `samples` is at step `origin`. `layout` describes `from..to`.
+    /// As [`run`](Self::run) for `stretch` alone, which `layout` describes, going on from where the last
+    /// left off.
     fn slice(
         &mut self,
         samples: &DeviceSamples,
-        range: (i64, i64, i64),
+        stretch: Stretch,
         layout: Option<&DeviceLayout>,
         responses: &mut Buffer<f32>,
     ) -> Result<()> {
         match &samples.0 {
-            Kept::U8(s) => self.slice_of(s, range, layout, responses),
-            Kept::U16(s) => self.slice_of(s, range, layout, responses),
-            Kept::F32(s) => self.slice_of(s, range, layout, responses),
+            Kept::U8(s) => self.slice_of(s, stretch, layout, responses),
+            Kept::U16(s) => self.slice_of(s, stretch, layout, responses),
+            Kept::F32(s) => self.slice_of(s, stretch, layout, responses),
         }
     }
 
     fn slice_of<T: Sample>(
         &mut self,
         samples: &Buffer<T>,
-        range: (i64, i64, i64),
+        stretch: Stretch,
         layout: Option<&DeviceLayout>,
         responses: &mut Buffer<f32>,
     ) -> Result<()> {
-        let (origin, from, to) = range;
+        let Stretch { origin, from, to } = stretch;
         let (held, steps) = ((to - origin) as usize, (to - from) as usize);
         let rows = self.channels * self.filters;
         if samples.len() < self.channels * held || responses.len() < rows * steps {
@@ -274,22 +308,24 @@ impl<'a> Filtering<'a> {
             return filter(
                 &mut self.engine,
                 input,
-                (&self.segments, layout),
-                range,
+                &self.segments,
+                layout,
+                stretch,
                 self.channels,
                 responses,
             );
         };
         let mut lowered: Buffer<f32> = self.context.alloc(self.channels * held)?;
-        low_pass.run(input, layout, (&mut lowered, held))?;
+        low_pass.run(input, layout, &mut lowered, held)?;
         filter(
             &mut self.engine,
             Rows {
                 values: lowered.read(),
                 stride: held,
             },
-            (&self.segments, layout),
-            range,
+            &self.segments,
+            layout,
+            stretch,
             self.channels,
             responses,
         )
@@ -299,22 +335,23 @@ impl<'a> Filtering<'a> {
 fn filter<T: Sample>(
     engine: &mut Engine<'_>,
     input: Rows<'_, T>,
-    (segments, layout): (&[Segment], &DeviceLayout),
-    range: (i64, i64, i64),
+    segments: &[Segment],
+    layout: &DeviceLayout,
+    stretch: Stretch,
     channels: usize,
     responses: &mut Buffer<f32>,
 ) -> Result<()> {
-    let steps = (range.2 - range.1) as usize;
+    let steps = (stretch.to - stretch.from) as usize;
     match engine {
-        Engine::Recursion(recursion) => recursion.run(input, layout, (responses, steps)),
+        Engine::Recursion(recursion) => recursion.run(input, layout, responses, steps),
         Engine::Transform(convolver) => {
-            convolver.run(input, segments, range, channels, responses, steps)
+            convolver.run(input, segments, stretch, channels, responses, steps)
         }
     }
 }
 
-/// Responses of every channel of `samples`, `steps` samples each, to every filter of `bank` behind
-/// `low_pass`, row-major (channel × filters + filter, steps); zero outside `segments`, at rest at
+/// Responses of every channel of `samples`, `steps` samples each, to every filter of the bank,
+/// row-major (channel × filters + filter, steps); zero outside `segments`, at rest at
 /// each one's start.
 ///
 /// What does not fit the device's free memory (or its cap) goes in groups of channels, and where not
@@ -329,28 +366,27 @@ pub fn responses(
     samples: Samples<'_>,
     steps: usize,
     segments: &[Segment],
-    (bank, low_pass): (&FilterBank, Option<LowPass>),
+    filters: Filters<'_>,
     step_seconds: f64,
     method: Method,
 ) -> Result<Vec<f32>> {
-    let memory = context.available_memory()?;
     responses_within(
-        (context, memory),
+        Room::of(context)?,
         samples,
         steps,
         segments,
-        (bank, low_pass),
+        filters,
         step_seconds,
         method,
     )
 }
 
 fn responses_within(
-    (context, memory): (&Context, u64),
+    Room { context, memory }: Room<'_>,
     samples: Samples<'_>,
     steps: usize,
     segments: &[Segment],
-    (bank, low_pass): (&FilterBank, Option<LowPass>),
+    filters: Filters<'_>,
     step_seconds: f64,
     method: Method,
 ) -> Result<Vec<f32>> {
@@ -360,7 +396,8 @@ fn responses_within(
             samples.len()
         )));
     }
-    let (channels, filters) = (samples.len() / steps, bank.len());
+    let Filters { bank, low_pass } = filters;
+    let (channels, rows_each) = (samples.len() / steps, bank.len());
     check_segments(segments, steps as i64)?;
     let taps = if method.transforms() && low_pass.is_none() {
         let longest = segments.iter().map(Segment::len).max().unwrap_or(0);
@@ -368,23 +405,26 @@ fn responses_within(
     } else {
         0
     };
-    let size = samples.bytes() + 4 * filters + if low_pass.is_some() { 4 } else { 0 };
+    let size = samples.bytes() + 4 * rows_each + if low_pass.is_some() { 4 } else { 0 };
     let parts = Parts::new(memory, channels, steps, size, bank, taps)?;
     // Behind a low-pass the transforms would want its output's past, which no slice holds.
     let method = match low_pass {
         Some(_) if parts.steps < steps => Method::Recursion,
         _ => method,
     };
-    let mut result = vec![0.0; channels * filters * steps];
+    let mut result = vec![0.0; channels * rows_each * steps];
     let mut first = 0;
     while first < channels {
         let group = first..channels.min(first + parts.channels);
         let mut filtering = Filtering::new(
             context,
-            (bank, low_pass),
+            filters,
             step_seconds,
             segments,
-            (group.len(), steps),
+            Extent {
+                channels: group.len(),
+                steps,
+            },
             method,
         )?;
         if let Engine::Transform(convolver) = &mut filtering.engine {
@@ -394,12 +434,16 @@ fn responses_within(
             let to = steps.min(from + parts.steps);
             let origin = from - taps.min(from);
             let layout = Layout::new(segments, from as i64, to as i64).upload(context)?;
-            let here = samples.upload(context, (group.clone(), origin..to), steps)?;
-            let mut responses = context.alloc(group.len() * filters * (to - from))?;
-            let range = (origin as i64, from as i64, to as i64);
-            filtering.slice(&here, range, Some(&layout), &mut responses)?;
+            let here = samples.upload(context, group.clone(), origin..to, steps)?;
+            let mut responses = context.alloc(group.len() * rows_each * (to - from))?;
+            let stretch = Stretch {
+                origin: origin as i64,
+                from: from as i64,
+                to: to as i64,
+            };
+            filtering.slice(&here, stretch, Some(&layout), &mut responses)?;
             drop(here);
-            let rows = group.start * filters..group.end * filters;
+            let rows = group.start * rows_each..group.end * rows_each;
             if to - from == steps {
                 let target = &mut result[rows.start * steps..rows.end * steps];
                 context.download_into(&responses, 0, target)?;
@@ -423,7 +467,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Within `memory` bytes: `size` bytes a step and channel and the rows' own, with `history`
+    /// Within `memory` bytes: `size` bytes per step and channel and the rows' own, with `history`
     /// steps before each slice. Half of the memory is left to the transforms' rows.
     fn new(
         memory: u64,

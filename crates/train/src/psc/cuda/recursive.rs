@@ -120,7 +120,8 @@ impl<'a> Recursion<'a> {
         &mut self,
         input: Rows<'_, T>,
         layout: &DeviceLayout,
-        (output, output_stride): (&mut Buffer<f32>, usize),
+        output: &mut Buffer<f32>,
+        output_stride: usize,
     ) -> Result<()> {
         let (context, bank) = (self.context, &self.bank);
         let rows = self.channels * bank.filters;

@@ -6,7 +6,7 @@ use betz_runtime::psc::{Filter, FilterBank};
 /// One filter about kernels' normalised distance m/τ: h[m] = scale·(m/τ)^n e^(−m/τ).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// 1/τ, a step.
+    /// 1/τ, per step.
     pub(crate) rate: f64,
     pub(crate) scale: f64,
     pub(crate) order: u32,

@@ -76,11 +76,17 @@ fn both_methods_equal_the_oracle_in_every_case() {
             each_type(&counts(&data), |samples| {
                 let run = || {
                     responses_within(
-                        (&context, 1 << 40),
+                        Room {
+                            context: &context,
+                            memory: 1 << 40,
+                        },
                         samples,
                         data.steps,
                         &data.segments,
-                        (&bank, low_pass),
+                        Filters {
+                            bank: &bank,
+                            low_pass,
+                        },
                         data.step_seconds,
                         method,
                     )
@@ -136,11 +142,17 @@ fn tiles_groups_and_slices_do_not_show() {
             for memory in [1 << 40, 6_000_000, least] {
                 each_type(&counts(&data), |samples| {
                     let got = responses_within(
-                        (&context, memory),
+                        Room {
+                            context: &context,
+                            memory,
+                        },
                         samples,
                         data.steps,
                         &data.segments,
-                        (&bank, low_pass),
+                        Filters {
+                            bank: &bank,
+                            low_pass,
+                        },
                         data.step_seconds,
                         method,
                     )
@@ -182,11 +194,17 @@ fn a_failure_leaves_the_device_usable() {
     let counts = counts(&data);
     let run = |samples, memory, method| {
         responses_within(
-            (&context, memory),
+            Room {
+                context: &context,
+                memory,
+            },
             samples,
             data.steps,
             &data.segments,
-            (&bank, None),
+            Filters {
+                bank: &bank,
+                low_pass: None,
+            },
             data.step_seconds,
             method,
         )

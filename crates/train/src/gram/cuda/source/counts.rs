@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
@@ -18,17 +18,17 @@ use betz_runtime::psc::FilterBank;
 /// A type of counts.
 pub(crate) trait Count: Sample {
     /// Where its host memory is kept.
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>>;
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>>;
 }
 
 impl Count for u8 {
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u8s
     }
 }
 
 impl Count for u16 {
-    fn kept(staging: &mut Staging) -> &mut Vec<PinnedBuffer<Self>> {
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u16s
     }
 }
@@ -45,15 +45,15 @@ pub(crate) struct CountSource<'a, C: Count> {
     counts: Place<'a, C>,
     channels: usize,
     filters: Filters,
-    operands: Vec<Operand>,
+    operands: Vec<CountRows>,
     feed: Option<Feed<C>>,
 }
 
 /// One range of features and the channels they come from.
-struct Operand {
+struct CountRows {
     features: Range<usize>,
     channels: Range<usize>,
-    /// Where its counts begin in a piece, in counts a step of padded time.
+    /// Where its counts begin in a piece, in counts per step of padded time.
     offset: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a, C: Count> CountSource<'a, C> {
         })
     }
 
-    fn argument(&self, round: &Round<'_>, operand: &Operand) -> Result<kernels::Counts<'_, C>> {
+    fn argument(&self, round: &Round<'_>, operand: &CountRows) -> Result<kernels::Counts<'_, C>> {
         let (counts, width, first_channel) = match (&self.counts, &self.feed) {
             (Place::Device(counts), _) => (counts.read(), self.channels, 0),
             (Place::Host(_), Some(feed)) => {
@@ -134,7 +134,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         _timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let filters = self.filters.shapes.len();
         let mut width = 0;
@@ -144,7 +144,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
                 let channels = features.start / filters..features.end.div_ceil(filters);
                 let offset = width;
                 width += channels.len();
-                Operand {
+                CountRows {
                     features: features.clone(),
                     channels,
                     offset,
@@ -247,7 +247,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         self.feed.as_mut().map_or(Ok(()), Feed::release)
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         if let Some(feed) = self.feed.take() {
             feed.keep(C::kept(staging));
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::store;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, Result};
@@ -70,7 +70,7 @@ impl ResponseSource for GivenResponses<'_> {
         _timeline: &Timeline,
         operands: &[Range<usize>],
         _chunks: usize,
-        _staging: &mut Staging,
+        _staging: &mut GramStaging,
     ) -> Result<()> {
         self.operands = operands.to_vec();
         Ok(())
@@ -94,15 +94,14 @@ impl ResponseSource for GivenResponses<'_> {
             first: rows.start,
             count: rows.len(),
         };
-        let place = (round.blocks, round.delay_steps);
-        fill(round, columns, place, target)
+        fill(round, columns, round.blocks, round.delay_steps, target)
     }
 
     fn release(&mut self) -> Result<()> {
         Ok(())
     }
 
-    fn end(&mut self, _staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, _staging: &mut GramStaging) -> Result<()> {
         Ok(())
     }
 }
@@ -119,7 +118,8 @@ pub(super) struct GivenColumns<'b> {
 pub(super) fn fill(
     round: &Round<'_>,
     columns: GivenColumns<'_>,
-    (blocks, delay): (&Buffer<Block>, i64),
+    blocks: &Buffer<Block>,
+    delay: i64,
     target: Target<'_>,
 ) -> Result<()> {
     let arguments = ResponsesGiven {

@@ -12,7 +12,7 @@ use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::check_channels;
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::{BLOCK_STEPS, Timeline};
 use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ pub(crate) struct LowPassSource<'a> {
     bank: &'a FilterBank,
     low_pass: LowPass,
     step_seconds: f64,
-    operands: Vec<Operand<'a>>,
+    operands: Vec<FilteredRows<'a>>,
     sent: Option<Sent>,
     /// Most chunks of a round.
     round_chunks: usize,
@@ -39,7 +39,7 @@ pub(crate) struct LowPassSource<'a> {
 }
 
 /// One range of features, and the channels they come from.
-struct Operand<'a> {
+struct FilteredRows<'a> {
     features: Range<usize>,
     channels: Range<usize>,
     low_pass: LowPassScan<'a>,
@@ -59,8 +59,10 @@ struct Sent {
 impl<'a> LowPassSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        (spikes, channels): (&'a SpikesView<'a>, usize),
-        (bank, low_pass): (&'a FilterBank, LowPass),
+        spikes: &'a SpikesView<'a>,
+        channels: usize,
+        bank: &'a FilterBank,
+        low_pass: LowPass,
         step_seconds: f64,
     ) -> Result<Self> {
         low_pass.check(step_seconds)?;
@@ -90,7 +92,7 @@ impl<'a> LowPassSource<'a> {
         };
         let blocks = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
         let steps = chunks.len() * CHUNK_STEPS;
-        sent.send(timeline, (self.spikes, self.channels), &blocks)?;
+        sent.send(timeline, self.spikes, self.channels, &blocks)?;
         let here = &timeline.blocks[blocks.clone()];
         // A segment begins where no step lies before a block.
         let fresh = here.iter().map(|block| block.since == 0);
@@ -118,8 +120,7 @@ impl<'a> LowPassSource<'a> {
                 values: trains.read(),
                 stride: steps,
             };
-            let responses = (&mut operand.responses, steps);
-            operand.filters.run(trains, &layout, responses)?;
+            (operand.filters).run(trains, &layout, &mut operand.responses, steps)?;
         }
         sent.release()?;
         self.reached = Some(chunks.end);
@@ -166,7 +167,7 @@ impl ResponseSource for LowPassSource<'_> {
         timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let context = self.context;
         let events = most_events(timeline, self.spikes, chunks);
@@ -176,7 +177,7 @@ impl ResponseSource for LowPassSource<'_> {
             .map(|features| {
                 let channels = features.start / filters..features.end.div_ceil(filters);
                 let rows = channels.len();
-                Ok(Operand {
+                Ok(FilteredRows {
                     features: features.clone(),
                     low_pass: LowPassScan::new(context, self.low_pass, self.step_seconds, rows)?,
                     filters: Recursion::new(context, self.bank, self.step_seconds, rows)?,
@@ -187,7 +188,7 @@ impl ResponseSource for LowPassSource<'_> {
             })
             .collect::<Result<_>>()?;
         self.sent = Some(Sent {
-            spikes: SentSpikes::new(context, (events, chunks), staging)?,
+            spikes: SentSpikes::new(context, events, chunks, staging)?,
             blocks: Feed::new(context, chunks * CHUNK_BLOCKS, &mut staging.blocks)?,
         });
         self.round_chunks = chunks;
@@ -250,7 +251,8 @@ impl ResponseSource for LowPassSource<'_> {
                 first: operand.features.start - operand.channels.start * self.bank.len(),
                 count: operand.features.len(),
             },
-            (sent.blocks.piece(), 0),
+            sent.blocks.piece(),
+            0,
             target,
         )
     }
@@ -261,7 +263,7 @@ impl ResponseSource for LowPassSource<'_> {
             .map_or(Ok(()), |sent| sent.blocks.release())
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         self.operands.clear();
         if let Some(sent) = self.sent.take() {
             sent.spikes.keep(staging);

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use super::filters::Filters;
 use super::plan::SourceCosts;
-use super::staging::Staging;
+use super::staging::GramStaging;
 use super::timeline::Timeline;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
@@ -57,7 +57,7 @@ pub(crate) trait ResponseSource {
         timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()>;
 
     /// Brings a round to the device.
@@ -87,5 +87,5 @@ pub(crate) trait ResponseSource {
     fn release(&mut self) -> Result<()>;
 
     /// Gives up what [`ResponseSource::begin`] took.
-    fn end(&mut self, staging: &mut Staging) -> Result<()>;
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()>;
 }

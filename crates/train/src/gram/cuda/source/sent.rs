@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::gram::cuda::plan::CHUNK_BLOCKS;
-use crate::gram::cuda::staging::Staging;
-use crate::gram::cuda::timeline::Timeline;
+use crate::gram::cuda::staging::GramStaging;
+use crate::gram::cuda::timeline::{PackedEvents, Timeline};
 use betz_base::error::Result;
 use betz_device::cuda::{Context, FEED_PIECES, Feed};
 use betz_recording::SpikesView;
@@ -30,8 +30,9 @@ impl SentSpikes {
     /// Room for `chunks` chunks with up to `events` spikes in all.
     pub(super) fn new(
         context: &Context,
-        (events, chunks): (usize, usize),
-        staging: &mut Staging,
+        events: usize,
+        chunks: usize,
+        staging: &mut GramStaging,
     ) -> Result<Self> {
         Ok(Self {
             channels: Feed::new(context, events, &mut staging.u16s)?,
@@ -44,7 +45,8 @@ impl SentSpikes {
     pub(super) fn send(
         &mut self,
         timeline: &Timeline,
-        (spikes, known): (&SpikesView<'_>, usize),
+        spikes: &SpikesView<'_>,
+        known: usize,
         blocks: &Range<usize>,
     ) -> Result<()> {
         let events = timeline.events(spikes, blocks.clone());
@@ -52,7 +54,11 @@ impl SentSpikes {
         self.starts.send(blocks.len() + 1, |starts| {
             channels.send(events, |channels| {
                 ticks.send(events, |ticks| {
-                    let target = (channels, ticks, starts);
+                    let target = PackedEvents {
+                        channels,
+                        ticks,
+                        starts,
+                    };
                     timeline.pack(spikes, known, blocks.clone(), target)
                 })
             })
@@ -67,7 +73,7 @@ impl SentSpikes {
     }
 
     /// Leaves the host memory for the next call.
-    pub(super) fn keep(self, staging: &mut Staging) {
+    pub(super) fn keep(self, staging: &mut GramStaging) {
         self.channels.keep(&mut staging.u16s);
         self.ticks.keep(&mut staging.u8s);
         self.starts.keep(&mut staging.u32s);

@@ -6,8 +6,8 @@ use super::sent::{SentSpikes, most_events};
 use super::{ResponseSource, Round};
 use crate::gram::cuda::filters::Filters;
 use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
-use crate::gram::cuda::spikes::{check_channels, sort_events};
-use crate::gram::cuda::staging::Staging;
+use crate::gram::cuda::spikes::{SortedShape, UnsortedEvents, check_channels, sort_events};
+use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context};
@@ -84,13 +84,13 @@ impl ResponseSource for SpikeSource<'_> {
         timeline: &Timeline,
         operands: &[Range<usize>],
         chunks: usize,
-        staging: &mut Staging,
+        staging: &mut GramStaging,
     ) -> Result<()> {
         let context = self.context;
         let events = most_events(timeline, self.spikes, chunks);
         self.operands = operands.to_vec();
         self.round = Some(Sorted {
-            sent: SentSpikes::new(context, (events, chunks), staging)?,
+            sent: SentSpikes::new(context, events, chunks, staging)?,
             sorted: context.alloc(events)?,
             offsets: context.alloc(chunks * (self.channels + 1))?,
         });
@@ -110,18 +110,22 @@ impl ResponseSource for SpikeSource<'_> {
             ));
         };
         let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
-        sent.send(round.timeline, (self.spikes, self.channels), &blocks)?;
+        sent.send(round.timeline, self.spikes, self.channels, &blocks)?;
         sort_events(
             self.context,
             &self.filters.options(CHUNK_BLOCKS),
-            self.channels,
-            (round.chunks.len(), blocks.len()),
-            (
-                sent.channels.piece(),
-                sent.ticks.piece(),
-                sent.starts.piece(),
-            ),
-            (sorted, offsets),
+            SortedShape {
+                channels: self.channels,
+                chunks: round.chunks.len(),
+                blocks: blocks.len(),
+            },
+            &UnsortedEvents {
+                channels: sent.channels.piece(),
+                ticks: sent.ticks.piece(),
+                starts: sent.starts.piece(),
+            },
+            sorted,
+            offsets,
         )?;
         // Sorting is all that reads them.
         sent.release()
@@ -184,7 +188,7 @@ impl ResponseSource for SpikeSource<'_> {
         Ok(())
     }
 
-    fn end(&mut self, staging: &mut Staging) -> Result<()> {
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         if let Some(round) = self.round.take() {
             round.sent.keep(staging);
         }
