@@ -4,7 +4,8 @@
 // the intercept. f64 up to the last step, sums in the order of the spikes.
 //
 // Rows are filter · outputs + output. Compile-time: ORDER and BRIEF as in spike_states.cuh.
-// Variants: -DORDER=1 | -DORDER=4 -DBRIEF
+// WEIGHTED: a spike counts for its weight, else for one.
+// Variants: -DORDER=1 | -DORDER=4 -DBRIEF | -DORDER=2 -DWEIGHTED
 
 #define BLOCKS 1  // of no use here
 #include "spike_states.cuh"
@@ -14,10 +15,16 @@
 #define BLOCK_STEPS 256
 #define ROWS_AT_ONCE 4
 
+#ifdef WEIGHTED
+#define WEIGHT(e) (double)weight[e]
+#else
+#define WEIGHT(e) 1.0
+#endif
+
 // `spike`: channel · 256 + step within its block of 256, in time order; block b has spikes
 // starts[b]..starts[b + 1]. weights[channel][row]. grid: x = block of steps, y = 4 rows; 256 threads.
 extern "C" __global__ void __launch_bounds__(BLOCK_STEPS)
-    decode_weigh(const u32 *spike, const u32 *starts, const double *weights, int rows, int steps,
+    decode_weigh(const u32 *spike, const float *weight, const u32 *starts, const double *weights, int rows, int steps,
                  double *trains, size_t stride) {
     __shared__ u32 first[BLOCK_STEPS];  // each step's first spike
     u32 begin = starts[blockIdx.x], end = starts[blockIdx.x + 1];
@@ -35,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_STEPS)
         const double *phi = weights + (size_t)(spike[e] / BLOCK_STEPS) * rows + row;
 #pragma unroll
         for (int k = 0; k < ROWS_AT_ONCE; ++k) {
-            if (row + k < rows) sum[k] += phi[k];
+            if (row + k < rows) sum[k] += WEIGHT(e) * phi[k];
         }
     }
 #pragma unroll

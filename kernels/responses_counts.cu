@@ -5,9 +5,10 @@
 // not summed are zero. Chunks and blocks are counted from the round's first. Columns are channel ·
 // filters + filter, counted from `first_column`.
 //
-// COUNT is the type of a count: u8 or u16.
+// COUNT is the type of a count: u8, u16, or float for counts of any size and signals.
 //
 // Variants: -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
+// Variants: -DORDER=2 -DBLOCKS=8 -DCOUNT=float
 
 #include "layout.cuh"
 #include "spike_states.cuh"

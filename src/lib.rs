@@ -151,7 +151,8 @@ pub mod train {
         cross_validate, crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response,
         spread, train, train_on, train_validated, train_validated_on,
     };
-    pub use betz_train::{gram, score, solve};
+    pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{gram, retained, score, solve};
 }
 
 /// This version of Betz.

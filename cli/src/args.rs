@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(
     name = "betz",
     version,
-    about = "Decode movement from spikes: train, evaluate and stream linear decoders on PSC-filtered multi-unit activity; mine frequent episodes.",
+    about = "Decode movement from spikes: train, evaluate and stream decoders on PSC-filtered multi-unit activity; mine frequent episodes.",
     after_help = "Recordings are .npz files (see README.md for the schema). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
     max_term_width = 100
 )]
@@ -23,8 +23,10 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Simulate a recording: a tuned population to decode, or a network with chains to mine
     Simulate(Simulate),
-    /// Find the optimal linear decoder of a recording and write it to a model file
+    /// Find the best decoder of a recording and write it to a model file
     Train(Train),
+    /// Take channels out of a model that retains its sums, as if it had been trained without them
+    Drop(Drop),
     /// Score a model on a recording it was not trained on
     Evaluate(Evaluate),
     /// Replay a recording tick by tick through the real-time session; scores and step latency
@@ -261,6 +263,19 @@ pub(crate) struct Train {
     /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
+    /// Kind of decoder, or auto: the linear one unless another decodes better, by more than two standard
+    /// errors, what it was not trained on
+    #[arg(long, value_enum, default_value_t = DecoderKind::Linear)]
+    pub(crate) decoder: DecoderKind,
+    /// Latents of a lift or of experts; default: by cross-validation, up to 12
+    #[arg(long, value_name = "N")]
+    pub(crate) latents: Option<usize>,
+    /// Experts; default: by cross-validation
+    #[arg(long, value_name = "N")]
+    pub(crate) experts: Option<usize>,
+    /// Random features of a lift; default: by cross-validation, up to 256
+    #[arg(long, value_name = "N")]
+    pub(crate) lift_units: Option<usize>,
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
@@ -270,9 +285,47 @@ pub(crate) struct Train {
     /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
-    /// Seed of random multi-unit groups
+    /// Keep the sums in the model file, so that `betz drop` can take channels away exactly; at most SIZE,
+    /// such as 64MiB
+    #[arg(
+        long,
+        value_name = "SIZE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "256MiB",
+        value_parser = memory_size
+    )]
+    pub(crate) retain: Option<u64>,
+    /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// What `--decoder` takes.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DecoderKind {
+    Linear,
+    Lift,
+    Experts,
+    /// A steady-state Kalman filter: for labs that expect one
+    Kalman,
+    Auto,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example: betz drop m.betz --channels 3,17 --out n.betz")]
+pub(crate) struct Drop {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Model file, trained with --retain
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Channels to take out, by name or number, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) channels: String,
+    /// Model file to write; it retains the same sums
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]
@@ -288,6 +341,13 @@ pub(crate) struct Evaluate {
     /// Recording (.npz) with behaviour
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
+    /// Score only steps in which something moves at least this fast, in the outputs' unit a second
+    #[arg(
+        long,
+        value_name = "SPEED",
+        conflicts_with_all = ["trials", "chance", "importance", "picture"]
+    )]
+    pub(crate) moving: Option<f64>,
     /// Also write true and decoded outputs here (.csv: step, start_seconds, end_seconds, each output
     /// twice). Estimate and truth belong to the step's end
     #[arg(long, value_name = "FILE")]

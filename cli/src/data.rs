@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use betz::model::Decoder;
-use betz::recording::{AlignOptions, Dataset, Recording, invented_channel_names};
+use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_channel_names};
 use betz::{Error, Result};
 
 use crate::args::Part;
@@ -25,18 +25,26 @@ pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
         report::count(recording.channels() as u128, "channel"),
-        report::count(recording.spikes.len() as u128, "spike"),
+        entries(&recording),
         recording.seconds(),
         report::count(recording.segments.len() as u128, "segment"),
     );
     Ok(recording)
 }
 
-/// The step a recording is trained at: its bin, or 5 ms for spike times.
+/// How many spikes a recording has, or values of a signal.
+pub(crate) fn entries(recording: &Recording) -> String {
+    match recording.form {
+        SpikeForm::Signal => report::count(recording.spikes.len() as u128, "value"),
+        _ => report::count(recording.spikes.total() as u128, "spike"),
+    }
+}
+
+/// The step a recording is trained at: its bin or sample, or 5 ms for spike times.
 pub(crate) fn default_step(recording: &Recording) -> f64 {
     match recording.form {
-        betz::recording::SpikeForm::Counts => recording.tick_seconds,
-        betz::recording::SpikeForm::Events => DEFAULT_STEP_SECONDS.max(recording.tick_seconds),
+        SpikeForm::Counts | SpikeForm::Signal => recording.tick_seconds,
+        SpikeForm::Events => DEFAULT_STEP_SECONDS.max(recording.tick_seconds),
     }
 }
 

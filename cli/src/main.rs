@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         args::Command::Demo(a) => commands::demo::run(&a),
         args::Command::Simulate(a) => commands::simulate::run(&a),
         args::Command::Train(a) => commands::train::run(&a),
+        args::Command::Drop(a) => commands::drop::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
@@ -46,10 +47,28 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts the threads that work is spread over: as many as the system gives, one if it gives none.
+/// Addresses that the allocator takes for a thread, and for what else there is.
+const ADDRESSES_OF_A_THREAD: u64 = 160 << 20;
+
+/// Starts the threads that work is spread over: as many as the system gives and a limit of addresses
+/// leaves room for, else the main thread alone. (The allocator reserves 64 MB of addresses for a thread, up
+/// to 128 MB for a moment; where it cannot, every small allocation takes a page of its own.)
 fn threads() {
-    let all = rayon::ThreadPoolBuilder::new().build_global();
-    if all.is_err() {
+    let wanted = std::env::var("RAYON_NUM_THREADS").ok();
+    let wanted = wanted.and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    let system = || std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted: usize = wanted.unwrap_or_else(system);
+    let room = match betz::memory::addresses() {
+        Some(left) => ((left / ADDRESSES_OF_A_THREAD) as usize).saturating_sub(1),
+        None => wanted,
+    };
+    let all = match room {
+        0 | 1 => None,
+        room => (rayon::ThreadPoolBuilder::new().num_threads(room.min(wanted)))
+            .build_global()
+            .ok(),
+    };
+    if all.is_none() {
         let one = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .use_current_thread();

@@ -79,9 +79,9 @@ fn rate_over_time(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
     let seconds = recording.seconds();
     let width = seconds / BINS as f64;
     let mut counts = [0.0; BINS];
-    for &tick in &recording.spikes.ticks {
+    for (i, &tick) in recording.spikes.ticks.iter().enumerate() {
         let bin = (tick as f64 * recording.tick_seconds / width) as usize;
-        counts[bin.min(BINS - 1)] += 1.0;
+        counts[bin.min(BINS - 1)] += f64::from(recording.spikes.weight(i));
     }
     let rate = |count: f64| count / width / recording.channels() as f64;
     let top = counts.iter().copied().map(rate).fold(0.0, f64::max) * 1.05 + 1e-9;
@@ -120,8 +120,8 @@ fn rate_over_time(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
 /// Rates of all channels, the busiest first.
 fn rate_of_channels(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
     let mut rates = vec![0.0; recording.channels()];
-    for &c in &recording.spikes.channels {
-        rates[c as usize] += 1.0 / recording.seconds();
+    for (i, &c) in recording.spikes.channels.iter().enumerate() {
+        rates[c as usize] += f64::from(recording.spikes.weight(i)) / recording.seconds();
     }
     rates.sort_by(|a: &f64, b| b.total_cmp(a));
     let top = rates.first().copied().unwrap_or(0.0) * 1.05 + 1e-9;
@@ -159,10 +159,11 @@ fn tuning_curves(data: &Dataset, area: &chart::Area<'_>) -> Drawn {
         centres[bin].1 += 1.0;
     }
     let mut counts = vec![0.0; data.channels() * bins];
-    for (&t, &c) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
+    let spikes = data.spikes.ticks.iter().zip(&data.spikes.channels);
+    for (i, (&t, &c)) in spikes.enumerate() {
         let bin = bin_of[t as usize];
         if bin < bins {
-            counts[c as usize * bins + bin] += 1.0;
+            counts[c as usize * bins + bin] += f64::from(data.spikes.weight(i));
         }
     }
     let rate = |c: usize, bin: usize| counts[c * bins + bin] / centres[bin].1 / data.step_seconds;

@@ -106,6 +106,9 @@ impl Table {
 #[derive(Serialize)]
 pub(crate) struct Scores {
     pub(crate) outputs: Vec<OutputScore>,
+    /// Distance that half of the estimated places are closer than; absent where it was not computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) median_error: Option<f64>,
     pub(crate) steps: usize,
     pub(crate) segments: usize,
     pub(crate) device: String,

@@ -51,7 +51,7 @@ fn write_trials(folder: &Path, apart: i64, lengths: &[i64]) {
     let recording = Recording {
         tick_seconds: 1e-3,
         ticks: segments.last().unwrap().stop,
-        spikes: Spikes { ticks, channels },
+        spikes: Spikes::new(ticks, channels),
         channel_names: vec!["A".to_owned(), "B".to_owned()],
         behavior: None,
         segments,

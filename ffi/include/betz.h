@@ -1527,11 +1527,11 @@ betz_status betz_train(const struct betz_train_config *config,
 /**
  * Trains a model from binned counts. The caller frees it with `betz_model_free`.
  *
- * `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
- * together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
- * `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
+ * `counts` is (steps, config->channels) row-major: spikes of each channel in each step, in at most 2^30
+ * bins that are not empty (`BETZ_ERROR_INVALID_RECORDING`). Counts stay counts: 12 bytes of host memory for
+ * each such bin, 16 where one of them has several spikes, whatever their number;
  * `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
- * spikes give the same model.
+ * spikes give the same model, to rounding.
  *
  * Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
  *

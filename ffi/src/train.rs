@@ -255,10 +255,10 @@ pub unsafe extern "C" fn betz_train(
                 cast::out(out, "out")?,
             )
         };
-        let spikes = Spikes {
-            ticks: spikes.iter().map(|spike| spike.tick).collect(),
-            channels: spikes.iter().map(|spike| spike.channel).collect(),
-        };
+        let spikes = Spikes::new(
+            spikes.iter().map(|spike| spike.tick).collect(),
+            spikes.iter().map(|spike| spike.channel).collect(),
+        );
         // SAFETY: the caller's promise.
         let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
         out.write(cast::into_handle(model)?);
@@ -268,11 +268,11 @@ pub unsafe extern "C" fn betz_train(
 
 /// Trains a model from binned counts. The caller frees it with `betz_model_free`.
 ///
-/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, at most 2^30
-/// together (`BETZ_ERROR_INVALID_RECORDING`). They are turned into the list of spikes that
-/// `betz_train` takes, 12 bytes of host memory for each, on whatever device training then runs;
+/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, in at most 2^30
+/// bins that are not empty (`BETZ_ERROR_INVALID_RECORDING`). Counts stay counts: 12 bytes of host memory for
+/// each such bin, 16 where one of them has several spikes, whatever their number;
 /// `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
-/// spikes give the same model.
+/// spikes give the same model, to rounding.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///

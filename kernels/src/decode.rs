@@ -11,6 +11,8 @@ kernel! {
     DECODE, decode_weigh:
     struct DecodeWeigh<'a> {
         spike: In<'a, u32>,
+        // Read with `-DWEIGHTED` alone.
+        weight: In<'a, f32>,
         starts: In<'a, u32>,
         weights: In<'a, f64>,
         rows: i32,

@@ -223,6 +223,8 @@ kernel! {
     struct TrainsEvent<'a> {
         channel: In<'a, u16>,
         step: In<'a, u8>,
+        // Read with `-DWEIGHTED` alone.
+        weight: In<'a, f32>,
         starts: In<'a, u32>,
         first_channel: i32,
         channels: i32,

@@ -1,4 +1,5 @@
 //! Betz from end to end, through its public paths.
 
 mod batch_and_stream;
+mod kinds;
 mod recordings;

@@ -3,8 +3,7 @@
 use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::Dataset;
-use betz::train::evaluate_on;
-use betz::train::score::score_estimates_on;
+use betz::train::score::{place_error, score_estimates_on, while_moving};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -60,39 +59,39 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let dataset = dataset.with_outputs(model.outputs())?;
     let rates = rates(&model, &dataset);
-    let detailed =
-        args.trials || args.chance.is_some() || args.importance || args.picture.is_some();
+    let values = dataset.steps as u128 * model.outputs().len() as u128;
+    betz::memory::plan("the decoded outputs", values * 4)?;
+    let mut decoded = model::decode_on(&device, &model, &dataset)?;
+    if let Some(path) = &args.out {
+        data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+    }
+    let delay = model.delay_steps();
+    if let Some(least) = args.moving {
+        decoded.estimates = while_moving(&dataset, decoded.estimates, delay, least)?;
+    }
+    let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
+    let place = place_error(&dataset, &decoded.estimates, delay)?;
     let mut more = Vec::new();
-    let (evaluation, ran) = if args.out.is_some() || detailed {
-        let values = dataset.steps as u128 * model.outputs().len() as u128;
-        betz::memory::plan("the decoded outputs", values * 4)?;
-        let decoded = model::decode_on(&device, &model, &dataset)?;
-        if let Some(path) = &args.out {
-            data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+    if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
+        let pairs: Vec<Pairs> = (0..model.outputs().len())
+            .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
+            .collect();
+        if let Some(path) = &args.picture {
+            let title = format!("{} on {}", args.model.display(), args.recording.display());
+            evaluation_picture::draw(&title, &evaluation.outputs, &pairs, path)?;
         }
-        let delay = model.delay_steps();
-        let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
-        if detailed {
-            let pairs: Vec<Pairs> = (0..model.outputs().len())
-                .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
-                .collect();
-            if let Some(path) = &args.picture {
-                let title = format!("{} on {}", args.model.display(), args.recording.display());
-                evaluation_picture::draw(&title, &evaluation.outputs, &pairs, path)?;
-            }
-            more = details(args, &device, &model, &dataset, &pairs)?;
-        }
-        (evaluation, decoded.ran)
-    } else {
-        let scored = evaluate_on(&device, &model, &dataset)?;
-        let ran = scored.ran.clone();
-        (scored, ran)
-    };
+        more = details(args, &device, &model, &dataset, &pairs)?;
+    }
+    let ran = decoded.ran;
     device::note_fallback(&ran, "evaluation");
     let evaluated = Evaluated {
         scores: Scores {
             outputs: evaluation.outputs,
-            steps: dataset.steps_in_segments(),
+            median_error: place.as_ref().map(|place| place.median),
+            steps: match (&place, args.moving) {
+                (Some(place), Some(_)) => place.steps as usize,
+                _ => dataset.steps_in_segments(),
+            },
             segments: dataset.segments.len(),
             device: ran.device,
             total_seconds: report::total_seconds(),
@@ -113,6 +112,14 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         return report::json(&evaluated);
     }
     evaluated.scores.print()?;
+    if let Some(place) = place {
+        report::line(&format!(
+            "median distance from ({}): {:.4} {}",
+            place.outputs.join(", "),
+            place.median,
+            place.unit
+        ))?;
+    }
     print_more(args, &evaluated.more)
 }
 
@@ -121,11 +128,9 @@ fn rates(model: &Decoder, dataset: &Dataset) -> Option<Rates> {
     let record = model.training();
     let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
     let seconds = |steps: f64| steps * model.step_seconds();
-    let spikes: usize = (dataset.segments.iter())
-        .map(|s| dataset.spikes.range(s.start, s.stop).len())
-        .sum();
+    let spikes = dataset.view().spikes_in_segments();
     let rates = Rates {
-        here: spikes as f64 / seconds(dataset.steps_in_segments() as f64) / used,
+        here: spikes / seconds(dataset.steps_in_segments() as f64) / used,
         training: record.spikes as f64 / seconds(record.steps as f64) / used,
     };
     (rates.here.is_finite() && rates.training.is_finite() && rates.training > 0.0).then_some(rates)

@@ -60,7 +60,8 @@ struct RecordingFacts {
     seconds: f64,
     channels: usize,
     silent_channels: usize,
-    spikes: usize,
+    /// Of a signal, the sum of its values.
+    spikes: f64,
     mean_rate_hz: f64,
     segments: usize,
     seconds_in_segments: f64,
@@ -241,15 +242,14 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         form: match recording.form {
             SpikeForm::Counts => "counts",
             SpikeForm::Events => "events",
+            SpikeForm::Signal => "a signal",
         },
         tick_seconds: tick,
         seconds: recording.seconds(),
         channels: recording.channels(),
         silent_channels: fires.iter().filter(|fires| !**fires).count(),
-        spikes: recording.spikes.len(),
-        mean_rate_hz: recording.spikes.len() as f64
-            / recording.channels() as f64
-            / recording.seconds(),
+        spikes: recording.spikes.total(),
+        mean_rate_hz: recording.spikes.total() / recording.channels() as f64 / recording.seconds(),
         segments: recording.segments.len(),
         seconds_in_segments: ticks as f64 * tick,
         longest_silence_seconds: silences.max().unwrap_or(0) as f64 * tick,
@@ -271,13 +271,13 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     ))?;
     report::line(&format!(
         "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
-        count(facts.spikes as u128, "spike"),
+        data::entries(&recording),
         facts.mean_rate_hz,
         facts.longest_silence_seconds,
-        if recording.form == SpikeForm::Counts {
-            "bin"
-        } else {
-            "tick"
+        match recording.form {
+            SpikeForm::Counts => "bin",
+            SpikeForm::Events => "tick",
+            SpikeForm::Signal => "sample",
         },
         facts.tick_seconds
     ))?;

@@ -2,6 +2,7 @@
 
 mod chance;
 pub(crate) mod demo;
+pub(crate) mod drop;
 pub(crate) mod evaluate;
 pub(crate) mod info;
 mod inside;

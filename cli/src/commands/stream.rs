@@ -114,6 +114,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     }
     let stats = session.stats();
     let scores = Scores {
+        median_error: None,
         outputs: if dataset.outputs.is_empty() {
             Vec::new()
         } else {
@@ -167,7 +168,13 @@ pub(crate) fn replay(
     let values = dataset.steps.saturating_mul(width);
     betz::memory::plan("the decoded outputs", values as u128 * 4)?;
     let mut decoded = betz::memory::filled("the decoded outputs", f32::NAN, values)?;
-    let mut counts = vec![0u16; session.channels()];
+    let mut counts = betz::memory::filled("a tick", 0u16, session.channels())?;
+    // A signal, and counts beyond 65,535, go in as they are.
+    let weights = &dataset.spikes.weights;
+    let as_counts = |w: &f32| w.fract() == 0.0 && (0.0..=65_535.0).contains(w);
+    let signal = !weights.iter().all(as_counts);
+    let row = if signal { session.channels() } else { 0 };
+    let mut values = betz::memory::filled("a tick", 0.0_f32, row)?;
     let started = Instant::now();
     let (mut done, total) = (0u64, dataset.steps_in_segments() as u64);
     for segment in &dataset.segments {
@@ -177,13 +184,20 @@ pub(crate) fn replay(
             let ticks = &dataset.spikes.ticks[next..];
             let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
             next = now.end;
-            let spikes = &dataset.spikes.channels[now];
+            let spikes = &dataset.spikes.channels[now.clone()];
             let row = step as usize * width;
             let out = &mut decoded[row..row + width];
-            if feed.counts {
+            if signal {
+                for i in now {
+                    values[dataset.spikes.channels[i] as usize] += dataset.spikes.weights[i];
+                }
+                session.step_values(&values, out)?;
+                spikes.iter().for_each(|&c| values[c as usize] = 0.0);
+            } else if feed.counts || !weights.is_empty() {
                 counts.fill(0);
-                for &channel in spikes {
-                    counts[channel as usize] = counts[channel as usize].saturating_add(1);
+                for i in now {
+                    let count = &mut counts[dataset.spikes.channels[i] as usize];
+                    *count = count.saturating_add(dataset.spikes.weight(i) as u16);
                 }
                 session.step_counts(&counts, out)?;
             } else {

@@ -1,4 +1,4 @@
-//! `betz train`: the optimal linear decoder of a recording, cross-validated, in a model file.
+//! `betz train`: a decoder of a recording, linear or not, cross-validated, in a model file.
 
 use std::path::Path;
 
@@ -8,12 +8,13 @@ use betz::psc::{Filter, FilterBank};
 use betz::recording::multiunit::random_groups;
 use betz::recording::{Dataset, Recording};
 use betz::train::{
-    self, GramPath, MaskPolicy, PRESETS, Preset, RidgeChoice, Search, Solver, TrainOptions,
+    self, Comparison, GramPath, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Search,
+    Solver, TrainOptions,
 };
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::args::{Gram, SolverName, Train};
+use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
@@ -32,6 +33,13 @@ struct FilterShape {
 #[derive(Serialize)]
 struct Trained {
     model: String,
+    decoder: &'static str,
+    /// How the kinds compare; empty when only the linear one was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kinds: Vec<KindRow>,
+    /// Steps whose spikes were taken for artefacts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artefacts: Option<usize>,
     channels: usize,
     masked_channels: usize,
     features: usize,
@@ -56,6 +64,21 @@ struct Trained {
     gram_error: Option<GramError>,
 }
 
+/// How a kind did in cross-validation.
+#[derive(Serialize)]
+struct KindRow {
+    decoder: &'static str,
+    configuration: String,
+    /// Mean over outputs.
+    r2: f64,
+    /// In R² on the linear decoder, and its standard error over folds.
+    gain: f64,
+    gain_error: f64,
+    /// Of a step, at the recording's mean number of spikes.
+    multiply_adds: f64,
+    outputs: Vec<OutputScore>,
+}
+
 #[derive(Serialize)]
 struct GramError {
     precision: &'static str,
@@ -74,26 +97,35 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(args.recording.display());
     let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
-    let names = dataset.channel_names.clone();
     // Silent channels cost nothing; who wants them refused has them named by the solver.
     let active = if args.refuse_dead {
         None
     } else {
         train::active(&dataset).map_err(at)?
     };
+    let mut names = Vec::new();
     let firing = active.map(|active| {
-        dataset = active.data;
+        names = std::mem::replace(&mut dataset, active.data).channel_names;
         active.channels
     });
 
     let bar = Bar::new();
     let (options, search) = choices(args, &dataset, &bar)?;
-    let trained = if args.folds == 0 {
-        train::train_on(&device, &dataset, &options, &bar)
-    } else {
-        train::train_validated_on(&device, &dataset, &options, &search, &bar)
-    }
-    .map_err(at)?;
+    let (trained, comparison) = match kinds(args)? {
+        None if args.folds == 0 => (
+            train::train_on(&device, &dataset, &options, &bar).map_err(at)?,
+            None,
+        ),
+        None => {
+            let trained = train::train_validated_on(&device, &dataset, &options, &search, &bar);
+            (trained.map_err(at)?, None)
+        }
+        Some(kinds) => {
+            let trained = train::train_kinds_on(&device, &dataset, &options, &search, &kinds, &bar);
+            let (trained, comparison) = trained.map_err(at)?;
+            (trained, Some(comparison))
+        }
+    };
     let ran = &trained.ran;
     device::note_fallback(ran, "training");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
@@ -122,7 +154,55 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     drop(bar);
     let device = ran.device.clone();
-    print(args, &model, device, seconds, gram_error)
+    print(args, &model, comparison, device, seconds, gram_error)
+}
+
+/// The kinds that `--decoder` asks for, unless that is only the linear one.
+fn kinds(args: &Train) -> Result<Option<KindOptions>> {
+    let latents = ("--latents", args.latents);
+    let units = ("--lift-units", args.lift_units);
+    let experts = ("--experts", args.experts);
+    let refuse = |decoder: &str, options: &[(&str, Option<usize>)]| {
+        let given = options
+            .iter()
+            .find_map(|(name, given)| Some((name, (*given)?)));
+        given.map_or(Ok(()), |(name, given)| {
+            Err(Error::argument(format!(
+                "{name}: expected a --decoder that has such, which {decoder} does not, got {given}"
+            )))
+        })
+    };
+    let kinds = match args.decoder {
+        DecoderKind::Linear => {
+            refuse("linear", &[latents, units, experts])?;
+            return Ok(None);
+        }
+        DecoderKind::Lift => {
+            refuse("lift", &[experts])?;
+            KindOptions::among(&[train::Kind::Lift])
+        }
+        DecoderKind::Experts => {
+            refuse("experts", &[units])?;
+            KindOptions::among(&[train::Kind::Experts])
+        }
+        DecoderKind::Kalman => {
+            refuse("kalman", &[latents, units, experts])?;
+            KindOptions::among(&[train::Kind::Kalman])
+        }
+        DecoderKind::Auto => KindOptions::auto(),
+    };
+    if args.folds == 0 {
+        return Err(Error::argument(
+            "--decoder: expected --folds of at least 2 to choose by, got 0",
+        ));
+    }
+    Ok(Some(KindOptions {
+        latents: args.latents,
+        units: args.lift_units,
+        experts: args.experts,
+        seed: args.seed,
+        ..kinds
+    }))
 }
 
 /// Combines units as `--units` or `--groups` ask.
@@ -208,6 +288,9 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
         (None, Some(fraction)) => options.ridge = RidgeChoice::RelativeNoise(fraction),
         (None, None) => {}
     }
+    options.retain = args
+        .retain
+        .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     search.ridge = args.ridge.is_none() && args.noise.is_none();
     options.delay_steps = match args.delay.as_str() {
         "auto" => {
@@ -285,9 +368,58 @@ fn low_pass(text: &str) -> Result<LowPass> {
     }
 }
 
+fn row(score: train::KindScore) -> KindRow {
+    KindRow {
+        decoder: score.kind.name(),
+        configuration: score.configuration,
+        r2: score.r2,
+        gain: score.gain,
+        gain_error: score.gain_error,
+        multiply_adds: score.multiply_adds,
+        outputs: score.scores,
+    }
+}
+
+/// One row a kind that was compared.
+fn kind_table(trained: &Trained) -> Result<()> {
+    if trained.kinds.is_empty() {
+        return Ok(());
+    }
+    let mut table = report::Table::new(&[
+        "decoder",
+        "R²",
+        "gain",
+        "multiply-adds a step",
+        "configuration",
+    ]);
+    for kind in &trained.kinds {
+        let gain = if kind.decoder == train::Kind::Linear.name() {
+            String::new()
+        } else {
+            format!("{:+.4} ± {:.4}", kind.gain, kind.gain_error)
+        };
+        table.row([
+            kind.decoder.to_owned(),
+            format!("{:.4}", kind.r2),
+            gain,
+            format!("{:.0}", kind.multiply_adds),
+            kind.configuration.clone(),
+        ]);
+    }
+    table.print()?;
+    report::line(&format!("taken: {}", trained.decoder))?;
+    match trained.artefacts {
+        None | Some(0) => Ok(()),
+        Some(steps) => report::line(&format!(
+            "{steps} steps hold far more spikes than usual and were taken for artefacts"
+        )),
+    }
+}
+
 fn print(
     args: &Train,
     model: &Decoder,
+    comparison: Option<Comparison>,
     device: String,
     seconds: f64,
     gram_error: Option<GramError>,
@@ -296,6 +428,9 @@ fn print(
     let filters = model.bank().filters();
     let trained = Trained {
         model: args.out.display().to_string(),
+        decoder: model.kind(),
+        artefacts: comparison.as_ref().map(|c| c.artefacts),
+        kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),
         masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
         features: model.features(),
@@ -324,6 +459,7 @@ fn print(
     if args.common.json {
         return report::json(&trained);
     }
+    kind_table(&trained)?;
     if trained.outputs.is_empty() {
         report::line("no cross-validation (--folds 0): no scores")?;
     } else {

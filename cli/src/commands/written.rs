@@ -14,7 +14,7 @@ use crate::report;
 pub(super) struct Written {
     file: String,
     channels: usize,
-    spikes: usize,
+    spikes: u64,
     seconds: f64,
     mean_rate_hz: f64,
 }
@@ -28,9 +28,9 @@ impl Written {
         Self {
             file: path.display().to_string(),
             channels,
-            spikes: recording.spikes.len(),
+            spikes: recording.spikes.total() as u64,
             seconds,
-            mean_rate_hz: recording.spikes.len() as f64 / channels as f64 / seconds,
+            mean_rate_hz: recording.spikes.total() / channels as f64 / seconds,
         }
     }
 

@@ -9,6 +9,8 @@ use super::{Case, archives};
 /// Address spaces in MB.
 const LIMITS: [u32; 3] = [100, 300, 1000];
 
+const CROWD: &str = "sparse-1048576.npz";
+
 const TRAIN: &str = "--out OUT.betz --filter 0.1:1 --folds 3";
 const MINE: &str = "--interval 0.004,0.006 --threshold 5 --max-size 3";
 
@@ -268,6 +270,19 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             "evaluate m.betz t.npz --trials --chance 20 --importance --picture OUT.svg --out OUT.csv".to_owned(),
             "stream m.betz t.npz --out OUT.csv".to_owned(),
             format!("mine s.csv {MINE} --surrogates 19"),
+            "mine text-40.csv --interval 0,1 --threshold 2 --max-size 2 --top 1".to_owned(),
+        ] {
+            all.push(Case {
+                memory: Some(memory),
+                ..case(command)
+            });
+        }
+    }
+    // Names of a million channels and of many symbols, with memory that ends at any place of the work.
+    for memory in (40..=260).step_by(20) {
+        for command in [
+            format!("info {CROWD}"),
+            format!("train {CROWD} {TRAIN}"),
             "mine text-40.csv --interval 0,1 --threshold 2 --max-size 2 --top 1".to_owned(),
         ] {
             all.push(Case {

@@ -101,21 +101,6 @@ fn inputs(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// What still aborts where little memory is allowed, each to be mended: the names of a million channels,
-/// and the candidates of a long alphabet, are allocated without asking. Reported, never passed over in
-/// silence.
-const KNOWN_TO_ABORT: [(&str, u32); 3] = [
-    ("sparse-1048576.npz", 100),
-    ("sparse-1048576.npz", 300),
-    ("text-40.csv", 100),
-];
-
-fn known_to_abort(case: &Case) -> bool {
-    KNOWN_TO_ABORT
-        .iter()
-        .any(|(input, memory)| case.arguments.contains(input) && case.memory == Some(*memory))
-}
-
 #[test]
 fn nothing_is_lost_and_nothing_aborts() {
     let temporary = tempfile::tempdir().unwrap();
@@ -142,9 +127,6 @@ fn nothing_is_lost_and_nothing_aborts() {
                     };
                     match run(folder, number, case) {
                         Ok(code) => codes.lock().unwrap()[code as usize] += 1,
-                        Err(why) if known_to_abort(case) && why.contains("signal 6") => {
-                            eprintln!("known to abort: betz {}", case.arguments);
-                        }
                         Err(why) => failed.lock().unwrap().push(format!(
                             "betz {} (memory {:?} MB): {why}",
                             case.arguments, case.memory

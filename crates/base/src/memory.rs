@@ -21,13 +21,30 @@ pub fn available() -> Option<u64> {
     .min()
 }
 
-/// Refuses `what`, which needs `bytes` at once, when there is less. Allocates nothing of it.
+/// Bytes of addresses that a limit of the process (`ulimit -v`) leaves it; `None` where there is none. An
+/// allocator reserves addresses for each thread that it never touches, so few of them are few threads.
+pub fn addresses() -> Option<u64> {
+    of_limit("Max address space", "VmSize:")
+}
+
+/// Bytes that a copy of `names` takes, with what an allocator adds to each.
+pub fn of_names(names: &[String]) -> u128 {
+    let each = |name: &String| size_of::<String>() as u128 + name.len() as u128 + 16;
+    names.iter().map(each).sum()
+}
+
+/// Left over beside anything planned, for what is too small to plan.
+const RESERVE: u64 = 4 << 20;
+
+/// Refuses `what`, which needs `bytes` at once, when there is less (of a megabyte or more: when less than
+/// 4 MB would be left beside it). Allocates nothing of it.
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`] with both numbers.
 pub fn plan(what: impl fmt::Display, bytes: u128) -> Result<()> {
+    let reserve = if bytes < 1 << 20 { 0 } else { RESERVE };
     match available() {
-        Some(there) if bytes > u128::from(there) => {
+        Some(there) if bytes.saturating_add(u128::from(reserve)) > u128::from(there) => {
             let needed = u64::try_from(bytes).unwrap_or(u64::MAX);
             Err(Error::new(
                 ErrorKind::OutOfMemory,
@@ -127,6 +144,7 @@ mod tests {
         let error = filled("a list", 0_u64, usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(filled("a list", 7_u8, 3).unwrap(), [7; 3]);
+        assert_eq!(of_names(&["ab".into(), String::new()]), 2 * 40 + 2);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn trials(
     let recording = Recording {
         tick_seconds: 1e-3,
         ticks: length,
-        spikes: Spikes { ticks, channels },
+        spikes: Spikes::new(ticks, channels),
         channel_names: alphabet(symbols).labels().to_vec(),
         behavior: None,
         segments: (segments.iter())

@@ -6,7 +6,8 @@ use super::alphabet::Alphabet;
 use super::clock::{Clock, MAX_TICK};
 use super::time_table::{SymbolIndex, TimeTable};
 use betz_base::error::{Error, Result};
-use betz_recording::Recording;
+use betz_base::memory;
+use betz_recording::{Recording, SpikeForm, Spikes};
 
 /// Between two segments of a recording lie this many seconds of silence, so that no episode
 /// crosses from one trial into the next.
@@ -167,7 +168,8 @@ impl Events {
         })
     }
 
-    /// The spikes of a recording: one symbol per channel, on the recording's own ticks.
+    /// The spikes of a recording: one symbol per channel, on the recording's own ticks; a bin that counts
+    /// n spikes is n events of one tick.
     ///
     /// Where the segments (trials) do not cover the recording as one, only the spikes inside them are
     /// kept. The first segment then begins at tick 0, and the others are moved so that 60 s of silence
@@ -175,12 +177,27 @@ impl Events {
     /// leads back.
     ///
     /// # Errors
-    /// As [`Events::new`], with the place named.
+    /// As [`Events::new`], with the place named;
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a signal, which has no
+    /// events; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) where counts are more events
+    /// than there is memory for.
     pub fn from_recording(recording: &Recording) -> Result<Self> {
         let clock = Clock::from_tick_seconds(recording.tick_seconds)?;
         let alphabet = Alphabet::new(recording.channel_names.clone(), clock)
             .map_err(|e| e.at("channel_names"))?;
-        let spikes = &recording.spikes;
+        let events;
+        let spikes = match recording.form {
+            SpikeForm::Signal => {
+                return Err(Error::argument(
+                    "episodes are of spikes: expected spike times or counts, got a signal",
+                ));
+            }
+            _ if recording.spikes.weights.is_empty() => &recording.spikes,
+            _ => {
+                events = one_each(&recording.spikes)?;
+                &events
+            }
+        };
         let whole = match recording.segments.as_slice() {
             [] => true,
             [only] => only.start <= 0 && recording.ticks <= only.stop,
@@ -393,4 +410,24 @@ pub(crate) fn max_tick(symbols: usize) -> i64 {
 /// with every symbol there twice, too.
 pub(crate) fn max_tick_of_doubled(symbols: usize) -> i64 {
     max_tick(symbols.saturating_mul(2))
+}
+/// Counted spikes as events: of a bin, as many as it counts.
+fn one_each(spikes: &Spikes) -> Result<Spikes> {
+    let total = spikes.total();
+    if total >= 4_294_967_296.0 {
+        return Err(Error::argument(format!(
+            "{total} events: expected fewer than 2^32"
+        )));
+    }
+    let total = total as usize;
+    // What is made of them here takes as much again, three times.
+    memory::plan(format_args!("{total} events"), total as u128 * 48)?;
+    let mut ticks = memory::room("events", total)?;
+    let mut channels = memory::room("events", total)?;
+    for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        let len = ticks.len() + spikes.weight(i) as usize;
+        ticks.resize(len, tick);
+        channels.resize(len, channel);
+    }
+    Ok(Spikes::new(ticks, channels))
 }

@@ -51,6 +51,7 @@ impl Recording {
     ///   session emits its output: linear interpolation between the two samples around it. Without
     ///   sample times, sample i belongs to the end of tick i; so where step and tick are equal,
     ///   each step has its own sample, unchanged.
+    /// - Bins of counts that a step joins are added up; of a signal the step has their mean.
     /// - A segment keeps the steps that lie wholly inside it. One that holds no whole step is
     ///   dropped.
     /// - Segments are clipped to where there is behaviour: steps that end before its first or after
@@ -89,7 +90,10 @@ impl Recording {
         }
         memory::plan(
             format_args!("a recording in steps of {} s", options.step_seconds),
-            steps as u128 * outputs as u128 * 4 + self.spikes.len() as u128 * 12,
+            steps as u128 * outputs as u128 * 4
+                + self.spikes.len() as u128 * 12
+                + self.spikes.weights.len() as u128 * 4
+                + memory::of_names(&self.channel_names),
         )?;
         let mut report = AlignReport::default();
         let whole = self.segments.iter().map(|s| Segment {
@@ -133,18 +137,24 @@ impl Recording {
             .spikes
             .ticks
             .partition_point(|&t| clock.step_of(t) < steps as i64);
-        let spikes = Spikes {
+        let mut spikes = Spikes {
             ticks: self.spikes.ticks[..last]
                 .iter()
                 .map(|&t| clock.step_of(t))
                 .collect(),
             channels: self.spikes.channels[..last].to_vec(),
+            weights: self.spikes.weights[..last.min(self.spikes.weights.len())].to_vec(),
         };
-        let inside: usize = segments
-            .iter()
-            .map(|s| spikes.range(s.start, s.stop).len())
-            .sum();
-        report.spikes_outside = self.spikes.len() - inside;
+        let joined = clock.whole.unwrap_or(1);
+        if !spikes.weights.is_empty() {
+            let scale = match self.form {
+                SpikeForm::Signal => 1.0 / joined as f64,
+                _ => 1.0,
+            };
+            join(&mut spikes, self.channels(), scale)?;
+        }
+        let outside = self.spikes.total() - in_segments(&self.spikes, &clock, &segments, last);
+        report.spikes_outside = outside.max(0.0).round() as usize;
         let dataset = Dataset {
             step_seconds: options.step_seconds,
             steps,
@@ -159,6 +169,46 @@ impl Recording {
         };
         Ok((dataset, report))
     }
+}
+
+/// How many of `spikes`, those before `last`, lie in `segments`, which are in steps.
+fn in_segments(spikes: &Spikes, clock: &StepClock, segments: &[Segment], last: usize) -> f64 {
+    let ticks = &spikes.ticks[..last];
+    let first_of = |step: i64| ticks.partition_point(|&t| clock.step_of(t) < step);
+    let inside = |s: &Segment| spikes.view().total_of(first_of(s.start)..first_of(s.stop));
+    segments.iter().map(inside).sum()
+}
+
+/// Makes one entry, `scale` times their sum, of all those of one channel and step, channels ascending
+/// within a step. In place.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`].
+fn join(spikes: &mut Spikes, channels: usize, scale: f64) -> Result<()> {
+    let mut sums = memory::filled("a step", 0.0_f64, channels)?;
+    let mut fired: Vec<u32> = Vec::new();
+    let (mut from, mut to) = (0, 0);
+    while from < spikes.len() {
+        let step = spikes.ticks[from];
+        fired.clear();
+        while from < spikes.len() && spikes.ticks[from] == step {
+            fired.push(spikes.channels[from]);
+            sums[spikes.channels[from] as usize] += f64::from(spikes.weights[from]);
+            from += 1;
+        }
+        fired.sort_unstable();
+        fired.dedup();
+        for &channel in &fired {
+            spikes.ticks[to] = step;
+            spikes.channels[to] = channel;
+            spikes.weights[to] = (scale * std::mem::take(&mut sums[channel as usize])) as f32;
+            to += 1;
+        }
+    }
+    spikes.ticks.truncate(to);
+    spikes.channels.truncate(to);
+    spikes.weights.truncate(to);
+    Ok(())
 }
 
 /// Converts ticks to steps.
@@ -182,14 +232,18 @@ impl StepClock {
         // Bins can only be joined whole, so a step written with a few digits may be meant so; spike
         // times are converted as they are unless the two clocks agree to the last digits.
         let tolerance = match recording.form {
-            SpikeForm::Counts => 1e-6,
+            SpikeForm::Counts | SpikeForm::Signal => 1e-6,
             SpikeForm::Events => 1e-12,
         };
         let whole = ((ratio - nearest).abs() <= tolerance * ratio && nearest >= 1.0)
             .then_some(nearest as i64);
-        if recording.form == SpikeForm::Counts && whole.is_none() {
+        if recording.form != SpikeForm::Events && whole.is_none() {
+            let what = match recording.form {
+                SpikeForm::Signal => "samples cannot be split",
+                _ => "binned counts cannot be split",
+            };
             return Err(Error::argument(format!(
-                "expected a step of one or several whole bins of {tick_seconds} s, got {step_seconds} s: binned counts cannot be split"
+                "expected a step of one or several whole bins of {tick_seconds} s, got {step_seconds} s: {what}"
             )));
         }
         if whole.is_none() && ratio < 1.0 {

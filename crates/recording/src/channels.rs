@@ -13,14 +13,47 @@ pub fn invented_channel_names(names: &[String]) -> bool {
 
 /// True when every name is `stem` and its number.
 pub(crate) fn invented<'a>(mut names: impl Iterator<Item = &'a String>, stem: &str) -> bool {
-    let mut number = 0_usize;
+    let mut number = Decimal::default();
     names.all(|name| {
-        let ours = name
-            .strip_prefix(stem)
-            .is_some_and(|n| n == number.to_string());
-        number += 1;
+        let ours = name.strip_prefix(stem) == Some(number.text());
+        number.advance();
         ours
     })
+}
+
+/// The names of `channels` channels of a file that names none.
+pub(crate) fn invented_names(channels: usize) -> Vec<String> {
+    let mut number = Decimal::default();
+    let name = |_| {
+        let name = ["ch", number.text()].concat();
+        number.advance();
+        name
+    };
+    (0..channels).map(name).collect()
+}
+
+/// A number that counts up in the digits it is written in: a tenth of what formatting each takes.
+struct Decimal(String);
+
+impl Default for Decimal {
+    fn default() -> Self {
+        Self("0".into())
+    }
+}
+
+impl Decimal {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn advance(&mut self) {
+        let kept = self.0.trim_end_matches('9').len();
+        let nines = self.0.len() - kept;
+        self.0.truncate(kept);
+        let digit = self.0.pop().map_or(1, |d| d as u8 - b'0' + 1);
+        self.0.push(char::from(b'0' + digit));
+        self.0.extend(std::iter::repeat_n('0', nines));
+    }
 }
 
 impl Recording {
@@ -105,10 +138,7 @@ mod tests {
         Recording {
             tick_seconds: 0.001,
             ticks: 10,
-            spikes: Spikes {
-                ticks: vec![0, 1, 4, 9],
-                channels: vec![0, 2, 1, 2],
-            },
+            spikes: Spikes::new(vec![0, 1, 4, 9], vec![0, 2, 1, 2]),
             channel_names: ["a", "b", "c"].map(String::from).to_vec(),
             behavior: None,
             segments: vec![Segment { start: 0, stop: 10 }],
@@ -120,6 +150,15 @@ mod tests {
 
     fn names(list: &[&str]) -> Vec<String> {
         list.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn invented_names_are_numbered() {
+        let expected: Vec<String> = (0..12_345).map(|c| format!("ch{c}")).collect();
+        assert_eq!(invented_names(12_345), expected);
+        assert!(invented_channel_names(&expected));
+        assert!(!invented_channel_names(&expected[1..]));
+        assert!(!invented_channel_names(&names(&["ch0", "ch01"])));
     }
 
     #[test]

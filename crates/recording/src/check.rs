@@ -7,7 +7,9 @@ use betz_base::error::{Error, ErrorKind, Result};
 
 /// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
 pub(crate) const MAX_TICKS: i64 = 1 << 53;
-/// Most spikes of a recording (12 GiB in memory).
+/// Largest value of a signal: beyond it the sums of squares that training needs leave f32.
+const LARGEST_WEIGHT: f32 = 1e15;
+/// Most spikes of a recording (12 GiB in memory), each of which may count for several.
 pub(crate) const MAX_SPIKES: usize = 1 << 30;
 
 impl Recording {
@@ -26,6 +28,7 @@ impl Recording {
                 match self.form {
                     super::SpikeForm::Counts => "step_seconds",
                     super::SpikeForm::Events => "tick_seconds",
+                    super::SpikeForm::Signal => "sample_seconds",
                 },
                 self.tick_seconds
             )));
@@ -48,6 +51,7 @@ impl Recording {
         }
         check_unique("array `channel_names`", self.channel_names.iter())?;
         self.spikes.check(self.ticks, self.channels())?;
+        self.check_weights()?;
         if let Some(b) = &self.behavior {
             b.check(self.ticks)?;
         }
@@ -81,6 +85,29 @@ impl Recording {
     }
 }
 
+impl Recording {
+    /// Checks that counts are counts, and that spike times have none.
+    fn check_weights(&self) -> Result<()> {
+        let weights = &self.spikes.weights;
+        let at_fault = match self.form {
+            super::SpikeForm::Signal => None,
+            super::SpikeForm::Events => (!weights.is_empty()).then_some(0),
+            super::SpikeForm::Counts => {
+                (weights.iter()).position(|&w| !(w >= 1.0 && w.fract() == 0.0))
+            }
+        };
+        match at_fault {
+            Some(i) => Err(Error::recording(format!(
+                "array `counts`: [{}, {}] = {}: expected a whole number of spikes",
+                self.spikes.ticks[i], self.spikes.channels[i], weights[i]
+            ))
+            .with_position(i)
+            .with_channel(self.spikes.channels[i] as usize)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Spikes {
     /// As [`SpikesView::check`].
     ///
@@ -92,8 +119,9 @@ impl Spikes {
 }
 
 impl SpikesView<'_> {
-    /// Checks that the lists are of one length, ticks ascend inside `0..ticks` and channels are
-    /// inside `0..channels`.
+    /// Checks that the lists are of one length (weights may be absent), ticks ascend inside `0..ticks`,
+    /// channels are inside `0..channels`, and weights are finite and no further than 10¹⁵ from 0, so that
+    /// their squares can be summed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidRecording`], naming the first entry at fault.
@@ -103,6 +131,13 @@ impl SpikesView<'_> {
                 "arrays `spike_ticks` and `spike_channels`: expected one length, got {} and {}",
                 self.ticks.len(),
                 self.channels.len()
+            )));
+        }
+        if self.is_weighted() && self.weights.len() != self.len() {
+            return Err(Error::recording(format!(
+                "spikes: expected a weight each ({}) or none, got {}",
+                self.len(),
+                self.weights.len()
             )));
         }
         if self.len() > MAX_SPIKES {
@@ -136,6 +171,15 @@ impl SpikesView<'_> {
             return Err(Error::recording(format!(
                 "array `spike_channels`: [{i}] = {}: expected a channel below {channels}",
                 self.channels[i]
+            ))
+            .with_position(i)
+            .with_channel(self.channels[i] as usize));
+        }
+        let believed = |w: &f32| w.abs() <= LARGEST_WEIGHT;
+        if let Some(i) = self.weights.iter().position(|w| !believed(w)) {
+            return Err(Error::recording(format!(
+                "channel {} at tick {}: expected a finite value of at most {LARGEST_WEIGHT:e}, got {}",
+                self.channels[i], self.ticks[i], self.weights[i]
             ))
             .with_position(i)
             .with_channel(self.channels[i] as usize));
@@ -234,8 +278,17 @@ pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
     .with_channel(channel)
 }
 
-fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<()> {
+fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String> + Clone) -> Result<()> {
+    // Names that ascend, as numbered ones do, need no table to tell that none comes twice.
+    let length_first = |name: &'a String| (name.len(), name);
+    let mut next = names.clone().map(length_first).skip(1);
+    if (names.clone().map(length_first)).all(|name| next.next().is_none_or(|next| name < next)) {
+        return Ok(());
+    }
     let mut seen = HashMap::new();
+    let count = names.size_hint().0;
+    seen.try_reserve(count)
+        .map_err(|_| Error::no_memory(list, count.saturating_mul(32)))?;
     for (i, name) in names.enumerate() {
         if let Some(first) = seen.insert(name, i) {
             return Err(Error::recording(format!(

@@ -95,13 +95,7 @@ impl Dataset {
     fn within(&self, segments: Vec<Segment>) -> Self {
         let mut spikes = Spikes::default();
         for s in &segments {
-            let inside = self.spikes.range(s.start, s.stop);
-            spikes
-                .ticks
-                .extend_from_slice(&self.spikes.ticks[inside.clone()]);
-            spikes
-                .channels
-                .extend_from_slice(&self.spikes.channels[inside]);
+            spikes.extend_from(&self.spikes, self.spikes.range(s.start, s.stop));
         }
         Self {
             step_seconds: self.step_seconds,
@@ -226,10 +220,7 @@ mod tests {
             step_seconds: 0.1,
             steps: 10,
             channel_names: vec!["a".into()],
-            spikes: Spikes {
-                ticks: vec![0, 3, 5, 9],
-                channels: vec![0; 4],
-            },
+            spikes: Spikes::new(vec![0, 3, 5, 9], vec![0; 4]),
             segments: vec![
                 Segment { start: 0, stop: 4 },
                 Segment { start: 5, stop: 10 },

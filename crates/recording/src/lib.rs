@@ -16,7 +16,7 @@
 //! let recording = Recording {
 //!     tick_seconds: 0.001,
 //!     ticks: 2_000,
-//!     spikes: Spikes { ticks: vec![10, 10, 1_500], channels: vec![0, 1, 0] },
+//!     spikes: Spikes::new(vec![10, 10, 1_500], vec![0, 1, 0]),
 //!     channel_names: vec!["left".into(), "right".into()],
 //!     behavior: None,
 //!     segments: vec![Segment { start: 0, stop: 1_000 }, Segment { start: 1_000, stop: 2_000 }],
@@ -35,6 +35,8 @@
 //! |---|---|---|
 //! | `counts` | u8 or u16, (steps, channels) | binned spike counts; with `step_seconds` |
 //! | `step_seconds` | f64 | length of one bin |
+//! | `signal` | f32, (samples, channels), finite, within ±10¹⁵ | features of any sign (band power, LFP) instead of spikes; with `sample_seconds` |
+//! | `sample_seconds` | f64 | length of one sample (or as `step_seconds`) |
 //! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of `counts` |
 //! | `spike_channels` | u16 or u32, (spikes,) | channel (or sorted unit) of each spike |
 //! | `tick_seconds` | f64 | length of one tick |
@@ -84,6 +86,9 @@ pub enum SpikeForm {
     Counts,
     /// `spike_ticks` and `spike_channels`: one entry per spike.
     Events,
+    /// `signal`: a (samples, channels) matrix of features, such as the power in a band; one tick is one
+    /// sample. An entry for every value but 0.
+    Signal,
 }
 
 /// A recording on its own clock.
@@ -96,7 +101,7 @@ pub struct Recording {
     pub tick_seconds: f64,
     /// Length of the recording in ticks (or bins).
     pub ticks: i64,
-    /// The spikes, in ticks; a bin with count c holds c of them.
+    /// The spikes, in ticks; a bin with count c is one entry that counts for c.
     pub spikes: Spikes,
     /// One name per channel (or sorted unit).
     pub channel_names: Vec<String>,

@@ -59,6 +59,11 @@ impl Recording {
                 (g != NOWHERE).then_some((t, g))
             });
         let (ticks, channels) = kept.unzip();
+        let weights = self.spikes.weights.iter().zip(&self.spikes.channels);
+        let weights = weights
+            .filter(|(_, c)| group_of[**c as usize] != NOWHERE)
+            .map(|(&w, _)| w)
+            .collect();
         let name = |group: &Vec<u32>| {
             let names: Vec<&str> = group
                 .iter()
@@ -83,7 +88,11 @@ impl Recording {
         let combined = Self {
             tick_seconds: self.tick_seconds,
             ticks: self.ticks,
-            spikes: Spikes { ticks, channels },
+            spikes: Spikes {
+                ticks,
+                channels,
+                weights,
+            },
             channel_names: groups.iter().map(name).collect(),
             behavior: self.behavior.clone(),
             segments: self.segments.clone(),
@@ -130,10 +139,7 @@ mod tests {
         Recording {
             tick_seconds: 0.001,
             ticks: 10,
-            spikes: Spikes {
-                ticks: vec![0, 1, 1, 3, 3, 9],
-                channels: vec![2, 0, 3, 1, 0, 2],
-            },
+            spikes: Spikes::new(vec![0, 1, 1, 3, 3, 9], vec![2, 0, 3, 1, 0, 2]),
             channel_names: ["u0", "u1", "u2", "u3"].map(String::from).to_vec(),
             behavior: None,
             segments: vec![Segment { start: 0, stop: 10 }],
@@ -150,6 +156,11 @@ mod tests {
         assert_eq!(mu.spikes.ticks, [0, 1, 1, 3, 9]);
         assert_eq!(mu.spikes.channels, [0, 1, 0, 1, 0]);
         assert_eq!(mu.electrode_um, Some(vec![[5.0, 4.0], [0.0, 0.0]]));
+        let mut counts = four_units();
+        counts.form = SpikeForm::Counts;
+        counts.spikes.weights = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let mu = counts.combine(&[vec![3, 2], vec![0]]).unwrap();
+        assert_eq!(mu.spikes.weights, [1.0, 2.0, 3.0, 5.0, 6.0]);
     }
 
     #[test]

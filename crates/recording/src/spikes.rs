@@ -1,26 +1,40 @@
 //! Spikes as two parallel lists in time order.
 
 use super::check::{MAX_SPIKES, too_many_spikes};
-use betz_base::error::{Error, Result};
+use std::ops::Range;
 
-/// Spikes in ascending tick order: `ticks[i]` is when, `channels[i]` is where.
+use betz_base::error::Result;
+use betz_base::memory;
+
+/// Spikes in ascending tick order: `ticks[i]` is when, `channels[i]` is where, `weights[i]` how much.
 ///
-/// Two spikes of one channel in one tick are two entries, so binned counts and spike times are one
-/// form.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An entry is one spike, a bin of several (binned counts keep their number: nothing is repeated), or a
+/// sample of a signal. Two entries of one channel in one tick add up.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Spikes {
     /// Ticks from the start, ascending.
     pub ticks: Vec<i64>,
-    /// Channel of each spike.
+    /// Channel of each entry.
     pub channels: Vec<u32>,
+    /// What each entry counts for: the spikes of its bin, the value of its sample. Empty: one each.
+    pub weights: Vec<f32>,
 }
 
 impl Spikes {
-    /// The spikes of binned counts, (bins, channels) row-major, bin after bin. Takes 12 bytes per spike,
-    /// no more.
+    /// One spike for each of `ticks`, on the channel beside it.
+    pub const fn new(ticks: Vec<i64>, channels: Vec<u32>) -> Self {
+        Self {
+            ticks,
+            channels,
+            weights: Vec::new(),
+        }
+    }
+
+    /// The spikes of binned counts, (bins, channels) row-major, bin after bin: an entry a bin that is not
+    /// empty. Takes 12 bytes an entry, 16 where one of them counts for several.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ spikes,
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ entries,
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory for
     /// them; nothing is allocated then.
     ///
@@ -28,37 +42,60 @@ impl Spikes {
     /// # fn main() -> betz_base::Result<()> {
     /// // Two bins of three channels.
     /// let spikes = betz_recording::Spikes::from_counts(&[0, 2, 0, 1, 0, 0], 3)?;
-    /// assert_eq!(spikes.ticks, [0, 0, 1]);
-    /// assert_eq!(spikes.channels, [1, 1, 0]);
+    /// assert_eq!(spikes.ticks, [0, 1]);
+    /// assert_eq!(spikes.channels, [1, 0]);
+    /// assert_eq!(spikes.weights, [2.0, 1.0]);
     /// # Ok(())
     /// # }
     /// ```
     pub fn from_counts(counts: &[u16], channels: usize) -> Result<Self> {
-        let mut total = 0;
+        let (mut total, mut several) = (0, false);
         for (i, &count) in counts.iter().enumerate() {
-            total += usize::from(count);
+            total += usize::from(count > 0);
+            several |= count > 1;
             if total > MAX_SPIKES {
                 return Err(too_many_spikes(i / channels, i % channels));
             }
         }
-        let mut spikes = Self::default();
-        spikes
-            .ticks
-            .try_reserve_exact(total)
-            .and_then(|()| spikes.channels.try_reserve_exact(total))
-            .map_err(|_| Error::no_memory(format_args!("{total} spikes"), total * 12))?;
+        let mut spikes = Self {
+            ticks: memory::room("spikes", total)?,
+            channels: memory::room("spikes", total)?,
+            weights: memory::room("spikes", if several { total } else { 0 })?,
+        };
         for (tick, row) in counts.chunks(channels.max(1)).enumerate() {
-            for (channel, &count) in row.iter().enumerate() {
-                for _ in 0..count {
-                    spikes.ticks.push(tick as i64);
-                    spikes.channels.push(channel as u32);
+            for (channel, &count) in row.iter().enumerate().filter(|&(_, &count)| count > 0) {
+                spikes.ticks.push(tick as i64);
+                spikes.channels.push(channel as u32);
+                if several {
+                    spikes.weights.push(f32::from(count));
                 }
             }
         }
         Ok(spikes)
     }
 
-    /// Number of spikes.
+    /// What entry `i` counts for.
+    #[inline(always)]
+    pub fn weight(&self, i: usize) -> f32 {
+        self.weights.get(i).copied().unwrap_or(1.0)
+    }
+
+    /// How many spikes there are: what all entries count for, together.
+    pub fn total(&self) -> f64 {
+        self.view().total()
+    }
+
+    /// Appends the entries `range` of `from`; both have weights, or neither.
+    pub fn extend_from(&mut self, from: &Self, range: Range<usize>) {
+        self.ticks.extend_from_slice(&from.ticks[range.clone()]);
+        self.channels
+            .extend_from_slice(&from.channels[range.clone()]);
+        if !from.weights.is_empty() {
+            self.weights.extend_from_slice(&from.weights[range]);
+        }
+    }
+
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.ticks.len()
     }
@@ -68,14 +105,15 @@ impl Spikes {
         self.ticks.is_empty()
     }
 
-    /// Indices of the spikes with `start <= tick < stop`. Two binary searches.
-    pub fn range(&self, start: i64, stop: i64) -> std::ops::Range<usize> {
+    /// Indices of the entries with `start <= tick < stop`. Two binary searches.
+    pub fn range(&self, start: i64, stop: i64) -> Range<usize> {
         let first = self.ticks.partition_point(|&t| t < start);
         let last = self.ticks.partition_point(|&t| t < stop);
         first..last.max(first)
     }
 
-    /// Walks the ticks at which something fired: each tick with the channels of its spikes.
+    /// Walks the ticks at which something fired: each tick with the channels of its
+    /// entries.
     pub fn by_tick(&self) -> impl Iterator<Item = (i64, &[u32])> {
         let mut first = 0;
         self.ticks.chunk_by(|a, b| a == b).map(move |same| {
@@ -91,21 +129,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_become_spikes_bin_after_bin() {
+    fn counts_become_entries_bin_after_bin() {
         let spikes = Spikes::from_counts(&[0, 2, 1, 0, 0, 1], 2).unwrap();
-        assert_eq!(spikes.ticks, [0, 0, 1, 2]);
-        assert_eq!(spikes.channels, [1, 1, 0, 1]);
-        assert_eq!(spikes.ticks.capacity(), 4);
+        assert_eq!(spikes.ticks, [0, 1, 2]);
+        assert_eq!(spikes.channels, [1, 0, 1]);
+        assert_eq!(spikes.weights, [2.0, 1.0, 1.0]);
+        assert_eq!((spikes.weight(0), spikes.total()), (2.0, 4.0));
+        assert_eq!(spikes.ticks.capacity(), 3);
         assert!(Spikes::from_counts(&[], 0).unwrap().is_empty());
+        // Where no bin has more than one spike, there is nothing to weigh.
+        let single = Spikes::from_counts(&[0, 1, 1, 0], 2).unwrap();
+        assert_eq!((single.weights.len(), single.total()), (0, 2.0));
     }
 
     #[test]
-    fn more_spikes_than_a_recording_may_have_are_refused_before_they_are_made() {
+    fn large_counts_take_no_more_room_than_small_ones() {
         let counts = vec![u16::MAX; 3 * 5500];
-        let error = Spikes::from_counts(&counts, 3).unwrap_err();
-        assert_eq!(error.kind(), betz_base::ErrorKind::InvalidRecording);
-        // 16,384 of them are 2^30 - 2^14, and one more is too many.
-        let says = "at most 1073741824 spikes, got more at [5461, 1]";
-        assert!(error.message().contains(says), "{error}");
+        let spikes = Spikes::from_counts(&counts, 3).unwrap();
+        assert_eq!(spikes.len(), 3 * 5500);
+        assert_eq!(spikes.total(), 65_535.0 * 16_500.0);
     }
 }

@@ -26,7 +26,7 @@ use super::{Dataset, OutputInfo, Segment, Spikes};
 /// };
 /// let fold = [Segment { start: 4, stop: 8 }];
 /// let part = whole.with_segments(&fold);
-/// assert_eq!((part.steps_in_segments(), part.spikes_in_segments()), (4, 2));
+/// assert_eq!((part.steps_in_segments(), part.spikes_in_segments()), (4, 2.0));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetView<'a> {
@@ -46,25 +46,64 @@ pub struct DatasetView<'a> {
     pub behavior: &'a [f32],
 }
 
-/// Spikes as events, in ascending tick order: `ticks[i]` is when, `channels[i]` is where.
+/// Spikes as events, in ascending tick order: `ticks[i]` is when, `channels[i]` is where, `weights[i]`
+/// how much.
 ///
-/// An event is one spike; two of one channel in one tick are two events. Events that count for
-/// several (binned counts) or for a part (signals in f32) are to become a field of their own beside
-/// these, which is why a view is made by [`SpikesView::new`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// An event is one spike unless it has a weight, the spikes of a bin or the value of a sample; two of one
+/// channel in one tick add up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpikesView<'a> {
     /// Ticks from the start, ascending.
     pub ticks: &'a [i64],
     /// Channel of each event.
     pub channels: &'a [u32],
+    /// What each event counts for; empty: one each.
+    pub weights: &'a [f32],
 }
 
 impl<'a> SpikesView<'a> {
     /// One spike for each of `ticks`, on the channel beside it; [`SpikesView::check`] says whether the
     /// two fit together.
     pub const fn new(ticks: &'a [i64], channels: &'a [u32]) -> Self {
-        Self { ticks, channels }
+        Self {
+            ticks,
+            channels,
+            weights: &[],
+        }
+    }
+
+    /// Events that count for `weights`: one for each of `ticks`, or none at all where each counts once.
+    pub const fn weighted(ticks: &'a [i64], channels: &'a [u32], weights: &'a [f32]) -> Self {
+        Self {
+            ticks,
+            channels,
+            weights,
+        }
+    }
+
+    /// Whether events count for something else than one each.
+    pub const fn is_weighted(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
+    /// What event `i` counts for.
+    #[inline(always)]
+    pub fn weight(&self, i: usize) -> f32 {
+        self.weights.get(i).copied().unwrap_or(1.0)
+    }
+
+    /// How many spikes there are: what all events count for, together.
+    pub fn total(&self) -> f64 {
+        self.total_of(0..self.len())
+    }
+
+    /// What the events `range` count for, together.
+    pub fn total_of(&self, range: Range<usize>) -> f64 {
+        match self.is_weighted() {
+            true => self.weights[range].iter().map(|&w| f64::from(w)).sum(),
+            false => range.len() as f64,
+        }
     }
 
     /// Number of events.
@@ -96,8 +135,14 @@ impl<'a> DatasetView<'a> {
         self.segments.iter().map(Segment::len).sum()
     }
 
-    /// Number of spikes inside segments.
-    pub fn spikes_in_segments(&self) -> usize {
+    /// Number of spikes inside segments: what events there count for, together.
+    pub fn spikes_in_segments(&self) -> f64 {
+        let inside = |s: &Segment| self.spikes.total_of(self.spikes.range(s.start, s.stop));
+        self.segments.iter().map(inside).sum()
+    }
+
+    /// Number of events inside segments, what walking over the spikes costs.
+    pub fn events_in_segments(&self) -> usize {
         let inside = |s: &Segment| self.spikes.range(s.start, s.stop).len();
         self.segments.iter().map(inside).sum()
     }
@@ -112,7 +157,7 @@ impl<'a> DatasetView<'a> {
 impl Spikes {
     /// All of them, borrowed.
     pub fn view(&self) -> SpikesView<'_> {
-        SpikesView::new(&self.ticks, &self.channels)
+        SpikesView::weighted(&self.ticks, &self.channels, &self.weights)
     }
 }
 
@@ -149,10 +194,7 @@ mod tests {
 
     #[test]
     fn a_view_counts_what_its_dataset_does_and_refuses_what_it_does() {
-        let spikes = Spikes {
-            ticks: vec![0, 3, 3, 9],
-            channels: vec![0, 1, 1, 0],
-        };
+        let mut spikes = Spikes::new(vec![0, 3, 3, 9], vec![0, 1, 1, 0]);
         for (start, stop) in [(0, 10), (1, 3), (3, 4), (5, 2), (-7, 100)] {
             assert_eq!(spikes.view().range(start, stop), spikes.range(start, stop));
         }
@@ -162,6 +204,14 @@ mod tests {
             assert_eq!(spikes.view().check(ticks, channels), expected);
             assert_eq!(expected.is_ok(), (ticks, channels) == (10, 2));
         }
+        for (weights, at) in [
+            (vec![1.0; 3], None),
+            (vec![1.0, f32::NAN, 1.0, 2.0], Some(1)),
+        ] {
+            spikes.weights = weights;
+            assert_eq!(spikes.check(10, 2).unwrap_err().position(), at);
+        }
+        spikes.weights = Vec::new();
         let names = ["a", "b"].map(String::from);
         let view = DatasetView {
             step_seconds: 0.5,
@@ -172,10 +222,18 @@ mod tests {
             outputs: &[],
             behavior: &[],
         };
-        assert_eq!(view.spikes_in_segments(), 3);
+        assert_eq!(view.spikes_in_segments(), 3.0);
         let late = [Segment { start: 4, stop: 10 }];
-        assert_eq!(view.with_segments(&late).spikes_in_segments(), 1);
+        assert_eq!(view.with_segments(&late).spikes_in_segments(), 1.0);
         assert!(view.check_names().is_ok());
+        let weights = [1.0, 20.0, 0.5, 7.0];
+        let weighted = SpikesView::weighted(&[0, 3, 3, 9], &[0, 1, 1, 0], &weights);
+        let view = DatasetView {
+            spikes: weighted,
+            ..view
+        };
+        assert_eq!(view.spikes_in_segments(), 21.5);
+        assert_eq!(view.events_in_segments(), 3);
         let twice = ["a", "a"].map(String::from);
         let view = DatasetView {
             channel_names: &twice,

@@ -77,8 +77,8 @@ fn merge(trains: &[Vec<u32>]) -> Spikes {
         })
         .collect();
     packed.par_sort_unstable();
-    Spikes {
-        ticks: packed.iter().map(|p| (p >> 32) as i64).collect(),
-        channels: packed.iter().map(|&p| p as u32).collect(),
-    }
+    Spikes::new(
+        packed.iter().map(|p| (p >> 32) as i64).collect(),
+        packed.iter().map(|&p| p as u32).collect(),
+    )
 }

@@ -19,7 +19,7 @@ pub struct Active {
 /// time when channel numbers are sparse (ten channels numbered up to 65,535). Train on
 /// [`Active::data`], then let [`spread`] put the weights where they belong.
 ///
-/// Allocates the smaller dataset: 12 bytes per spike, 4 per behaviour value.
+/// Allocates the smaller dataset: 12 bytes per spike (16 with weights), 4 per behaviour value.
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
@@ -49,21 +49,18 @@ pub fn active(data: &Dataset) -> Result<Option<Active>> {
         .sum();
     memory::plan(
         "the channels that fire",
-        total as u128 * 12 + data.behavior.len() as u128 * 4,
+        total as u128 * 16 + data.behavior.len() as u128 * 4,
     )?;
     let mut spikes = Spikes {
         ticks: memory::room("spikes", total)?,
         channels: memory::room("spikes", total)?,
+        weights: memory::room("spikes", total.min(data.spikes.weights.len()))?,
     };
     for s in &data.segments {
-        let inside = data.spikes.range(s.start, s.stop);
-        spikes
-            .ticks
-            .extend_from_slice(&data.spikes.ticks[inside.clone()]);
-        let renamed = data.spikes.channels[inside]
-            .iter()
-            .map(|&c| number[c as usize]);
-        spikes.channels.extend(renamed);
+        spikes.extend_from(&data.spikes, data.spikes.range(s.start, s.stop));
+    }
+    for channel in &mut spikes.channels {
+        *channel = number[*channel as usize];
     }
     let name = |&c: &u32| data.channel_names[c as usize].clone();
     Ok(Some(Active {
@@ -86,6 +83,12 @@ pub fn active(data: &Dataset) -> Result<Option<Active>> {
 /// # Errors
 /// As [`Decoder::new`].
 pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Decoder> {
+    let width = model.bank().len() * model.latents();
+    memory::plan(
+        format_args!("a model of {} channels", names.len()),
+        // The model, and the file that is made of it.
+        2 * (memory::of_names(names) + names.len() as u128 * (8 * width as u128 + 2)),
+    )?;
     let mut parts = model.into_parts();
     if let Some(blanking) = &mut parts.limits.blanking {
         let mut mean_counts = vec![0.0; names.len()];
@@ -94,7 +97,6 @@ pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Deco
         }
         blanking.mean_counts = mean_counts;
     }
-    let width = parts.bank.len() * parts.latents();
     let mut weights = memory::filled("weights", 0.0, names.len() * width)?;
     let mut channel_mask = vec![false; names.len()];
     for (new, &c) in channels.iter().enumerate() {

@@ -42,10 +42,10 @@ pub(crate) fn dataset(
         step_seconds: 1e-3,
         steps,
         channel_names: (0..channels).map(|c| format!("c{c}")).collect(),
-        spikes: Spikes {
-            ticks: spikes.iter().map(|s| s.0).collect(),
-            channels: spikes.iter().map(|s| s.1).collect(),
-        },
+        spikes: Spikes::new(
+            spikes.iter().map(|s| s.0).collect(),
+            spikes.iter().map(|s| s.1).collect(),
+        ),
         segments: segments
             .iter()
             .map(|&(start, stop)| Segment { start, stop })
@@ -205,6 +205,40 @@ pub(crate) fn all() -> Vec<Case> {
         },
         bank(&[(10.0, 1)]),
         0,
+    );
+    let with_counts = |mut data: Dataset, seed, large: bool| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let of = |_| match large && rng.random_range(0..20) == 0 {
+            true => 65_535.0,
+            false => rng.random_range(1..9) as f32,
+        };
+        data.spikes.weights = (0..data.spikes.len()).map(of).collect();
+        data
+    };
+    let counted = with_counts(random(21, 6, &trials, 300), 21, false);
+    add("counts", counted.clone(), bank(&mixed), 0);
+    add("counts, delay", counted.clone(), bank(&mixed), 7);
+    add("counts, negative delay", counted, bank(&mixed), -9);
+    let large = with_counts(random(22, 150, &[(0, 300), (310, 500)], 2000), 22, true);
+    add(
+        "large counts, two tiles",
+        large,
+        bank(&[(10.0, 1), (30.0, 0)]),
+        3,
+    );
+    add(
+        "a signal",
+        {
+            let mut rng = ChaCha8Rng::seed_from_u64(23);
+            let samples = (0..420).flat_map(|t| (0..6).map(move |c| (t, c)));
+            let mut data = dataset(6, &trials, samples.collect(), 2);
+            data.spikes.weights = (0..data.spikes.len())
+                .map(|_| rng.random_range(-3.0_f32..5.0))
+                .collect();
+            data
+        },
+        bank(&mixed),
+        2,
     );
     cases
 }

@@ -287,6 +287,7 @@ pub fn crossover(
             channels: f64::from(channels),
             filters: 1.0,
             spikes: f64::from(channels) * rate * seconds,
+            weighted: false,
             steps: seconds / step_seconds,
             outputs: 2.0,
             threads: rayon::current_num_threads() as f64,
@@ -336,6 +337,7 @@ mod tests {
             channels,
             filters: 1.0,
             spikes: channels * 20.0 * seconds,
+            weighted: false,
             steps: seconds / 0.00025,
             outputs: 2.0,
             threads: 2.0,
@@ -433,10 +435,12 @@ mod tests {
         // Few spikes in long time suit the event path, many in short time the dense one.
         let sparse = Work {
             spikes: 1e4,
+            weighted: false,
             ..work(100.0, 1000.0)
         };
         let busy = Work {
             spikes: 1e8,
+            weighted: false,
             filters: 4.0,
             ..work(100.0, 10.0)
         };

@@ -1,9 +1,11 @@
 //! Training on a device: where is decided when it begins, and carried along.
 
+use super::blank::Cleaned;
 use super::choice::{Choice, Paths, choose};
 use super::fit;
 use super::gram::{self, GramPath, NormalEquations, SampledError};
 use super::options::TrainOptions;
+use super::retained::Retained;
 use super::solve;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
@@ -40,13 +42,15 @@ pub fn train_on<'d>(
 ) -> Result<Trained> {
     let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
+    let cleaned = Cleaned::of(data)?;
+    let data = &cleaned.view(data);
     let Choice {
         placement, paths, ..
     } = choose(device, data, options, None);
     train_at(&placement, paths[0], data, options, progress)
 }
 
-/// [`train_on`] where that was decided already; `data` is checked.
+/// [`train_on`] where that was decided already; `data` is checked, and holds no artefacts.
 pub(super) fn train_at(
     placement: &Placement,
     paths: Paths,
@@ -54,6 +58,19 @@ pub(super) fn train_at(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
+    if options.retain.is_some() {
+        // The sums stay, so they come down from wherever they are computed.
+        let features = data.channels() * options.bank.len();
+        Retained::check_size(features, data.outputs.len(), options.retain)?;
+        let bank = &options.bank;
+        let found = normal_equations(placement, paths, data, options, bank, progress)?;
+        let (sums, path) = (&found.sums, found.path);
+        return Ok(Trained {
+            decoder: decoder_from_sums(placement, data, options, sums, path, progress)?,
+            ran: placement.ran(path.name()),
+            gram_error: found.gram_error,
+        });
+    }
     {
         let trained = cuda::train(placement.contexts(), paths, data, options, progress);
         if let Some(Some(trained)) = placement.or_cpu(trained)? {
@@ -132,8 +149,9 @@ pub(super) fn decoder_from_sums(
             if !solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
                 return Ok(None);
             }
-            let sums = gram::cuda::DeviceSums::upload(context, sums)?;
-            cuda::decoder(context, data, options, &sums, path, progress).map(Some)
+            let there = gram::cuda::DeviceSums::upload(context, sums)?;
+            let decoder = cuda::decoder(context, data, options, &there, path, progress)?;
+            Retained::kept_in(decoder, sums, options.retain).map(Some)
         };
         if let Some(Some(decoder)) = placement.or_cpu(decoder())? {
             return Ok(decoder);

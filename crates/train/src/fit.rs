@@ -1,8 +1,10 @@
 //! From a dataset to a decoder.
 
+use super::blank::{Cleaned, blanking};
 use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
+use super::retained::Retained;
 use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -13,6 +15,9 @@ use betz_runtime::model::{
 use betz_runtime::psc::FilterBank;
 
 /// Trains a decoder on every segment of `data`.
+///
+/// Steps whose spikes are an artefact (several times the usual number over all channels) are trained on
+/// as if they had been like their neighbours, and the decoder takes such steps for mean counts.
 ///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without channels, behaviour, segments, spikes or paired steps,
@@ -28,11 +33,12 @@ pub fn train<'d>(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let data = &data.into();
-    let bank = &options.bank;
-    check(data, std::slice::from_ref(bank))?;
+    check(data, std::slice::from_ref(&options.bank))?;
+    let cleaned = Cleaned::of(data)?;
+    let data = &cleaned.view(data);
     let (sums, path) = normal_equations(
         data,
-        bank,
+        &options.bank,
         options.low_pass,
         options.delay_steps,
         options.gram,
@@ -62,7 +68,8 @@ pub(super) fn decoder_from_sums(
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());
     }
-    decoder(data, options, sums.steps, ridge, path, solution)
+    let decoder = decoder(data, options, sums.steps, ridge, path, solution)?;
+    Retained::kept_in(decoder, sums, options.retain)
 }
 
 /// The ridge λ that `options` ask for over `steps` paired steps, with the filters of `bank`.
@@ -120,17 +127,19 @@ pub(super) fn decoder(
         betz_version: env!("CARGO_PKG_VERSION").into(),
         steps,
         segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments() as u64,
+        spikes: data.spikes_in_segments().round() as u64,
         ridge,
         gram_path: path.name().into(),
         solver: options.solver.name().into(),
         folds: 0,
         scores: Vec::new(),
     };
-    linear(data, options, training, solution)
+    let mut parts = linear(data, options, training, solution)?.into_parts();
+    parts.limits.blanking = blanking(data, &parts.channel_mask);
+    checked(parts)
 }
 
-/// The linear decoder that a solution makes; a masked channel's weights are 0.
+/// The linear decoder that a solution makes, without limits; a masked channel's weights are 0.
 ///
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
@@ -164,12 +173,19 @@ pub(super) fn linear(
         training,
         attachments: Vec::new(),
     };
-    // All but the numbers was checked before the work.
+    checked(parts)
+}
+
+/// The decoder of `parts`, all but whose numbers was checked before the work.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
+pub(super) fn checked(parts: DecoderParts) -> Result<Decoder> {
     Decoder::new(parts).map_err(|e| e.of_kind(ErrorKind::NonFinite).at("training"))
 }
 
 /// A channel none of whose responses is ever other than zero.
-fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
+pub(super) fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> bool {
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 
@@ -181,7 +197,7 @@ pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> 
         "behaviour to decode, got none"
     } else if data.segments.is_empty() {
         "at least one segment, got none"
-    } else if data.spikes_in_segments() == 0 {
+    } else if data.events_in_segments() == 0 {
         "spikes inside the segments, got none"
     } else {
         check_form(data, banks)?;

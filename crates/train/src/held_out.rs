@@ -96,6 +96,11 @@ impl<'a> HeldOut<'a> {
         self.there.as_ref().filter(|_| !given_up)
     }
 
+    /// The sums of everything else.
+    pub(super) fn rest(&self) -> &NormalEquations {
+        &self.rest
+    }
+
     fn centred(&self) -> Result<&CentredEquations> {
         if let Some(made) = self.centred.get() {
             return Ok(made);

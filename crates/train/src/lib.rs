@@ -25,6 +25,7 @@
 //! ```
 
 mod active;
+mod blank;
 mod calibrate;
 #[cfg(test)]
 mod cases;
@@ -33,14 +34,21 @@ mod counts;
 pub mod decode;
 mod delay;
 mod device;
+mod experts;
 mod fit;
 mod folds;
 pub mod gram;
 mod held_out;
+mod kalman;
+mod kinds;
+mod latents;
+mod lift;
 mod noise;
 mod options;
 mod presets;
 pub mod psc;
+mod readout;
+pub mod retained;
 pub mod score;
 mod search;
 pub mod solve;
@@ -57,6 +65,7 @@ pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::{Folds, MAX_FOLDS, Part, folds};
 pub use gram::{GramPath, NormalEquations, SampledError};
+pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
 pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
 pub use presets::{PRESETS, Preset};

@@ -9,12 +9,14 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::gram::dense::BLOCK_STEPS;
+use crate::psc::{Block, Responses};
 use betz_recording::DatasetView;
 use betz_runtime::psc::{BINOMIAL, Filter, FilterBank, MAX_ORDER};
 
 const STATES: usize = MAX_ORDER as usize + 1;
 
-/// max a over every feature of `bank` and every step inside segments, before any low-pass; 0 without
+/// max a (max |a| where a signal goes below 0) over every feature of `bank` and every step inside segments, before any low-pass; 0 without
 /// spikes.
 ///
 /// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
@@ -23,6 +25,10 @@ const STATES: usize = MAX_ORDER as usize + 1;
 pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> f64 {
     let data = &data.into();
     let channels = data.channels();
+    // Below 0 a response may peak anywhere: all of it is looked at.
+    if data.spikes.weights.iter().any(|&w| w < 0.0) {
+        return largest_of_all(data, bank);
+    }
     // Where there are fewer filters than threads, channels are shared out. Every part looks at all
     // spikes, which costs little beside what it does with its own.
     let parts = rayon::current_num_threads().div_ceil(bank.len());
@@ -33,6 +39,18 @@ pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank)
         .flat_map(|&f| (0..parts).into_par_iter().map(move |i| (f, i)))
         .map(|(f, i)| Peaks::of(data, part(i), f))
         .reduce(|| 0.0, f64::max)
+}
+
+/// max |a|, response by response; 0 where the spikes do not fit the dataset, which training refuses.
+fn largest_of_all(data: &DatasetView<'_>, bank: &FilterBank) -> f64 {
+    let mut largest = 0.0;
+    let mut block = Block::<f64>::default();
+    if let Ok(mut walk) = Responses::new(data, bank, None) {
+        while walk.next_block(BLOCK_STEPS, &mut block) {
+            largest = (block.values.iter()).fold(largest, |l: f64, value| l.max(value.abs()));
+        }
+    }
+    largest
 }
 
 /// Up to this many steps, what is left of a response is looked up.
@@ -66,19 +84,20 @@ impl Peaks {
             for i in data.spikes.range(segment.start, segment.stop) {
                 let channel = (data.spikes.channels[i] as usize).wrapping_sub(channels.start);
                 if channel < channels.len() {
-                    peaks.leap(channel, data.spikes.ticks[i]);
+                    let count = f64::from(data.spikes.weight(i));
+                    peaks.leap(channel, data.spikes.ticks[i], count);
                 }
             }
             for channel in 0..channels.len() {
-                peaks.leap(channel, segment.stop);
+                peaks.leap(channel, segment.stop, 0.0);
                 peaks.state[channel] = [0.0; STATES];
             }
         }
         peaks.largest * filter.scale(data.step_seconds)
     }
 
-    /// Takes `channel` to `tick`, noting the largest response before it, and adds a spike there.
-    fn leap(&mut self, channel: usize, tick: i64) {
+    /// Takes `channel` to `tick`, noting the largest response before it, and adds `count` spikes there.
+    fn leap(&mut self, channel: usize, tick: i64, count: f64) {
         let gap = (tick - self.last[channel]) as f64;
         self.last[channel] = tick;
         let state = self.state[channel];
@@ -102,7 +121,7 @@ impl Peaks {
                 self.state[channel][j] = shifted(&state, j, gap) * left;
             }
         }
-        self.state[channel][0] += 1.0;
+        self.state[channel][0] += count;
     }
 
     /// No response from here on, before another spike, is larger than this: each term at its peak,

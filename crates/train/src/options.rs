@@ -39,6 +39,9 @@ pub struct TrainOptions {
     pub solver: Solver,
     /// What happens to dead and duplicated channels.
     pub mask: MaskPolicy,
+    /// Keep the sums in the decoder, of at most so many bytes: what
+    /// [`Remover`](super::retained::Remover) takes channels away by.
+    pub retain: Option<usize>,
 }
 
 impl TrainOptions {
@@ -53,6 +56,7 @@ impl TrainOptions {
             precision: Precision::F32,
             solver: Solver::Cholesky,
             mask: MaskPolicy::Refuse,
+            retain: None,
         }
     }
 }

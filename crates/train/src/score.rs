@@ -4,6 +4,9 @@
 //! truth never changes has an RMSE but nothing to relate it to: its R² and NRMSEs are NaN.
 
 mod cuda;
+mod place;
+
+pub use place::{PlaceError, place_error, while_moving};
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};

@@ -5,6 +5,7 @@
 //! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
+use super::blank::Cleaned;
 use super::choice::{Paths, choose};
 use super::device::{Summed, Trained, decoder_from_sums, normal_equations, train_at};
 use super::fit::{check, linear, ridge};
@@ -78,11 +79,26 @@ pub fn train_validated_on<'d>(
     progress: &dyn Progress,
 ) -> Result<Trained> {
     let data = &data.into();
+    let cleaned = Cleaned::of(data)?;
+    let data = &cleaned.view(data);
+    let found = run(device, data, options, search, progress)?;
+    finish(data, options, found, progress)
+}
+
+/// The linear decoder that cross-validation found, trained on the whole of `data`, which holds no
+/// artefacts.
+pub(super) fn finish(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: Found,
+    progress: &dyn Progress,
+) -> Result<Trained> {
     let Found {
         placement,
         validation,
         bank,
-    } = run(device, data, options, search, progress)?;
+        ..
+    } = found;
     let options = TrainOptions {
         bank: validation.bank,
         ridge: RidgeChoice::Fixed(validation.ridge),
@@ -121,37 +137,57 @@ pub fn cross_validate<'d>(
     progress: &dyn Progress,
 ) -> Result<Validation> {
     let data = &data.into();
+    let cleaned = Cleaned::of(data)?;
+    let data = &cleaned.view(data);
     Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
 }
 
 /// What cross-validation found, and where it was placed.
-struct Found {
-    placement: Placement,
-    validation: Validation,
-    bank: BankSums,
+pub(super) struct Found {
+    pub(super) placement: Placement,
+    pub(super) validation: Validation,
+    pub(super) bank: BankSums,
+    pub(super) split: Folds,
+    /// Of every step that was held out, (steps, outputs); NaN elsewhere.
+    pub(super) estimates: Vec<f32>,
+}
+
+impl Found {
+    /// `decoder`, trained from the sums that were found.
+    pub(super) fn trained(&self, decoder: Decoder) -> Trained {
+        Trained {
+            decoder,
+            ran: self.placement.ran(self.bank.path.name()),
+            gram_error: self.bank.gram_error,
+        }
+    }
 }
 
 /// The sums of one bank, fold by fold, and the ridge that suits it best.
-struct BankSums {
-    bank: FilterBank,
-    folds: Vec<NormalEquations>,
-    total: NormalEquations,
-    paths: Paths,
+pub(super) struct BankSums {
+    pub(super) bank: FilterBank,
+    pub(super) folds: Vec<NormalEquations>,
+    pub(super) total: NormalEquations,
+    pub(super) paths: Paths,
     /// The one that was taken.
-    path: GramPath,
-    gram_error: Option<SampledError>,
-    whole: bool,
-    best: TriedRidge,
+    pub(super) path: GramPath,
+    pub(super) gram_error: Option<SampledError>,
+    pub(super) whole: bool,
+    pub(super) best: TriedRidge,
 }
 
 /// A ridge, and the mean R² over outputs of what was held out.
 #[derive(Debug, Clone, Copy)]
-struct TriedRidge {
-    ridge: Ridge,
+pub(super) struct TriedRidge {
+    pub(super) ridge: Ridge,
     r2: f64,
 }
 
-fn run(
+/// Cross-validates; `data` holds no artefacts.
+///
+/// # Errors
+/// As [`train_validated`].
+pub(super) fn run(
     device: &Device,
     data: &DatasetView<'_>,
     options: &TrainOptions,
@@ -204,17 +240,20 @@ fn run(
     }
     let best =
         best.ok_or_else(|| Error::argument("cross-validation: expected a bank, got none"))?;
+    let (estimates, scores) = best.decode_folds(&study, &split)?;
     let validation = Validation {
         bank: best.bank.clone(),
         ridge: best.ridge_of_all(data, options.delay_steps),
         folds: split.folds.len(),
-        scores: best.decode_folds(&study, &split)?,
+        scores,
         bank_r2,
     };
     Ok(Found {
         placement,
         validation,
         bank: best,
+        split,
+        estimates,
     })
 }
 
@@ -234,13 +273,13 @@ fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
 }
 
 /// What is cross-validated, and how: what every bank and every fold have in common.
-struct Study<'a> {
-    placement: &'a Placement,
-    data: DatasetView<'a>,
-    options: &'a TrainOptions,
+pub(super) struct Study<'a> {
+    pub(super) placement: &'a Placement,
+    pub(super) data: DatasetView<'a>,
+    pub(super) options: &'a TrainOptions,
     /// The ridge is looked for.
-    search_ridge: bool,
-    progress: &'a dyn Progress,
+    pub(super) search_ridge: bool,
+    pub(super) progress: &'a dyn Progress,
 }
 
 impl Study<'_> {
@@ -280,7 +319,7 @@ fn joined(a: Option<SampledError>, b: Option<SampledError>) -> Option<SampledErr
 }
 
 impl BankSums {
-    fn new(
+    pub(super) fn new(
         study: &Study<'_>,
         bank: &FilterBank,
         paths: Paths,
@@ -463,7 +502,11 @@ impl BankSums {
     }
 
     /// Decodes each fold by what was trained on the others, and scores them together.
-    fn decode_folds(&self, study: &Study<'_>, split: &Folds) -> Result<Vec<OutputScore>> {
+    fn decode_folds(
+        &self,
+        study: &Study<'_>,
+        split: &Folds,
+    ) -> Result<(Vec<f32>, Vec<OutputScore>)> {
         let Study { data, options, .. } = study;
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
         for (fold, parts) in self.folds.iter().zip(&split.folds) {
@@ -495,7 +538,8 @@ impl BankSums {
         }
         let held: Vec<Segment> = split.folds.iter().flatten().map(|p| p.segment).collect();
         let held = data.with_segments(&held);
-        Ok(score_estimates(held, &estimates, options.delay_steps)?.outputs)
+        let scores = score_estimates(held, &estimates, options.delay_steps)?.outputs;
+        Ok((estimates, scores))
     }
 }
 

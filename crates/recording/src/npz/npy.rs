@@ -442,12 +442,26 @@ pub(super) fn read_strings(
                     ))
                 })?;
                 // Zeros inside a string are characters of it; only those at its end are padding.
+                if current.capacity() - current.len() < zeros + 4 {
+                    let more = zeros + current.len().max(12);
+                    memory::plan("a string", more as u128)?;
+                    current
+                        .try_reserve_exact(more)
+                        .map_err(|_| Error::no_memory("a string", more))?;
+                }
                 current.extend(std::iter::repeat_n('\0', zeros));
                 zeros = 0;
                 current.push(c);
             }
             at += 1;
             if at == width {
+                if strings.len() == strings.capacity() {
+                    let more = strings.len().max(64);
+                    memory::plan("strings", more as u128 * 64)?;
+                    strings
+                        .try_reserve_exact(more)
+                        .map_err(|_| Error::no_memory("strings", more * 24))?;
+                }
                 strings.push(std::mem::take(&mut current));
                 (zeros, at) = (0, 0);
             }

@@ -14,8 +14,8 @@ impl Recording {
     /// Reads and checks the recording in the `.npz` archive at `path` (see the schema in the
     /// [`recording`](crate) module's documentation).
     ///
-    /// Memory: 12 bytes per spike, 4 a behaviour value; a `counts` matrix is never held whole unless
-    /// it is in Fortran order.
+    /// Memory: 12 bytes a spike, 16 a bin with spikes or a sample, 4 a behaviour value; a matrix is never
+    /// held whole unless it is in Fortran order.
     ///
     /// # Errors
     /// [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) when the file cannot be opened or is a folder;
@@ -45,17 +45,22 @@ impl Recording {
 }
 
 fn read(archive: &mut Archive) -> Result<Recording> {
-    let form = match (archive.has("counts"), archive.has("spike_ticks")) {
-        (true, false) => SpikeForm::Counts,
-        (false, true) => SpikeForm::Events,
-        (true, true) => {
-            return Err(Error::recording(
-                "expected `counts` or `spike_ticks`, got both arrays",
-            ));
+    let forms = [
+        ("counts", SpikeForm::Counts),
+        ("spike_ticks", SpikeForm::Events),
+        ("signal", SpikeForm::Signal),
+    ];
+    let mut found = forms.into_iter().filter(|(array, _)| archive.has(array));
+    let form = match (found.next(), found.next()) {
+        (Some((_, form)), None) => form,
+        (Some((one, _)), Some((other, _))) => {
+            return Err(Error::recording(format!(
+                "expected one of `counts`, `spike_ticks` and `signal`, got both arrays `{one}` and `{other}`"
+            )));
         }
-        (false, false) => {
+        _ => {
             return Err(Error::recording(
-                "expected an array `counts` (u8 or u16) or `spike_ticks` (i64), got neither",
+                "expected an array `counts` (u8 or u16), `spike_ticks` (i64) or `signal` (f32), got neither",
             ));
         }
     };
@@ -67,8 +72,17 @@ fn read(archive: &mut Archive) -> Result<Recording> {
         SpikeForm::Counts => {
             let tick_seconds =
                 require(archive.read_scalar("step_seconds")?, "step_seconds", "f64")?;
-            let (spikes, bins, channels) = read_counts(archive)?;
+            let (spikes, bins, channels) = read_matrix(archive, "counts")?;
             (tick_seconds, spikes, bins, Some(channels))
+        }
+        SpikeForm::Signal => {
+            let tick_seconds = match archive.read_scalar("sample_seconds")? {
+                Some(seconds) => Some(seconds),
+                None => archive.read_scalar("step_seconds")?,
+            };
+            let tick_seconds = require(tick_seconds, "sample_seconds", "f64")?;
+            let (values, samples, channels) = read_matrix(archive, "signal")?;
+            (tick_seconds, values, samples, Some(channels))
         }
         SpikeForm::Events => {
             let tick_seconds =
@@ -102,13 +116,14 @@ fn read(archive: &mut Archive) -> Result<Recording> {
             )));
         }
         None => {
-            memory::plan("names of the channels", channels as u128 * 64)?;
-            (0..channels).map(|c| format!("ch{c}")).collect()
+            // Their own room, and that of the table that tells whether one comes twice.
+            memory::plan("names of the channels", channels as u128 * 80)?;
+            crate::channels::invented_names(channels)
         }
     };
     if channel_names.len() != channels {
         return Err(Error::recording(format!(
-            "array `channel_names`: expected {channels} names, one per column of `counts`, got {}",
+            "array `channel_names`: expected {channels} names, one per channel, got {}",
             channel_names.len()
         )));
     }
@@ -140,48 +155,58 @@ fn read_events(archive: &mut Archive) -> Result<Spikes> {
     let (_, ticks) = require(archive.read::<i64>("spike_ticks", 1)?, "spike_ticks", "i64")?;
     let channels = archive.read::<u32>("spike_channels", 1)?;
     let (_, channels) = require(channels, "spike_channels", "u16 or u32")?;
-    Ok(Spikes { ticks, channels })
+    Ok(Spikes::new(ticks, channels))
 }
 
-/// The counts as spikes in (bin, channel) order, the number of bins and of channels.
-fn read_counts(archive: &mut Archive) -> Result<(Spikes, i64, usize)> {
-    let counts = archive.with("counts", |header, data, likely| {
+/// A matrix of counts or of a signal as entries in (bin, channel) order, the number of bins and of channels.
+fn read_matrix(archive: &mut Archive, array: &str) -> Result<(Spikes, i64, usize)> {
+    let signal = array == "signal";
+    let read = archive.with(array, |header, data, likely| {
         expect_dims(header, 2)?;
         match header.descr.as_str() {
-            u8::DESCR => spikes_of_counts::<u8>(header, data, likely),
-            _ => spikes_of_counts::<u16>(header, data, likely),
+            _ if signal => entries_of::<f32>(header, data, likely),
+            u8::DESCR => entries_of::<u8>(header, data, likely),
+            _ => entries_of::<u16>(header, data, likely),
         }
     })?;
-    require(counts, "counts", "u8 or u16")
+    require(read, array, if signal { "f32" } else { "u8 or u16" })
 }
 
-fn spikes_of_counts<T: Number + Into<u32> + Default + PartialEq>(
+/// Everything but zeros; weights only where one is not 1.
+fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
     header: &Header,
     data: &mut dyn Read,
     likely: usize,
 ) -> Result<(Spikes, i64, usize)> {
     let elements = header.elements()?;
     let (bins, channels) = (header.shape[0] as usize, header.shape[1] as usize);
-    let mut spikes = Spikes::default();
-    let mut push = |bin: usize, channel: usize, count: u32| {
-        if spikes.len() + count as usize > MAX_SPIKES {
+    let mut entries = Spikes::default();
+    let mut push = |bin: usize, channel: usize, value: f32| {
+        let len = entries.len();
+        if len == MAX_SPIKES {
             return Err(too_many_spikes(bin, channel));
         }
-        let count = count as usize;
         // Doubled by hand: a list that cannot grow is an error here, not the end of the process.
-        if spikes.ticks.capacity() - spikes.len() < count {
-            let more = count.max(spikes.len()).max(1 << 12);
-            let needed = (spikes.len() + more).saturating_mul(12);
-            memory::plan("spikes", more as u128 * 12)?;
-            let grown = spikes.ticks.try_reserve_exact(more);
-            grown
-                .and_then(|()| spikes.channels.try_reserve_exact(more))
-                .map_err(|_| Error::no_memory("spikes", needed))?;
+        if entries.ticks.capacity() == len {
+            let more = len.max(1 << 12);
+            memory::plan("spikes", more as u128 * 16)?;
+            grow(&mut entries.ticks, more)?;
+            grow(&mut entries.channels, more)?;
+            if !entries.weights.is_empty() {
+                grow(&mut entries.weights, more)?;
+            }
         }
-        spikes.ticks.resize(spikes.ticks.len() + count, bin as i64);
-        spikes
-            .channels
-            .resize(spikes.channels.len() + count, channel as u32);
+        if entries.weights.is_empty() && value != 1.0 {
+            let room = entries.ticks.capacity();
+            memory::plan("spikes", room as u128 * 4)?;
+            entries.weights = memory::room("spikes", room)?;
+            entries.weights.resize(len, 1.0);
+            entries.weights.push(value);
+        } else if !entries.weights.is_empty() {
+            entries.weights.push(value);
+        }
+        entries.ticks.push(bin as i64);
+        entries.channels.push(channel as u32);
         Ok(())
     };
     if elements == 0 {
@@ -190,7 +215,10 @@ fn spikes_of_counts<T: Number + Into<u32> + Default + PartialEq>(
         let all: Vec<T> = npy::read_all(header, data, npy::likely_elements(header, likely))?;
         for bin in 0..bins {
             for channel in 0..channels {
-                push(bin, channel, all[channel * bins + bin].into())?;
+                let value = all[channel * bins + bin];
+                if value != T::default() {
+                    push(bin, channel, value.into())?;
+                }
             }
         }
     } else {
@@ -201,10 +229,10 @@ fn spikes_of_counts<T: Number + Into<u32> + Default + PartialEq>(
                 if group.iter().all(|c| *c == T::default()) {
                     continue;
                 }
-                for (j, &count) in group.iter().enumerate() {
-                    if count != T::default() {
+                for (j, &value) in group.iter().enumerate() {
+                    if value != T::default() {
                         let at = first + i * 16 + j;
-                        push(at / channels, at % channels, count.into())?;
+                        push(at / channels, at % channels, value.into())?;
                     }
                 }
             }
@@ -212,7 +240,13 @@ fn spikes_of_counts<T: Number + Into<u32> + Default + PartialEq>(
             Ok(())
         })?;
     }
-    Ok((spikes, bins as i64, channels))
+    Ok((entries, bins as i64, channels))
+}
+
+fn grow<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    let needed = (list.len() + more).saturating_mul(size_of::<T>());
+    list.try_reserve_exact(more)
+        .map_err(|_| Error::no_memory("spikes", needed))
 }
 
 fn read_behavior(archive: &mut Archive) -> Result<Option<Behavior>> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::archive::ArchiveWriter;
 use super::npy::Element;
-use crate::{Recording, SpikeForm, Spikes};
+use crate::{Recording, SpikeForm, SpikesView};
 use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;
 
@@ -15,7 +15,8 @@ impl Recording {
     /// bytes.
     ///
     /// Channels are stored as u16 where they fit, counts as u8 where they fit. Within one bin of
-    /// the counts form the order of spikes is not kept: they come back by channel.
+    /// the counts form the order of spikes is not kept: they come back by channel, those of one channel
+    /// as one entry.
     ///
     /// # Errors
     /// Those of [`Recording::check`]; [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) from the system;
@@ -24,8 +25,8 @@ impl Recording {
     pub fn write_npz(&self, path: &Path) -> Result<()> {
         self.check()?;
         let largest = match self.form {
-            SpikeForm::Counts => largest_count(&self.spikes, self.channels())?,
-            SpikeForm::Events => 0,
+            SpikeForm::Counts => largest_count(&self.spikes.view(), self.channels())?,
+            SpikeForm::Events | SpikeForm::Signal => 0.0,
         };
         write_atomically(path, |file| {
             let mut archive = ArchiveWriter::new(file);
@@ -37,16 +38,20 @@ impl Recording {
     fn write_arrays<W: Write + Seek>(
         &self,
         archive: &mut ArchiveWriter<W>,
-        largest_count: u32,
+        largest_count: f64,
     ) -> io::Result<()> {
         match self.form {
             SpikeForm::Counts => {
-                if largest_count <= u32::from(u8::MAX) {
-                    self.write_counts(archive, |c| c as u8)?;
+                if largest_count <= f64::from(u8::MAX) {
+                    self.write_matrix(archive, "counts", |c| c as u8)?;
                 } else {
-                    self.write_counts(archive, |c| c as u16)?;
+                    self.write_matrix(archive, "counts", |c| c as u16)?;
                 }
                 archive.write("step_seconds", &[], &[self.tick_seconds])?;
+            }
+            SpikeForm::Signal => {
+                self.write_matrix(archive, "signal", |value| value)?;
+                archive.write("sample_seconds", &[], &[self.tick_seconds])?;
             }
             SpikeForm::Events => {
                 let spikes = &self.spikes;
@@ -94,13 +99,14 @@ impl Recording {
     }
 
     /// Writes the (ticks, channels) matrix a few rows at a time.
-    fn write_counts<W: Write + Seek, T: Element + Default + Into<u32>>(
+    fn write_matrix<W: Write + Seek, T: Element + Default + Into<f32>>(
         &self,
         archive: &mut ArchiveWriter<W>,
-        narrow: impl Fn(u32) -> T,
+        array: &str,
+        narrow: impl Fn(f32) -> T,
     ) -> io::Result<()> {
         let (bins, channels) = (self.ticks, self.channels());
-        archive.start("counts", T::DESCR, &[bins as usize, channels])?;
+        archive.start(array, T::DESCR, &[bins as usize, channels])?;
         let at_once = ((1 << 20) / channels).max(1) as i64;
         let mut rows = Vec::new();
         for first in (0..bins).step_by(at_once as usize) {
@@ -110,7 +116,7 @@ impl Recording {
             for i in self.spikes.range(first, stop) {
                 let row = (self.spikes.ticks[i] - first) as usize;
                 let cell = &mut rows[row * channels + self.spikes.channels[i] as usize];
-                *cell = narrow((*cell).into() + 1);
+                *cell = narrow((*cell).into() + self.spikes.weight(i));
             }
             archive.push(&rows)?;
         }
@@ -119,21 +125,26 @@ impl Recording {
 }
 
 /// The largest number of spikes of one channel in one tick.
-fn largest_count(spikes: &Spikes, channels: usize) -> Result<u32> {
-    let mut counts = vec![0_u32; channels];
-    let mut largest = 0;
-    for (tick, here) in spikes.by_tick() {
-        for &c in here {
-            counts[c as usize] += 1;
-            largest = largest.max(counts[c as usize]);
+fn largest_count(spikes: &SpikesView<'_>, channels: usize) -> Result<f64> {
+    let mut counts = vec![0.0; channels];
+    let mut largest: f64 = 0.0;
+    let mut first = 0;
+    for here in spikes.ticks.chunk_by(|a, b| a == b) {
+        let now = first..first + here.len();
+        first = now.end;
+        for i in now.clone() {
+            let count: &mut f64 = &mut counts[spikes.channels[i] as usize];
+            *count += f64::from(spikes.weight(i));
+            largest = largest.max(*count);
         }
-        if largest > u32::from(u16::MAX) {
+        if largest > f64::from(u16::MAX) {
             return Err(Error::recording(format!(
-                "bin {tick}: expected at most 65535 spikes of a channel, got {largest}"
+                "bin {}: expected at most 65535 spikes of a channel, got {largest}",
+                here[0]
             )));
         }
-        for &c in here {
-            counts[c as usize] = 0;
+        for i in now {
+            counts[spikes.channels[i] as usize] = 0.0;
         }
     }
     Ok(largest)

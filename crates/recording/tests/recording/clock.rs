@@ -22,7 +22,10 @@ fn bins_join_in_whole_numbers_only() {
     let r = read_arrays(&counts_arrays()).unwrap();
     let d = r.align(0.2).unwrap();
     assert_eq!(d.steps, 2);
-    assert_eq!(d.spikes.ticks, [0, 0, 0, 1, 1, 1]);
+    // Counts of joined bins are added up.
+    assert_eq!(d.spikes.ticks, [0, 0, 1]);
+    assert_eq!(d.spikes.channels, [0, 1, 2]);
+    assert_eq!(d.spikes.weights, [2.0, 1.0, 3.0]);
     // Behaviour at a step's end is that of its last bin.
     assert_eq!(d.behavior, [2., 3., 6., 7.]);
     assert_eq!(d.segments.len(), 2);
@@ -48,10 +51,7 @@ fn bins_join_in_whole_numbers_only() {
 
 #[test]
 fn segments_keep_the_steps_wholly_inside() {
-    let spikes = Spikes {
-        ticks: vec![0, 4, 5, 9, 13, 29],
-        channels: vec![0; 6],
-    };
+    let spikes = Spikes::new(vec![0, 4, 5, 9, 13, 29], vec![0; 6]);
     let mut r = spikes_only(30, spikes, SpikeForm::Events);
     r.segments = [(1, 11), (11, 13), (14, 30)]
         .map(|(start, stop)| Segment { start, stop })
@@ -76,10 +76,7 @@ fn segments_keep_the_steps_wholly_inside() {
 
 #[test]
 fn steps_need_not_be_whole_ticks_for_spike_times() {
-    let spikes = Spikes {
-        ticks: (0..30).collect(),
-        channels: vec![1; 30],
-    };
+    let spikes = Spikes::new((0..30).collect(), vec![1; 30]);
     let r = spikes_only(30, spikes, SpikeForm::Events);
     let d = r.align(0.0025).unwrap();
     assert_eq!(d.steps, 12);
@@ -92,10 +89,7 @@ fn steps_need_not_be_whole_ticks_for_spike_times() {
 }
 
 fn ramp(times: Vec<f64>) -> Recording {
-    let spikes = Spikes {
-        ticks: vec![0, 50],
-        channels: vec![0, 1],
-    };
+    let spikes = Spikes::new(vec![0, 50], vec![0, 1]);
     let mut r = spikes_only(100, spikes, SpikeForm::Events);
     r.behavior = Some(Behavior {
         outputs: vec![OutputInfo {
@@ -177,7 +171,8 @@ fn select_keeps_clock_and_chosen_segments() {
     let second = d.select(&[1, 1]);
     second.check().unwrap();
     assert_eq!(second.segments, [Segment { start: 2, stop: 4 }]);
-    assert_eq!(second.spikes.ticks, [3, 3, 3]);
+    assert_eq!(second.spikes.ticks, [3]);
+    assert_eq!(second.spikes.weights, [3.0]);
     assert_eq!((second.steps, second.behavior.len()), (4, 8));
     assert_eq!(d.select(&[1, 0]), d);
     assert!(d.select(&[]).segments.is_empty());

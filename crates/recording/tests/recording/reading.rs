@@ -6,13 +6,14 @@ use zip::CompressionMethod;
 use crate::archives::*;
 
 #[test]
-fn counts_file_is_read_as_spikes() {
+fn counts_file_keeps_its_counts() {
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         let r = read_bytes(&npz(&counts_arrays(), method)).unwrap();
         assert_eq!(r.form, SpikeForm::Counts);
         assert_eq!((r.ticks, r.tick_seconds), (4, 0.1));
-        assert_eq!(r.spikes.ticks, [0, 1, 1, 3, 3, 3]);
-        assert_eq!(r.spikes.channels, [1, 0, 0, 2, 2, 2]);
+        assert_eq!(r.spikes.ticks, [0, 1, 3]);
+        assert_eq!(r.spikes.channels, [1, 0, 2]);
+        assert_eq!(r.spikes.weights, [1.0, 2.0, 3.0]);
         assert_eq!(r.channel_names, ["a", "bb", "é𝄞c"]);
         let b = r.behavior.as_ref().unwrap();
         assert_eq!(b.values, [0., 1., 2., 3., 4., 5., 6., 7.]);
@@ -26,6 +27,45 @@ fn counts_file_is_read_as_spikes() {
         );
         assert_eq!(r.electrode_um.as_ref().unwrap()[2], [4., 5.]);
         assert_eq!(r.meta.as_deref(), Some("{\"a\": 1}"));
+    }
+}
+
+#[test]
+fn a_signal_of_floats_keeps_its_values() {
+    let values = [
+        0.5, -2.0, 0.0, 1.0, 1.0, 1e-6, 3.0, 0.0, 7.5, 0.25, 1.0, 2.0,
+    ];
+    let signal = |array: Array| {
+        let mut arrays = counts_arrays();
+        arrays.retain(|a| a.name != "counts" && a.name != "step_seconds");
+        arrays.push(array);
+        let seconds = 0.1_f64.to_le_bytes().to_vec();
+        with(arrays, self::array("sample_seconds", "<f8", "()", seconds))
+    };
+    let r = read_arrays(&signal(array("signal", "<f4", "(4, 3)", f32s(&values)))).unwrap();
+    assert_eq!(
+        (r.form, r.ticks, r.tick_seconds),
+        (SpikeForm::Signal, 4, 0.1)
+    );
+    assert_eq!(r.spikes.ticks, [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]);
+    assert_eq!(r.spikes.channels, [0, 1, 0, 1, 2, 0, 2, 0, 1, 2]);
+    let kept: Vec<f32> = values.into_iter().filter(|v| *v != 0.0).collect();
+    assert_eq!(r.spikes.weights, kept);
+    // Two samples a step: their mean, one entry a channel.
+    let d = r.align(0.2).unwrap();
+    assert_eq!(d.spikes.ticks, [0, 0, 0, 1, 1, 1]);
+    assert_eq!(d.spikes.weights, [0.75, -0.5, 5e-7, 1.625, 0.5, 4.75]);
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|v| f64::from(*v).to_le_bytes())
+        .collect();
+    let double = read_arrays(&signal(array("signal", "<f8", "(4, 3)", bytes))).unwrap();
+    assert_eq!(double, r);
+    for bad in [f32::NAN, f32::INFINITY, 1e16] {
+        let mut values = values;
+        values[4] = bad;
+        let e = read_arrays(&signal(array("signal", "<f4", "(4, 3)", f32s(&values)))).unwrap_err();
+        assert!(e.message().contains("channel 1 at tick 1"), "{e}");
     }
 }
 

@@ -25,6 +25,25 @@ fn recordings() -> impl Strategy<Value = Recording> {
                 .map(|_| (next(ticks as u64) as i64, next(channels as u64) as u32))
                 .collect();
             list.sort_unstable();
+            // Counts come back as one entry a bin, weighed where one holds several.
+            let mut weights = vec![1.0; list.len()];
+            let signal = counts && next(2) == 0;
+            if counts {
+                list.dedup();
+                weights.truncate(list.len());
+                for weight in &mut weights {
+                    *weight = match signal {
+                        true => next(2000) as f32 / 64.0 - 15.75,
+                        false => [1.0, 2.0, 300.0, 65_535.0][next(4) as usize],
+                    };
+                }
+                for zero in weights.iter_mut().filter(|w| **w == 0.0) {
+                    *zero = 0.5;
+                }
+            }
+            if weights.iter().all(|w| *w == 1.0) {
+                weights.clear();
+            }
             let behavior = (next(3) > 0).then(|| {
                 let outputs = 1 + next(3) as usize;
                 let irregular = next(2) == 0;
@@ -68,12 +87,15 @@ fn recordings() -> impl Strategy<Value = Recording> {
                 spikes: Spikes {
                     ticks: list.iter().map(|s| s.0).collect(),
                     channels: list.iter().map(|s| s.1).collect(),
+                    weights,
                 },
                 channel_names: names,
                 behavior,
                 segments,
                 electrode_um: (next(2) == 0).then_some(places),
-                form: if counts {
+                form: if signal {
+                    SpikeForm::Signal
+                } else if counts {
                     SpikeForm::Counts
                 } else {
                     SpikeForm::Events
@@ -119,33 +141,35 @@ fn counts_widen_to_u16_and_stop_there() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.npz");
     let burst = |n: usize| {
-        let spikes = Spikes {
-            ticks: vec![1; n],
-            channels: vec![1; n],
-        };
+        let spikes = Spikes::new(vec![1; n], vec![1; n]);
+        spikes_only(3, spikes, SpikeForm::Counts)
+    };
+    let bin = |n: usize| {
+        let mut spikes = Spikes::new(vec![1], vec![1]);
+        spikes.weights = vec![n as f32];
         spikes_only(3, spikes, SpikeForm::Counts)
     };
     for n in [255, 256, 65_535] {
-        burst(n).write_npz(&path).unwrap();
-        assert_eq!(Recording::read_npz(&path).unwrap(), burst(n));
+        for form in [burst(n), bin(n)] {
+            form.write_npz(&path).unwrap();
+            assert_eq!(Recording::read_npz(&path).unwrap(), bin(n));
+        }
     }
+    assert!(bin(65_536).write_npz(&path).is_err());
     let e = burst(65_536).write_npz(&path).unwrap_err();
     assert!(
         e.message().contains("bin 1") && e.message().contains("65536"),
         "{e}"
     );
     // The old file is still there.
-    assert_eq!(Recording::read_npz(&path).unwrap(), burst(65_535));
+    assert_eq!(Recording::read_npz(&path).unwrap(), bin(65_535));
 }
 
 #[test]
 fn an_invalid_recording_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.npz");
-    let back = Spikes {
-        ticks: vec![2, 1],
-        channels: vec![0, 0],
-    };
+    let back = Spikes::new(vec![2, 1], vec![0, 0]);
     let e = spikes_only(3, back, SpikeForm::Events)
         .write_npz(&path)
         .unwrap_err();

@@ -89,8 +89,14 @@ impl DecoderParts {
     }
 
     fn check_names(&self) -> Result<()> {
-        let mut seen = HashSet::with_capacity(self.channel_names.len());
+        // Names that ascend, as numbered ones do, need no table to tell that none comes twice.
+        let before = |a: &String, b: &String| (a.len(), a) < (b.len(), b);
+        let ascend = (self.channel_names.windows(2)).all(|pair| before(&pair[0], &pair[1]));
+        let mut seen = HashSet::new();
         for (channel, name) in self.channel_names.iter().enumerate() {
+            if ascend {
+                break;
+            }
             if !seen.insert(name.as_str()) {
                 return refuse(format!(
                     "channel_names[{channel}]: {name:?} is the name of an earlier channel"

@@ -17,6 +17,7 @@ pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
 pub use head::{
-    Cosines, Experts, FilteredReadout, Gate, Head, Lift, MAX_EXPERTS, MAX_LATENTS, MAX_UNITS,
+    Cosines, Experts, FilteredReadout, Gate, Head, Kalman, Lift, MAX_EXPERTS, MAX_LATENTS,
+    MAX_STATES, MAX_UNITS,
 };
 pub use limits::{Blanking, Limits};

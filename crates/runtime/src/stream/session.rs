@@ -171,6 +171,28 @@ impl Session {
         Ok(())
     }
 
+    /// As [`step_counts`](Self::step_counts), from features of any sign, one per channel, such as the
+    /// power in a band: what a model of a [`signal`](betz_recording::SpikeForm::Signal) was trained on.
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`] for a value that is not
+    /// finite, or further than 10¹⁵ from 0.
+    pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out)?;
+        self.check_counts(values.len())?;
+        let believed = |value: &f32| value.abs() <= 1e15;
+        if let Some(channel) = values.iter().position(|value| !believed(value)) {
+            return Err(Error::argument(format!(
+                "value of channel {channel}: expected a finite number of at most 1e15, got {}",
+                values[channel]
+            )));
+        }
+        self.step(&Input::CountsF32(values), StepStatus::OK, out);
+        self.finish(&Input::CountsF32(values), out, start);
+        Ok(())
+    }
+
     /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
     /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
     ///

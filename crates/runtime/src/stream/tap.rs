@@ -22,7 +22,8 @@ pub enum Input<'a> {
     Counts(&'a [u16]),
     /// Counts of 8 bits, one per channel.
     CountsU8(&'a [u8]),
-    /// Counts that need not be whole (weighted, smoothed), one per channel; finite, 0 to 65,535.
+    /// Counts that need not be whole (weighted, smoothed) or features of any sign, one per channel;
+    /// finite.
     CountsF32(&'a [f32]),
 }
 

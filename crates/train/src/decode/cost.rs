@@ -29,7 +29,7 @@ pub(crate) const DECODE_CUDA: CostModel = CostModel {
 
 /// Terms of [`DECODE_CPU`] and of [`DECODE_CUDA`].
 pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
-    let spikes = data.spikes_in_segments();
+    let spikes = data.events_in_segments();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
     let outputs = decoder.outputs().len() as f64;
     let weights = decoder.bank().len() as f64 * outputs;
@@ -46,7 +46,7 @@ pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec
     )
 }
 
-/// Where `decoder` decodes `data`: on the CPU unless it is linear; on `device` itself where the user
+/// Where `decoder` decodes `data`: on the CPU unless that is linear; on `device` itself where the user
 /// named it, else wherever this host's calibration expects less time, counting the start of a device
 /// that this process has not opened yet.
 pub fn choose<'d>(
@@ -54,10 +54,10 @@ pub fn choose<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
 ) -> Placement {
-    if !decoder.is_linear() {
+    let data = &data.into();
+    if !super::decodes_linearly(decoder, data) {
         return Placement::cpu();
     }
-    let data = &data.into();
     if device.is_explicit() {
         return Placement::on(device);
     }

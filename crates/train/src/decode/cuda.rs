@@ -40,6 +40,7 @@ const MOST_CHANNELS: usize = 1 << 24;
 struct DecodeStaging {
     spikes: [Option<PinnedBuffer<u32>>; 2],
     starts: [Option<PinnedBuffer<u32>>; 2],
+    weights: [Option<PinnedBuffer<f32>>; 2],
 }
 
 /// The estimates of decoded slices, kept between calls.
@@ -54,6 +55,8 @@ struct Decoding<'a> {
     /// (channel of the dataset, filter, output).
     weights: Buffer<f64>,
     intercept: Buffer<f64>,
+    /// In place of what spikes count for where that is one each; never read.
+    unweighted: Buffer<f32>,
     /// (order + 1) × rows.
     carry: Buffer<f64>,
     low_pass: Option<LowPassScan<'a>>,
@@ -152,9 +155,22 @@ pub(crate) fn walk(
             &mut starts.as_mut_slice()?[..=blocks],
         )?;
         let events = context.upload_pinned(spikes, range.len())?;
+        let weights = match data.spikes.is_weighted() {
+            true => {
+                let pinned = context.pinned_at_least(&mut staging.weights[which], range.len())?;
+                pinned.as_mut_slice()?[..range.len()]
+                    .copy_from_slice(&data.spikes.weights[range.clone()]);
+                Some(context.upload_pinned(pinned, range.len())?)
+            }
+            false => None,
+        };
         let starts = context.upload_pinned(starts, blocks + 1)?;
         let layout = Layout::new(data.segments, steps.start as i64, steps.end as i64);
-        let estimates = decoding.slice(&events, &starts, &layout.upload(context)?)?;
+        let estimates = decoding.slice(
+            (&events, weights.as_ref()),
+            &starts,
+            &layout.upload(context)?,
+        )?;
         each(steps, &estimates)?;
     }
     context.put_slot(staging);
@@ -180,6 +196,7 @@ impl<'a> Decoding<'a> {
             outputs,
             weights: context.upload(&weights)?,
             intercept: context.upload(decoder.intercept())?,
+            unweighted: context.zeros(1)?,
             carry: context.zeros((bank.order + 1) * rows)?,
             low_pass,
             bank,
@@ -204,7 +221,8 @@ impl<'a> Decoding<'a> {
                 .map(|from| data.spikes.range(from as i64, (from + steps) as i64).len())
                 .max();
             // The pool may hold the last slice's spikes beside this one's.
-            (steps / TILE * a_tile + 8 * most.unwrap_or(0)) as u64
+            let each = if data.spikes.is_weighted() { 16 } else { 8 };
+            (steps / TILE * a_tile + each * most.unwrap_or(0)) as u64
         };
         let mut steps = MOST_SLICE_STEPS.min(data.steps.next_multiple_of(TILE).max(TILE));
         while bytes(steps) > memory && steps > TILE {
@@ -220,7 +238,7 @@ impl<'a> Decoding<'a> {
     /// Estimates of the next steps, those of `layout`, from their packed spikes. Does not wait.
     fn slice(
         &mut self,
-        spikes: &Buffer<u32>,
+        (spikes, counts): (&Buffer<u32>, Option<&Buffer<f32>>),
         starts: &Buffer<u32>,
         layout: &DeviceLayout,
     ) -> Result<Buffer<f32>> {
@@ -242,6 +260,7 @@ impl<'a> Decoding<'a> {
         };
         let weigh = DecodeWeigh {
             spike: spikes.read(),
+            weight: counts.unwrap_or(&self.unweighted).read(),
             starts: starts.read(),
             weights: self.weights.read(),
             rows: row_count,
@@ -249,7 +268,11 @@ impl<'a> Decoding<'a> {
             trains: trains.write(),
             stride,
         };
-        context.load::<DecodeWeigh>(options, 0)?.launch(
+        let mut weigh_options = options.clone();
+        if counts.is_some() {
+            weigh_options.push("-DWEIGHTED".to_owned());
+        }
+        context.load::<DecodeWeigh>(&weigh_options, 0)?.launch(
             (steps.div_ceil(BLOCK_STEPS) as u32, groups, 1),
             BLOCK_STEPS as u32,
             weigh,

@@ -32,8 +32,10 @@ pub struct Work {
     pub channels: f64,
     /// Filters of the bank.
     pub filters: f64,
-    /// Spikes inside the segments.
+    /// Entries of the list of spikes inside the segments.
     pub spikes: f64,
+    /// Whether they have weights, which the event path takes on the CPU alone.
+    pub weighted: bool,
     /// Steps inside the segments.
     pub steps: f64,
     /// Outputs.
@@ -91,11 +93,12 @@ impl Work {
     /// The size of training on `data` with `bank`, on rayon's current pool.
     pub fn new<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> Self {
         let data = &data.into();
-        let spikes = data.spikes_in_segments();
+        let spikes = data.events_in_segments();
         Self {
             channels: data.channels() as f64,
             filters: bank.len() as f64,
             spikes: spikes as f64,
+            weighted: data.spikes.is_weighted(),
             steps: data.steps_in_segments() as f64,
             outputs: data.outputs.len() as f64,
             threads: rayon::current_num_threads() as f64,
@@ -169,7 +172,8 @@ impl Work {
         low_pass: Option<LowPass>,
     ) -> GramPath {
         let seconds = |path| self.gram_seconds(calibration, place, path);
-        if low_pass.is_none() && seconds(GramPath::Event) < seconds(GramPath::Dense) {
+        let event = low_pass.is_none() && !(self.weighted && place == Place::Cuda);
+        if event && seconds(GramPath::Event) < seconds(GramPath::Dense) {
             GramPath::Event
         } else {
             GramPath::Dense

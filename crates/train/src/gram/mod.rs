@@ -7,7 +7,7 @@ pub mod cuda;
 pub mod dense;
 pub mod event;
 pub mod oracle;
-mod product;
+pub(crate) mod product;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -29,8 +29,9 @@ pub fn responses<'d>(
                 for i in dataset.spikes.range(segment.start, segment.stop) {
                     if dataset.spikes.channels[i] as usize == channel {
                         let from = (dataset.spikes.ticks[i] - segment.start) as usize;
+                        let count = f64::from(dataset.spikes.weight(i));
                         for (value, h) in response[from..].iter_mut().zip(&impulse) {
-                            *value += h;
+                            *value += count * h;
                         }
                     }
                 }

@@ -32,6 +32,8 @@ struct Trains {
     /// Channel c holds `steps[first[c]..first[c + 1]]`.
     first: Vec<usize>,
     steps: Vec<u32>,
+    /// What each counts for; empty: one each.
+    weights: Vec<f32>,
 }
 
 /// A stretch of steps inside one segment.
@@ -58,7 +60,7 @@ struct Lanes {
 /// Walks a dataset and hands out its responses block by block.
 ///
 /// Segments begin at rest; steps outside every segment are left out. Opening allocates (spikes in
-/// channel order: 4 bytes each); [`next_block`](Self::next_block) only grows the block it is given.
+/// channel order: 4 bytes each, 8 with weights); [`next_block`](Self::next_block) only grows the block it is given.
 #[derive(Debug)]
 pub struct Responses<'a> {
     dataset: DatasetView<'a>,
@@ -242,6 +244,7 @@ impl Trains {
         }
         let mut next = first.clone();
         let mut steps = vec![0; spikes.len()];
+        let mut weights = vec![0.0; spikes.weights.len()];
         for (i, (&tick, &channel)) in spikes.ticks.iter().zip(spikes.channels).enumerate() {
             let step = u32::try_from(tick)
                 .ok()
@@ -252,14 +255,29 @@ impl Trains {
                         dataset.steps
                     ))
                 })?;
-            steps[next[channel as usize]] = step;
+            let place = next[channel as usize];
+            steps[place] = step;
+            if let Some(weight) = weights.get_mut(place) {
+                *weight = spikes.weights[i];
+            }
             next[channel as usize] += 1;
         }
-        Ok(Self { first, steps })
+        Ok(Self {
+            first,
+            steps,
+            weights,
+        })
     }
 
     fn of(&self, channel: usize) -> &[u32] {
         &self.steps[self.first[channel]..self.first[channel + 1]]
+    }
+
+    /// What entry `number` of `channel` counts for.
+    #[inline(always)]
+    fn weight(&self, channel: usize, number: usize) -> f64 {
+        let weight = self.weights.get(self.first[channel] + number);
+        weight.map_or(1.0, |&w| f64::from(w))
     }
 }
 
@@ -295,7 +313,7 @@ impl Lanes {
                 let late = &trains.of(channel)[self.next[lane]..];
                 let now = late.iter().take_while(|&&s| (s as usize) < start + len);
                 for &step in now {
-                    input[step as usize - start][lane] += 1.0;
+                    input[step as usize - start][lane] += trains.weight(channel, self.next[lane]);
                     self.next[lane] += 1;
                 }
             }

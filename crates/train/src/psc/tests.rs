@@ -51,10 +51,10 @@ pub(crate) fn dataset(
         step_seconds,
         steps,
         channel_names: (0..channels).map(|c| format!("c{c}")).collect(),
-        spikes: Spikes {
-            ticks: spikes.iter().map(|s| s.0).collect(),
-            channels: spikes.iter().map(|s| s.1).collect(),
-        },
+        spikes: Spikes::new(
+            spikes.iter().map(|s| s.0).collect(),
+            spikes.iter().map(|s| s.1).collect(),
+        ),
         segments,
         outputs: vec![],
         behavior: vec![],

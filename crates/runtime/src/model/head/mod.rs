@@ -72,7 +72,7 @@ macro_rules! kinds {
         }
 
         impl Head {
-            /// The kind by name: `linear`, `lift`, `experts`.
+            /// The kind by name: `linear`, `lift`, `experts`, `kalman`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
@@ -186,6 +186,8 @@ kinds! {
     lift::Lift(Cosines, MAX_UNITS),
     /// Linear readouts, one per expert, weighted by a soft gate on the latents.
     experts::Experts(Gate, MAX_EXPERTS),
+    /// A Kalman filter in its steady state: a recursion of the outputs behind its gain.
+    kalman::Kalman(MAX_STATES),
 }
 
 /// Clips latents radially: z ← z·min(1, R/|z|). Says whether they were clipped.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::*;
-use crate::decode::tests::{data, decoder};
+use crate::decode::tests::{counted, data, decoder};
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
 use betz_recording::{Dataset, OutputInfo, Segment};
 use betz_runtime::model::DecoderParts;
@@ -59,6 +59,25 @@ fn close(expected: &[f32], got: &[f32], what: &str) {
         assert!(
             e.is_nan() || (e - g).abs() <= TOLERANCE * largest,
             "{what}: value {i}: {e} {g}, the largest {largest}"
+        );
+    }
+}
+
+#[test]
+fn counts_and_signals_are_decoded_as_on_the_cpu() {
+    let Some(context) = device("decoding counts") else {
+        return;
+    };
+    let mut signal = counted();
+    let values = (0..signal.spikes.len()).map(|i| (i as f32 * 0.7).sin() * 3.0);
+    signal.spikes.weights = values.collect();
+    for data in [counted(), signal] {
+        let decoder = decoder(None);
+        let expected = super::super::decode(&decoder, &data).unwrap();
+        close(
+            &expected,
+            &decode(&context, &decoder, &data).unwrap(),
+            "counts",
         );
     }
 }

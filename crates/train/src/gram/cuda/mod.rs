@@ -20,7 +20,7 @@ mod timeline;
 use std::sync::Arc;
 
 use self::dense::Task;
-use self::source::{LowPassSource, SpikeSource};
+use self::source::{CountSource, LowPassSource, Place, SpikeSource};
 pub(crate) use self::store::Gram;
 pub use super::SampledError;
 use super::{GramPath, NormalEquations, cost};
@@ -234,6 +234,13 @@ pub(crate) fn device_sums(
     if request.path == GramPath::Event && request.low_pass.is_some() {
         return Ok(None);
     }
+    if data.spikes.is_weighted() {
+        data.spikes.check(data.steps as i64, data.channels())?;
+        // By events, spikes with weights are the CPU's.
+        if request.path == GramPath::Event {
+            return Ok(None);
+        }
+    }
     let dense = || dense_sums(contexts, data, request, progress);
     if request.path == GramPath::Event {
         let event = || event::sums(contexts, data, bank, delay_steps, progress);
@@ -297,6 +304,14 @@ fn dense_sums(
             let (spikes, channels) = (&data.spikes, data.channels());
             let step = data.step_seconds;
             Ok(match request.low_pass {
+                // Counts and signals stay what they are: rows, not spikes.
+                None if spikes.is_weighted() => Box::new(CountSource::<f32>::new(
+                    context,
+                    Place::List(spikes),
+                    channels,
+                    bank,
+                    step,
+                )?),
                 Some(low_pass) => Box::new(LowPassSource::new(
                     context, spikes, channels, bank, low_pass, step,
                 )?),

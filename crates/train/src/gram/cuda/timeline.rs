@@ -215,6 +215,26 @@ impl Timeline {
         }
     }
 
+    /// What each spike of `blocks` counts for, in the order of [`Timeline::pack`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) when ticks do not ascend.
+    pub(super) fn pack_weights(
+        &self,
+        spikes: &SpikesView<'_>,
+        blocks: Range<usize>,
+        mut target: &mut [f32],
+    ) -> Result<()> {
+        for (_, _, steps) in self.spans_in(blocks) {
+            let own = &spikes.weights[spikes.range(steps.start, steps.end)];
+            let Some(part) = target.split_off_mut(..own.len()) else {
+                return Err(unordered());
+            };
+            part.copy_from_slice(own);
+        }
+        Ok(())
+    }
+
     /// Writes the channel and step within its block of every spike in `blocks`, in time order, and
     /// where each block's spikes begin (one entry more than blocks). `channels` counts those that
     /// exist. On rayon's pool.

@@ -71,9 +71,10 @@ fn of_filter(data: &DatasetView<'_>, filter: Filter, delay_steps: i64) -> Vec<f6
             while spike > 0 && data.spikes.ticks[spike - 1] == step {
                 spike -= 1;
                 let channel = data.spikes.channels[spike] as usize;
+                let count = f64::from(data.spikes.weight(spike));
                 let sums = &mut sums[channel * columns..(channel + 1) * columns];
                 for (sum, z) in sums.iter_mut().zip(&z[order * columns..]) {
-                    *sum += z;
+                    *sum += count * z;
                 }
             }
         }

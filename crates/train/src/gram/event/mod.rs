@@ -41,6 +41,10 @@
 //! taken up as rows, half after. Γ = M + Mᵀ then counts every pair once, a spike with itself
 //! included.
 //!
+//! # Counts
+//! An entry that counts for n spikes is n of them in one step: it enters S with n halves before and after,
+//! and its row takes the sum n times. A value that is no whole number, or below 0, is no different.
+//!
 //! # A delay
 //! Γ sums over steps that have a partner only. A negative delay ends a segment early, which H
 //! takes care of. A positive one starts the sum at a step with history: pairs of spikes before it

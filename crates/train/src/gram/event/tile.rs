@@ -62,8 +62,8 @@ pub(super) struct Tile<'a> {
     sum: &'a mut [f64],
     /// The step that the states are relative to.
     base: i64,
-    /// Columns that fired in the current step.
-    fired: Vec<usize>,
+    /// Columns that fired in the current step, and how often.
+    fired: Vec<(usize, f32)>,
     /// The [`settlements`] to come.
     settlements: &'a [(usize, u32)],
 }
@@ -175,14 +175,14 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Half a spike in `column`, `m` steps after the base.
+    /// Half of `count` spikes in `column`, `m` steps after the base.
     #[inline(always)]
-    fn half_spike(&mut self, column: usize, m: usize) {
+    fn half_spike(&mut self, column: usize, count: f32, m: usize) {
         for (p, arrival) in self.arrival[m][..=self.overlap.earlier.order]
             .iter()
             .enumerate()
         {
-            self.states[p * self.width + column] += 0.5 * arrival;
+            self.states[p * self.width + column] += 0.5 * count * arrival;
         }
     }
 
@@ -202,27 +202,29 @@ impl<'a> Tile<'a> {
         weights
     }
 
-    /// Adds Σ_p weights\[p\]·S_p to the rows of `channels`.
+    /// Adds Σ_p weights\[p\]·S_p to the rows of `channels`, as many times as `counts` says of each, or
+    /// once where it is empty.
     #[inline(always)]
-    fn add_to_rows<S: Simd>(&mut self, simd: S, weights: &[f32], channels: &[u32]) {
+    fn add_to_rows<S: Simd>(&mut self, simd: S, weights: &[f32], channels: &[u32], counts: &[f32]) {
         let width = self.width / S::F32_LANES;
         let (states, _) = S::as_simd_f32s(&self.states);
         let (rows, _) = S::as_mut_simd_f32s(&mut self.rows);
+        let now = (channels, counts);
         let mut column = 0;
         while column + 8 <= width {
-            add_columns::<S, 8>(simd, weights, states, channels, rows, width, column);
+            add_columns::<S, 8>(simd, weights, states, now, rows, width, column);
             column += 8;
         }
         if column + 4 <= width {
-            add_columns::<S, 4>(simd, weights, states, channels, rows, width, column);
+            add_columns::<S, 4>(simd, weights, states, now, rows, width, column);
             column += 4;
         }
         if column + 2 <= width {
-            add_columns::<S, 2>(simd, weights, states, channels, rows, width, column);
+            add_columns::<S, 2>(simd, weights, states, now, rows, width, column);
             column += 2;
         }
         if column < width {
-            add_columns::<S, 1>(simd, weights, states, channels, rows, width, column);
+            add_columns::<S, 1>(simd, weights, states, now, rows, width, column);
         }
     }
 }
@@ -233,7 +235,7 @@ fn add_columns<S: Simd, const N: usize>(
     simd: S,
     weights: &[f32],
     states: &[S::f32s],
-    channels: &[u32],
+    (channels, counts): (&[u32], &[f32]),
     rows: &mut [S::f32s],
     width: usize,
     column: usize,
@@ -246,10 +248,20 @@ fn add_columns<S: Simd, const N: usize>(
             sum[i] = simd.mul_add_e_f32s(weight, state[i], sum[i]);
         }
     }
-    for &channel in channels {
+    if counts.is_empty() {
+        for &channel in channels {
+            let row = &mut rows[channel as usize * width + column..][..N];
+            for i in 0..N {
+                row[i] = simd.add_f32s(row[i], sum[i]);
+            }
+        }
+        return;
+    }
+    for (&channel, &count) in channels.iter().zip(counts) {
         let row = &mut rows[channel as usize * width + column..][..N];
+        let count = simd.splat_f32s(count);
         for i in 0..N {
-            row[i] = simd.add_f32s(row[i], sum[i]);
+            row[i] = simd.mul_add_e_f32s(count, sum[i], row[i]);
         }
     }
 }
@@ -284,18 +296,19 @@ impl WithSimd for Before<'_, '_> {
         let mut heard = vec![false; tile.data.channels()];
         for spike in range {
             let (tick, channel) = (spikes.ticks[spike], spikes.channels[spike] as usize);
+            let count = spikes.weight(spike);
             if (tick - tile.base) as usize >= tile.arrival.len() {
                 tile.rebase(simd, tick);
             }
             let column = channel.wrapping_sub(tile.first);
             if column < tile.width {
                 let m = (tick - tile.base) as usize;
-                tile.half_spike(column, m);
-                tile.half_spike(column, m);
+                tile.half_spike(column, count, m);
+                tile.half_spike(column, count, m);
             }
             heard[channel] = true;
             for (q, state) in own[channel][..=later.order].iter_mut().enumerate() {
-                *state += later.carry(q, 0, (start - tick) as f64);
+                *state += f64::from(count) * later.carry(q, 0, (start - tick) as f64);
             }
         }
         tile.rebase(simd, start);
@@ -307,7 +320,7 @@ impl WithSimd for Before<'_, '_> {
                 let sum: f64 = (0..=later.order).map(|q| state[q] * kernel[q][p]).sum();
                 *weight = (0.5 * sum) as f32;
             }
-            tile.add_to_rows(simd, &weights[..=earlier.order], &[channel as u32]);
+            tile.add_to_rows(simd, &weights[..=earlier.order], &[channel as u32], &[]);
             // No spike counts these terms, and there may be one from each of many segments.
             tile.settle(channel);
         }
@@ -342,23 +355,29 @@ impl WithSimd for During<'_, '_> {
                 after += 1;
             }
             let now = &channels[next..after];
+            let counts = match data.spikes.is_weighted() {
+                true => &data.spikes.weights[next..after],
+                false => &[],
+            };
             next = after;
             if (tick - tile.base) as usize >= tile.arrival.len() {
                 tile.rebase(simd, tick);
             }
             let m = (tick - tile.base) as usize;
             tile.fired.clear();
-            for &channel in now {
+            for (i, &channel) in now.iter().enumerate() {
                 let column = (channel as usize).wrapping_sub(tile.first);
                 if column < tile.width {
-                    tile.fired.push(column);
-                    tile.half_spike(column, m);
+                    let count = counts.get(i).copied().unwrap_or(1.0);
+                    tile.fired.push((column, count));
+                    tile.half_spike(column, count, m);
                 }
             }
             let weights = tile.weights(m, (stop - tick) as usize);
-            tile.add_to_rows(simd, &weights[..=order], now);
+            tile.add_to_rows(simd, &weights[..=order], now, counts);
             for i in 0..tile.fired.len() {
-                tile.half_spike(tile.fired[i], m);
+                let (column, count) = tile.fired[i];
+                tile.half_spike(column, count, m);
             }
             while let [(spike, channel), rest @ ..] = tile.settlements
                 && *spike < next

@@ -1,4 +1,5 @@
-//! Responses from binned counts, in host memory or on the device already.
+//! Responses from binned counts or a signal: in host memory, as a matrix or as a list, or on the device
+//! already.
 
 use std::ops::Range;
 
@@ -13,30 +14,85 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
 use betz_kernels::gram::{ChunkStatesCounts, ResponsesCounts};
 use betz_kernels::{self as kernels, Sample, Target};
+use betz_recording::SpikesView;
 use betz_runtime::psc::FilterBank;
 
 /// A type of counts.
-pub(crate) trait Count: Sample {
+pub(crate) trait Count: Sample + Default {
+    /// The count that an entry of weight `weight` adds to `self`.
+    fn plus(self, weight: f32) -> Self;
+
     /// Where its host memory is kept.
     fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>>;
 }
 
 impl Count for u8 {
+    fn plus(self, weight: f32) -> Self {
+        self.saturating_add(weight as Self)
+    }
+
     fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u8s
     }
 }
 
 impl Count for u16 {
+    fn plus(self, weight: f32) -> Self {
+        self.saturating_add(weight as Self)
+    }
+
     fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
         &mut staging.u16s
+    }
+}
+
+impl Count for f32 {
+    fn plus(self, weight: f32) -> Self {
+        self + weight
+    }
+
+    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
+        &mut staging.f32s
     }
 }
 
 /// Counts, steps × channels row-major.
 pub(crate) enum Place<'a, C: Count> {
     Host(&'a [C]),
+    /// What is not zero, with its weight; it becomes rows a round at a time.
+    List(&'a SpikesView<'a>),
     Device(&'a Buffer<C>),
+}
+
+impl<C: Count> Place<'_, C> {
+    /// Writes the rows of `steps`, of `channels` out of `all`, to `part`; nothing where they are on a
+    /// device.
+    fn copy(&self, steps: Range<usize>, all: usize, channels: &Range<usize>, part: &mut [C]) {
+        let width = channels.len();
+        match self {
+            Self::Device(_) => {}
+            Self::Host(counts) if width == all => {
+                part.copy_from_slice(&counts[steps.start * all..steps.end * all]);
+            }
+            Self::Host(counts) => {
+                for (step, part) in steps.zip(part.chunks_exact_mut(width)) {
+                    let row = &counts[step * all..(step + 1) * all];
+                    part.copy_from_slice(&row[channels.clone()]);
+                }
+            }
+            Self::List(list) => {
+                part.fill(C::default());
+                for i in list.range(steps.start as i64, steps.end as i64) {
+                    let column = (list.channels[i] as usize).wrapping_sub(channels.start);
+                    if column < width {
+                        let row = (list.ticks[i] as usize - steps.start) * width;
+                        let cell = &mut part[row + column];
+                        *cell = cell.plus(list.weight(i));
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Counts, sent a round at a time unless they are there.
@@ -78,7 +134,7 @@ impl<'a, C: Count> CountSource<'a, C> {
     fn argument(&self, round: &Round<'_>, operand: &CountRows) -> Result<kernels::Counts<'_, C>> {
         let (counts, width, first_channel) = match (&self.counts, &self.feed) {
             (Place::Device(counts), _) => (counts.read(), self.channels, 0),
-            (Place::Host(_), Some(feed)) => {
+            (Place::Host(_) | Place::List(_), Some(feed)) => {
                 let rows = round.chunks.len() * CHUNK_STEPS;
                 let counts = feed.piece().read().skip(operand.offset * rows);
                 (counts, operand.channels.len(), operand.channels.start)
@@ -115,7 +171,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         let chunk = (CHUNK_STEPS * size_of::<C>()) as u64;
         match self.counts {
             Place::Device(_) => SourceCosts::default(),
-            Place::Host(_) => SourceCosts {
+            Place::Host(_) | Place::List(_) => SourceCosts {
                 // A range of features may begin and end inside a channel.
                 chunk: 4 * FEED_PIECES as u64 * chunk,
                 row_chunk: (FEED_PIECES as u64 * chunk).div_ceil(self.filters.shapes.len() as u64),
@@ -151,7 +207,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
                 }
             })
             .collect();
-        if matches!(self.counts, Place::Host(_)) {
+        if !matches!(self.counts, Place::Device(_)) {
             let len = chunks * CHUNK_STEPS * width;
             self.feed = Some(Feed::new(self.context, len, C::kept(staging))?);
         }
@@ -159,9 +215,10 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
     }
 
     fn load(&mut self, round: &Round<'_>) -> Result<()> {
-        let (Place::Host(counts), Some(feed)) = (&self.counts, &mut self.feed) else {
+        let Some(feed) = &mut self.feed else {
             return Ok(());
         };
+        let counts = &self.counts;
         let (all, operands) = (self.channels, &self.operands);
         let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
         let rows = round.chunks.len() * CHUNK_STEPS;
@@ -174,17 +231,8 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
                 target = rest;
                 // Padding is never read.
                 let runs = round.timeline.runs(blocks.clone(), part, width);
-                runs.into_par_iter().for_each(|(steps, part)| {
-                    if width == all {
-                        let from = &counts[steps.start * all..steps.end * all];
-                        part.copy_from_slice(from);
-                        return;
-                    }
-                    for (step, part) in steps.zip(part.chunks_exact_mut(width)) {
-                        let row = &counts[step * all..(step + 1) * all];
-                        part.copy_from_slice(&row[operand.channels.clone()]);
-                    }
-                });
+                (runs.into_par_iter())
+                    .for_each(|(steps, part)| counts.copy(steps, all, &operand.channels, part));
             }
             Ok(())
         })

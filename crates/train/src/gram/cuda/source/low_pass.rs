@@ -32,6 +32,8 @@ pub(crate) struct LowPassSource<'a> {
     step_seconds: f64,
     operands: Vec<FilteredRows<'a>>,
     sent: Option<Sent>,
+    /// In place of weights where there are none; never read.
+    unweighted: Buffer<f32>,
     /// Most chunks of a round.
     round_chunks: usize,
     /// The chunk before which the operands' states stand.
@@ -76,6 +78,7 @@ impl<'a> LowPassSource<'a> {
             step_seconds,
             operands: Vec::new(),
             sent: None,
+            unweighted: context.zeros(1)?,
             round_chunks: 0,
             reached: None,
         })
@@ -100,16 +103,21 @@ impl<'a> LowPassSource<'a> {
         for operand in &mut self.operands {
             let rows = operand.channels.len();
             context.clear(&mut operand.trains)?;
+            let (weights, options) = match &sent.weights {
+                Some(weights) => (weights.piece().read(), vec!["-DWEIGHTED".to_owned()]),
+                None => (self.unweighted.read(), Vec::new()),
+            };
             let arguments = TrainsEvent {
                 channel: sent.channels.piece().read(),
                 step: sent.ticks.piece().read(),
+                weight: weights,
                 starts: sent.starts.piece().read(),
                 first_channel: operand.channels.start as i32,
                 channels: rows as i32,
                 stride: steps as u64,
                 trains: operand.trains.update(),
             };
-            context.load::<TrainsEvent>(&[], 0)?.launch(
+            context.load::<TrainsEvent>(&options, 0)?.launch(
                 (blocks.len() as u32, 1, 1),
                 64,
                 arguments,
@@ -150,7 +158,7 @@ impl ResponseSource for LowPassSource<'_> {
             fixed: (64 << 10) + cut * whole,
             row: whole.div_ceil(filters),
             // Spikes, blocks and masks.
-            chunk: SentSpikes::chunk_bytes(events)
+            chunk: SentSpikes::chunk_bytes(events, self.spikes.is_weighted())
                 + (FEED_PIECES * 16 * CHUNK_BLOCKS + 128) as u64
                 + cut * chunk,
             row_chunk: chunk.div_ceil(filters),
@@ -188,7 +196,7 @@ impl ResponseSource for LowPassSource<'_> {
             })
             .collect::<Result<_>>()?;
         self.sent = Some(Sent {
-            spikes: SentSpikes::new(context, events, chunks, staging)?,
+            spikes: SentSpikes::new(context, events, chunks, self.spikes.is_weighted(), staging)?,
             blocks: Feed::new(context, chunks * CHUNK_BLOCKS, &mut staging.blocks)?,
         });
         self.round_chunks = chunks;

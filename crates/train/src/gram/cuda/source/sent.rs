@@ -14,6 +14,8 @@ pub(super) struct SentSpikes {
     pub(super) channels: Feed<u16>,
     pub(super) ticks: Feed<u8>,
     pub(super) starts: Feed<u32>,
+    /// What each counts for, where that is not one each.
+    pub(super) weights: Option<Feed<f32>>,
 }
 
 /// Most spikes in `chunks` chunks of `timeline`.
@@ -23,18 +25,22 @@ pub(super) fn most_events(timeline: &Timeline, spikes: &SpikesView<'_>, chunks: 
 
 impl SentSpikes {
     /// Bytes that a chunk of at most `events` spikes takes on the device.
-    pub(super) const fn chunk_bytes(events: u64) -> u64 {
-        FEED_PIECES as u64 * (3 * events + 4 * CHUNK_BLOCKS as u64)
+    pub(super) const fn chunk_bytes(events: u64, weighted: bool) -> u64 {
+        let each = if weighted { 7 } else { 3 };
+        FEED_PIECES as u64 * (each * events + 4 * CHUNK_BLOCKS as u64)
     }
 
-    /// Room for `chunks` chunks with up to `events` spikes in all.
+    /// Room for `chunks` chunks with up to `events` spikes in all, `weighted` or one each.
     pub(super) fn new(
         context: &Context,
         events: usize,
         chunks: usize,
+        weighted: bool,
         staging: &mut GramStaging,
     ) -> Result<Self> {
+        let weights = weighted.then(|| Feed::new(context, events, &mut staging.f32s));
         Ok(Self {
+            weights: weights.transpose()?,
             channels: Feed::new(context, events, &mut staging.u16s)?,
             ticks: Feed::new(context, events, &mut staging.u8s)?,
             starts: Feed::new(context, chunks * CHUNK_BLOCKS + 1, &mut staging.u32s)?,
@@ -50,6 +56,11 @@ impl SentSpikes {
         blocks: &Range<usize>,
     ) -> Result<()> {
         let events = timeline.events(spikes, blocks.clone());
+        if let Some(weights) = &mut self.weights {
+            weights.send(events, |target| {
+                timeline.pack_weights(spikes, blocks.clone(), target)
+            })?;
+        }
         let (channels, ticks) = (&mut self.channels, &mut self.ticks);
         self.starts.send(blocks.len() + 1, |starts| {
             channels.send(events, |channels| {
@@ -69,6 +80,9 @@ impl SentSpikes {
     pub(super) fn release(&mut self) -> Result<()> {
         self.channels.release()?;
         self.ticks.release()?;
+        if let Some(weights) = &mut self.weights {
+            weights.release()?;
+        }
         self.starts.release()
     }
 
@@ -77,5 +91,8 @@ impl SentSpikes {
         self.channels.keep(&mut staging.u16s);
         self.ticks.keep(&mut staging.u8s);
         self.starts.keep(&mut staging.u32s);
+        if let Some(weights) = self.weights {
+            weights.keep(&mut staging.f32s);
+        }
     }
 }

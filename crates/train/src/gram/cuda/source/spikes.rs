@@ -70,7 +70,9 @@ impl ResponseSource for SpikeSource<'_> {
         let events = most_events(timeline, self.spikes, 1) as u64;
         SourceCosts {
             // Spikes come, the sorted steps stay, and where channels begin.
-            chunk: SentSpikes::chunk_bytes(events) + 2 * events + 4 * (self.channels as u64 + 1),
+            chunk: SentSpikes::chunk_bytes(events, false)
+                + 2 * events
+                + 4 * (self.channels as u64 + 1),
             ..SourceCosts::default()
         }
     }
@@ -90,7 +92,7 @@ impl ResponseSource for SpikeSource<'_> {
         let events = most_events(timeline, self.spikes, chunks);
         self.operands = operands.to_vec();
         self.round = Some(Sorted {
-            sent: SentSpikes::new(context, events, chunks, staging)?,
+            sent: SentSpikes::new(context, events, chunks, false, staging)?,
             sorted: context.alloc(events)?,
             offsets: context.alloc(chunks * (self.channels + 1))?,
         });

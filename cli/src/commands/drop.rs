@@ -1,0 +1,88 @@
+//! `betz drop`: a model without some of its channels, as if it had been trained without them.
+
+use std::time::Instant;
+
+use betz::model::Decoder;
+use betz::train::retained::{Remover, Retained};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::args::Drop;
+use crate::files::{Files, Kind};
+use crate::report;
+
+#[derive(Serialize)]
+struct Dropped {
+    model: String,
+    /// Names of the channels that were asked for.
+    channels: Vec<String>,
+    channels_left: usize,
+    /// To factor the system, once a model.
+    factor_seconds: f64,
+    /// To take the channels out.
+    seconds: f64,
+}
+
+pub(crate) fn run(args: &Drop) -> Result<()> {
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .writes("--out", &args.out, Kind::Model)?;
+    let model = Decoder::load(&args.model)?;
+    let at = |e: Error| e.at(args.model.display());
+    let channels = channels(&args.channels, model.channel_names())?;
+    let retained = Retained::of(&model).map_err(at)?;
+    let started = Instant::now();
+    let remover = Remover::new(&model, &retained).map_err(at)?;
+    let factor_seconds = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let left = remover.without(&channels).map_err(at)?;
+    let seconds = started.elapsed().as_secs_f64();
+    left.save(&args.out)?;
+    let dropped = Dropped {
+        model: args.out.display().to_string(),
+        channels: (channels.iter().map(|&c| model.channel_names()[c].clone())).collect(),
+        channels_left: left.channel_mask().iter().filter(|used| **used).count(),
+        factor_seconds,
+        seconds,
+    };
+    if args.common.json {
+        return report::json(&dropped);
+    }
+    report::line(&format!(
+        "{}: without {} channels, {} left; factored in {:.1} ms, taken out in {:.2} ms",
+        dropped.model,
+        dropped.channels.len(),
+        dropped.channels_left,
+        1e3 * factor_seconds,
+        1e3 * seconds
+    ))
+}
+
+/// Channels by name or number; a name goes first where both are possible.
+fn channels(list: &str, names: &[String]) -> Result<Vec<usize>> {
+    let one = |item: &str| {
+        let by_name = names.iter().position(|name| name == item);
+        let by_number = || item.parse().ok().filter(|&n: &usize| n < names.len());
+        by_name.or_else(by_number).ok_or_else(|| {
+            Error::argument(format!(
+                "--channels: expected names of the model's channels or numbers below {}, got '{item}'",
+                names.len()
+            ))
+        })
+    };
+    list.split(',').map(|item| one(item.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_go_by_name_or_number() {
+        let names = ["7".to_owned(), "left".to_owned(), "right".to_owned()];
+        assert_eq!(channels("left, 2,7", &names).unwrap(), [1, 2, 0]);
+        for bad in ["", "3", "left,,right", "up", "-1"] {
+            assert!(channels(bad, &names).is_err(), "{bad} was accepted");
+        }
+    }
+}

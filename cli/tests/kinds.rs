@@ -1,0 +1,158 @@
+//! Decoders of every kind on the command line: trained, evaluated, streamed, and without some channels.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn betz(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_betz"))
+        .current_dir(folder)
+        .env("BETZ_CACHE", folder.join("cache"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn json(folder: &Path, line: &str) -> Value {
+    let arguments: Vec<&str> = line.split_whitespace().chain(["--json"]).collect();
+    let output = betz(folder, &arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "betz {line}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(folder: &Path, line: &str, words: &str) {
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let output = betz(folder, &arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "betz {line} succeeded");
+    assert!(errors.contains(words), "betz {line}: {errors}");
+}
+
+fn simulated(folder: &Path) {
+    let line = "simulate --out train.npz --test-out test.npz --neurons 20 --seconds 20 --test-seconds 5 --seed 3";
+    json(folder, line);
+}
+
+const TRAIN: &str = "train train.npz --step 0.02 --filter 0.02:0 --filter 0.1:1 --folds 3";
+
+#[test]
+fn every_kind_is_trained_evaluated_and_streamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    for (kind, options) in [
+        ("lift", "--latents 4 --lift-units 32"),
+        ("experts", "--latents 4 --experts 3"),
+        ("kalman", ""),
+        ("auto", "--latents 3 --experts 2"),
+    ] {
+        let trained = json(
+            folder,
+            &format!("{TRAIN} --decoder {kind} {options} --out m.betz"),
+        );
+        let kinds = trained["kinds"].as_array().unwrap();
+        assert_eq!(kinds[0]["decoder"], "linear");
+        assert_eq!(kinds.len(), if kind == "auto" { 3 } else { 2 });
+        if kind != "auto" {
+            assert_eq!(
+                (&trained["decoder"], &kinds[1]["decoder"]),
+                (&kind.into(), &kind.into())
+            );
+        }
+        assert!(
+            kinds
+                .iter()
+                .all(|k| k["multiply_adds"].as_f64().unwrap() > 0.0)
+        );
+        let evaluated = json(folder, "evaluate m.betz test.npz");
+        let streamed = json(folder, "stream m.betz test.npz");
+        for (a, b) in (evaluated["outputs"].as_array().unwrap().iter())
+            .zip(streamed["outputs"].as_array().unwrap())
+        {
+            let (a, b) = (a["r2"].as_f64().unwrap(), b["r2"].as_f64().unwrap());
+            assert!((a - b).abs() < 1e-6 && a > 0.3, "{kind}: {a} and {b}");
+        }
+        assert!(evaluated["median_error"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn dropped_channels_leave_what_training_without_them_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    json(
+        folder,
+        &format!("{TRAIN} --ridge 5 --retain --out all.betz"),
+    );
+    let dropped = json(folder, "drop all.betz --channels 3,17 --out some.betz");
+    assert_eq!(dropped["channels_left"], 18);
+    let whole = json(folder, "evaluate all.betz test.npz");
+    let some = json(folder, "evaluate some.betz test.npz");
+    let r2 = |value: &Value| value["outputs"][0]["r2"].as_f64().unwrap();
+    assert!((r2(&whole) - r2(&some)).abs() < 0.3 && r2(&whole) != r2(&some));
+    // Again, from the dropped one.
+    json(folder, "drop some.betz --channels 0 --out fewer.betz");
+    refused(
+        folder,
+        "drop all.betz --channels 20 --out x.betz",
+        "--channels: expected",
+    );
+    json(folder, &format!("{TRAIN} --ridge 5 --out plain.betz"));
+    refused(
+        folder,
+        "drop plain.betz --channels 1 --out x.betz",
+        "--retain",
+    );
+    refused(
+        folder,
+        &format!("{TRAIN} --retain=1KiB --out x.betz"),
+        "retained sums: expected",
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    for (line, words) in [
+        (
+            "--decoder lift --lift-units 0",
+            "units of a lift: expected 1 to 16384, got 0",
+        ),
+        (
+            "--decoder lift --latents 65",
+            "latents: expected 1 to 64, got 65",
+        ),
+        (
+            "--decoder experts --experts 1",
+            "experts: expected 2 to 256, got 1",
+        ),
+        (
+            "--latents 3",
+            "--latents: expected a --decoder that has such, which linear does not",
+        ),
+        (
+            "--decoder experts --lift-units 8",
+            "--lift-units: expected a --decoder that has such, which experts does not",
+        ),
+    ] {
+        refused(folder, &format!("{TRAIN} {line} --out x.betz"), words);
+    }
+    refused(
+        folder,
+        "train train.npz --filter 0.1:1 --folds 0 --decoder auto --out x.betz",
+        "--folds of at least 2",
+    );
+    json(folder, &format!("{TRAIN} --out m.betz"));
+    refused(
+        folder,
+        "evaluate m.betz test.npz --moving -3",
+        "least speed",
+    );
+}

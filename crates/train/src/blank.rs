@@ -1,0 +1,254 @@
+//! Population-count blanking: which steps of a recording are artefacts, by their spikes over all channels.
+//!
+//! Stimulation, a cable that moves, a loss of ground: bins with several times the usual spikes on all
+//! channels at once. One of them drives a decoder's filters for seconds. It takes no label to see them, and
+//! a decoder that takes them for mean counts hardly notices.
+
+use betz_base::error::Result;
+use betz_recording::{DatasetView, Segment, Spikes, check_segments};
+use betz_runtime::model::Blanking;
+
+/// Fewest steps that say what is usual.
+const LEAST_STEPS: usize = 200;
+
+/// Steps further from the median than this many deviations are left out when the usual range is found.
+const DEVIATIONS: f64 = 6.0;
+
+/// Unless they are more than this share of all: what is frequent is no artefact.
+const RARE: f64 = 0.1;
+
+/// Quantile of the counts that are left, which the limit lies beyond.
+const WITHIN: f64 = 0.999;
+
+/// What `data` says of artefacts, from the channels for which `takes_part` is true: a step is one when it
+/// holds more spikes than the 99.9 % quantile q of usual steps and the larger of q/4 and 2√q more. `None`
+/// where there are too few steps to tell, or no spikes.
+pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Blanking> {
+    let totals = totals(data, takes_part);
+    let most = limit(data, &totals)?;
+    let mut counts = vec![0_u64; data.channels()];
+    let mut steps = 0_u64;
+    for segment in data.segments {
+        let mut spikes = data.spikes.range(segment.start, segment.stop).peekable();
+        for step in segment.start..segment.stop {
+            let usual = totals[step as usize] <= most;
+            steps += u64::from(usual);
+            while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
+                counts[data.spikes.channels[i] as usize] += u64::from(usual);
+            }
+        }
+    }
+    let mean = |(count, takes_part): (u64, &bool)| {
+        let mean = count as f64 / steps.max(1) as f64;
+        if *takes_part {
+            mean.min(f64::from(u16::MAX))
+        } else {
+            0.0
+        }
+    };
+    Some(Blanking {
+        least: 0,
+        most,
+        mean_counts: counts.into_iter().zip(takes_part).map(mean).collect(),
+    })
+}
+
+/// What training sees of a recording: the spikes of each artefact replaced by those of the nearest usual
+/// step of its segment, the earlier of two. A segment of artefacts alone keeps none.
+pub(crate) struct Cleaned {
+    /// `None`: there are no artefacts.
+    spikes: Option<Spikes>,
+    /// Steps that are artefacts.
+    pub(crate) artefacts: usize,
+}
+
+impl Cleaned {
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments or spikes that
+    /// do not fit the recording.
+    pub(crate) fn of(data: &DatasetView<'_>) -> Result<Self> {
+        check_segments(data.segments, data.steps as i64)?;
+        data.spikes.check(data.steps as i64, data.channels())?;
+        let found = without_artefacts(data);
+        let (spikes, artefacts) = found.map_or((None, 0), |(spikes, count)| (Some(spikes), count));
+        Ok(Self { spikes, artefacts })
+    }
+
+    /// `data`, the recording this was made of, with these spikes.
+    pub(crate) fn view<'a>(&'a self, data: &DatasetView<'a>) -> DatasetView<'a> {
+        let spikes = self.spikes.as_ref().map_or(data.spikes, Spikes::view);
+        DatasetView { spikes, ..*data }
+    }
+}
+
+/// The spikes that [`Cleaned`] keeps and the number of artefacts; `None` where there are none.
+fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
+    let totals = totals(data, &vec![true; data.channels()]);
+    let most = limit(data, &totals)?;
+    let artefact = |step: i64| totals[step as usize] > most;
+    let inside = |s: &Segment| s.start..s.stop;
+    let found = data
+        .segments
+        .iter()
+        .flat_map(inside)
+        .filter(|&s| artefact(s))
+        .count();
+    if found == 0 {
+        return None;
+    }
+    let mut spikes = Spikes::default();
+    for segment in data.segments {
+        let usual: Vec<i64> = inside(segment).filter(|&s| !artefact(s)).collect();
+        for step in inside(segment) {
+            // The first usual step at or after this one, and the last before it.
+            let at = usual.partition_point(|&s| s < step);
+            let (after, before) = (usual.get(at), at.checked_sub(1).map(|i| usual[i]));
+            let source = match (before, after) {
+                (_, Some(&after)) if after == step => after,
+                (Some(before), Some(&after)) if after - step < step - before => after,
+                (Some(before), _) => before,
+                (None, Some(&after)) => after,
+                (None, None) => continue,
+            };
+            let of = data.spikes.range(source, source + 1);
+            spikes.ticks.extend(std::iter::repeat_n(step, of.len()));
+            spikes.channels.extend_from_slice(&data.spikes.channels[of]);
+        }
+    }
+    Some((spikes, found))
+}
+
+/// Spikes at every step, of the channels that take part.
+fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
+    let mut totals = vec![0; data.steps];
+    for (&tick, &channel) in data.spikes.ticks.iter().zip(data.spikes.channels) {
+        let known = takes_part.get(channel as usize).copied().unwrap_or(false);
+        if let (true, Some(total)) = (
+            known,
+            usize::try_from(tick).ok().and_then(|t| totals.get_mut(t)),
+        ) {
+            *total += 1;
+        }
+    }
+    totals
+}
+
+/// The most spikes of a usual step.
+fn limit(data: &DatasetView<'_>, totals: &[u64]) -> Option<u64> {
+    let inside = |s: &Segment| s.start as usize..s.stop as usize;
+    let steps = data.segments.iter().flat_map(inside);
+    let mut counts: Vec<u64> = steps.map(|step| totals[step]).collect();
+    if counts.len() < LEAST_STEPS {
+        return None;
+    }
+    counts.sort_unstable();
+    let median = counts[counts.len() / 2];
+    let mut away: Vec<u64> = counts.iter().map(|c| c.abs_diff(median)).collect();
+    away.sort_unstable();
+    // Of a normal distribution, the standard deviation; no less than that of counts.
+    let deviation = (1.4826 * away[away.len() / 2] as f64)
+        .max((median as f64).sqrt())
+        .max(1.0);
+    let bound = median as f64 + DEVIATIONS * deviation;
+    let mut usual = counts.partition_point(|&c| c as f64 <= bound);
+    if (counts.len() - usual) as f64 > RARE * counts.len() as f64 {
+        usual = counts.len();
+    }
+    let at = ((usual.max(1) - 1) as f64 * WITHIN).round() as usize;
+    let q = counts[at] as f64;
+    if q == 0.0 {
+        return None;
+    }
+    Some((q + (q / 4.0).max(2.0 * q.sqrt())).ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use betz_recording::Dataset;
+    use rand::{RngExt, SeedableRng};
+
+    /// 20 channels, Poisson-like counts of mean 2 a channel and step, `artefacts` at 3 times that.
+    fn data(artefacts: &[i64]) -> Dataset {
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+        let mut spikes = Vec::new();
+        for step in 0..2000_i64 {
+            let more = if artefacts.contains(&step) { 3 } else { 1 };
+            for channel in 0..20_u32 {
+                for _ in 0..more * 10 {
+                    if random.random::<f64>() < 0.2 {
+                        spikes.push((step, channel));
+                    }
+                }
+            }
+        }
+        crate::cases::dataset(20, &[(0, 900), (1000, 2000)], spikes, 1)
+    }
+
+    #[test]
+    fn artefacts_are_found_and_usual_steps_are_not() {
+        let artefacts = [10, 11, 12, 500, 1999];
+        let data = data(&artefacts);
+        let found = blanking(&data.view(), &[true; 20]).unwrap();
+        let totals = totals(&data.view(), &[true; 20]);
+        for step in (0..900).chain(1000..2000) {
+            let is = totals[step as usize] > found.most;
+            assert_eq!(
+                is,
+                artefacts.contains(&step),
+                "step {step}: {}",
+                totals[step as usize]
+            );
+        }
+        // Mean counts are those of usual steps.
+        assert!(
+            found.mean_counts.iter().all(|m| (m - 2.0).abs() < 0.15),
+            "{found:?}"
+        );
+        let mut mask = [true; 20];
+        mask[3] = false;
+        let masked = blanking(&data.view(), &mask).unwrap();
+        assert_eq!(masked.mean_counts[3], 0.0);
+        assert!(masked.most < found.most);
+    }
+
+    #[test]
+    fn training_sees_neighbours_in_place_of_artefacts() {
+        let data = data(&[0, 10, 11, 12, 1999]);
+        let found = Cleaned::of(&data.view()).unwrap();
+        assert_eq!(found.artefacts, 5);
+        let cleaned = found.view(&data.view());
+        let of = |data: &DatasetView<'_>, step| {
+            data.spikes.channels[data.spikes.range(step, step + 1)].to_vec()
+        };
+        for (step, source) in [
+            (0, 1),
+            (9, 9),
+            (10, 9),
+            (11, 9),
+            (12, 13),
+            (13, 13),
+            (1999, 1998),
+        ] {
+            assert_eq!(of(&cleaned, step), of(&data.view(), source), "step {step}");
+        }
+        let checked = cleaned
+            .spikes
+            .check(cleaned.steps as i64, cleaned.channels());
+        checked.unwrap();
+        let clean = self::data(&[]);
+        let same = Cleaned::of(&clean.view()).unwrap();
+        assert!(same.artefacts == 0 && same.spikes.is_none());
+    }
+
+    #[test]
+    fn what_is_frequent_is_no_artefact() {
+        let often: Vec<i64> = (0..2000).filter(|s| s % 5 == 0).collect();
+        let data = data(&often);
+        assert_eq!(Cleaned::of(&data.view()).unwrap().artefacts, 0);
+        let few = crate::cases::dataset(2, &[(0, 50)], vec![(3, 0)], 1);
+        assert_eq!(blanking(&few.view(), &[true; 2]), None);
+        let silent = crate::cases::dataset(2, &[(0, 500)], vec![], 1);
+        assert_eq!(blanking(&silent.view(), &[true; 2]), None);
+    }
+}

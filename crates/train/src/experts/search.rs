@@ -1,0 +1,154 @@
+//! Which experts: how many, how soft their gate, and the ridge, by what is held out.
+
+use super::{Clusters, Discriminant, Gate};
+use crate::kinds::Kind;
+use crate::kinds::family::{Compared, Family, Plan, Truth};
+use crate::kinds::split::Fold;
+use crate::latents::labels;
+use crate::readout::{KAPPAS, Pass, best_of, mean_of};
+use betz_base::error::Result;
+use betz_base::progress::Progress;
+use betz_recording::DatasetView;
+
+/// Numbers of experts and sharpnesses β of the gate that are tried.
+const EXPERTS: [usize; 2] = [8, 24];
+const BETAS: [f64; 4] = [0.05, 0.1, 0.3, 1.0];
+
+/// Seconds of the filter behind the latents and behind the readout.
+const TAU_SECONDS: f64 = 0.1;
+
+/// Latents that experts see.
+const LATENTS: usize = 12;
+
+/// The experts to choose from, on one recording.
+#[derive(Debug, Clone)]
+pub(crate) struct Teams {
+    latents: usize,
+    experts: Vec<usize>,
+    betas: Vec<f64>,
+    seed: u64,
+    labels: Vec<f32>,
+    width: usize,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TeamConfig {
+    pub(crate) experts: usize,
+    pub(crate) beta: f64,
+    pub(crate) plan: Plan,
+}
+
+impl Teams {
+    /// Those with so many latents and experts; where none is given, those worth trying.
+    pub(crate) fn new(
+        data: &DatasetView<'_>,
+        latents: Option<usize>,
+        experts: Option<usize>,
+        seed: u64,
+    ) -> Self {
+        let (labels, width) = labels(data);
+        Self {
+            latents: latents.unwrap_or(LATENTS),
+            experts: experts.map_or(EXPERTS.to_vec(), |k| vec![k]),
+            betas: BETAS.to_vec(),
+            seed,
+            labels,
+            width,
+        }
+    }
+
+    /// The discriminant of `experts` clusters of `fold`'s training steps.
+    fn discriminant(
+        &self,
+        fold: Fold<'_>,
+        (latents, experts): (usize, usize),
+        progress: &dyn Progress,
+    ) -> Result<Discriminant> {
+        let (data, delay) = (fold.data(), fold.delay_steps());
+        let trains = fold.trains();
+        // The step whose behaviour goes with the latents of `step`; inside the segment where it counts.
+        let partner = |step: usize| (step as i64 - delay).clamp(0, data.steps as i64 - 1) as usize;
+        let rows: Vec<usize> = (0..data.steps)
+            .filter(|&s| trains(s))
+            .map(partner)
+            .collect();
+        let clusters = Clusters::find(&self.labels, self.width, &rows, experts, self.seed);
+        let cluster_of = |step: usize| {
+            let row = partner(step) * self.width;
+            clusters.of(&self.labels[row..][..self.width])
+        };
+        let walk = fold.walk(latents)?;
+        let found = clusters.len();
+        Discriminant::fit(walk, TAU_SECONDS, found, &cluster_of, &trains, progress)
+    }
+}
+
+impl Family for Teams {
+    type Config = TeamConfig;
+    type Basis = Gate;
+    const KIND: Kind = Kind::Experts;
+
+    fn compare(
+        &self,
+        fold: Fold<'_>,
+        latents: usize,
+        progress: &dyn Progress,
+    ) -> Result<Compared<TeamConfig>> {
+        let latents = self.latents.min(latents);
+        let walk = fold.walk(latents)?;
+        let mut residuals = Vec::new();
+        let mut truth = None;
+        for &experts in &self.experts {
+            let discriminant = self.discriminant(fold, (latents, experts), progress)?;
+            for &beta in &self.betas {
+                let gate = discriminant.gate(beta);
+                let mean = mean_of(walk, &gate, &fold.trains(), progress)?;
+                let pass = Pass::new(walk, &gate, &mean, &[TAU_SECONDS]);
+                let train = pass.sums(&fold.trains(), progress)?;
+                let held = pass.sums(&fold.holds(), progress)?;
+                let every = vec![(0..train.features).collect()];
+                for left in best_of(&train, &held, &every, &KAPPAS)? {
+                    let plan = Plan {
+                        latents,
+                        tau_seconds: Some(TAU_SECONDS),
+                        kappa: left.kappa,
+                    };
+                    let config = TeamConfig {
+                        experts,
+                        beta,
+                        plan,
+                    };
+                    residuals.push((config, left.residual));
+                }
+                truth = Some(Truth::of(&held));
+            }
+        }
+        Compared::new(residuals, truth)
+    }
+
+    fn basis(&self, fold: Fold<'_>, config: &TeamConfig, progress: &dyn Progress) -> Result<Gate> {
+        let sizes = (config.plan.latents, config.experts);
+        Ok(self.discriminant(fold, sizes, progress)?.gate(config.beta))
+    }
+
+    fn plan(config: &TeamConfig) -> Plan {
+        config.plan
+    }
+
+    fn describe(config: &TeamConfig) -> String {
+        let TeamConfig {
+            experts,
+            beta,
+            plan,
+        } = config;
+        let (latents, readout) = (plan.latents, plan.describe());
+        format!("{latents} latents, {experts} experts, gate {beta}, {readout}")
+    }
+
+    fn multiply_adds(config: &TeamConfig, outputs: usize) -> f64 {
+        let (latents, experts) = (config.plan.latents, config.experts);
+        let features = latents + experts * (1 + latents);
+        (2 * latents * experts) as f64 + Kind::readout_cost(features, outputs, true)
+    }
+}

@@ -1,0 +1,269 @@
+#![allow(
+    clippy::needless_range_loop,
+    reason = "matrices by index, as they are written"
+)]
+
+use super::*;
+use crate::gram::NormalEquations;
+use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const N: usize = 5;
+
+/// A walk x of two outputs that a damped rotation drives, and y = Cx + noise, (step, feature).
+fn simulated(steps: usize) -> (Dataset, Vec<[f64; N]>) {
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    let (mut x, mut behavior, mut y) = ([0.0_f64; 2], Vec::new(), Vec::new());
+    for _ in 0..steps {
+        x = [
+            0.95 * x[0] - 0.2 * x[1] + 0.3 * normal(),
+            0.2 * x[0] + 0.95 * x[1] + 0.1 * normal(),
+        ];
+        behavior.extend([(x[0] + 3.0) as f32, (10.0 * x[1]) as f32]);
+        y.push(std::array::from_fn(|f| {
+            2.0 + (f as f64 * 0.9).cos() * x[0]
+                + (f as f64 * 1.7).sin() * x[1]
+                + normal() * (0.5 + f as f64 * 0.2)
+        }));
+    }
+    let data = Dataset {
+        step_seconds: 0.1,
+        steps,
+        channel_names: vec!["a".into()],
+        spikes: Spikes::default(),
+        segments: vec![Segment {
+            start: 0,
+            stop: steps as i64,
+        }],
+        outputs: ["x", "y"].map(OutputInfo::from).to_vec(),
+        behavior,
+    };
+    (data, y)
+}
+
+fn sums(data: &Dataset, y: &[[f64; N]]) -> NormalEquations {
+    let mut sums = NormalEquations::zeros(N, 2);
+    for (step, y) in y.iter().enumerate() {
+        let x = &data.behavior[step * 2..][..2];
+        sums.steps += 1;
+        for i in 0..N {
+            sums.feature_sum[i] += y[i];
+            for j in 0..N {
+                sums.gram[i * N + j] += y[i] * y[j];
+            }
+            for o in 0..2 {
+                sums.upsilon[i * 2 + o] += y[i] * f64::from(x[o]);
+            }
+        }
+        for o in 0..2 {
+            sums.output_sum[o] += f64::from(x[o]);
+            sums.output_sq_sum[o] += f64::from(x[o]).powi(2);
+        }
+    }
+    sums
+}
+
+type M = Vec<Vec<f64>>;
+
+fn times(a: &M, b: &M) -> M {
+    a.iter()
+        .map(|row| {
+            (0..b[0].len())
+                .map(|j| row.iter().zip(b).map(|(a, b)| a * b[j]).sum())
+                .collect()
+        })
+        .collect()
+}
+
+fn turned(a: &M) -> M {
+    (0..a[0].len())
+        .map(|j| a.iter().map(|row| row[j]).collect())
+        .collect()
+}
+
+fn plus(a: &M, b: &M, sign: f64) -> M {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + sign * b).collect())
+        .collect()
+}
+
+/// By Gauss and Jordan with pivoting.
+fn inverse(a: &M) -> M {
+    let n = a.len();
+    let mut w: M = a
+        .iter()
+        .enumerate()
+        .map(|(i, row)| {
+            row.iter()
+                .copied()
+                .chain((0..n).map(|j| f64::from(u8::from(i == j))))
+                .collect()
+        })
+        .collect();
+    for c in 0..n {
+        let p = (c..n)
+            .max_by(|&i, &j| w[i][c].abs().total_cmp(&w[j][c].abs()))
+            .unwrap();
+        w.swap(c, p);
+        let pivot = w[c][c];
+        w[c].iter_mut().for_each(|v| *v /= pivot);
+        for r in (0..n).filter(|&r| r != c) {
+            let factor = w[r][c];
+            let row = w[c].clone();
+            w[r].iter_mut().zip(row).for_each(|(v, p)| *v -= factor * p);
+        }
+    }
+    w.into_iter().map(|row| row[n..].to_vec()).collect()
+}
+
+#[test]
+fn the_steady_filter_is_the_textbook_filter_after_a_while() {
+    let (data, y) = simulated(4000);
+    let part = Part {
+        segment: data.segments[0],
+        from: 0,
+    };
+    let dynamics = Dynamics::of(&data.view(), &[part], 0);
+    let steady = SteadyKalman::fit(&sums(&data, &y), &dynamics, 0.0).unwrap();
+
+    // A, W, C, Q by least squares on centred values, then predict and update with the full gain.
+    let t = data.steps;
+    let mean = [0, 1].map(|o| {
+        (0..t)
+            .map(|s| f64::from(data.behavior[s * 2 + o]))
+            .sum::<f64>()
+            / t as f64
+    });
+    let x: Vec<M> = (0..t)
+        .map(|s| {
+            (0..2)
+                .map(|o| vec![f64::from(data.behavior[s * 2 + o]) - mean[o]])
+                .collect()
+        })
+        .collect();
+    let y_mean: Vec<f64> = (0..N)
+        .map(|f| y.iter().map(|y| y[f]).sum::<f64>() / t as f64)
+        .collect();
+    let yc: Vec<M> = y
+        .iter()
+        .map(|y| (0..N).map(|f| vec![y[f] - y_mean[f]]).collect())
+        .collect();
+    let covariance = |a: &[M], b: &[M]| {
+        let mut sum = vec![vec![0.0; b[0].len()]; a[0].len()];
+        for (a, b) in a.iter().zip(b) {
+            sum = plus(&sum, &times(a, &turned(b)), 1.0);
+        }
+        sum
+    };
+    let pairs = t - 1;
+    // Pairs are taken about their own means.
+    let about = |xs: &[M]| -> Vec<M> {
+        let mean = xs.iter().fold(vec![vec![0.0]; 2], |s, x| {
+            plus(&s, x, 1.0 / xs.len() as f64)
+        });
+        xs.iter().map(|x| plus(x, &mean, -1.0)).collect()
+    };
+    let (before, after) = (about(&x[..pairs]), about(&x[1..]));
+    let a = times(
+        &covariance(&after, &before),
+        &inverse(&covariance(&before, &before)),
+    );
+    let left: Vec<M> = before
+        .iter()
+        .zip(&after)
+        .map(|(b, c)| plus(c, &times(&a, b), -1.0))
+        .collect();
+    let scaled = |m: M, by: f64| -> M {
+        m.into_iter()
+            .map(|r| r.into_iter().map(|v| v / by).collect())
+            .collect()
+    };
+    let w = scaled(covariance(&left, &left), pairs as f64);
+    let c = times(&covariance(&yc, &x), &inverse(&covariance(&x, &x)));
+    let left: Vec<M> = yc
+        .iter()
+        .zip(&x)
+        .map(|(y, x)| plus(y, &times(&c, x), -1.0))
+        .collect();
+    let q = scaled(covariance(&left, &left), t as f64);
+
+    let (mut p, mut state) = (w.clone(), vec![vec![0.0]; 2]);
+    let mut s = [0.0; 2];
+    let identity: M = (0..2)
+        .map(|i| (0..2).map(|j| f64::from(u8::from(i == j))).collect())
+        .collect();
+    for (step, y) in yc.iter().enumerate() {
+        let ahead = times(&a, &state);
+        p = plus(&times(&times(&a, &p), &turned(&a)), &w, 1.0);
+        let pc = times(&p, &turned(&c));
+        let gain = times(&pc, &inverse(&plus(&times(&c, &pc), &q, 1.0)));
+        state = plus(
+            &ahead,
+            &times(&gain, &plus(y, &times(&c, &ahead), -1.0)),
+            1.0,
+        );
+        p = times(&plus(&identity, &times(&gain, &c), -1.0), &p);
+        // Ours: s ← M s + K y.
+        let mut next = [steady.offset[0], steady.offset[1]];
+        for o in 0..2 {
+            for f in 0..N {
+                next[o] += steady.gain[f * 2 + o] * (y[f][0] + y_mean[f]);
+            }
+            for j in 0..2 {
+                next[o] += steady.transition[o * 2 + j] * s[j];
+            }
+        }
+        s = next;
+        if step > 200 {
+            for o in 0..2 {
+                assert!(
+                    (s[o] - state[o][0]).abs() < 1e-5 * (1.0 + state[o][0].abs()),
+                    "step {step}: {} and {}",
+                    s[o],
+                    state[o][0]
+                );
+            }
+        }
+    }
+    assert!((steady.mean[0] - mean[0]).abs() < 1e-9);
+}
+
+#[test]
+fn sums_over_neighbours_add_up() {
+    let (data, _) = simulated(100);
+    let part = |start, stop| Part {
+        segment: Segment { start, stop },
+        from: start,
+    };
+    let all = Dynamics::of(&data.view(), &[part(0, 40), part(40, 100)], 0);
+    let first = Dynamics::of(&data.view(), &[part(0, 40)], 0);
+    let rest = all.clone().plus(&first, -1.0);
+    let expected = Dynamics::of(&data.view(), &[part(40, 100)], 0);
+    assert_eq!((rest.steps, rest.pairs), (60.0, 59.0));
+    for (a, b) in rest.after_before.iter().zip(&expected.after_before) {
+        assert!((a - b).abs() < 1e-9 * b.abs().max(1.0));
+    }
+}
+
+#[test]
+fn outputs_that_stand_still_are_refused() {
+    let (mut data, y) = simulated(100);
+    data.behavior.fill(1.0);
+    let part = Part {
+        segment: data.segments[0],
+        from: 0,
+    };
+    let error = SteadyKalman::fit(
+        &sums(&data, &y),
+        &Dynamics::of(&data.view(), &[part], 0),
+        1.0,
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InsufficientData);
+    let none = Dynamics::of(&data.view(), &[], 0);
+    let error = SteadyKalman::fit(&sums(&data, &y), &none, 1.0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InsufficientData);
+}

@@ -1,0 +1,227 @@
+//! What nonlinear kinds have in common: a basis behind the latents, and a ridge readout of it.
+
+use super::Kind;
+use super::split::{Fold, Split};
+use crate::NormalEquations;
+use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+
+/// A kind of decoder that a search chooses the configuration of.
+pub(crate) trait Family {
+    /// What is chosen.
+    type Config: Copy + PartialEq + std::fmt::Debug;
+    type Basis: Basis;
+    const KIND: Kind;
+
+    /// Every configuration with the sums of squares that it leaves of what `fold` holds out, one an
+    /// output; the same configurations in the same order for every fold. `latents` is the most that
+    /// every fold has.
+    ///
+    /// # Errors
+    /// Those of the latents and of the sums; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    fn compare(
+        &self,
+        fold: Fold<'_>,
+        latents: usize,
+        progress: &dyn Progress,
+    ) -> Result<Compared<Self::Config>>;
+
+    /// The basis of `config` as `fold`'s training steps make it.
+    ///
+    /// # Errors
+    /// As [`compare`](Self::compare).
+    fn basis(
+        &self,
+        fold: Fold<'_>,
+        config: &Self::Config,
+        progress: &dyn Progress,
+    ) -> Result<Self::Basis>;
+
+    /// Latents, time constants of the filters behind the features, and ridge of a configuration.
+    fn plan(config: &Self::Config) -> Plan;
+
+    /// The configuration in words.
+    fn describe(config: &Self::Config) -> String;
+
+    /// Multiply-adds of a step behind the latents.
+    fn multiply_adds(config: &Self::Config, outputs: usize) -> f64;
+}
+
+/// How the features of a configuration are read out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    pub(crate) latents: usize,
+    pub(crate) tau_seconds: Option<f64>,
+    /// Ridge as a part of the mean of the centred sums' diagonal.
+    pub(crate) kappa: f64,
+}
+
+impl Plan {
+    /// Filter and ridge in words.
+    pub(crate) fn describe(&self) -> String {
+        let filter = match self.tau_seconds {
+            Some(tau) => format!("filter {tau} s"),
+            None => "no filter".to_owned(),
+        };
+        format!("{filter}, ridge {:.0e}", self.kappa)
+    }
+}
+
+/// What configurations leave unexplained of one fold.
+pub(crate) struct Compared<C> {
+    pub(crate) residuals: Vec<(C, Vec<f64>)>,
+    /// Sums over the held-out steps that count.
+    pub(crate) truth: Truth,
+}
+
+impl<C> Compared<C> {
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there was nothing to
+    /// compare.
+    pub(crate) fn new(residuals: Vec<(C, Vec<f64>)>, truth: Option<Truth>) -> Result<Self> {
+        match truth {
+            Some(truth) => Ok(Self { residuals, truth }),
+            None => Err(Error::argument(
+                "cross-validation: expected configurations to compare, got none",
+            )),
+        }
+    }
+}
+
+/// Sums of the outputs over steps that count.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Truth {
+    steps: f64,
+    sum: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Truth {
+    pub(crate) fn of(sums: &NormalEquations) -> Self {
+        Self {
+            steps: sums.steps as f64,
+            sum: sums.output_sum.clone(),
+            squares: sums.output_sq_sum.clone(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        let pairs = [
+            (&mut self.sum, &other.sum),
+            (&mut self.squares, &other.squares),
+        ];
+        for (mine, theirs) in pairs {
+            mine.iter_mut().zip(theirs).for_each(|(a, b)| *a += b);
+        }
+    }
+
+    /// Mean R² over the outputs that change; NaN where none does.
+    fn r2(&self, residual: &[f64]) -> f64 {
+        let known: Vec<f64> = (0..self.sum.len())
+            .filter_map(|o| {
+                let about_mean = self.squares[o] - self.sum[o] * self.sum[o] / self.steps;
+                (about_mean > 1e-12 * self.squares[o]).then(|| 1.0 - residual[o] / about_mean)
+            })
+            .collect();
+        known.iter().sum::<f64>() / known.len() as f64
+    }
+}
+
+/// Every configuration with at most `latents` latents and its R² over all that was held out.
+///
+/// # Errors
+/// As [`Family::compare`].
+pub(crate) fn scored<F: Family>(
+    family: &F,
+    split: &Split<'_>,
+    latents: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<(F::Config, f64)>> {
+    let mut all: Option<Compared<F::Config>> = None;
+    for (k, fold) in split.folds().enumerate() {
+        progress.update("compare decoders", k as u64, split.stages.len() as u64);
+        let compared = family.compare(fold, latents, progress)?;
+        match &mut all {
+            None => all = Some(compared),
+            Some(all) => {
+                all.truth.add(&compared.truth);
+                for ((_, sum), (_, more)) in all.residuals.iter_mut().zip(&compared.residuals) {
+                    sum.iter_mut().zip(more).for_each(|(s, m)| *s += m);
+                }
+            }
+        }
+    }
+    let all = all.ok_or_else(|| Error::argument("cross-validation: expected folds, got none"))?;
+    let scores = all.residuals.iter();
+    Ok(scores
+        .map(|(config, left)| (*config, all.truth.r2(left)))
+        .collect())
+}
+
+/// A kind fitted to a training set.
+pub(crate) struct Fitted<B> {
+    pub(crate) basis: B,
+    pub(crate) plan: Plan,
+    /// Longest norm of latents that is not clipped.
+    pub(crate) radius: f64,
+    /// ḡ.
+    pub(crate) mean: Vec<f64>,
+    /// Of the features, then of the filtered features if there is a filter.
+    pub(crate) readout: Weights,
+}
+
+/// `family` in `config` fitted to `fold`'s training set.
+///
+/// # Errors
+/// As [`Family::compare`] and [`ridge_readout`].
+pub(crate) fn fit<F: Family>(
+    family: &F,
+    fold: Fold<'_>,
+    config: &F::Config,
+    progress: &dyn Progress,
+) -> Result<Fitted<F::Basis>> {
+    let plan = F::plan(config);
+    let walk = fold.walk(plan.latents)?;
+    let basis = family.basis(fold, config, progress)?;
+    let trains = fold.trains();
+    let mean = mean_of(walk, &basis, &trains, progress)?;
+    let sums = {
+        let pass = Pass::new(walk, &basis, &mean, plan.tau_seconds.as_slice());
+        pass.sums(&trains, progress)?
+    };
+    let every: Vec<usize> = (0..sums.features).collect();
+    let readout = ridge_readout(&sums, &every, plan.kappa)?;
+    Ok(Fitted {
+        basis,
+        plan,
+        radius: walk.radius,
+        mean,
+        readout,
+    })
+}
+
+/// Estimates of every step that a fold of `split` holds out, (steps, outputs), by `family` in `config` fitted
+/// to the fold's training set; NaN elsewhere.
+///
+/// # Errors
+/// As [`fit`].
+pub(crate) fn held_out<F: Family>(
+    family: &F,
+    split: &Split<'_>,
+    config: &F::Config,
+    progress: &dyn Progress,
+) -> Result<Vec<f32>> {
+    let data = split.data;
+    let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
+    for fold in split.folds() {
+        let fitted = fit(family, fold, config, progress)?;
+        let walk = fold.walk(fitted.plan.latents)?;
+        let filters = fitted.plan.tau_seconds;
+        let pass = Pass::new(walk, &fitted.basis, &fitted.mean, filters.as_slice());
+        let readout = (&fitted.readout.weights[..], &fitted.readout.intercept[..]);
+        pass.estimate(readout, &fold.holds(), &mut estimates, progress)?;
+    }
+    Ok(estimates)
+}

@@ -1,0 +1,108 @@
+//! What estimates of everything held out are worth, and what they gain on the linear decoder's.
+
+use rayon::prelude::*;
+
+use crate::TrainOptions;
+use crate::folds::Part;
+use crate::gram::paired_steps;
+use crate::score::score_estimates;
+use crate::validate::Found;
+use betz_base::error::Result;
+use betz_recording::{DatasetView, Segment};
+use betz_runtime::model::OutputScore;
+
+/// Scores of `estimates`, (steps, outputs), of what the folds hold out.
+///
+/// # Errors
+/// Those of the scores.
+pub(super) fn scores(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    estimates: &[f32],
+) -> Result<Vec<OutputScore>> {
+    let parts = found.split.folds.iter().flatten();
+    let mut held: Vec<Segment> = parts.map(|p| p.segment).collect();
+    held.sort_unstable_by_key(|s| s.start);
+    let held = data.with_segments(&held);
+    Ok(score_estimates(held, estimates, options.delay_steps)?.outputs)
+}
+
+/// Mean over folds, and its standard error, of what `estimates` gain in R² on the linear decoder's: a fold's
+/// gain is that of all its squared errors over its share of Σ(x − x̄)².
+pub(super) fn gain(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    estimates: &[f32],
+) -> (f64, f64) {
+    let n = data.outputs.len();
+    let folds = found.split.folds.par_iter();
+    let folds: Vec<Squares> = folds
+        .map(|parts| squares(data, options, parts, [estimates, &found.estimates]))
+        .collect();
+    let steps: f64 = folds.iter().map(|f| f.steps).sum();
+    let about_mean: Vec<f64> = (0..n)
+        .map(|o| {
+            let sum: f64 = folds.iter().map(|f| f.sum[o]).sum();
+            folds.iter().map(|f| f.squares[o]).sum::<f64>() - sum * sum / steps
+        })
+        .collect();
+    let gains: Vec<f64> = (folds.iter().filter(|f| f.steps > 0.0))
+        .map(|fold| {
+            let share = fold.steps / steps;
+            let changing = (0..n).filter(|&o| about_mean[o] > 0.0);
+            let of_outputs: Vec<f64> = changing
+                .map(|o| (fold.linear[o] - fold.ours[o]) / (about_mean[o] * share))
+                .collect();
+            of_outputs.iter().sum::<f64>() / of_outputs.len() as f64
+        })
+        .collect();
+    let count = gains.len() as f64;
+    let mean = gains.iter().sum::<f64>() / count;
+    let squares: f64 = gains.iter().map(|g| (g - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0) / count).sqrt())
+}
+
+/// Sums over one fold's paired steps, one an output.
+struct Squares {
+    steps: f64,
+    sum: Vec<f64>,
+    squares: Vec<f64>,
+    /// Σ(x − x̂)².
+    ours: Vec<f64>,
+    linear: Vec<f64>,
+}
+
+fn squares(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    parts: &[Part],
+    [ours, linear]: [&[f32]; 2],
+) -> Squares {
+    let n = data.outputs.len();
+    let mut sums = Squares {
+        steps: 0.0,
+        sum: vec![0.0; n],
+        squares: vec![0.0; n],
+        ours: vec![0.0; n],
+        linear: vec![0.0; n],
+    };
+    let paired = parts
+        .iter()
+        .filter_map(|p| paired_steps(&p.segment, options.delay_steps));
+    for step in paired.flat_map(|(first, stop)| first..stop) {
+        sums.steps += 1.0;
+        let truth = (step - options.delay_steps) as usize * n;
+        let row = step as usize * n;
+        for o in 0..n {
+            let x = f64::from(data.behavior[truth + o]);
+            let off = |estimates: &[f32]| (x - f64::from(estimates[row + o])).powi(2);
+            sums.sum[o] += x;
+            sums.squares[o] += x * x;
+            sums.ours[o] += off(ours);
+            sums.linear[o] += off(linear);
+        }
+    }
+    sums
+}

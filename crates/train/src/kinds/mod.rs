@@ -1,0 +1,351 @@
+//! Kinds of decoders: which there are, how they compare on what they did not see, and which to take.
+//!
+//! All kinds begin with the same linear engine, so that one set of sums serves them: the bank and the ridge
+//! are the linear decoder's own choice. Every fold is fitted whole (latents, clip, clusters, readout)
+//! without what it holds out.
+
+pub(crate) mod family;
+mod gain;
+mod model;
+mod nonlinear;
+mod regions;
+pub(crate) mod split;
+
+use super::blank::{Cleaned, blanking};
+use super::fit::checked;
+use super::score::mean_r2;
+use super::validate::{self, Found};
+use super::{Search, TrainOptions, Trained};
+use crate::experts::Teams;
+use crate::kalman::Entrant;
+use crate::lift::Lifts;
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+use betz_device::Device;
+use betz_recording::DatasetView;
+use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use nonlinear::{MOST_LATENTS, Nonlinear};
+
+/// Gains below this many standard errors over folds do not pay for another kind.
+const ERRORS: f64 = 2.0;
+
+/// Kinds of decoders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The optimal linear decoder.
+    Linear,
+    /// Cosines of random projections of latents, read out linearly.
+    Lift,
+    /// Linear readouts of latents under a soft gate.
+    Experts,
+    /// A Kalman filter of the outputs in its steady state.
+    Kalman,
+}
+
+impl Kind {
+    /// `linear`, `lift`, `experts` or `kalman`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Lift => "lift",
+            Self::Experts => "experts",
+            Self::Kalman => "kalman",
+        }
+    }
+}
+
+/// Which kinds are compared, and what about them is given rather than chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindOptions {
+    /// The kinds to choose from. The linear one is always scored, and taken where it is listed and no
+    /// other gains more than two standard errors over folds on it.
+    pub kinds: Vec<Kind>,
+    /// Latents of the nonlinear kinds, 1 to 64; `None`: by cross-validation.
+    pub latents: Option<usize>,
+    /// Cosines of a lift, 1 to 16,384; `None`: by cross-validation, up to 256.
+    pub units: Option<usize>,
+    /// Experts, 2 to 256; `None`: by cross-validation.
+    pub experts: Option<usize>,
+    /// Seed of random projections and clusters.
+    pub seed: u64,
+}
+
+impl KindOptions {
+    /// The choice among `kinds`, all else by cross-validation.
+    pub fn among(kinds: &[Kind]) -> Self {
+        Self {
+            kinds: kinds.to_vec(),
+            latents: None,
+            units: None,
+            experts: None,
+            seed: 0,
+        }
+    }
+
+    /// Only the linear decoder.
+    pub fn linear() -> Self {
+        Self::among(&[Kind::Linear])
+    }
+
+    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to.
+    pub fn auto() -> Self {
+        Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.kinds.is_empty() {
+            return Err(Error::argument(
+                "decoder kinds: expected at least one, got none",
+            ));
+        }
+        let sizes = [
+            ("latents", self.latents, 1, MOST_LATENTS),
+            ("units of a lift", self.units, 1, 16_384),
+            ("experts", self.experts, 2, 256),
+        ];
+        for (what, got, least, most) in sizes {
+            if let Some(got) = got
+                && !(least..=most).contains(&got)
+            {
+                return Err(Error::argument(format!(
+                    "{what}: expected {least} to {most}, got {got}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How one kind did in cross-validation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindScore {
+    /// The kind.
+    pub kind: Kind,
+    /// What was chosen of it, in words.
+    pub configuration: String,
+    /// Scores of all that was held out.
+    pub scores: Vec<OutputScore>,
+    /// Mean R² over the outputs that change.
+    pub r2: f64,
+    /// Gain in R² on the linear decoder: its mean over folds.
+    pub gain: f64,
+    /// Standard error of the gain over folds.
+    pub gain_error: f64,
+    /// Multiply-adds of a step with the recording's mean number of spikes.
+    pub multiply_adds: f64,
+}
+
+/// How the kinds compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// One a kind, the linear first.
+    pub kinds: Vec<KindScore>,
+    /// The kind that was taken.
+    pub taken: Kind,
+    /// Steps whose spikes were taken for artefacts, and trained on as if they had been usual.
+    pub artefacts: usize,
+}
+
+/// Trains the kind of decoder that decodes best what it was not trained on, and says how all compare.
+///
+/// Cross-validates bank and ridge with the linear decoder as
+/// [`train_validated_on`](super::train_validated_on) does, then the other kinds behind the same bank and
+/// ridge.
+///
+/// Memory: that of [`train_validated_on`](super::train_validated_on), twice the sums of its best bank, and
+/// 2 × folds × steps × latents × 4 bytes.
+///
+/// # Errors
+/// As [`train_validated_on`](super::train_validated_on), which wants two folds or more;
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options out of range;
+/// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) when no output changes, where
+/// another kind than the linear is asked for.
+pub fn train_kinds_on<'d>(
+    device: &Device,
+    data: impl Into<DatasetView<'d>>,
+    options: &TrainOptions,
+    search: &Search,
+    kinds: &KindOptions,
+    progress: &dyn Progress,
+) -> Result<(Trained, Comparison)> {
+    kinds.check()?;
+    let data = &data.into();
+    let cleaned = Cleaned::of(data)?;
+    let artefacts = cleaned.artefacts;
+    let data = &cleaned.view(data);
+    let found = validate::run(device, data, options, search, progress)?;
+    let mut scores = vec![linear_score(data, &found)];
+    let asked = |kind| kinds.kinds.contains(&kind);
+    let comparison = |scores: Vec<KindScore>| Comparison {
+        taken: taken(&scores, kinds),
+        kinds: scores,
+        artefacts,
+    };
+    let mut kalman = None;
+    if asked(Kind::Kalman) {
+        let (entrant, score) = kalman_score(data, options, &found, progress)?;
+        kalman = Some(entrant);
+        scores.push(score);
+    }
+    if !asked(Kind::Lift) && !asked(Kind::Experts) {
+        let comparison = comparison(scores);
+        let trained = match (comparison.taken, kalman) {
+            (Kind::Kalman, Some(entrant)) => {
+                let decoder = kalman_decoder(data, options, &found, &entrant, &comparison)?;
+                found.trained(decoder)
+            }
+            _ => validate::finish(data, options, found, progress)?,
+        };
+        return Ok((trained, comparison));
+    }
+    let behind = Nonlinear::new(*data, options, &found, progress)?;
+    let lifts = Lifts::new(kinds.latents, kinds.units, kinds.seed);
+    let mut lift = None;
+    if asked(Kind::Lift) {
+        let (config, score) = behind.enter(&lifts, None, progress)?;
+        lift = Some(config);
+        scores.push(score);
+    }
+    let teams = Teams::new(data, kinds.latents, kinds.experts, kinds.seed);
+    let mut team = None;
+    if asked(Kind::Experts) {
+        let regions = behind.regions(kinds.seed, progress)?;
+        let (config, score) = behind.enter(&teams, regions.as_ref(), progress)?;
+        team = Some(config);
+        scores.push(score);
+    }
+    let comparison = comparison(scores);
+    let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
+    let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
+    let decoder = match (comparison.taken, lift, team, &kalman) {
+        (Kind::Kalman, _, _, Some(entrant)) => {
+            kalman_decoder(data, options, &found, entrant, &comparison)?
+        }
+        (Kind::Lift, Some(config), ..) => {
+            let whole = behind.whole(progress)?;
+            let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
+            let head = model::lift(&fitted, kinds.seed);
+            behind.decoder((&whole, fitted.plan.latents), head, scores)?
+        }
+        (Kind::Experts, _, Some(config), _) => {
+            let whole = behind.whole(progress)?;
+            let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
+            let head = model::experts(&fitted, kinds.seed);
+            behind.decoder((&whole, fitted.plan.latents), head, scores)?
+        }
+        _ => {
+            let trained = validate::finish(data, options, found, progress)?;
+            return Ok((trained, comparison));
+        }
+    };
+    Ok((found.trained(decoder), comparison))
+}
+
+/// The kind to take: of those asked for the best, but the linear unless the best gains more than two
+/// standard errors on it.
+fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
+    let asked = scores.iter().filter(|s| kinds.kinds.contains(&s.kind));
+    // NaN (no output changes) never beats what is there.
+    let best = asked.reduce(|a, b| if b.r2 > a.r2 { b } else { a });
+    match best {
+        Some(best) if best.kind != Kind::Linear && kinds.kinds.contains(&Kind::Linear) => {
+            if best.gain > ERRORS * best.gain_error {
+                best.kind
+            } else {
+                Kind::Linear
+            }
+        }
+        Some(best) => best.kind,
+        None => Kind::Linear,
+    }
+}
+
+/// The best of what a Kalman filter may observe, and how it does.
+fn kalman_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    progress: &dyn Progress,
+) -> Result<(Entrant, KindScore)> {
+    let mut best: Option<(Entrant, KindScore)> = None;
+    for entrant in Entrant::all(data, options, found, progress)? {
+        let scores = gain::scores(data, options, found, &entrant.estimates)?;
+        let (gain, gain_error) = gain::gain(data, options, found, &entrant.estimates);
+        let outputs = data.outputs.len();
+        let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
+        let score = KindScore {
+            kind: Kind::Kalman,
+            configuration: format!("observes {}", entrant.configuration),
+            r2: mean_r2(&scores),
+            scores,
+            gain,
+            gain_error,
+            multiply_adds: engine + (outputs * outputs) as f64,
+        };
+        // NaN never beats what is there.
+        if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
+            best = Some((entrant, score));
+        }
+    }
+    best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))
+}
+
+/// The Kalman filter of the whole recording.
+fn kalman_decoder(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    entrant: &Entrant,
+    comparison: &Comparison,
+) -> Result<Decoder> {
+    let filter = entrant.whole(data, options, found)?;
+    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Kalman);
+    let record = TrainingRecord {
+        betz_version: env!("CARGO_PKG_VERSION").into(),
+        steps: entrant.steps(),
+        segments: data.segments.len() as u64,
+        spikes: data.spikes_in_segments() as u64,
+        ridge: entrant.ridge,
+        gram_path: found.bank.path.name().into(),
+        solver: options.solver.name().into(),
+        folds: found.validation.folds as u32,
+        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
+    };
+    let names = (data.channel_names.to_vec(), data.outputs.to_vec());
+    let everyone = vec![true; data.channels()];
+    checked(DecoderParts {
+        low_pass: options.low_pass,
+        delay_steps: options.delay_steps,
+        weights: filter.gain,
+        intercept: filter.offset,
+        head: Head::Kalman(betz_runtime::model::Kalman {
+            transition: filter.transition,
+            mean: filter.mean,
+        }),
+        limits: Limits {
+            blanking: blanking(data, &everyone),
+            ..Limits::default()
+        },
+        training: record,
+        ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)
+    })
+}
+
+fn linear_score(data: &DatasetView<'_>, found: &Found) -> KindScore {
+    let scores = found.validation.scores.clone();
+    let outputs = data.outputs.len();
+    let bank = &found.validation.bank;
+    KindScore {
+        kind: Kind::Linear,
+        configuration: format!("{} filters", bank.len()),
+        r2: mean_r2(&scores),
+        scores,
+        gain: 0.0,
+        gain_error: 0.0,
+        multiply_adds: nonlinear::engine_cost(data, bank, outputs),
+    }
+}
+
+#[cfg(test)]
+mod tests;

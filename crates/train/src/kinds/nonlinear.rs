@@ -1,0 +1,302 @@
+//! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
+//! whole, scores, and the decoder's linear engine.
+
+use super::family::{Family, held_out, scored};
+use super::split::{Fold, NOWHERE, Split, Stage};
+use super::{Kind, KindScore, gain, regions::regions};
+use crate::blank::blanking;
+use crate::device::normal_equations;
+use crate::fit::{checked, silent};
+use crate::folds::Folds;
+use crate::held_out::{HeldOut, Solving};
+use crate::latents::{Latents, Targets, run, targets};
+use crate::retained::Retained;
+use crate::score::mean_r2;
+use crate::solve::{CentredEquations, FeatureNames, Solution};
+use crate::validate::{BankSums, Found, Study};
+use crate::{MaskPolicy, NormalEquations, TrainOptions};
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+use betz_recording::DatasetView;
+use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use betz_runtime::psc::FilterBank;
+
+/// Most latents that a decoder may have.
+pub(super) const MOST_LATENTS: usize = 64;
+
+/// Regions that are held out one by one.
+const MOST_REGIONS: usize = 4;
+
+/// A recording with the linear decoder's choices and the latents behind them.
+pub(super) struct Nonlinear<'a> {
+    data: DatasetView<'a>,
+    options: &'a TrainOptions,
+    found: &'a Found,
+    /// What its latents predict.
+    targets: Targets,
+    split: Split<'a>,
+    /// Sums of the targets over all folds.
+    total: NormalEquations,
+}
+
+/// Latents of the whole recording and the engine that gives them.
+pub(super) struct Whole {
+    stage: Stage,
+    solution: Solution,
+    sums: NormalEquations,
+    /// 0 inside segments.
+    fold_of: Vec<u16>,
+}
+
+impl<'a> Nonlinear<'a> {
+    /// # Errors
+    /// Those of the sums and of their solution; [`ErrorKind::InsufficientData`](betz_base::ErrorKind)
+    /// when no output changes.
+    pub(super) fn new(
+        data: DatasetView<'a>,
+        options: &'a TrainOptions,
+        found: &'a Found,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let targets = targets(&data);
+        let shared = (data, &targets, options, found);
+        let (split, total) = split_of(shared, &found.split, usize::MAX, progress)?;
+        Ok(Self {
+            data,
+            options,
+            found,
+            targets,
+            split,
+            total,
+        })
+    }
+
+    /// Splits that hold out where segments end; `None` where that does not tell them apart.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn regions(&self, seed: u64, progress: &dyn Progress) -> Result<Option<Split<'a>>> {
+        let Some(folds) = regions(&self.data, seed) else {
+            return Ok(None);
+        };
+        let shared = (self.data, &self.targets, self.options, self.found);
+        let (split, _) = split_of(shared, &folds, MOST_REGIONS, progress)?;
+        Ok(Some(split))
+    }
+
+    /// The best configuration of `family`, and how it does. Where there are `regions`, the mean of R² over
+    /// folds and over regions decides, so that a kind that only knows what it has seen is not preferred.
+    ///
+    /// # Errors
+    /// As [`Family::compare`].
+    pub(super) fn enter<F: Family>(
+        &self,
+        family: &F,
+        regions: Option<&Split<'_>>,
+        progress: &dyn Progress,
+    ) -> Result<(F::Config, KindScore)> {
+        let latents = regions
+            .map_or(usize::MAX, Split::latents)
+            .min(self.split.latents());
+        let mut all = scored(family, &self.split, latents, progress)?;
+        if let Some(regions) = regions {
+            let elsewhere = scored(family, regions, latents, progress)?;
+            for ((config, score), (same, more)) in all.iter_mut().zip(&elsewhere) {
+                debug_assert!(config == same);
+                *score = (*score + more) / 2.0;
+            }
+        }
+        // NaN never beats what is there.
+        let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
+        let Some((config, _)) = best else {
+            return Err(Error::argument(
+                "cross-validation: expected configurations, got none",
+            ));
+        };
+        let estimates = held_out(family, &self.split, config, progress)?;
+        let scores = gain::scores(&self.data, self.options, self.found, &estimates)?;
+        let (gain, gain_error) = gain::gain(&self.data, self.options, self.found, &estimates);
+        let plan = F::plan(config);
+        let outputs = self.data.outputs.len();
+        let engine = engine_cost(&self.data, &self.found.validation.bank, plan.latents);
+        Ok((
+            *config,
+            KindScore {
+                kind: F::KIND,
+                configuration: F::describe(config),
+                r2: mean_r2(&scores),
+                scores,
+                gain,
+                gain_error,
+                multiply_adds: engine + F::multiply_adds(config, outputs),
+            },
+        ))
+    }
+
+    /// Latents of the whole recording.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
+        let (found, options) = (self.found, self.options);
+        let bank = &found.validation.bank;
+        let total = if found.bank.whole {
+            self.total.clone()
+        } else {
+            let paths = found.bank.paths.taken(found.bank.path);
+            let targets = self.targets.view(&self.data);
+            normal_equations(&found.placement, paths, &targets, options, bank, progress)?.sums
+        };
+        let names = FeatureNames {
+            channels: self.data.channel_names,
+            bank,
+        };
+        let mut solution = CentredEquations::new(&total)?.solve(
+            found.validation.ridge,
+            options.solver,
+            options.mask,
+            names,
+        )?;
+        for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
+            *taking_part &= !silent(&total, channel, bank.len());
+            if !*taking_part {
+                let row = bank.len() * total.outputs;
+                solution.weights[channel * row..][..row].fill(0.0);
+            }
+        }
+        let latents = Latents::new(&total, &solution, MOST_LATENTS)?;
+        let z = run(&latents, &self.data, bank, options.low_pass)?;
+        let mut fold_of = vec![NOWHERE; self.data.steps];
+        for segment in self.data.segments {
+            fold_of[segment.start as usize..segment.stop as usize].fill(0);
+        }
+        Ok(Whole {
+            stage: Stage { latents, z },
+            solution,
+            fold_of,
+            sums: total,
+        })
+    }
+
+    /// All of `whole` as one training set.
+    pub(super) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
+        Fold::whole(
+            self.data,
+            self.options.delay_steps,
+            &whole.stage,
+            &whole.fold_of,
+        )
+    }
+
+    /// The decoder of the first `latents` latents of `whole` with `head` behind them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NonFinite`](betz_base::ErrorKind::NonFinite) for weights beyond what a session takes.
+    pub(super) fn decoder(
+        &self,
+        (whole, latents): (&Whole, usize),
+        head: Head,
+        scores: Vec<OutputScore>,
+    ) -> Result<Decoder> {
+        let (data, found, options) = (self.data, self.found, self.options);
+        let stage = &whole.stage.latents;
+        let rows = stage.weights.chunks_exact(stage.count);
+        let mask = whole.solution.channel_mask.clone();
+        let parts = DecoderParts {
+            low_pass: options.low_pass,
+            delay_steps: options.delay_steps,
+            limits: Limits {
+                blanking: blanking(&data, &mask),
+                ..Limits::default()
+            },
+            channel_mask: mask,
+            weights: rows.flat_map(|row| &row[..latents]).copied().collect(),
+            intercept: stage.intercept[..latents].to_vec(),
+            head,
+            training: TrainingRecord {
+                betz_version: env!("CARGO_PKG_VERSION").into(),
+                steps: whole.sums.steps,
+                segments: data.segments.len() as u64,
+                spikes: data.spikes_in_segments() as u64,
+                ridge: found.validation.ridge,
+                gram_path: found.bank.path.name().into(),
+                solver: options.solver.name().into(),
+                folds: found.validation.folds as u32,
+                scores,
+            },
+            ..DecoderParts::linear(
+                data.step_seconds,
+                found.validation.bank.clone(),
+                data.channel_names.to_vec(),
+                data.outputs.to_vec(),
+            )
+        };
+        Retained::kept_in(checked(parts)?, &whole.sums, options.retain)
+    }
+}
+
+/// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
+fn split_of<'a>(
+    (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &Found),
+    folds: &Folds,
+    most: usize,
+    progress: &dyn Progress,
+) -> Result<(Split<'a>, NormalEquations)> {
+    let (bank, placement) = (&found.validation.bank, &found.placement);
+    let study = Study {
+        placement,
+        data: targets.view(&data),
+        options,
+        search_ridge: false,
+        progress,
+    };
+    let paths = found.bank.paths.taken(found.bank.path);
+    let sums = BankSums::new(&study, bank, paths, folds, &|_| {})?;
+    let solving = Solving {
+        placement,
+        solver: options.solver,
+        mask: MaskPolicy::Mask,
+        names: FeatureNames {
+            channels: data.channel_names,
+            bank,
+        },
+    };
+    let mut fold_of = vec![NOWHERE; data.steps];
+    let mut stages = Vec::new();
+    for (k, (parts, fold)) in folds.folds.iter().zip(&sums.folds).enumerate() {
+        progress::check(progress, "latents")?;
+        for part in parts {
+            let steps = part.segment.start as usize..part.segment.stop as usize;
+            fold_of[steps].fill(k as u16);
+        }
+        if k >= most {
+            continue;
+        }
+        let held = HeldOut::new(solving, &sums.total, fold)?;
+        let solution = held.solve(found.bank.best.ridge)?;
+        let latents = Latents::new(held.rest(), &solution, MOST_LATENTS)?;
+        let z = run(&latents, &data, bank, options.low_pass)?;
+        stages.push(Stage { latents, z });
+    }
+    let split = Split {
+        data,
+        delay_steps: options.delay_steps,
+        fold_of,
+        stages,
+    };
+    Ok((split, sums.total))
+}
+
+/// Multiply-adds of a step of the linear engine with `lanes` outputs, at the recording's mean number of spikes.
+pub(super) fn engine_cost(data: &DatasetView<'_>, bank: &FilterBank, lanes: usize) -> f64 {
+    let per_step = data.spikes_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let states: f64 = bank.filters().iter().map(|f| f64::from(f.order + 1)).sum();
+    (per_step * bank.len() as f64 + states) * lanes as f64
+}
+
+impl Kind {
+    /// Multiply-adds of a readout of `features`, filtered or not.
+    pub(crate) fn readout_cost(features: usize, outputs: usize, filtered: bool) -> f64 {
+        (features * outputs * (1 + usize::from(filtered))) as f64
+    }
+}

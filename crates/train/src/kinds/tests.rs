@@ -1,0 +1,313 @@
+use super::*;
+use crate::decode::decode;
+use crate::score::{mean_r2, score_estimates};
+use betz_base::ErrorKind;
+use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz_runtime::model::Head;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Reaches to one of four places from rest, by 24 neurons that prefer directions of movement: a decoder that
+/// knows when nothing moves does better than a linear one.
+fn reaches(trials: usize, seed: u64) -> Dataset {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (length, neurons) = (24_i64, 24_u32);
+    let mut spikes = Spikes::default();
+    let mut behavior = Vec::new();
+    let mut segments = Vec::new();
+    for trial in 0..trials as i64 {
+        let angle = f64::from(random.random_range(0..4_u32)) * std::f64::consts::FRAC_PI_2 + 0.3;
+        let onset = random.random_range(6..14_i64);
+        let (start, mut at) = (trial * length, 0.0);
+        segments.push(Segment {
+            start,
+            stop: start + length,
+        });
+        for step in 0..length {
+            let t = (step - onset) as f64;
+            let speed = if (0.0..6.0).contains(&t) {
+                (std::f64::consts::PI * (t + 0.5) / 6.0).sin()
+            } else {
+                0.0
+            };
+            at += speed * 10.0;
+            let (x, y) = (at * angle.cos(), at * angle.sin());
+            let (vx, vy) = (100.0 * speed * angle.cos(), 100.0 * speed * angle.sin());
+            behavior.extend([x, y, vx, vy].map(|v| v as f32));
+            // A step before it, the neurons say how fast and where to.
+            let ahead = t + 1.0;
+            let drive = if (0.0..6.0).contains(&ahead) {
+                (std::f64::consts::PI * (ahead + 0.5) / 6.0).sin()
+            } else {
+                0.0
+            };
+            for neuron in 0..neurons {
+                let preferred = f64::from(neuron) / f64::from(neurons) * std::f64::consts::TAU;
+                let rate = 0.6 + drive * (1.2 + 1.2 * (angle - preferred).cos());
+                let mut left = rate;
+                while random.random::<f64>() < left / (1.0 + left) {
+                    spikes.ticks.push(start + step);
+                    spikes.channels.push(neuron);
+                    left *= 0.8;
+                }
+            }
+        }
+    }
+    let unit = |name: &str, unit: &str| OutputInfo {
+        name: name.into(),
+        unit: unit.into(),
+    };
+    Dataset {
+        step_seconds: 0.1,
+        steps: trials * length as usize,
+        channel_names: (0..neurons).map(|c| format!("n{c}")).collect(),
+        spikes,
+        segments,
+        outputs: vec![
+            unit("x", "mm"),
+            unit("y", "mm"),
+            unit("vx", "mm/s"),
+            unit("vy", "mm/s"),
+        ],
+        behavior,
+    }
+}
+
+fn options() -> TrainOptions {
+    TrainOptions::new(crate::cases::bank(&[(0.02, 0), (0.1, 1), (0.4, 0)]))
+}
+
+fn score(decoder: &Decoder, data: &Dataset) -> f64 {
+    let estimates = decode(decoder, data).unwrap();
+    mean_r2(
+        &score_estimates(data, &estimates, decoder.delay_steps())
+            .unwrap()
+            .outputs,
+    )
+}
+
+fn trained(data: &Dataset, kinds: &KindOptions) -> (Decoder, Comparison) {
+    let search = Search {
+        folds: 3,
+        ..Search::ridge()
+    };
+    let trained = train_kinds_on(&Device::cpu(), data, &options(), &search, kinds, &());
+    let (trained, comparison) = trained.unwrap();
+    (trained.decoder, comparison)
+}
+
+#[test]
+fn nonlinear_kinds_decode_what_they_were_not_trained_on_as_cross_validation_says() {
+    let (data, aside) = (reaches(120, 1), reaches(60, 2));
+    let auto = KindOptions {
+        units: Some(64),
+        ..KindOptions::auto()
+    };
+    let (decoder, comparison) = trained(&data, &auto);
+    assert_eq!(comparison.kinds.len(), 3);
+    let linear = &comparison.kinds[0];
+    assert_eq!((linear.kind, linear.gain), (Kind::Linear, 0.0));
+    // The gain is that of the scores, fold by fold; nonlinear kinds gain here.
+    for kind in &comparison.kinds[1..] {
+        assert!((kind.gain - (kind.r2 - linear.r2)).abs() < 0.01, "{kind:?}");
+        assert!(kind.gain > 2.0 * kind.gain_error && kind.gain_error > 0.0);
+        assert!(kind.multiply_adds > linear.multiply_adds);
+    }
+    let best = comparison.kinds.iter().map(|k| k.r2).fold(0.0, f64::max);
+    let taken = comparison
+        .kinds
+        .iter()
+        .find(|k| k.kind == comparison.taken)
+        .unwrap();
+    assert_eq!(taken.r2, best);
+    assert_eq!(decoder.kind(), comparison.taken.name());
+    assert_eq!(decoder.training().scores, taken.scores);
+    let held_out = score(&decoder, &aside);
+    assert!(
+        (held_out - taken.r2).abs() < 0.04,
+        "aside {held_out}, by folds {}",
+        taken.r2
+    );
+    // The same again, bit for bit.
+    assert_eq!(trained(&data, &auto).0, decoder);
+    for kind in [Kind::Lift, Kind::Experts] {
+        let (alone, of) = trained(
+            &data,
+            &KindOptions {
+                kinds: vec![kind],
+                ..auto.clone()
+            },
+        );
+        assert_eq!((alone.kind(), of.taken), (kind.name(), kind));
+        assert!(score(&alone, &aside) > linear.r2);
+    }
+}
+
+#[test]
+fn a_decoder_says_what_training_saw() {
+    // Delays and pieces of one segment: the estimates of the finished decoder are those of its readout.
+    let mut data = reaches(60, 3);
+    for (segments, delay_steps) in [
+        (data.segments.clone(), 2),
+        (
+            vec![Segment {
+                start: 0,
+                stop: 1440,
+            }],
+            -1,
+        ),
+    ] {
+        data.segments = segments;
+        let options = TrainOptions {
+            delay_steps,
+            ..options()
+        };
+        let search = Search {
+            folds: 3,
+            ..Search::ridge()
+        };
+        let data = &data.view();
+        let found = validate::run(&Device::cpu(), data, &options, &search, &()).unwrap();
+        let behind = Nonlinear::new(*data, &options, &found, &()).unwrap();
+        let whole = behind.whole(&()).unwrap();
+        let lifts = Lifts::new(Some(6), Some(32), 5);
+        let (config, _) = behind.enter(&lifts, None, &()).unwrap();
+        let fitted = family::fit(&lifts, behind.all(&whole), &config, &()).unwrap();
+        let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
+        let pass = crate::readout::Pass::new(
+            walk,
+            &fitted.basis,
+            &fitted.mean,
+            fitted.plan.tau_seconds.as_slice(),
+        );
+        let mut expected = vec![f32::NAN; data.steps * 4];
+        let readout = (&fitted.readout.weights[..], &fitted.readout.intercept[..]);
+        pass.estimate(readout, &|_| true, &mut expected, &())
+            .unwrap();
+        let head = model::lift(&fitted, 5);
+        let decoder = behind
+            .decoder((&whole, fitted.plan.latents), head, Vec::new())
+            .unwrap();
+        assert!(matches!(decoder.head(), Head::Lift(_)));
+        let got = decode(&decoder, data).unwrap();
+        for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
+            assert!((g - e).abs() < 0.05, "value {i}: {g}, expected {e}");
+        }
+        let teams = Teams::new(data, Some(5), Some(4), 5);
+        let (config, _) = behind.enter(&teams, None, &()).unwrap();
+        let fitted = family::fit(&teams, behind.all(&whole), &config, &()).unwrap();
+        let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
+        let pass = crate::readout::Pass::new(
+            walk,
+            &fitted.basis,
+            &fitted.mean,
+            fitted.plan.tau_seconds.as_slice(),
+        );
+        let readout = (&fitted.readout.weights[..], &fitted.readout.intercept[..]);
+        pass.estimate(readout, &|_| true, &mut expected, &())
+            .unwrap();
+        let head = model::experts(&fitted, 5);
+        let decoder = behind
+            .decoder((&whole, fitted.plan.latents), head, Vec::new())
+            .unwrap();
+        let got = decode(&decoder, data).unwrap();
+        for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
+            assert!((g - e).abs() < 0.05, "value {i}: {g}, expected {e}");
+        }
+    }
+}
+
+#[test]
+fn the_linear_decoder_is_taken_where_nothing_is_gained() {
+    let score = |kind, r2, gain, gain_error| KindScore {
+        kind,
+        configuration: String::new(),
+        scores: Vec::new(),
+        r2,
+        gain,
+        gain_error,
+        multiply_adds: 0.0,
+    };
+    let linear = score(Kind::Linear, 0.6, 0.0, 0.0);
+    let auto = KindOptions::auto();
+    let table =
+        |lift: KindScore, experts: KindScore| taken(&[linear.clone(), lift, experts], &auto);
+    let small = score(Kind::Lift, 0.62, 0.02, 0.011);
+    assert_eq!(
+        table(small.clone(), score(Kind::Experts, 0.61, 0.01, 0.001)),
+        Kind::Linear
+    );
+    assert_eq!(
+        table(small.clone(), score(Kind::Experts, 0.63, 0.03, 0.011)),
+        Kind::Experts
+    );
+    assert_eq!(
+        table(
+            score(Kind::Lift, f64::NAN, f64::NAN, f64::NAN),
+            score(Kind::Experts, 0.5, -0.1, 0.01)
+        ),
+        Kind::Linear
+    );
+    let only = KindOptions::among(&[Kind::Lift]);
+    assert_eq!(taken(&[linear, small], &only), Kind::Lift);
+}
+
+#[test]
+fn options_out_of_range_and_data_without_movement_are_refused() {
+    let data = reaches(20, 1);
+    let refused = |data: &Dataset, kinds: &KindOptions| {
+        let search = Search::ridge();
+        let error =
+            train_kinds_on(&Device::cpu(), data, &options(), &search, kinds, &()).unwrap_err();
+        (error.kind(), error.message().to_owned())
+    };
+    let base = KindOptions::auto();
+    for kinds in [
+        KindOptions {
+            latents: Some(0),
+            ..base.clone()
+        },
+        KindOptions {
+            latents: Some(65),
+            ..base.clone()
+        },
+        KindOptions {
+            units: Some(0),
+            ..base.clone()
+        },
+        KindOptions {
+            units: Some(1_000_000),
+            ..base.clone()
+        },
+        KindOptions {
+            experts: Some(1),
+            ..base.clone()
+        },
+        KindOptions {
+            kinds: vec![],
+            ..base.clone()
+        },
+    ] {
+        let (kind, message) = refused(&data, &kinds);
+        assert_eq!(kind, ErrorKind::InvalidArgument, "{message}");
+        assert!(message.contains("expected"), "{message}");
+    }
+    let mut still = data.clone();
+    still.behavior.fill(2.0);
+    assert_eq!(refused(&still, &base).0, ErrorKind::InsufficientData);
+    // Of a recording of one trial there are pieces.
+    let mut one = data;
+    one.segments = vec![Segment {
+        start: 0,
+        stop: 400,
+    }];
+    let (decoder, _) = trained(
+        &one,
+        &KindOptions {
+            latents: Some(64),
+            units: Some(16),
+            ..KindOptions::among(&[Kind::Lift])
+        },
+    );
+    assert!(decoder.latents() <= 27);
+}

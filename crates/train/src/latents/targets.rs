@@ -1,0 +1,241 @@
+//! What latents are made to predict: the outputs before, now and to come, and speed.
+//!
+//! Future values are labels, used in training alone: a step of the decoder that comes of it reads the
+//! past only. A target that is no linear function of the outputs, speed, is what tells rest from
+//! movement; without it half of the gain is lost.
+
+use betz_recording::{DatasetView, OutputInfo, Segment};
+
+/// Leads of the outputs, in seconds.
+const LEADS: [f64; 6] = [-0.4, -0.2, 0.0, 0.2, 0.4, 0.8];
+
+/// Leads of the speed, in seconds.
+const SPEED_LEADS: [f64; 3] = [-0.2, 0.0, 0.2];
+
+/// Targets of `data`: the outputs at leads of −0.4 to 0.8 s and the speed
+/// at leads of −0.2 to 0.2 s, each lead in whole steps, once.
+///
+/// A lead k is the value k steps later, inside the segment: beyond its ends the first or the last
+/// value stands. Speed is the norm of the outputs that are velocities (their unit ends in `/s`);
+/// without such, of the central differences of all outputs inside the segment, each over its
+/// standard deviation where their units differ.
+///
+/// Allocates targets × steps f32.
+pub(crate) fn targets(data: &DatasetView<'_>) -> Targets {
+    let leads = in_steps(&LEADS, data.step_seconds);
+    let speed_leads = in_steps(&SPEED_LEADS, data.step_seconds);
+    let named = |what: &str, lead: i64| OutputInfo {
+        name: format!("{what} at {lead} steps"),
+        unit: String::new(),
+    };
+    let outputs = (leads.iter())
+        .flat_map(|&lead| data.outputs.iter().map(move |o| named(&o.name, lead)))
+        .chain(speed_leads.iter().map(|&lead| named("speed", lead)))
+        .collect();
+    Targets {
+        outputs,
+        behavior: values(data, &leads, &speed_leads),
+    }
+}
+
+/// Targets of a recording.
+pub(crate) struct Targets {
+    outputs: Vec<OutputInfo>,
+    /// (step, target) row-major; 0 outside segments.
+    behavior: Vec<f32>,
+}
+
+impl Targets {
+    /// `data`, the recording these were made of, with targets in place of its outputs.
+    pub(crate) fn view<'a>(&'a self, data: &DatasetView<'a>) -> DatasetView<'a> {
+        DatasetView {
+            outputs: &self.outputs,
+            behavior: &self.behavior,
+            ..*data
+        }
+    }
+}
+
+/// What tells movements apart: the outputs now and 0.2 s later, and the speed, (step, value) row-major,
+/// and how many values there are. Leads as in [`targets`].
+pub(crate) fn labels(data: &DatasetView<'_>) -> (Vec<f32>, usize) {
+    let leads = in_steps(&LEADS[2..4], data.step_seconds);
+    let width = leads.len() * data.outputs.len() + 1;
+    (values(data, &leads, &[0]), width)
+}
+
+/// The outputs at `leads`, then the speed at `speed_leads`, (step, value) row-major; 0 outside segments.
+fn values(data: &DatasetView<'_>, leads: &[i64], speed_leads: &[i64]) -> Vec<f32> {
+    let n = data.outputs.len();
+    let m = leads.len() * n + speed_leads.len();
+    let speed = speed(data);
+    let mut values = vec![0.0; data.steps * m];
+    for segment in data.segments {
+        let (first, last) = (segment.start, segment.stop - 1);
+        for step in segment.start..segment.stop {
+            let at = |lead: i64| step.saturating_add(lead).clamp(first, last) as usize;
+            let row = &mut values[step as usize * m..][..m];
+            let (outputs, speeds) = row.split_at_mut(leads.len() * n);
+            for (row, &lead) in outputs.chunks_exact_mut(n).zip(leads) {
+                row.copy_from_slice(&data.behavior[at(lead) * n..][..n]);
+            }
+            for (value, &lead) in speeds.iter_mut().zip(speed_leads) {
+                *value = speed[at(lead)];
+            }
+        }
+    }
+    values
+}
+
+/// `seconds` in whole steps, each number once, ascending.
+fn in_steps(seconds: &[f64], step_seconds: f64) -> Vec<i64> {
+    let mut steps: Vec<i64> = seconds
+        .iter()
+        .map(|s| (s / step_seconds).round() as i64)
+        .collect();
+    steps.dedup();
+    steps
+}
+
+/// The speed at every step inside segments; 0 elsewhere.
+pub(crate) fn speed(data: &DatasetView<'_>) -> Vec<f32> {
+    let n = data.outputs.len();
+    let is_velocity = |o: &usize| data.outputs[*o].unit.trim_end().ends_with("/s");
+    let velocities: Vec<usize> = (0..n).filter(is_velocity).collect();
+    let mut speed = vec![0.0; data.steps];
+    if !velocities.is_empty() {
+        let scales = scales(data, &velocities);
+        for segment in data.segments {
+            for step in segment.start as usize..segment.stop as usize {
+                let squares = velocities
+                    .iter()
+                    .zip(&scales)
+                    .map(|(&o, scale)| (f64::from(data.behavior[step * n + o]) * scale).powi(2));
+                speed[step] = squares.sum::<f64>().sqrt() as f32;
+            }
+        }
+        return speed;
+    }
+    let all: Vec<usize> = (0..n).collect();
+    let scales = scales(data, &all);
+    for Segment { start, stop } in data.segments {
+        let (first, last) = (*start as usize, *stop as usize - 1);
+        for step in first..=last {
+            let (before, after) = (step.saturating_sub(1).max(first), (step + 1).min(last));
+            let seconds = (after - before).max(1) as f64 * data.step_seconds;
+            let squares = all.iter().zip(&scales).map(|(&o, scale)| {
+                let value = |step: usize| f64::from(data.behavior[step * n + o]);
+                ((value(after) - value(before)) / seconds * scale).powi(2)
+            });
+            speed[step] = squares.sum::<f64>().sqrt() as f32;
+        }
+    }
+    speed
+}
+
+/// What each of `outputs` is multiplied by before they are added: 1 where their units are the same,
+/// else one over the standard deviation inside segments.
+fn scales(data: &DatasetView<'_>, outputs: &[usize]) -> Vec<f64> {
+    let n = data.outputs.len();
+    let units = outputs.iter().map(|&o| &data.outputs[o].unit);
+    if units.clone().all(|unit| Some(unit) == units.clone().next()) {
+        return vec![1.0; outputs.len()];
+    }
+    let scale = |&o: &usize| {
+        let inside = |s: &Segment| s.start as usize..s.stop as usize;
+        let values = data.segments.iter().flat_map(inside);
+        let values = values.map(|step| f64::from(data.behavior[step * n + o]));
+        let (count, sum) = (values.clone()).fold((0.0, 0.0), |(c, s), v| (c + 1.0, s + v));
+        let mean = sum / f64::max(count, 1.0);
+        let deviation =
+            (values.map(|v| (v - mean).powi(2)).sum::<f64>() / f64::max(count, 1.0)).sqrt();
+        if deviation > 0.0 {
+            1.0 / deviation
+        } else {
+            0.0
+        }
+    };
+    outputs.iter().map(scale).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use betz_recording::{Dataset, Spikes};
+
+    fn data(step_seconds: f64, outputs: &[(&str, &str)], rows: &[&[f32]]) -> Dataset {
+        Dataset {
+            step_seconds,
+            steps: rows.len(),
+            channel_names: vec!["a".into()],
+            spikes: Spikes::default(),
+            segments: vec![Segment {
+                start: 1,
+                stop: rows.len() as i64,
+            }],
+            outputs: (outputs.iter())
+                .map(|(name, unit)| OutputInfo {
+                    name: (*name).into(),
+                    unit: (*unit).into(),
+                })
+                .collect(),
+            behavior: rows.concat(),
+        }
+    }
+
+    #[test]
+    fn leads_stay_inside_the_segment() {
+        let rows: Vec<[f32; 1]> = (0..20).map(|i| [i as f32]).collect();
+        let rows: Vec<&[f32]> = rows.iter().map(|r| &r[..]).collect();
+        let made = targets(&data(0.1, &[("x", "mm")], &rows).view());
+        assert_eq!(made.outputs.len(), 9);
+        let row = |step: usize| &made.behavior[step * 9..][..9];
+        // Leads −4 −2 0 2 4 8 of x, then the speed (1 a step of 0.1 s) at −2 0 2.
+        assert_eq!(row(8), [4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 10.0, 10.0, 10.0]);
+        assert_eq!(row(2)[..6], [1.0, 1.0, 2.0, 4.0, 6.0, 10.0]);
+        assert_eq!(row(15)[..6], [11.0, 13.0, 15.0, 17.0, 19.0, 19.0]);
+        assert_eq!(row(0), [0.0; 9]);
+        // A step of 0.5 s: −1, 0, 1 and 2 steps of x are left, and no step for the speeds but 0.
+        let made = targets(&data(0.5, &[("x", "mm")], &rows).view());
+        let names: Vec<&str> = made.outputs.iter().map(|o| o.name.as_str()).collect();
+        let expected = [
+            "x at -1 steps",
+            "x at 0 steps",
+            "x at 1 steps",
+            "x at 2 steps",
+        ];
+        assert_eq!(names[..4], expected);
+        assert_eq!(names[4..], ["speed at 0 steps"]);
+    }
+
+    #[test]
+    fn speed_is_that_of_velocities_where_there_are_some() {
+        let rows: [&[f32]; 3] = [&[0.0, 9.0, 9.0], &[5.0, 3.0, 4.0], &[6.0, 0.0, -2.0]];
+        let with = data(0.1, &[("x", "mm"), ("vx", "mm/s"), ("vy", "mm/s")], &rows);
+        assert_eq!(speed(&with.view()), [0.0, 5.0, 2.0]);
+        // Positions: one step each way inside the segment, here one way at both ends.
+        let without = data(0.1, &[("x", "mm"), ("y", "mm"), ("z", "mm")], &rows);
+        let expected = (1.0_f64 + 9.0 + 36.0).sqrt() / 0.1;
+        for value in &speed(&without.view())[1..] {
+            assert!((f64::from(*value) - expected).abs() < 1e-3, "{value}");
+        }
+        // Of different units: a value of one unit of standard deviation counts the same.
+        let mixed = data(
+            0.1,
+            &[("x", "mm"), ("angle", "deg")],
+            &[&[0.0; 2], &[0.0, 0.0], &[2.0, 90.0]],
+        );
+        let expected = (8.0_f64).sqrt() / 0.1;
+        assert!((f64::from(speed(&mixed.view())[1]) - expected).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_segment_of_one_step_has_no_speed() {
+        let rows: [&[f32]; 2] = [&[0.0], &[5.0]];
+        let one = data(0.1, &[("x", "mm")], &rows);
+        assert_eq!(
+            targets(&one.view()).behavior[9..],
+            [5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 0.0, 0.0, 0.0]
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! One pass over steps: features, block by block.
+
+use rayon::prelude::*;
+
+use super::{Basis, decay};
+use crate::NormalEquations;
+use crate::gram::paired_steps;
+use crate::gram::product::LowerProduct;
+use betz_base::error::Result;
+use betz_base::progress::{self, Progress};
+use betz_recording::DatasetView;
+
+/// Steps whose features are in memory together.
+const BLOCK: usize = 2048;
+
+/// Neighbouring steps closer than this say the same twice: sums take every n-th.
+const SPACING_SECONDS: f64 = 0.02;
+
+/// Latents of a recording, and which steps count.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a> {
+    /// Clock, segments and outputs.
+    pub(crate) data: DatasetView<'a>,
+    /// Latents that are used: the first of a row.
+    pub(crate) latents: usize,
+    /// Latents in a row of `z`.
+    pub(crate) row: usize,
+    /// (step, latent) row-major; those outside segments are not read.
+    pub(crate) z: &'a [f32],
+    /// The output at step t goes with the behaviour at t − delay.
+    pub(crate) delay_steps: i64,
+    /// Longest norm of the latents: those beyond are scaled back to it.
+    pub(crate) radius: f64,
+}
+
+/// Features of a [`Walk`].
+pub(crate) struct Pass<'a> {
+    walk: Walk<'a>,
+    basis: &'a dyn Basis,
+    /// ḡ, one a feature; empty: 0.
+    mean: &'a [f64],
+    /// Time constants of the low-passes behind the features, each giving all of them once more.
+    filters: Vec<f64>,
+}
+
+/// Columns of a block.
+struct Column {
+    step: usize,
+    /// The segment begins here.
+    fresh: bool,
+    wanted: bool,
+}
+
+impl<'a> Pass<'a> {
+    /// Features of `basis` about `mean`, and again behind low-passes of `filters` seconds.
+    pub(crate) fn new(
+        walk: Walk<'a>,
+        basis: &'a dyn Basis,
+        mean: &'a [f64],
+        filters: &[f64],
+    ) -> Self {
+        Self {
+            walk,
+            basis,
+            mean,
+            filters: filters.to_vec(),
+        }
+    }
+
+    /// Features there are with all filters.
+    pub(crate) fn features(&self) -> usize {
+        self.basis.width() * (1 + self.filters.len())
+    }
+
+    /// Hands out the features, (feature, step), of all steps for which `wants` holds, with the steps.
+    /// Filters run over every step of a segment that has such a step.
+    ///
+    /// # Errors
+    /// Those of `each`; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    pub(crate) fn blocks(
+        &self,
+        wants: &(dyn Fn(usize) -> bool + Sync),
+        progress: &dyn Progress,
+        mut each: impl FnMut(&[usize], &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let data = self.walk.data;
+        let r = self.walk.latents;
+        let mut columns: Vec<Column> = Vec::with_capacity(BLOCK);
+        let mut states = vec![0.0_f32; self.basis.width() * self.filters.len()];
+        let mut latent_state = vec![0.0_f32; r];
+        let mut room = Room::default();
+        let mut flush = |columns: &mut Vec<Column>| -> Result<()> {
+            progress::check(progress, "readout")?;
+            self.block(columns, &mut latent_state, &mut states, &mut room);
+            if !room.steps.is_empty() {
+                each(&room.steps, &room.kept)?;
+            }
+            columns.clear();
+            Ok(())
+        };
+        for segment in data.segments {
+            let steps = segment.start as usize..segment.stop as usize;
+            if !steps.clone().any(wants) {
+                continue;
+            }
+            for step in steps {
+                columns.push(Column {
+                    step,
+                    fresh: step == segment.start as usize,
+                    wanted: wants(step),
+                });
+                if columns.len() == BLOCK {
+                    flush(&mut columns)?;
+                }
+            }
+        }
+        if columns.is_empty() {
+            return Ok(());
+        }
+        flush(&mut columns)
+    }
+
+    /// The features of one block, those that are wanted in `room`.
+    fn block(
+        &self,
+        columns: &[Column],
+        latent_state: &mut [f32],
+        states: &mut [f32],
+        room: &mut Room,
+    ) {
+        let (n, r, width) = (columns.len(), self.walk.latents, self.basis.width());
+        let step_seconds = self.walk.data.step_seconds;
+        room.z.resize(r * n, 0.0);
+        for (column, c) in columns.iter().enumerate() {
+            let z = &self.walk.z[c.step * self.walk.row..][..r];
+            let norm = z.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+            let shrink = if norm > self.walk.radius {
+                self.walk.radius / norm
+            } else {
+                1.0
+            };
+            for (i, v) in z.iter().enumerate() {
+                room.z[i * n + column] = (f64::from(*v) * shrink) as f32;
+            }
+        }
+        room.filtered.clear();
+        if let Some(tau) = self.basis.latent_filter_seconds() {
+            room.filtered.resize(r * n, 0.0);
+            let rho = decay(tau, step_seconds) as f32;
+            let rows = room
+                .z
+                .chunks_exact(n)
+                .zip(room.filtered.chunks_exact_mut(n));
+            for ((z, filtered), state) in rows.zip(latent_state) {
+                low_pass(rho, columns, z, state, filtered);
+            }
+        }
+        room.features.resize(self.features() * n, 0.0);
+        let (own, behind) = room.features.split_at_mut(width * n);
+        self.basis.fill(&room.z, &room.filtered, n, own);
+        if !self.mean.is_empty() {
+            (own.par_chunks_exact_mut(n).zip(self.mean)).for_each(|(row, mean)| {
+                row.iter_mut().for_each(|v| *v -= *mean as f32);
+            });
+        }
+        let own = &*own;
+        for ((tau, behind), states) in (self.filters.iter())
+            .zip(behind.chunks_exact_mut((width * n).max(1)))
+            .zip(states.chunks_exact_mut(width.max(1)))
+        {
+            let rho = decay(*tau, step_seconds) as f32;
+            let rows = own.par_chunks_exact(n).zip(behind.par_chunks_exact_mut(n));
+            rows.zip(states)
+                .with_min_len(16)
+                .for_each(|((own, behind), state)| {
+                    low_pass(rho, columns, own, state, behind);
+                });
+        }
+        room.steps.clear();
+        room.steps
+            .extend(columns.iter().filter(|c| c.wanted).map(|c| c.step));
+        let kept = room.steps.len();
+        room.kept.resize(self.features() * kept, 0.0);
+        if kept == 0 {
+            return;
+        }
+        if kept == n {
+            room.kept.copy_from_slice(&room.features);
+            return;
+        }
+        let rows = room
+            .features
+            .par_chunks_exact(n)
+            .zip(room.kept.par_chunks_exact_mut(kept));
+        rows.with_min_len(16).for_each(|(row, kept)| {
+            let wanted = row.iter().zip(columns).filter(|(_, c)| c.wanted);
+            kept.iter_mut().zip(wanted).for_each(|(k, (v, _))| *k = *v);
+        });
+    }
+
+    /// The steps of `counts` that lie apart enough and have a partner.
+    pub(crate) fn sampled<'b>(
+        &'b self,
+        counts: &'b (dyn Fn(usize) -> bool + Sync),
+    ) -> impl Fn(usize) -> bool + Sync + 'b {
+        let data = self.walk.data;
+        let stride = (SPACING_SECONDS / data.step_seconds + 1e-9)
+            .floor()
+            .max(1.0) as usize;
+        let mut paired = vec![false; data.steps];
+        for segment in data.segments {
+            if let Some((first, stop)) = paired_steps(segment, self.walk.delay_steps) {
+                (first as usize..stop as usize)
+                    .step_by(stride)
+                    .for_each(|step| paired[step] = true);
+            }
+        }
+        move |step| paired[step] && counts(step)
+    }
+
+    /// The sums of the features and the outputs over the steps for which `counts` holds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    pub(crate) fn sums(
+        &self,
+        counts: &(dyn Fn(usize) -> bool + Sync),
+        progress: &dyn Progress,
+    ) -> Result<NormalEquations> {
+        let (data, features) = (self.walk.data, self.features());
+        let outputs = data.outputs.len();
+        let mut sums = NormalEquations::zeros(features, outputs);
+        let mut product = LowerProduct::new(features);
+        let wants = self.sampled(counts);
+        self.blocks(&wants, progress, |steps, values| {
+            product.multiply(values);
+            product.add_to(&mut sums.gram);
+            self.add_outputs(steps, values, &mut sums);
+            Ok(())
+        })?;
+        for i in 0..features {
+            for j in 0..i {
+                sums.gram[j * features + i] = sums.gram[i * features + j];
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Adds the block's part of Υ and of the plain sums.
+    fn add_outputs(&self, steps: &[usize], values: &[f32], sums: &mut NormalEquations) {
+        let (n, outputs) = (steps.len(), sums.outputs);
+        let mut x = vec![0.0; outputs * n];
+        for (column, &step) in steps.iter().enumerate() {
+            let row = (step as i64 - self.walk.delay_steps) as usize * outputs;
+            let truth = &self.walk.data.behavior[row..row + outputs];
+            for (o, &value) in truth.iter().enumerate() {
+                let value = f64::from(value);
+                x[o * n + column] = value;
+                sums.output_sum[o] += value;
+                sums.output_sq_sum[o] += value * value;
+            }
+        }
+        sums.steps += n as u64;
+        let sums =
+            (sums.feature_sum.par_iter_mut()).zip(sums.upsilon.par_chunks_exact_mut(outputs));
+        (values.par_chunks_exact(n).zip(sums))
+            .with_min_len(16)
+            .for_each(|(row, (sum, upsilon))| {
+                *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
+                for (u, x) in upsilon.iter_mut().zip(x.chunks_exact(n)) {
+                    *u += row
+                        .iter()
+                        .zip(x)
+                        .map(|(v, x)| f64::from(*v) * x)
+                        .sum::<f64>();
+                }
+            });
+    }
+
+    /// Estimates at the steps for which `counts` holds, by `weights` (features × outputs) and
+    /// `intercept`, written to `estimates`, (steps, outputs).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    pub(crate) fn estimate(
+        &self,
+        (weights, intercept): (&[f64], &[f64]),
+        counts: &(dyn Fn(usize) -> bool + Sync),
+        estimates: &mut [f32],
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let outputs = intercept.len();
+        self.blocks(counts, progress, |steps, values| {
+            let n = steps.len();
+            let of_output = |o: usize| -> Vec<f64> {
+                let mut sum = vec![intercept[o]; n];
+                for (row, weights) in values.chunks_exact(n).zip(weights.chunks_exact(outputs)) {
+                    let w = weights[o];
+                    sum.iter_mut()
+                        .zip(row)
+                        .for_each(|(s, v)| *s += w * f64::from(*v));
+                }
+                sum
+            };
+            let columns: Vec<Vec<f64>> = (0..outputs).into_par_iter().map(of_output).collect();
+            for (o, column) in columns.iter().enumerate() {
+                for (step, value) in steps.iter().zip(column) {
+                    estimates[step * outputs + o] = *value as f32;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// ḡ: the mean of `basis`'s features over the steps for which `counts` holds (every n-th, where steps lie
+/// close).
+///
+/// # Errors
+/// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+pub(crate) fn mean_of(
+    walk: Walk<'_>,
+    basis: &dyn Basis,
+    counts: &(dyn Fn(usize) -> bool + Sync),
+    progress: &dyn Progress,
+) -> Result<Vec<f64>> {
+    let pass = Pass::new(walk, basis, &[], &[]);
+    let mut sums = vec![0.0; basis.width()];
+    let mut count = 0_u64;
+    let wants = pass.sampled(counts);
+    pass.blocks(&wants, progress, |steps, values| {
+        count += steps.len() as u64;
+        (sums
+            .par_iter_mut()
+            .zip(values.par_chunks_exact(steps.len())))
+        .for_each(|(sum, row)| {
+            *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
+        });
+        Ok(())
+    })?;
+    sums.iter_mut().for_each(|s| *s /= count.max(1) as f64);
+    Ok(sums)
+}
+
+/// Room for one block.
+#[derive(Default)]
+struct Room {
+    z: Vec<f32>,
+    filtered: Vec<f32>,
+    features: Vec<f32>,
+    kept: Vec<f32>,
+    steps: Vec<usize>,
+}
+
+/// s ← ρs + (1 − ρ)x along a row; from rest where a segment begins.
+fn low_pass(rho: f32, columns: &[Column], x: &[f32], state: &mut f32, y: &mut [f32]) {
+    let gain = 1.0 - rho;
+    let mut s = *state;
+    for ((x, y), column) in x.iter().zip(y).zip(columns) {
+        if column.fresh {
+            s = 0.0;
+        }
+        s = rho * s + gain * x;
+        *y = s;
+    }
+    *state = s;
+}
