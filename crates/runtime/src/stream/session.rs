@@ -175,11 +175,11 @@ impl Session {
     /// power in a band: what a model of a [`signal`](betz_recording::SpikeForm::Signal) was trained on.
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`] for a value that is not
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not
     /// finite, or further than 10¹⁵ from 0.
     pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out)?;
+        self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(values.len())?;
         let believed = |value: &f32| value.abs() <= 1e15;
         if let Some(channel) = values.iter().position(|value| !believed(value)) {
