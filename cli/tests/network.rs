@@ -376,6 +376,24 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
         (&said["samples"], &said["sample_seconds"]),
         (&3_100.into(), &0.02.into())
     );
+    // A bin of several spikes counts for as many: three times the counts is the same network, and a
+    // bin of many changes the window that it is in.
+    let net = |name: &str| edges(&NetworkFile::read(&folder.join(name)).unwrap());
+    recording.spikes.weights = vec![3.0; recording.spikes.len()];
+    recording.spikes.weights[0] = 300.0;
+    recording.write_npz(&folder.join("w.npz")).unwrap();
+    done(
+        folder,
+        "compute w.npz --out w-net.npz --window 100 --step 100 --threshold 0.1",
+    );
+    let (one, three) = (net("c-net.npz"), net("w-net.npz"));
+    let first = |all: &Edges| -> Vec<f64> {
+        let of = all.iter().filter(|(edge, _)| edge.0 == 0);
+        of.map(|(_, r)| *r).collect()
+    };
+    assert_ne!(first(&one), first(&three));
+    let later = |all: Edges| -> Edges { all.into_iter().filter(|(edge, _)| edge.0 > 0).collect() };
+    assert_same(&later(three), &later(one));
 }
 
 #[test]
