@@ -380,12 +380,17 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
     // bin of many changes the window that it is in.
     let net = |name: &str| edges(&NetworkFile::read(&folder.join(name)).unwrap());
     recording.spikes.weights = vec![3.0; recording.spikes.len()];
-    recording.spikes.weights[0] = 300.0;
+    // The first trial begins at 5.
+    let inside = recording.spikes.ticks.iter().position(|t| *t >= 5);
+    recording.spikes.weights[inside.unwrap()] = 300.0;
     recording.write_npz(&folder.join("w.npz")).unwrap();
-    done(
-        folder,
-        "compute w.npz --out w-net.npz --window 100 --step 100 --threshold 0.1",
-    );
+    for name in ["c", "w"] {
+        let asked = "--window 100 --step 100 --threshold 0";
+        done(
+            folder,
+            &format!("compute {name}.npz --out {name}-net.npz {asked}"),
+        );
+    }
     let (one, three) = (net("c-net.npz"), net("w-net.npz"));
     let first = |all: &Edges| -> Vec<f64> {
         let of = all.iter().filter(|(edge, _)| edge.0 == 0);
