@@ -81,11 +81,13 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let bytes = path.metadata().map_or(0, |m| m.len());
     if start == *b"BETZMODL" {
         model(args, path, bytes)
+    } else if start.starts_with(b"PK") && super::network::is_network(path) {
+        super::network::inside(args, path, bytes)
     } else if start.starts_with(b"PK") {
         recording(args, path, bytes)
     } else {
         Err(Error::argument(format!(
-            "{}: expected a model or a recording (.npz), got a file that begins with \"{}\"",
+            "{}: expected a model, a recording or a network (.npz), got a file that begins with \"{}\"",
             path.display(),
             start.escape_ascii()
         )))
