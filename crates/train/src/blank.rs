@@ -22,8 +22,11 @@ const WITHIN: f64 = 0.999;
 
 /// What `data` says of artefacts, from the channels for which `takes_part` is true: a step is one when it
 /// holds more spikes than the 99.9 % quantile q of usual steps and the larger of q/4 and 2√q more. `None`
-/// where there are too few steps to tell, or no spikes.
+/// where there are too few steps to tell, no spikes, or a signal in their place.
 pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Blanking> {
+    if is_signal(data) {
+        return None;
+    }
     let totals = totals(data, takes_part);
     let most = limit(data, &totals)?;
     let mut counts = vec![0_u64; data.channels()];
@@ -34,7 +37,12 @@ pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Bl
             let usual = totals[step as usize] <= most;
             steps += u64::from(usual);
             while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
-                counts[data.spikes.channels[i] as usize] += u64::from(usual);
+                let count = if usual {
+                    data.spikes.weight(i) as u64
+                } else {
+                    0
+                };
+                counts[data.spikes.channels[i] as usize] += count;
             }
         }
     }
@@ -83,6 +91,9 @@ impl Cleaned {
 
 /// The spikes that [`Cleaned`] keeps and the number of artefacts; `None` where there are none.
 fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
+    if is_signal(data) {
+        return None;
+    }
     let totals = totals(data, &vec![true; data.channels()]);
     let most = limit(data, &totals)?;
     let artefact = |step: i64| totals[step as usize] > most;
@@ -112,22 +123,33 @@ fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
             };
             let of = data.spikes.range(source, source + 1);
             spikes.ticks.extend(std::iter::repeat_n(step, of.len()));
-            spikes.channels.extend_from_slice(&data.spikes.channels[of]);
+            spikes
+                .channels
+                .extend_from_slice(&data.spikes.channels[of.clone()]);
+            if data.spikes.is_weighted() {
+                spikes.weights.extend_from_slice(&data.spikes.weights[of]);
+            }
         }
     }
     Some((spikes, found))
 }
 
+/// Whether entries are values of a signal, not whole numbers of spikes.
+fn is_signal(data: &DatasetView<'_>) -> bool {
+    (data.spikes.weights.iter()).any(|w| *w < 0.0 || w.fract() != 0.0)
+}
+
 /// Spikes at every step, of the channels that take part.
 fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
     let mut totals = vec![0; data.steps];
-    for (&tick, &channel) in data.spikes.ticks.iter().zip(data.spikes.channels) {
+    let entries = data.spikes.ticks.iter().zip(data.spikes.channels);
+    for (i, (&tick, &channel)) in entries.enumerate() {
         let known = takes_part.get(channel as usize).copied().unwrap_or(false);
         if let (true, Some(total)) = (
             known,
             usize::try_from(tick).ok().and_then(|t| totals.get_mut(t)),
         ) {
-            *total += 1;
+            *total += data.spikes.weight(i) as u64;
         }
     }
     totals

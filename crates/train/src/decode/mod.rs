@@ -94,13 +94,14 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> boo
         return true;
     };
     let mut totals = vec![0_u64; data.steps];
-    for (&tick, &channel) in data.spikes.ticks.iter().zip(data.spikes.channels) {
+    let entries = data.spikes.ticks.iter().zip(data.spikes.channels);
+    for (i, (&tick, &channel)) in entries.enumerate() {
         let takes_part = order
             .get(channel as usize)
             .map(|&c| decoder.channel_mask()[c]);
         let total = usize::try_from(tick).ok().and_then(|t| totals.get_mut(t));
         if let (Some(true), Some(total)) = (takes_part, total) {
-            *total += 1;
+            *total += data.spikes.weight(i).round() as u64;
         }
     }
     let believed = blanking.least..=blanking.most;

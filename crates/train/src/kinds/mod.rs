@@ -305,7 +305,7 @@ fn kalman_decoder(
         betz_version: env!("CARGO_PKG_VERSION").into(),
         steps: entrant.steps(),
         segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments() as u64,
+        spikes: data.spikes_in_segments().round() as u64,
         ridge: entrant.ridge,
         gram_path: found.bank.path.name().into(),
         solver: options.solver.name().into(),

@@ -217,7 +217,7 @@ impl<'a> Nonlinear<'a> {
                 betz_version: env!("CARGO_PKG_VERSION").into(),
                 steps: whole.sums.steps,
                 segments: data.segments.len() as u64,
-                spikes: data.spikes_in_segments() as u64,
+                spikes: data.spikes_in_segments().round() as u64,
                 ridge: found.validation.ridge,
                 gram_path: found.bank.path.name().into(),
                 solver: options.solver.name().into(),
@@ -289,7 +289,7 @@ fn split_of<'a>(
 
 /// Multiply-adds of a step of the linear engine with `lanes` outputs, at the recording's mean number of spikes.
 pub(super) fn engine_cost(data: &DatasetView<'_>, bank: &FilterBank, lanes: usize) -> f64 {
-    let per_step = data.spikes_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let per_step = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let states: f64 = bank.filters().iter().map(|f| f64::from(f.order + 1)).sum();
     (per_step * bank.len() as f64 + states) * lanes as f64
 }

@@ -95,10 +95,11 @@ impl<'a> Recursion<'a> {
             while let Some(i) = of_segment.next_if(|&i| spikes.ticks[i] == step) {
                 let row = spikes.channels[i] as usize * self.weighted.len();
                 let row = &self.latents.weights[row..][..self.weighted.len()];
+                let count = f64::from(spikes.weight(i));
                 self.weighted
                     .iter_mut()
                     .zip(row)
-                    .for_each(|(w, phi)| *w += phi);
+                    .for_each(|(w, phi)| *w += count * phi);
             }
             self.sum.fill(0.0);
             for (filter, input) in self.bank.iter_mut().zip(self.weighted.chunks_exact(r)) {
