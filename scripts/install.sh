@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only] [--target TRIPLE] [--debug]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--target TRIPLE] [--debug]
 #
 #   --no-cuda       trains and mines, on the CPU alone
 #   --runtime-only  loads, steps and swaps models, and has queues: nothing that trains or mines
+#   --with-workspace  with the features that the whole workspace asks of what it shares, so that nothing is
+#                   built again that `cargo build` has built; what the library does not call is left out all
+#                   the same
 #   --target        for another machine (aarch64-unknown-linux-gnu): needs Rust's standard library for it
 #                   and a C cross-compiler, TRIPLE's own or what CC and CROSS (a prefix, such as
 #                   aarch64-linux-gnu-) name
@@ -22,12 +25,13 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,20s/^# \{0,1\}//p' "$0"
+    sed -n '2,23s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
 prefix=
 features=()
+packages=(--package betz-library)
 target=
 profile=(--release)
 folder=release
@@ -38,6 +42,7 @@ while [ $# -gt 0 ]; do
     --prefix=*) prefix=${1#*=}; shift ;;
     --no-cuda) features=(--no-default-features --features train,mine); shift ;;
     --runtime-only) features=(--no-default-features); runtime_only=1; shift ;;
+    --with-workspace) packages=(--lib); shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --target=*) target=${1#*=}; shift ;;
     --debug) profile=(); folder=debug; shift ;;
@@ -65,7 +70,7 @@ if [ -n "$target" ]; then
         linker=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_LINKER
         export "$linker=${CC:-${CROSS}gcc}"
         export LD=${LD:-${CROSS}ld} OBJCOPY=${OBJCOPY:-${CROSS}objcopy} AR=${AR:-${CROSS}ar}
-        export STRIP=${STRIP:-${CROSS}strip} READELF=${READELF:-${CROSS}readelf}
+        export STRIP=${STRIP:-${CROSS}strip} READELF=${READELF:-${CROSS}readelf} NM=${NM:-${CROSS}nm}
         strip=$STRIP
         command -v "${!linker}" >/dev/null || {
             echo "install.sh: no ${!linker} to link with (set CC or CROSS)" >&2
@@ -73,7 +78,7 @@ if [ -n "$target" ]; then
         }
     fi
 fi
-cargo build "${profile[@]}" --package betz-library "${features[@]}"
+cargo build "${profile[@]}" "${packages[@]}" "${features[@]}"
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=$(sed -n 's/^#define BETZ_ABI_VERSION \([0-9]*\)/\1/p' ffi/include/betz.h)

@@ -5,18 +5,27 @@
 #
 # Rust's own symbols (rust_eh_personality, the standard library's, those of every dependency) become
 # local, so that they do not collide with those of another Rust library in the same program. LD,
-# OBJCOPY, STRIP, READELF and AR name the tools, for another target than this machine.
+# OBJCOPY, STRIP, READELF, NM and AR name the tools, for another target than this machine.
 set -euo pipefail
 in=${1:?usage: localise.sh IN.a OUT.a}
 out=${2:?usage: localise.sh IN.a OUT.a}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# What std takes from malloc goes through functions of libbetz's own (ffi/library/src/system_memory.rs),
+# where it has them.
+wrap=()
+if "${NM:-nm}" --defined-only "$in" 2>/dev/null | grep ' __wrap_malloc$' >/dev/null; then
+    for function in malloc calloc realloc posix_memalign aligned_alloc free; do
+        wrap+=("--wrap=$function")
+    done
+fi
+
 # One object, its sections kept apart: a program linked with --gc-sections still drops what it does
 # not use. Groups of sections (those of which a linker keeps one of several alike) are resolved here: left
 # alone, another library's group of the same name would win over this one's, whose symbols are local by
 # then and gone with it. The compiler's bitcode would only confuse linkers with an LLVM plugin.
-"${LD:-ld}" -r --force-group-allocation --whole-archive "$in" -o "$work/betz.o"
+"${LD:-ld}" -r "${wrap[@]}" --force-group-allocation --whole-archive "$in" -o "$work/betz.o"
 "${OBJCOPY:-objcopy}" --wildcard --keep-global-symbol='betz_*' \
     --remove-section=.llvmbc --remove-section=.llvmcmd "$work/betz.o"
 "${STRIP:-strip}" --strip-debug "$work/betz.o"

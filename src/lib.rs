@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! recording ──► psc ──► train ──► model ──► stream ──► movement
-//!     └──► episode (mining)        simulate (recordings with a known truth)
+//!     ├──► episode (mining)        simulate (recordings with a known truth)
+//!     └──► network (correlations over sliding windows, communities)
 //! ```
 //!
 //! This crate is a facade: the rooms are crates of their own, and features choose them.
@@ -16,6 +17,7 @@
 //! | `train` | batch filtering and decoding, [`train`], [`device`] |
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks whose truth is known |
+//! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
 //!
@@ -111,6 +113,10 @@
 //! # fn main() {}
 //! ```
 //!
+//! ## From a signal to its communities
+//! Which nodes go together over a window that slides, exactly, and which groups they form: [`network`]
+//! begins with an example; `betz network` does it from the command line.
+//!
 //! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
@@ -120,6 +126,8 @@ pub use betz_runtime::stream;
 
 #[cfg(feature = "mine")]
 pub use betz_episode as episode;
+#[cfg(feature = "network")]
+pub use betz_network as network;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
 

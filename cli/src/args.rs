@@ -33,7 +33,10 @@ pub(crate) enum Command {
     Stream(Stream),
     /// Find the frequent episodes of spikes (which fire in which order, at which delays, how often)
     Mine(Mine),
-    /// What a model or a recording holds; without a file: version, processor, devices, and why the GPU is
+    /// Correlation networks over sliding windows: edges, graphs, communities
+    #[command(subcommand)]
+    Network(crate::network_args::NetworkCommand),
+    /// What a model, a recording or a network holds; without a file: version, processor, devices, and why the GPU is
     /// or is not used
     Info(Info),
 }
@@ -404,7 +407,7 @@ pub(crate) struct Stream {
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Say what this file holds instead: a model or a recording
+    /// Say what this file holds instead: a model, a recording or a network
     #[arg(value_name = "FILE", conflicts_with = "calibrate")]
     pub(crate) file: Option<PathBuf>,
     /// Of a model: also write its weights (.npz: weights (channels, filters, latents: the outputs

@@ -93,12 +93,29 @@ pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'
         .axis_desc_style(("sans-serif", 14).into_font().color(&INK))
         .x_labels(8)
         .y_labels(5)
+        .x_label_formatter(&|v| tick_label(*v))
+        .y_label_formatter(&|v| tick_label(*v))
         .y_desc(axes.y_name);
     if named {
         mesh.x_desc(axes.x_name);
     }
     mesh.draw()?;
     Ok(chart)
+}
+
+/// `2`, not `2.0`; a rounded 0 has no sign.
+fn tick_label(value: f64) -> String {
+    let rounded = (value * 1e6).round() / 1e6;
+    let short = if rounded == 0.0 && value.abs() > 1e-9 {
+        value
+    } else {
+        rounded + 0.0
+    };
+    if short.abs() >= 1e6 || (short != 0.0 && short.abs() < 1e-3) {
+        format!("{short:e}")
+    } else {
+        short.to_string()
+    }
 }
 
 /// `range`, or one around it that has ticks: where its ends are one number but for rounding, looking for
@@ -136,6 +153,20 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_labelled_shortly() {
+        for (value, text) in [
+            (2.0, "2"),
+            (-0.0, "0"),
+            (0.1 + 0.2, "0.3"),
+            (-1e-17, "0"),
+            (2e6, "2e6"),
+        ] {
+            assert_eq!(tick_label(value), text);
+        }
+        assert_eq!(tick_label(2.5e-7), "2.5e-7");
+    }
 
     #[test]
     fn every_range_can_be_drawn() {

@@ -34,6 +34,12 @@ pub(crate) enum Kind {
     Picture,
     /// Weights of a model as `.npz`.
     Weights,
+    /// A correlation network as `.npz`.
+    Network,
+    /// Measures of a network's graphs as `.npz`.
+    GraphMeasures,
+    /// A network, or a window of it, as text of another program's format.
+    NetworkText,
 }
 
 impl Kind {
@@ -42,7 +48,7 @@ impl Kind {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
-            Self::Simulated | Self::Weights => &["npz"],
+            Self::Simulated | Self::Weights | Self::Network | Self::GraphMeasures => &["npz"],
             Self::SimulatedEvents => &["csv"],
             _ => &[],
         }
@@ -56,6 +62,15 @@ impl Kind {
             Self::Model => begins("BETZMODL"),
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
             Self::Weights => meta_begins(path, "{\"weights_of\": "),
+            Self::Network => meta_begins(path, "{\"kind\":\"network\","),
+            Self::GraphMeasures => meta_begins(path, "{\"graph_of\":"),
+            Self::NetworkText => {
+                let text = String::from_utf8_lossy(&start);
+                let gexf =
+                    text.contains("<gexf ") && text.contains("timerepresentation=\"interval\"");
+                begins("{\"network_window\":")
+                    || (begins("<?xml") && (gexf || text.contains("<graph id=\"window-")))
+            }
             Self::SimulatedEvents => Self::Chains.made(&path.with_extension("chains.txt")),
             Self::Table(headers) => headers.iter().any(|h| begins(h)),
             Self::Chains => begins("# Chains embedded among "),
@@ -134,8 +149,8 @@ impl Files {
     }
 }
 
-/// A pipe or a device has no ending.
-fn is_stream(path: &Path) -> bool {
+/// A pipe or a device has no ending, nor has what standard input is redirected from.
+pub(crate) fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 

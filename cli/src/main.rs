@@ -10,6 +10,8 @@ mod data;
 mod device;
 mod evaluation_picture;
 mod files;
+mod network_args;
+mod network_picture;
 mod picture;
 mod raster;
 mod recording_picture;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
+        args::Command::Network(a) => commands::network::run(&a),
         args::Command::Info(a) => commands::info::run(&a),
     };
     match outcome {

@@ -7,6 +7,7 @@ use betz::recording::{Dataset, Recording};
 use plotters::prelude::*;
 
 use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, INK, ORANGE, PURPLE};
+use crate::report::count;
 
 /// Seconds, rows and marks of the raster: what the eye takes in.
 const RASTER_SECONDS: f64 = 10.0;
@@ -20,12 +21,16 @@ const TUNED: usize = 4;
 const COLORS: [RGBColor; TUNED] = [BLUE, ORANGE, GREEN, PURPLE];
 
 /// Draws `recording`; tuning is to the first output, in steps of `data`, where there is behaviour.
-pub(crate) fn draw(recording: &Recording, data: Option<&Dataset>, path: &Path) -> Result<()> {
+pub(crate) fn draw(
+    name: &Path,
+    recording: &Recording,
+    data: Option<&Dataset>,
+    path: &Path,
+) -> Result<()> {
     let title = format!(
-        "{}: {} channels, {:.1} s",
-        path.file_stem()
-            .map_or_else(String::new, |s| s.to_string_lossy().into_owned()),
-        recording.channels(),
+        "{}: {}, {:.1} s",
+        name.display(),
+        count(recording.channels() as u128, "channel"),
         recording.seconds()
     );
     chart::picture(path, (1160, 900), |root| {

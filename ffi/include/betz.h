@@ -449,8 +449,8 @@ typedef struct betz_queue betz_queue;
 
 /**
  * A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
- * move between threads); only `betz_session_swap_*`, `betz_session_rollback_model` and
- * `betz_session_release_model` may be called from others while it steps.
+ * move between threads); only what says so may be called from others while it steps: swaps of models,
+ * masks and clamps, attaching a miner, health, requested checkpoints.
  */
 typedef struct betz_session betz_session;
 
@@ -2054,8 +2054,7 @@ BETZ_API BETZ_CHECKED betz_status betz_queue_mark(struct betz_queue *queue, int6
  * spikes up to now are counted as dropped.
  *
  * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes.
- * Allocates: no (refusing a spike of an unknown channel, where the session's configuration asks
- * for that, allocates the message).
+ * Allocates: no.
  *
  * The caller's part:
  * `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live
@@ -2313,8 +2312,8 @@ BETZ_API const char *betz_watch_list_last_failure(const struct betz_watch_list *
 BETZ_API void betz_watch_list_free(struct betz_watch_list *list);
 
 /**
- * From now on every step of `session` hands its spikes to `miner`, a symbol being a channel: all that
- * the step was given, also of channels that are masked or unknown. A step never waits for the miner:
+ * From its next step on, `session` hands the spikes of every step to `miner`, a symbol being a channel: all
+ * that the step was given, also of channels that are masked or unknown. A step never waits for the miner:
  * what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
  * refused meanwhile.
  *
@@ -2324,13 +2323,15 @@ BETZ_API void betz_watch_list_free(struct betz_watch_list *list);
  * (`betz_queue_set_tick`).
  *
  * `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
- * channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, or the miner is being fed
- * already. Either may be closed first: a miner whose session is closed can be fed again.
+ * channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, the miner is being fed
+ * already, or the session has left four requests untaken because it does not step. Either may be closed
+ * first: a miner whose session is closed can be fed again.
  *
- * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+ * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
+ * Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
- * `session` is NULL or a live session that no other thread is using; `miner` is NULL or a live miner.
+ * `session` is NULL or a live session; `miner` is NULL or a live miner.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_attach_miner(struct betz_session *session,

@@ -244,6 +244,29 @@ impl BetzAllocator {
     }
 }
 
+/// For `betz-library`, which puts the reserve behind what std takes from the system for itself.
+#[doc(hidden)]
+impl BetzAllocator {
+    /// A block of the reserve, or NULL when none is large enough.
+    pub fn reserved(layout: Layout) -> *mut u8 {
+        IN_RESERVE.take(layout)
+    }
+
+    /// Whether a block lies in the reserve. No block of the reserve does not, nor NULL.
+    pub fn is_reserved(block: *mut u8) -> bool {
+        IN_RESERVE.holds(block)
+    }
+
+    /// Takes a block of the reserve back, once; false, and nothing done, for any other.
+    pub fn take_back(block: *mut u8) -> bool {
+        let is_reserved = IN_RESERVE.holds(block);
+        if is_reserved {
+            IN_RESERVE.give_back();
+        }
+        is_reserved
+    }
+}
+
 // SAFETY: blocks are the host's, the system's or the reserve's, each as large and aligned as asked, and
 // go back to where they came from, which the reserve's addresses tell.
 unsafe impl GlobalAlloc for BetzAllocator {

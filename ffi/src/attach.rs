@@ -1,15 +1,19 @@
 //! A miner at a session: what the steps take in is counted too.
 
+use std::sync::atomic::Ordering;
+
 use betz::{Error, ErrorKind};
 
+use crate::allocator::Shortage;
 use crate::barrier;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::miner::betz_miner;
 use crate::session::betz_session;
 use crate::status::betz_status;
+use crate::swap::swapper;
 
-/// From now on every step of `session` hands its spikes to `miner`, a symbol being a channel: all that
-/// the step was given, also of channels that are masked or unknown. A step never waits for the miner:
+/// From its next step on, `session` hands the spikes of every step to `miner`, a symbol being a channel: all
+/// that the step was given, also of channels that are masked or unknown. A step never waits for the miner:
 /// what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
 /// refused meanwhile.
 ///
@@ -19,13 +23,15 @@ use crate::status::betz_status;
 /// (`betz_queue_set_tick`).
 ///
 /// `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
-/// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, or the miner is being fed
-/// already. Either may be closed first: a miner whose session is closed can be fed again.
+/// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, the miner is being fed
+/// already, or the session has left four requests untaken because it does not step. Either may be closed
+/// first: a miner whose session is closed can be fed again.
 ///
-/// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+/// Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
+/// Realtime-safe: no. Allocates: yes.
 ///
 /// # Safety
-/// `session` is NULL or a live session that no other thread is using; `miner` is NULL or a live miner.
+/// `session` is NULL or a live session; `miner` is NULL or a live miner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_attach_miner(
     session: *mut betz_session,
@@ -36,7 +42,6 @@ pub unsafe extern "C" fn betz_session_attach_miner(
     unsafe {
         barrier::run_on(session, |session| {
             let (miner, _guard) = barrier::second(miner.cast_const())?;
-            let session = session.session();
             let (channels, symbols) = (session.channels(), miner.alphabet().len());
             if symbols < channels {
                 return Err(Failure::Length {
@@ -45,7 +50,7 @@ pub unsafe extern "C" fn betz_session_attach_miner(
                     got: symbols,
                 });
             }
-            let step = session.model().step_seconds();
+            let step = session.step_seconds();
             let tick = miner.alphabet().clock().tick_seconds();
             if (tick - step).abs() > 1e-6 * step {
                 let text = format!(
@@ -53,15 +58,27 @@ pub unsafe extern "C" fn betz_session_attach_miner(
                 );
                 return Err(Error::new(ErrorKind::Mismatch, text).into());
             }
-            if session.taps() > 0 {
+            let has_miner = session.has_miner();
+            if has_miner.swap(true, Ordering::AcqRel) {
                 return Err(Failure::Argument {
                     name: "session",
                     expected: "one without a miner",
                 });
             }
-            Ok(session.attach(Box::new(miner.lend()?), first_tick)?)
+            Shortage::begin();
+            let attached = attach(session, miner, first_tick);
+            if attached.is_err() {
+                has_miner.store(false, Ordering::Release);
+            }
+            attached
         })
     }
+}
+
+fn attach(session: &betz_session, miner: &betz_miner, first_tick: i64) -> Result<()> {
+    let tap = Box::new(miner.lend()?);
+    Shortage::check()?;
+    Ok(swapper(session).attach(tap, Some(first_tick))?)
 }
 
 /// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
@@ -75,12 +92,18 @@ pub unsafe extern "C" fn betz_session_attach_miner(
 pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(session, |session| match session.session().detach() {
-            Some(_) => Ok(()),
-            None => Err(Failure::Argument {
-                name: "session",
-                expected: "one with a miner attached",
-            }),
+        barrier::run_on(session, |handle| {
+            let session = handle.session();
+            // It may be on its way still.
+            session.take_requests();
+            if session.detach().is_none() {
+                return Err(Failure::Argument {
+                    name: "session",
+                    expected: "one with a miner attached",
+                });
+            }
+            handle.has_miner().store(false, Ordering::Release);
+            Ok(())
         })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use betz::stream::StepRefused;
+
 use crate::status::betz_status;
 
 /// Why a call fails: a mistake that only C can make, or an error of the library.
@@ -118,6 +120,28 @@ impl fmt::Display for Failure {
                  only be freed"
             ),
             Self::Betz(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<StepRefused> for Failure {
+    fn from(refused: StepRefused) -> Self {
+        match refused {
+            StepRefused::Outputs { expected, got } => Self::Length {
+                name: "outputs",
+                expected,
+                got,
+            },
+            StepRefused::UnknownChannel {
+                spike,
+                channel,
+                channels,
+            } => Self::UnknownChannel {
+                spike,
+                channel,
+                channels,
+            },
+            other => Self::Betz(other.into_error()),
         }
     }
 }

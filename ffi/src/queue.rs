@@ -297,8 +297,7 @@ pub unsafe extern "C" fn betz_queue_mark(queue: *mut betz_queue, tick: i64) -> b
 /// spikes up to now are counted as dropped.
 ///
 /// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes.
-/// Allocates: no (refusing a spike of an unknown channel, where the session's configuration asks
-/// for that, allocates the message).
+/// Allocates: no.
 ///
 /// # Safety
 /// `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live
@@ -315,7 +314,7 @@ pub unsafe extern "C" fn betz_queue_step(
         barrier::run_on(queue, |queue| {
             let (session, _guard) = barrier::second(session)?;
             let out = session.estimates(out, outputs)?;
-            Ok(queue.consumer().step(session.session(), out)?)
+            Ok(queue.consumer().try_step(session.session(), out)?)
         })
     }
 }

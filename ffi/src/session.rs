@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use betz::stream::{Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels};
@@ -17,8 +18,8 @@ use crate::model::betz_model;
 use crate::status::betz_status;
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
-/// move between threads); only `betz_session_swap_*`, `betz_session_rollback_model` and
-/// `betz_session_release_model` may be called from others while it steps.
+/// move between threads); only what says so may be called from others while it steps: swaps of models,
+/// masks and clamps, attaching a miner, health, requested checkpoints.
 pub struct betz_session {
     /// Used by the thread that steps, and by no other.
     session: UnsafeCell<Session>,
@@ -31,6 +32,9 @@ pub struct betz_session {
     checkpoint: Mutex<Option<Vec<u8>>>,
     channels: usize,
     outputs: usize,
+    step_seconds: f64,
+    /// Whether a miner is attached, or on its way.
+    has_miner: AtomicBool,
     poison: Poison,
 }
 
@@ -65,6 +69,18 @@ impl betz_session {
 
     pub(crate) fn requested_checkpoint(&self) -> &Mutex<Option<Vec<u8>>> {
         &self.checkpoint
+    }
+
+    pub(crate) fn channels(&self) -> usize {
+        self.channels
+    }
+
+    pub(crate) fn step_seconds(&self) -> f64 {
+        self.step_seconds
+    }
+
+    pub(crate) fn has_miner(&self) -> &AtomicBool {
+        &self.has_miner
     }
 
     /// One count per channel.
@@ -336,6 +352,8 @@ pub unsafe extern "C" fn betz_session_open(
             out.write(cast::into_handle(betz_session {
                 channels: session.channels(),
                 outputs: session.outputs(),
+                step_seconds: session.model().step_seconds(),
+                has_miner: AtomicBool::new(false),
                 session: UnsafeCell::new(session),
                 swapper,
                 refuses_unknown_channels,

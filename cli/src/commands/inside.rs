@@ -60,8 +60,8 @@ struct RecordingFacts {
     seconds: f64,
     channels: usize,
     silent_channels: usize,
-    /// Of a signal, the sum of its values.
-    spikes: f64,
+    /// Of a signal, how many of its values are not 0.
+    spikes: u64,
     mean_rate_hz: f64,
     segments: usize,
     seconds_in_segments: f64,
@@ -81,11 +81,13 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let bytes = path.metadata().map_or(0, |m| m.len());
     if start == *b"BETZMODL" {
         model(args, path, bytes)
+    } else if start.starts_with(b"PK") && super::network::is_network(path) {
+        super::network::inside(args, path, bytes)
     } else if start.starts_with(b"PK") {
         recording(args, path, bytes)
     } else {
         Err(Error::argument(format!(
-            "{}: expected a model or a recording (.npz), got a file that begins with \"{}\"",
+            "{}: expected a model, a recording or a network (.npz), got a file that begins with \"{}\"",
             path.display(),
             start.escape_ascii()
         )))
@@ -226,7 +228,7 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
             Some(_) => Some(recording.align(data::default_step(&recording))?),
             None => None,
         };
-        recording_picture::draw(&recording, data.as_ref(), to)?;
+        recording_picture::draw(path, &recording, data.as_ref(), to)?;
     }
     let mut fires = vec![false; recording.channels()];
     for &c in &recording.spikes.channels {
@@ -248,7 +250,10 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         seconds: recording.seconds(),
         channels: recording.channels(),
         silent_channels: fires.iter().filter(|fires| !**fires).count(),
-        spikes: recording.spikes.total(),
+        spikes: match recording.form {
+            SpikeForm::Signal => recording.spikes.len() as u64,
+            _ => recording.spikes.total() as u64,
+        },
         mean_rate_hz: recording.spikes.total() / recording.channels() as f64 / recording.seconds(),
         segments: recording.segments.len(),
         seconds_in_segments: ticks as f64 * tick,

@@ -23,7 +23,7 @@ use super::replay;
 use crate::args::Mine;
 use crate::data;
 use crate::device;
-use crate::files::{Files, Kind};
+use crate::files::{self, Files, Kind};
 use crate::raster;
 use crate::report::{self, Bar};
 
@@ -242,8 +242,7 @@ fn read(args: &Mine) -> Result<Events> {
     let text = ["csv", "txt"]
         .iter()
         .any(|e| ending.eq_ignore_ascii_case(e));
-    let stream = path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file());
-    if !(text || stream) {
+    if !(text || path.as_os_str() == "-" || files::is_stream(path)) {
         return Err(Error::argument(format!(
             "{}: expected events as .csv (label,seconds) or .npz, got another ending",
             path.display()

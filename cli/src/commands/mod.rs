@@ -8,6 +8,7 @@ pub(crate) mod info;
 mod inside;
 mod listed;
 pub(crate) mod mine;
+pub(crate) mod network;
 mod replay;
 pub(crate) mod simulate;
 mod simulate_network;

@@ -102,7 +102,7 @@ pub struct NodeTable<'a> {
 }
 
 impl NodeTable<'_> {
-    fn check(&self, nodes: usize) -> Result<()> {
+    pub(crate) fn check(&self, nodes: usize) -> Result<()> {
         if let Some(names) = self.names.filter(|names| names.len() != nodes) {
             return Err(Error::mismatch(format!(
                 "node names: expected {nodes}, got {}",
@@ -164,19 +164,24 @@ fn io(error: &io::Error) -> Error {
     )
 }
 
-/// All windows' edges as CSV: `window,start,i,j,value`, and `lag` where there are lags.
+/// Edges as CSV, of all windows or of one: `window,start,i,j,value`, and `lag` where there are lags.
 ///
 /// # Errors
-/// [`Io`](betz_base::ErrorKind::Io).
-pub fn csv(network: &Network, to: &mut dyn Write) -> Result<()> {
+/// [`Io`](betz_base::ErrorKind::Io); [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) beyond the
+/// last window.
+pub fn csv(network: &Network, only: Option<usize>, to: &mut dyn Write) -> Result<()> {
     let lagged = !network.lag().is_empty();
-    let mut all = || -> io::Result<()> {
+    let windows = match only {
+        Some(k) => window(network, k).map(|_| k..k + 1)?,
+        None => 0..network.len(),
+    };
+    let all = || -> io::Result<()> {
         writeln!(
             to,
             "window,start,i,j,value{}",
             if lagged { ",lag" } else { "" }
         )?;
-        for w in network.windows() {
+        for w in windows.filter_map(|k| network.window(k)) {
             for (e, (i, j, r)) in w.edges().enumerate() {
                 write!(to, "{},{},{i},{j},{r}", w.index, w.start)?;
                 match w.lag.get(e) {
@@ -188,6 +193,30 @@ pub fn csv(network: &Network, to: &mut dyn Write) -> Result<()> {
         Ok(())
     };
     all().map_err(|e| io(&e))
+}
+
+/// The first line of [`spells_csv`].
+pub const SPELLS_HEADER: &str = "i,j,first,last,min,mean,max";
+
+/// [`Network::spells`] as CSV, first and last by the windows' numbers; returns how many there are.
+///
+/// # Errors
+/// [`Io`](betz_base::ErrorKind::Io).
+pub fn spells_csv(network: &Network, to: &mut dyn Write) -> Result<usize> {
+    let spells = network.spells();
+    let mut all = || -> io::Result<()> {
+        writeln!(to, "{SPELLS_HEADER}")?;
+        for s in &spells {
+            writeln!(
+                to,
+                "{},{},{},{},{},{},{}",
+                s.i, s.j, s.first, s.last, s.min, s.mean, s.max
+            )?;
+        }
+        Ok(())
+    };
+    all().map_err(|e| io(&e))?;
+    Ok(spells.len())
 }
 
 /// Window `k` as GraphML, with names and positions if given.
@@ -380,8 +409,14 @@ mod tests {
             write(&mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let table = text(&|out| csv(&network, out));
+        let table = text(&|out| csv(&network, None, out));
         assert_eq!(table.lines().count() as u64, network.edges() + 1);
+        let third = text(&|out| csv(&network, Some(3), out));
+        let its = table.lines().filter(|line| line.starts_with("3,"));
+        assert!(third.lines().skip(1).eq(its));
+        assert!(csv(&network, Some(network.len()), &mut Vec::new()).is_err());
+        let lives = text(&|out| spells_csv(&network, out).map(drop));
+        assert_eq!(lives.lines().count(), network.spells().len() + 1);
         let names: Vec<String> = (0..12).map(|n| format!("<{n}> & \u{1}\"co\"")).collect();
         let positions: Vec<f64> = (0..24).map(f64::from).collect();
         let nodes = NodeTable {

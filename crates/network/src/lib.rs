@@ -47,6 +47,7 @@
 //! | [`surrogate`] | thresholds that chance seldom reaches |
 //! | [`live`] | the network of counts as they come |
 //! | [`export`] | CSV, GraphML, GEXF, spells |
+//! | `file` | networks as `.npz` (feature `npz`) |
 //! | [`oracle`] | every measure as plain loops |
 
 // Loops over lanes stand as loops over indices: LLVM then keeps the lanes in registers.
@@ -57,6 +58,8 @@
 mod block;
 mod engine;
 pub mod export;
+#[cfg(feature = "npz")]
+pub mod file;
 pub mod graph;
 pub mod live;
 mod moments;

@@ -1,7 +1,7 @@
 //! From a specification and a signal's shape to a network.
 
 use betz_base::progress::check;
-use betz_base::{Error, Progress, Result};
+use betz_base::{Error, ErrorKind, Progress, Result};
 
 use rayon::prelude::*;
 
@@ -221,11 +221,36 @@ impl Plan {
     /// As for [`Plan::stream`].
     pub fn run(&self, signal: &Signal<'_>, progress: &dyn Progress) -> Result<Network> {
         let mut network = Network::empty(self.meta(signal));
-        let meta = self.each_chunk(signal, progress, &mut |chunk| {
+        let mut meta = self.meta(signal);
+        self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
             network.absorb(chunk);
             Ok(())
         })?;
         network.meta = meta;
+        Ok(network)
+    }
+
+    /// [`Plan::run`], but a request to stop leaves the windows that are done: the network has them
+    /// whole, and fewer of them than [`Plan::windows`].
+    ///
+    /// # Errors
+    /// As for [`Plan::stream`]; [`Interrupted`](betz_base::ErrorKind::Interrupted) only before the first
+    /// window is done.
+    pub fn run_until_stopped(
+        &self,
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Network> {
+        let mut network = Network::empty(self.meta(signal));
+        let mut meta = self.meta(signal);
+        let done = self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
+            network.absorb(chunk);
+            Ok(())
+        });
+        match done {
+            Err(e) if e.kind() != ErrorKind::Interrupted || network.is_empty() => return Err(e),
+            _ => network.meta = meta,
+        }
         Ok(network)
     }
 
@@ -244,22 +269,24 @@ impl Plan {
         progress: &dyn Progress,
         mut take: impl FnMut(&WindowEdges<'_>) -> Result<()>,
     ) -> Result<Meta> {
-        self.each_chunk(signal, progress, &mut |chunk| {
+        let mut meta = self.meta(signal);
+        self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
             for q in 0..chunk.len() {
                 take(&chunk.window(q))?;
             }
             Ok(())
-        })
+        })?;
+        Ok(meta)
     }
 
     fn each_chunk(
         &self,
         signal: &Signal<'_>,
         progress: &dyn Progress,
+        meta: &mut Meta,
         take: &mut dyn FnMut(Windows) -> Result<()>,
-    ) -> Result<Meta> {
+    ) -> Result<()> {
         self.same_shape(signal)?;
-        let mut meta = self.meta(signal);
         let chunks = self.chunks();
         let mut left = self.spec.max_edges;
         let mut hold = match self.spec.measure {
@@ -296,7 +323,7 @@ impl Plan {
             take(Windows::new(chunk, edges, &undefined))?;
         }
         progress.update("network", chunks.len() as u64, chunks.len() as u64);
-        Ok(meta)
+        Ok(())
     }
 
     /// How many pairs and windows have a size (magnitude, or value of the sign asked for) in each of

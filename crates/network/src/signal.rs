@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use betz_base::hash::Fnv1a;
 use betz_base::{Error, Result};
 
 /// Borrowed samples, time-major: all nodes of one instant lie side by side.
@@ -176,6 +177,21 @@ impl<'a> Signal<'a> {
     /// Bytes the samples take.
     pub fn bytes(&self) -> usize {
         self.data.len() * self.data.bytes_per_sample()
+    }
+
+    /// A hash of shape and samples that tells one signal from another (FNV-1a); it protects against nothing.
+    pub fn hash(&self) -> u64 {
+        let mut hash = Fnv1a::new();
+        hash.word(self.samples as u64);
+        hash.word(self.nodes as u64);
+        match self.data {
+            SignalData::F32(v) => v.iter().for_each(|v| hash.bytes(&v.to_le_bytes())),
+            SignalData::F64(v) => v.iter().for_each(|v| hash.bytes(&v.to_le_bytes())),
+            SignalData::I16(v) => v.iter().for_each(|v| hash.bytes(&v.to_le_bytes())),
+            SignalData::U16(v) => v.iter().for_each(|v| hash.bytes(&v.to_le_bytes())),
+            SignalData::U8(v) => hash.bytes(v),
+        }
+        hash.finish()
     }
 
     /// The sample of `node` at instant `t`.

@@ -59,6 +59,37 @@ impl Measure {
         }
     }
 
+    /// Every measure under its name, with no lag and no hold.
+    const ALL: [Self; 10] = [
+        Self::Pearson,
+        Self::Covariance,
+        Self::Distance { hold: 1 },
+        Self::GaussianInformation,
+        Self::Spearman,
+        Self::Lagged { lags: 0 },
+        Self::PhaseLocking,
+        Self::ImaginaryPhaseLocking,
+        Self::PhaseConsistency,
+        Self::Partial,
+    ];
+
+    /// All names.
+    pub fn names() -> [&'static str; 10] {
+        Self::ALL.map(Self::name)
+    }
+
+    /// The measure of this name, with no lag and no hold; `None` where there is none.
+    ///
+    /// ```
+    /// use betz_network::Measure;
+    ///
+    /// assert_eq!(Measure::named("plv"), Some(Measure::PhaseLocking));
+    /// assert_eq!(Measure::named("lagged"), Some(Measure::Lagged { lags: 0 }));
+    /// ```
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
     /// True when values may be negative, so that a sign can be asked for.
     pub(crate) fn signed(self) -> bool {
         matches!(
@@ -106,6 +137,13 @@ impl Sign {
             Self::Positive => "pos",
             Self::Negative => "neg",
         }
+    }
+
+    /// The sign of this name; `None` where there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Both, Self::Positive, Self::Negative]
+            .into_iter()
+            .find(|s| s.name() == name)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Networks of spike trains: counts in bins, whose correlations are those of any signal, and the
 //! spike-time tiling coefficient, which needs no bins.
 
+use std::ops::Range;
+
 use betz_base::progress::check;
-use betz_base::{Error, Progress, Result};
+use betz_base::{Error, Progress, Result, memory};
 use rayon::prelude::*;
 
 use crate::network::{Meta, Network, Windows};
@@ -30,6 +32,15 @@ pub struct SpikeTrains {
     /// Sorted ticks of each train.
     trains: Vec<Vec<u64>>,
     ticks: u64,
+}
+
+/// Spikes counted in bins that lie within segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binned {
+    /// (bins, trains), segment after segment.
+    pub counts: Vec<u16>,
+    /// The bins of each segment; empty for one shorter than a bin.
+    pub segments: Vec<Range<usize>>,
 }
 
 impl SpikeTrains {
@@ -85,10 +96,40 @@ impl SpikeTrains {
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for bins of no tick, or more bins than
     /// memory can hold.
     pub fn counts(&self, bin: u64) -> Result<Vec<u16>> {
+        let all = 0..self.ticks;
+        Ok(self.counts_within(std::slice::from_ref(&all), bin)?.counts)
+    }
+
+    /// The same, segment by segment: bins begin anew with every segment (half-open, in ticks), and what
+    /// lies outside of them or behind a segment's last whole bin is left out.
+    ///
+    /// ```
+    /// use betz_network::SpikeTrains;
+    ///
+    /// let trains = SpikeTrains::new(&[5, 12, 7, 30], &[0, 0, 1, 1], 2, 40)?;
+    /// let binned = trains.counts_within(&[3..9, 10..35], 5)?;
+    /// assert_eq!(binned.segments, [0..1, 1..6]);
+    /// assert_eq!(binned.counts, [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    /// # Ok::<(), betz_network::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`SpikeTrains::counts`]; also for a segment that is reversed or ends beyond the recording.
+    pub fn counts_within(&self, segments: &[Range<u64>], bin: u64) -> Result<Binned> {
         if bin == 0 {
             return Err(Error::argument("bin: expected at least 1 tick, got 0"));
         }
-        let (bins, nodes) = (self.ticks / bin, self.trains.len());
+        let nodes = self.trains.len();
+        let mut bins = 0_u64;
+        for (number, segment) in segments.iter().enumerate() {
+            if segment.start > segment.end || segment.end > self.ticks {
+                return Err(Error::argument(format!(
+                    "segment {number}: expected a range of ticks up to {}, got {}..{}",
+                    self.ticks, segment.start, segment.end
+                )));
+            }
+            bins = bins.saturating_add((segment.end - segment.start) / bin);
+        }
         let len = usize::try_from(bins)
             .ok()
             .and_then(|b| b.checked_mul(nodes))
@@ -98,20 +139,25 @@ impl SpikeTrains {
                 "bins: {bins} of {nodes} trains are more than memory can hold"
             )));
         };
-        let mut counts = Vec::new();
-        counts
-            .try_reserve_exact(len)
-            .map_err(|_| Error::no_memory("spike counts", len.saturating_mul(2)))?;
-        counts.resize(len, 0_u16);
-        for (node, train) in self.trains.iter().enumerate() {
-            for time in train {
-                let at = (time / bin) as usize * nodes + node;
-                if let Some(count) = counts.get_mut(at) {
+        let mut counts = memory::filled("spike counts", 0_u16, len)?;
+        let (mut ranges, mut first) = (Vec::with_capacity(segments.len()), 0);
+        for segment in segments {
+            let bins = ((segment.end - segment.start) / bin) as usize;
+            for node in 0..nodes {
+                let end = segment.start + bins as u64 * bin;
+                for time in self.within(node, segment.start, end) {
+                    let at = first + ((time - segment.start) / bin) as usize;
+                    let count = &mut counts[at * nodes + node];
                     *count = count.saturating_add(1);
                 }
             }
+            ranges.push(first..first + bins);
+            first += bins;
         }
-        Ok(counts)
+        Ok(Binned {
+            counts,
+            segments: ranges,
+        })
     }
 
     /// Sorted spikes of `train` in `from..to`.

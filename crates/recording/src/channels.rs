@@ -22,6 +22,7 @@ pub(crate) fn invented<'a>(mut names: impl Iterator<Item = &'a String>, stem: &s
 }
 
 /// The names of `channels` channels of a file that names none.
+#[cfg(any(test, feature = "npz"))]
 pub(crate) fn invented_names(channels: usize) -> Vec<String> {
     let mut number = Decimal::default();
     let name = |_| {

@@ -16,12 +16,15 @@ impl Width {
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            if std::arch::is_x86_feature_detected!("avx512f")
+            let avx2 = std::arch::is_x86_feature_detected!("avx2")
+                && std::arch::is_x86_feature_detected!("bmi1");
+            if avx2
+                && std::arch::is_x86_feature_detected!("avx512f")
                 && std::arch::is_x86_feature_detected!("avx512vl")
             {
                 return Self::Avx512;
             }
-            if std::arch::is_x86_feature_detected!("avx2") {
+            if avx2 {
                 return Self::Avx2;
             }
         }
@@ -40,13 +43,13 @@ macro_rules! for_every_width {
             fn plain($($argument: $type),*) $body
 
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2")]
+            #[target_feature(enable = "avx2,bmi1")]
             fn avx2($($argument: $type),*) {
                 plain($($argument),*)
             }
 
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl")]
+            #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1")]
             fn avx512($($argument: $type),*) {
                 plain($($argument),*)
             }

@@ -8,14 +8,20 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
-use betz_runtime::model::LowPass;
+use betz_runtime::model::{
+    Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, LowPass,
+};
 use betz_runtime::stream::{
-    Clamp, Hold, LateSpikes, Session, SessionConfig, Spike, SwapState, UnknownChannels, spike_queue,
+    Clamp, Hold, LateSpikes, Replay, Session, SessionConfig, Spike, Step, SwapOptions, SwapState,
+    Tap, UnknownChannels, spike_queue,
 };
 use common::{counts, decoder, rng, spikes};
+use rand::RngExt;
 
 /// Ends the process when something inside `assert_no_alloc` allocates or frees.
 #[global_allocator]
@@ -103,6 +109,26 @@ fn steps_through_a_queue_do_not_allocate() {
             consumer.step(&mut session, &mut out).unwrap();
         }
     });
+    // Nor does a step that is refused.
+    let refusing = SessionConfig {
+        unknown_channels: UnknownChannels::Refuse,
+        ..config(2)
+    };
+    let mut refusing = Session::open(&decoder, refusing).unwrap();
+    let unknown = Spike {
+        tick: 2000,
+        channel: 50,
+    };
+    assert_no_alloc(|| {
+        consumer.set_tick(2000).unwrap();
+        consumer.try_step(&mut session, &mut out).unwrap();
+        producer.push(&[Spike {
+            tick: 2001,
+            ..unknown
+        }]);
+        assert!(consumer.try_step(&mut refusing, &mut out).is_err());
+        assert!(consumer.try_step(&mut refusing, &mut []).is_err());
+    });
     let stats = session.stats();
     assert!(stats.dropped > 0 && stats.late > 0 && stats.unknown_channel_spikes > 0);
 }
@@ -139,4 +165,147 @@ fn a_model_swap_does_not_allocate_or_free_in_a_step() {
     swapper.release().unwrap();
     steps(1);
     assert_eq!((swapper.state(), swapper.reclaim()), (SwapState::Idle, 1));
+}
+
+/// Counts what it is handed.
+struct Counter(Arc<AtomicU64>);
+
+impl Tap for Counter {
+    fn take(&mut self, step: &Step<'_>) {
+        self.0
+            .fetch_add(step.estimates.len() as u64, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_another_thread_changes_does_not_allocate_or_free_in_a_step() {
+    let rng = &mut rng(3);
+    let first = decoder(rng, 50, 2, BANK, None);
+    let second = decoder(rng, 50, 2, &BANK[1..2], None);
+    let mut session = Session::open(&first, config(2)).unwrap();
+    let mut swapper = session.swapper().unwrap();
+    let reader = session.health();
+    let heard = Arc::new(AtomicU64::new(0));
+    let mut out = [0.0; 2];
+    let mut steps = |n: u64| {
+        assert_no_alloc(|| {
+            for _ in 0..n {
+                session.step_spikes(&[1, 2, 60], &mut out).unwrap();
+                session.step_stale(&mut out).unwrap();
+                session.skip(3);
+            }
+            session.skip(1_000_000);
+            session.take_requests();
+            session.status()
+        })
+    };
+    // A tap, a mask, bounds and a checkpoint at once: as many requests as wait for a step.
+    let tap = Counter(Arc::clone(&heard));
+    swapper.attach(Box::new(tap), Some(7)).unwrap();
+    let mut mask = vec![true; 50];
+    mask[1] = false;
+    swapper.set_mask(&first, Some(&mask)).unwrap();
+    let clamp = Clamp {
+        low: -0.5,
+        high: 0.5,
+    };
+    swapper.set_clamp(Some(vec![clamp; 2])).unwrap();
+    swapper.request_checkpoint().unwrap();
+    steps(10);
+    assert_eq!(heard.load(Ordering::Relaxed), 40);
+    assert!(swapper.take_checkpoint().is_some());
+    swapper.set_clamp(None).unwrap();
+    swapper.set_mask(&first, None).unwrap();
+    steps(10);
+    // A model warmed up by replay that fades in, and back.
+    let spikes = [(0, 1), (5, 3), (9, 49)].map(|(tick, channel)| Spike { tick, channel });
+    let options = SwapOptions {
+        warm_up_steps: Some(5),
+        cross_fade_steps: 20,
+        replay: Some(Replay {
+            spikes: &spikes,
+            end_tick: 10,
+        }),
+        ..SwapOptions::default()
+    };
+    swapper.swap_with(&second, &options).unwrap();
+    steps(2);
+    assert_eq!(swapper.state(), SwapState::TakenOver);
+    swapper.roll_back().unwrap();
+    swapper.detach().unwrap();
+    let status = steps(1);
+    assert!(swapper.take_tap().is_some());
+    assert_eq!(assert_no_alloc(|| reader.read()).status, status);
+}
+
+#[test]
+fn heads_do_not_allocate() {
+    let rng = &mut rng(4);
+    let (latents, outputs, units) = (5, 2, 16);
+    let mut short =
+        |n: usize| -> Vec<f32> { (0..n).map(|_| rng.random_range(-0.5..0.5)).collect() };
+    let frequencies = short(latents * units);
+    let phases = short(units);
+    let gate = short(2 * latents * units);
+    let readout = |features: usize| FilteredReadout {
+        tau_seconds: Some(0.1),
+        centre: vec![0.1; features],
+        direct: vec![0.2; features * outputs],
+        filtered: vec![0.3; features * outputs],
+        intercept: vec![0.0; outputs],
+    };
+    let lift = Head::Lift(Lift {
+        cosines: Cosines {
+            radius: 6.0,
+            frequencies,
+            phases: phases.clone(),
+        },
+        readout: readout(latents + units),
+        seed: 1,
+    });
+    let experts = Head::Experts(Experts {
+        gate: Gate {
+            radius: 6.0,
+            weights: gate,
+            bias: phases,
+        },
+        readout: readout(latents + units + units * latents),
+        seed: 2,
+    });
+    for head in [lift, experts] {
+        let rng = &mut common::rng(5);
+        let linear = decoder(rng, 50, latents, BANK, None).into_parts();
+        let decoder = Decoder::new(DecoderParts {
+            outputs: ["x", "y"].map(Into::into).to_vec(),
+            head,
+            ..linear
+        })
+        .unwrap();
+        let plain = common::decoder(rng, 50, 2, BANK, None);
+        let names = DecoderParts {
+            outputs: ["x", "y"].map(Into::into).to_vec(),
+            ..plain.into_parts()
+        };
+        let plain = Decoder::new(names).unwrap();
+        let counts = counts(rng, 300, 50);
+        let mut session = Session::open(&decoder, config(outputs)).unwrap();
+        let mut swapper = session.swapper().unwrap();
+        let mut out = [0.0; 2];
+        let mut steps = || {
+            assert_no_alloc(|| {
+                for counts in counts.chunks(50) {
+                    session.step_counts(counts, &mut out).unwrap();
+                    session.skip(2);
+                }
+                session.skip(1 << 40);
+                session.reset();
+            });
+        };
+        steps();
+        swapper.swap(&plain).unwrap();
+        steps();
+        swapper.roll_back().unwrap();
+        steps();
+        assert_eq!(swapper.reclaim(), 1);
+    }
 }

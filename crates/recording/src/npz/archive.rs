@@ -40,6 +40,12 @@ impl Archive {
         Ok(Self { zip })
     }
 
+    /// The arrays it holds whose names can be read.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> + '_ {
+        let files = self.zip.file_names().filter_map(|name| name.ok());
+        files.map(|name| name.strip_suffix(".npy").unwrap_or(&name).to_owned())
+    }
+
     /// True when the archive holds `array`.
     pub(super) fn has(&self, array: &str) -> bool {
         self.zip.index_for_name(&format!("{array}.npy")).is_some()
@@ -146,16 +152,31 @@ pub(super) fn expect_dims(header: &Header, dims: usize) -> Result<()> {
     }
 }
 
-/// `values` as the file has them, transposed if need be.
-fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
-    if !header.fortran_order || header.shape.len() != 2 || values.is_empty() {
+/// `values` as the file has them, brought into C order if need be.
+pub(super) fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
+    if !header.fortran_order || header.shape.len() < 2 || values.is_empty() {
         return values;
     }
-    let rows = header.shape[0] as usize;
-    (0..rows)
-        .flat_map(|r| values[r..].iter().step_by(rows.max(1)))
-        .copied()
-        .collect()
+    let shape: Vec<usize> = header.shape.iter().map(|&d| d as usize).collect();
+    let mut strides = vec![1; shape.len()];
+    for axis in 1..shape.len() {
+        strides[axis] = strides[axis - 1] * shape[axis - 1];
+    }
+    let (last, outer) = (shape.len() - 1, values.len() / shape[shape.len() - 1]);
+    let mut index = vec![0; last];
+    let mut ordered = Vec::with_capacity(values.len());
+    for _ in 0..outer {
+        let at: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
+        ordered.extend(values[at..].iter().step_by(strides[last]).take(shape[last]));
+        for axis in (0..last).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+    ordered
 }
 
 /// An archive being written.

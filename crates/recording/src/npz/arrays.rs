@@ -1,29 +1,67 @@
-//! Named arrays of any kind in an `.npz` file, for NumPy to read.
+//! Named arrays of any kind in `.npz` files, for NumPy to read and from NumPy.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
-use super::archive::ArchiveWriter;
-use betz_base::error::Result;
+use super::archive::{Archive, ArchiveWriter, c_order};
+use super::npy::{self, Header};
+use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;
+
+pub use super::npy::{Element, Number};
 
 /// A shape and its elements in C order; `&[]` is the shape of a single one.
 #[derive(Debug, Clone, Copy)]
 pub enum Array<'a> {
-    /// `float64`.
-    F64(&'a [usize], &'a [f64]),
+    /// `uint8`.
+    U8(&'a [usize], &'a [u8]),
+    /// `uint16`.
+    U16(&'a [usize], &'a [u16]),
+    /// `uint32`.
+    U32(&'a [usize], &'a [u32]),
+    /// `uint64`.
+    U64(&'a [usize], &'a [u64]),
+    /// `int16`.
+    I16(&'a [usize], &'a [i16]),
     /// `int64`.
     I64(&'a [usize], &'a [i64]),
+    /// `float32`.
+    F32(&'a [usize], &'a [f32]),
+    /// `float64`.
+    F64(&'a [usize], &'a [f64]),
     /// Unicode strings, padded to the longest.
     Text(&'a [usize], &'a [String]),
+}
+
+/// The same expression for whichever array it is.
+macro_rules! whichever {
+    ($array:expr, ($shape:ident, $values:ident) => $numbers:expr, $text:expr) => {
+        match $array {
+            Array::U8($shape, $values) => $numbers,
+            Array::U16($shape, $values) => $numbers,
+            Array::U32($shape, $values) => $numbers,
+            Array::U64($shape, $values) => $numbers,
+            Array::I16($shape, $values) => $numbers,
+            Array::I64($shape, $values) => $numbers,
+            Array::F32($shape, $values) => $numbers,
+            Array::F64($shape, $values) => $numbers,
+            Array::Text($shape, $values) => $text,
+        }
+    };
 }
 
 /// Writes `arrays` to `path` as a deflated `.npz`: whole or not at all.
 ///
 /// ```
-/// use betz_recording::arrays::{Array, write};
-/// let folder = std::env::temp_dir().join("betz-arrays.npz");
-/// write(&folder, &[("x", Array::F64(&[2], &[0.5, 1.5]))])?;
-/// # std::fs::remove_file(folder).ok();
+/// use betz_recording::arrays::{Array, Arrays, write};
+/// let path = std::env::temp_dir().join("betz-arrays.npz");
+/// write(&path, &[("x", Array::F64(&[2], &[0.5, 1.5]))])?;
+/// let mut arrays = Arrays::open(&path)?;
+/// let x = arrays.numbers::<f64>("x", 1)?.expect("it was written");
+/// assert_eq!((x.shape, x.values), (vec![2], vec![0.5, 1.5]));
+/// assert!(arrays.numbers::<f64>("y", 1)?.is_none());
+/// # std::fs::remove_file(path).ok();
 /// # Ok::<(), betz_base::Error>(())
 /// ```
 ///
@@ -32,13 +70,10 @@ pub enum Array<'a> {
 /// when a shape does not say how many elements there are.
 pub fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
     for (name, array) in arrays {
-        let (shape, elements) = match array {
-            Array::F64(shape, values) => (*shape, values.len()),
-            Array::I64(shape, values) => (*shape, values.len()),
-            Array::Text(shape, values) => (*shape, values.len()),
-        };
+        let (shape, elements) =
+            whichever!(array, (shape, values) => (*shape, values.len()), (*shape, values.len()));
         if shape.iter().product::<usize>() != elements {
-            return Err(betz_base::Error::argument(format!(
+            return Err(Error::argument(format!(
                 "array `{name}`: expected as many elements as the shape {shape:?} has, got {elements}"
             )));
         }
@@ -46,12 +81,267 @@ pub fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
     write_atomically(path, |file| {
         let mut archive = ArchiveWriter::new(file);
         for (name, array) in arrays {
-            match array {
-                Array::F64(shape, values) => archive.write(name, shape, values)?,
-                Array::I64(shape, values) => archive.write(name, shape, values)?,
-                Array::Text(shape, values) => archive.write_strings(name, shape, values)?,
-            }
+            whichever!(
+                array,
+                (shape, values) => archive.write(name, shape, values)?,
+                archive.write_strings(name, shape, values)?
+            );
         }
         archive.finish()
     })
+}
+
+/// A shape and its numbers in C order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbers<T> {
+    /// Lengths along the axes; empty for a single number.
+    pub shape: Vec<usize>,
+    /// As many as the shape says.
+    pub values: Vec<T>,
+}
+
+/// Numbers of the smallest of five types that holds what the file has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// From `uint8` and bool.
+    U8(Vec<u8>),
+    /// From `uint16`.
+    U16(Vec<u16>),
+    /// From `int8` and `int16`.
+    I16(Vec<i16>),
+    /// From `float16` and `float32`.
+    F32(Vec<f32>),
+    /// From `float64` and longer integers, where f64 holds them.
+    F64(Vec<f64>),
+}
+
+/// A shape and its values in C order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Samples {
+    /// Lengths along the axes.
+    pub shape: Vec<usize>,
+    /// As many as the shape says.
+    pub values: Values,
+}
+
+/// The arrays of an `.npz` archive, read one at a time. What a header claims is not believed before the
+/// bytes have come; errors name file, array and place.
+pub struct Arrays {
+    archive: Archive,
+    path: PathBuf,
+}
+
+impl Arrays {
+    /// Opens the archive at `path` (`-`: standard input).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io);
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) when it is none.
+    pub fn open(path: &Path) -> Result<Self> {
+        let archive = Archive::open(path).map_err(|e| placed(path, e))?;
+        Ok(Self {
+            archive,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The names of the arrays, in no order that means anything.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.archive.names().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// True when there is an array of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.archive.has(name)
+    }
+
+    /// The array `name` of `dims` dimensions; `None` when there is none. Whatever plain numbers it has are
+    /// taken where each fits `T`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for another number of
+    /// dimensions, what is no number, a number that does not fit, damage;
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    pub fn numbers<T: Number>(&mut self, name: &str, dims: usize) -> Result<Option<Numbers<T>>> {
+        let read = self.archive.read::<T>(name, dims);
+        let found = read.map_err(|e| placed(&self.path, e))?;
+        Ok(found.map(|(shape, values)| Numbers {
+            shape: shape.iter().map(|&d| d as usize).collect(),
+            values,
+        }))
+    }
+
+    /// The one number that the array `name` holds; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`Arrays::numbers`].
+    pub fn number<T: Number>(&mut self, name: &str) -> Result<Option<T>> {
+        let read = self.archive.read_scalar(name);
+        read.map_err(|e| placed(&self.path, e))
+    }
+
+    /// The strings of the array `name` of `dims` dimensions (0 or 1); `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`Arrays::numbers`].
+    pub fn strings(&mut self, name: &str, dims: usize) -> Result<Option<Vec<String>>> {
+        let read = self.archive.read_strings(name, dims);
+        read.map_err(|e| placed(&self.path, e))
+    }
+
+    /// The array `name` of any shape, in a type like its own; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`Arrays::numbers`].
+    pub fn samples(&mut self, name: &str) -> Result<Option<Samples>> {
+        let read = self.archive.with(name, samples);
+        read.map_err(|e| placed(&self.path, e))
+    }
+}
+
+/// The array in the `.npy` file at `path`.
+///
+/// # Errors
+/// As [`Arrays::open`] and [`Arrays::numbers`].
+pub fn read_npy(path: &Path) -> Result<Samples> {
+    let io = |e: std::io::Error| Error::io("reading", path, &e);
+    let file = File::open(path).map_err(io)?;
+    let likely = file.metadata().map_err(io)?.len().min(1 << 40) as usize;
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    Header::read(&mut file)
+        .and_then(|header| samples(&header, &mut file, likely))
+        .map_err(|e| placed(path, e))
+}
+
+fn samples(header: &Header, data: &mut dyn std::io::Read, likely: usize) -> Result<Samples> {
+    fn of<T: Number>(
+        header: &Header,
+        data: &mut dyn std::io::Read,
+        likely: usize,
+    ) -> Result<Vec<T>> {
+        let likely = npy::likely_elements(header, likely);
+        Ok(c_order(header, npy::read_all(header, data, likely)?))
+    }
+    let values = match header.descr.get(1..).unwrap_or("") {
+        "u1" | "b1" => Values::U8(of(header, data, likely)?),
+        "u2" => Values::U16(of(header, data, likely)?),
+        "i1" | "i2" => Values::I16(of(header, data, likely)?),
+        "f2" | "f4" => Values::F32(of(header, data, likely)?),
+        // What is no number is refused there.
+        _ => Values::F64(of(header, data, likely)?),
+    };
+    Ok(Samples {
+        shape: header.shape.iter().map(|&d| d as usize).collect(),
+        values,
+    })
+}
+
+/// The error with the file's name, once.
+fn placed(path: &Path, error: Error) -> Error {
+    let named = error.message().contains(&*path.to_string_lossy());
+    if named {
+        error
+    } else {
+        error.at(path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_comes_back_and_what_is_not_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("all.npz");
+        let text = ["a".to_owned(), "longer".to_owned()];
+        write(
+            &path,
+            &[
+                ("u8", Array::U8(&[2, 2], &[1, 2, 3, 255])),
+                ("u16", Array::U16(&[2], &[1, 65_535])),
+                ("u32", Array::U32(&[1], &[u32::MAX])),
+                ("u64", Array::U64(&[], &[u64::MAX])),
+                ("i16", Array::I16(&[2], &[-32_768, 5])),
+                ("f32", Array::F32(&[1, 1, 2], &[0.5, f32::NAN])),
+                ("text", Array::Text(&[2], &text)),
+            ],
+        )
+        .unwrap();
+        let mut arrays = Arrays::open(&path).unwrap();
+        assert_eq!(
+            arrays.names(),
+            ["f32", "i16", "text", "u16", "u32", "u64", "u8"]
+        );
+        assert_eq!(arrays.number::<u64>("u64").unwrap(), Some(u64::MAX));
+        assert_eq!(arrays.number::<u64>("none").unwrap(), None);
+        let small = arrays.samples("u8").unwrap().unwrap();
+        assert_eq!(
+            (small.shape, small.values),
+            (vec![2, 2], Values::U8(vec![1, 2, 3, 255]))
+        );
+        let i16s = arrays.samples("i16").unwrap().unwrap().values;
+        assert_eq!(i16s, Values::I16(vec![-32_768, 5]));
+        let wide = arrays.numbers::<f64>("u16", 1).unwrap().unwrap();
+        assert_eq!(wide.values, [1.0, 65_535.0]);
+        let Values::F32(floats) = arrays.samples("f32").unwrap().unwrap().values else {
+            panic!("expected f32");
+        };
+        assert!(floats[0] == 0.5 && floats[1].is_nan());
+        assert_eq!(arrays.strings("text", 1).unwrap().unwrap(), text);
+        for error in [
+            arrays.numbers::<u8>("u16", 1).unwrap_err(),
+            arrays.numbers::<u8>("u8", 1).unwrap_err(),
+            arrays.samples("text").unwrap_err(),
+        ] {
+            let said = error.message();
+            assert!(
+                said.contains("all.npz") && said.contains("array `"),
+                "{said}"
+            );
+        }
+        assert!(write(&path, &[("x", Array::U8(&[3], &[1]))]).is_err());
+    }
+
+    #[test]
+    fn three_axes_in_fortran_order_come_back_in_c_order() {
+        let header = Header {
+            descr: "|u1".into(),
+            fortran_order: true,
+            shape: vec![2, 3, 2],
+        };
+        let mut stored = vec![0; 12];
+        for (a, b, c) in
+            (0..2).flat_map(|a| (0..3).flat_map(move |b| (0..2).map(move |c| (a, b, c))))
+        {
+            stored[a + 2 * b + 6 * c] = a * 6 + b * 2 + c;
+        }
+        let expected: Vec<usize> = (0..12).collect();
+        assert_eq!(c_order(&header, stored), expected);
+    }
+
+    #[test]
+    fn an_npy_file_is_read_and_a_short_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        let mut bytes = Vec::new();
+        let header = Header {
+            descr: ">f4".into(),
+            fortran_order: false,
+            shape: vec![2, 2],
+        };
+        header.write(&mut bytes).unwrap();
+        for v in [1.0_f32, 2.0, 3.0, 4.0] {
+            bytes.extend(v.to_be_bytes());
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let read = read_npy(&path).unwrap();
+        assert_eq!(read.values, Values::F32(vec![1.0, 2.0, 3.0, 4.0]));
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let error = read_npy(&path).unwrap_err();
+        assert!(error.message().contains("x.npy") && error.message().contains("truncated"));
+        assert!(read_npy(&folder.path().join("none.npy")).is_err());
+    }
 }

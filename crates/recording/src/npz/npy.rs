@@ -128,8 +128,8 @@ fn fill(reader: &mut dyn Read, out: &mut [u8], what: &str) -> Result<()> {
     Ok(())
 }
 
-/// A number that the schema uses.
-pub(super) trait Element: Copy {
+/// A number that has a NumPy type of its own here.
+pub trait Element: Copy {
     /// NumPy's type string.
     const DESCR: &'static str;
     /// Its name for people.
@@ -158,13 +158,15 @@ element! {
     u8, "|u1", "uint8";
     u16, "<u2", "uint16";
     u32, "<u4", "uint32";
+    u64, "<u8", "uint64";
+    i16, "<i2", "int16";
     i64, "<i8", "int64";
     f32, "<f4", "float32";
     f64, "<f8", "float64";
 }
 
 /// A number that any of NumPy's is taken for where it fits.
-pub(super) trait Number: Element {
+pub trait Number: Element {
     /// The number that `value` is; `None` where there is none.
     fn of_integer(value: i128) -> Option<Self>;
     /// The number that `value` is, to this type's precision; `None` where there is none.
@@ -185,7 +187,7 @@ macro_rules! integer {
         }
     )*};
 }
-integer! { u8 u16 u32 i64 }
+integer! { u8 u16 u32 u64 i16 i64 }
 
 impl Number for f32 {
     fn of_integer(value: i128) -> Option<Self> {

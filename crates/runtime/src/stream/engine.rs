@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::PreparedModel;
 use super::prepared::Group;
-use super::rows::{list_fired, list_fired_any, sum_fired, sum_spikes};
+use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_spikes};
 use super::skip::{POWERS, skip_lanes};
 use super::tap::Input;
 use crate::model::head::PreparedHead;
@@ -98,6 +98,12 @@ impl Engine {
         let length = match *input {
             Input::Spikes(spikes) => return self.take_spikes(spikes),
             Input::Counts(counts) => {
+                let model = &*self.model;
+                if model.blanking.is_none() && is_one_block(self.drive.len()) {
+                    let (drive, mut known) = (self.drive.as_mut_slice(), 0);
+                    sum_counts(model.width, drive, &model.rows, counts, &mut known);
+                    return Taken { known, unknown: 0 };
+                }
                 let length = list_fired(counts, &mut self.fired);
                 if let Some(blanking) = &self.model.blanking {
                     self.blanked = blanking.is_artefact(&self.fired[..length]);

@@ -22,6 +22,7 @@ mod hold;
 mod ledger;
 mod prepared;
 mod queue;
+mod refused;
 mod rows;
 mod running;
 mod session;
@@ -44,6 +45,7 @@ pub use queue::{
     LateSpikes, QueueConfig, Resync, Spike, SpikeConsumer, SpikeProducer, spike_queue,
     spike_queue_with,
 };
+pub use refused::StepRefused;
 pub use rows::non_zero;
 pub use session::Session;
 pub use status::StepStatus;

@@ -8,7 +8,7 @@ use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use super::ledger::Ledger;
-use super::{Session, StepStatus};
+use super::{Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
 
@@ -210,6 +210,18 @@ impl SpikeConsumer {
     /// As [`Session::step_spikes`]. The tick is then to be decoded again; its spikes up to now are
     /// gone and counted as dropped.
     pub fn step(&mut self, session: &mut Session, out: &mut [f32]) -> Result<()> {
+        self.try_step(session, out).map_err(StepRefused::into_error)
+    }
+
+    /// As [`step`](Self::step), with a refusal that allocates nothing either.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn try_step(
+        &mut self,
+        session: &mut Session,
+        out: &mut [f32],
+    ) -> std::result::Result<(), StepRefused> {
         let (mut late, mut future, mut left_out) = (0, 0, 0);
         let ahead = self.ahead_seconds / session.model().step_seconds();
         let farthest = self.tick.saturating_add(ahead as i64);

@@ -10,11 +10,11 @@ use super::swap::{Command, Mailbox, Retired};
 use super::tap::{Attached, Input, MAX_TAPS, Step};
 use super::timing::Timing;
 use super::{
-    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepStatus, Swapper,
-    UnknownChannels,
+    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepRefused,
+    StepStatus, Swapper, UnknownChannels,
 };
 use crate::model::Decoder;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -41,6 +41,8 @@ pub struct Session {
     counters: Counters,
     /// The next step's tick.
     tick: i64,
+    /// Whether a queue has set the tick of the step that is under way.
+    clock_is_set: bool,
     /// What is to be said with the next step.
     pending: StepStatus,
     status: StepStatus,
@@ -67,8 +69,8 @@ impl Session {
     /// A session of `decoder`, from rest. Allocates all that it will ever need.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] for a mask or clamp of the wrong length,
-    /// [`ErrorKind::InvalidArgument`] for a clamp with low > high or NaN, or a deadline without
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask or clamp of the wrong length,
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a clamp with low > high or NaN, or a deadline without
     /// statistics.
     pub fn open(decoder: &Decoder, config: SessionConfig) -> Result<Self> {
         config.check(decoder.outputs().len())?;
@@ -97,6 +99,7 @@ impl Session {
             timing,
             counters: Counters::default(),
             tick: 0,
+            clock_is_set: false,
             pending: StepStatus::OK,
             status: StepStatus::OK,
             taps: Vec::with_capacity(MAX_TAPS),
@@ -123,11 +126,11 @@ impl Session {
     /// are worth says [`status`](Self::status).
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `counts` is not one per channel or `out` not one per output.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not one per channel or `out` not one per output.
     /// Nothing has changed then and `out` is untouched.
     pub fn step_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out)?;
+        self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(counts.len())?;
         self.step(&Input::Counts(counts), StepStatus::OK, out);
         self.finish(&Input::Counts(counts), out, start);
@@ -140,7 +143,7 @@ impl Session {
     /// As [`step_counts`](Self::step_counts).
     pub fn step_counts_u8(&mut self, counts: &[u8], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out)?;
+        self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(counts.len())?;
         self.step(&Input::CountsU8(counts), StepStatus::OK, out);
         self.finish(&Input::CountsU8(counts), out, start);
@@ -150,11 +153,11 @@ impl Session {
     /// As [`step_counts`](Self::step_counts), from counts that need not be whole (weighted, smoothed).
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`] for a count that is not
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a count that is not
     /// finite, below 0 or above 65,535.
     pub fn step_counts_f32(&mut self, counts: &[f32], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out)?;
+        self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(counts.len())?;
         let believed = |count: &f32| (0.0..=65535.0).contains(count);
         if let Some(channel) = counts.iter().position(|count| !believed(count)) {
@@ -172,11 +175,11 @@ impl Session {
     /// power in a band: what a model of a [`signal`](betz_recording::SpikeForm::Signal) was trained on.
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`] for a value that is not
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not
     /// finite, or further than 10¹⁵ from 0.
     pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
         let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out)?;
+        self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(values.len())?;
         let believed = |value: &f32| value.abs() <= 1e15;
         if let Some(channel) = values.iter().position(|value| !believed(value)) {
@@ -194,10 +197,11 @@ impl Session {
     /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `out` is not one per output, or when a channel is unknown and
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output, or when a channel is unknown and
     /// the policy is [`UnknownChannels::Refuse`]. Nothing has changed then and `out` is untouched.
     pub fn step_spikes(&mut self, channels: &[u32], out: &mut [f32]) -> Result<()> {
         self.step_spikes_as(channels, StepStatus::OK, out)
+            .map_err(StepRefused::into_error)
     }
 
     /// One tick whose data did not come: the filters pass it in silence, and the
@@ -205,9 +209,10 @@ impl Session {
     /// means, and the step is flagged [`STALE`](StepStatus::STALE).
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `out` is not one per output.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output.
     pub fn step_stale(&mut self, out: &mut [f32]) -> Result<()> {
         self.step_spikes_as(&[], StepStatus::STALE, out)
+            .map_err(StepRefused::into_error)
     }
 
     /// [`step_spikes`](Self::step_spikes), of which `status` is known already.
@@ -216,15 +221,17 @@ impl Session {
         channels: &[u32],
         status: StepStatus,
         out: &mut [f32],
-    ) -> Result<()> {
+    ) -> std::result::Result<(), StepRefused> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
         if self.unknown_channels == UnknownChannels::Refuse {
             let known = self.channels();
-            if let Some(channel) = channels.iter().find(|c| **c as usize >= known) {
-                return Err(Error::mismatch(format!(
-                    "spike on channel {channel}: expected a channel below {known}"
-                )));
+            if let Some(spike) = channels.iter().position(|c| *c as usize >= known) {
+                return Err(StepRefused::UnknownChannel {
+                    spike,
+                    channel: channels[spike],
+                    channels: known,
+                });
             }
         }
         self.step(&Input::Spikes(channels), status, out);
@@ -264,7 +271,7 @@ impl Session {
     /// The same as one [`step_counts`](Self::step_counts) a tick.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`] when `counts` is not a whole number of ticks or `out` holds not as
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not a whole number of ticks or `out` holds not as
     /// many. Nothing has changed then.
     pub fn run_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
         let (channels, outputs) = (self.channels(), self.outputs());
@@ -331,7 +338,7 @@ impl Session {
     /// take it when the session is opened.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] when it was taken before.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when it was taken before.
     pub fn swapper(&mut self) -> Result<Swapper> {
         if self.mailbox.is_some() {
             return Err(Error::argument(
@@ -365,7 +372,22 @@ impl Session {
     /// A queue says which tick comes next.
     pub(super) fn set_clock(&mut self, tick: i64) {
         self.tick = tick;
+        self.clock_is_set = true;
         self.taps.iter_mut().for_each(Attached::clock_was_set);
+    }
+
+    #[inline(always)]
+    fn has_request(&self) -> bool {
+        (self.mailbox.as_ref()).is_some_and(Mailbox::has_request)
+    }
+
+    /// Takes what the [`Swapper`] has sent now and not with the next steps, one request each: for whoever
+    /// wants to see what comes of it first. Nothing is allocated or freed.
+    pub fn take_requests(&mut self) {
+        while self.has_request() {
+            let changed = self.follow();
+            self.pending |= StepStatus::SWAPPED.when(changed);
+        }
     }
 
     pub(super) fn taps_mut(&mut self) -> &mut Vec<Attached> {
@@ -376,6 +398,9 @@ impl Session {
     pub(super) fn add_tap(&mut self, mut tap: Attached) -> std::result::Result<(), Attached> {
         if self.taps.len() == MAX_TAPS {
             return Err(tap);
+        }
+        if self.clock_is_set {
+            tap.clock_was_set();
         }
         tap.begin(self.tick);
         self.taps.push(tap);
@@ -407,18 +432,12 @@ impl Session {
     }
 
     #[inline]
-    fn check_out(&self, out: &[f32]) -> Result<()> {
-        let outputs = self.outputs();
-        if out.len() == outputs {
+    fn check_out(&self, out: &[f32]) -> std::result::Result<(), StepRefused> {
+        let (expected, got) = (self.outputs(), out.len());
+        if got == expected {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Mismatch,
-            format!(
-                "estimates: expected room for {outputs}, one per output of the model, got {}",
-                out.len()
-            ),
-        ))
+        Err(StepRefused::Outputs { expected, got })
     }
 
     #[inline]
@@ -435,7 +454,7 @@ impl Session {
     #[inline(always)]
     fn step(&mut self, input: &Input<'_>, known: StepStatus, out: &mut [f32]) {
         let mut status = known | std::mem::take(&mut self.pending);
-        if (self.mailbox.as_ref()).is_some_and(Mailbox::has_request) {
+        if self.has_request() {
             status |= StepStatus::SWAPPED.when(self.follow());
         }
         let active = self.running.active_mut();
@@ -498,6 +517,7 @@ impl Session {
             self.taps.iter_mut().for_each(|tap| tap.take(&step));
         }
         self.tick = self.tick.saturating_add(1);
+        self.clock_is_set = false;
         if let (Some(timing), Some(start)) = (&mut self.timing, start) {
             timing.stop(start);
         }
@@ -607,6 +627,7 @@ impl Clone for Session {
             timing: self.timing.clone(),
             counters: self.counters,
             tick: self.tick,
+            clock_is_set: false,
             pending: self.pending,
             status: self.status,
             holding: self.holding.clone(),

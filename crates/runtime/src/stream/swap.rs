@@ -146,6 +146,8 @@ pub struct Swapper {
     retired: HeapCons<Retired>,
     status: Arc<Status>,
     sent: u64,
+    /// `sent` when a model was sent last.
+    swap_sent: u64,
     /// Ticks of the last swap that was sent.
     ticks: u64,
     first: Arc<PreparedModel>,
@@ -178,6 +180,7 @@ pub(super) fn pair(
         retired: take_retired,
         status: Arc::clone(&status),
         sent: 0,
+        swap_sent: 0,
         ticks: 0,
         first,
         mask,
@@ -253,7 +256,9 @@ impl Swapper {
             warm_up,
             fade,
             replayed_to: options.replay.map(|replay| replay.end_tick),
-        })
+        })?;
+        self.swap_sent = self.sent;
+        Ok(())
     }
 
     /// Back to the model before, at the next tick and as if the swap had not been; during warm-up and
@@ -289,7 +294,10 @@ impl Swapper {
     /// decoder; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) during a swap, or
     /// while a model stands by (release it first).
     pub fn set_mask(&mut self, decoder: &Decoder, mask: Option<&[bool]>) -> Result<()> {
-        if self.state() != SwapState::Idle {
+        // Other requests may be on their way.
+        let status = self.status.word.load(Ordering::Acquire);
+        let idle = SwapState::from_phase(status % 4) == SwapState::Idle;
+        if !idle || status / 4 < self.swap_sent {
             return Err(Error::argument(
                 "channel mask: expected a session without a second model beside it; release or roll back the swap first",
             ));

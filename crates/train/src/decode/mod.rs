@@ -5,7 +5,6 @@ pub(crate) mod cuda;
 
 pub use cost::choose as choose_device;
 
-use crate::blank::totals;
 use betz_base::error::{Error, Result};
 use betz_device::{Device, Ran};
 use betz_recording::DatasetView;
@@ -94,9 +93,18 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> boo
     let Ok(order) = channel_order(decoder, data) else {
         return true;
     };
-    let takes_part: Vec<bool> = order.iter().map(|&c| decoder.channel_mask()[c]).collect();
-    let totals = totals(data, &takes_part);
-    let believed = blanking.least as f64..=blanking.most as f64;
+    let mut totals = vec![0_u64; data.steps];
+    let entries = data.spikes.ticks.iter().zip(data.spikes.channels);
+    for (i, (&tick, &channel)) in entries.enumerate() {
+        let takes_part = order
+            .get(channel as usize)
+            .map(|&c| decoder.channel_mask()[c]);
+        let total = usize::try_from(tick).ok().and_then(|t| totals.get_mut(t));
+        if let (Some(true), Some(total)) = (takes_part, total) {
+            *total += data.spikes.weight(i).round() as u64;
+        }
+    }
+    let believed = blanking.least..=blanking.most;
     data.segments.iter().all(|segment| {
         let steps = segment.start.max(0) as usize..(segment.stop.max(0) as usize).min(data.steps);
         totals[steps.start.min(steps.end)..steps.end]

@@ -1,0 +1,132 @@
+//! `betz network compute --dry-run`: what it would take.
+
+use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::{Result, memory};
+use serde::Serialize;
+
+use super::compute::Asked;
+use crate::network_args::Compute;
+use crate::report;
+
+/// Nodes, windows and values of the sample that edges are counted in.
+const NODES: usize = 256;
+const WINDOWS: usize = 16;
+const VALUES: usize = 1 << 25;
+
+#[derive(Serialize)]
+struct Expected {
+    dry_run: bool,
+    #[serde(flatten)]
+    asked: Asked,
+    windows: usize,
+    pairs: u64,
+    pair_windows: f64,
+    /// `None` where only the whole work tells.
+    expected_edges: Option<f64>,
+    trailing: usize,
+    /// Signal, work and edges.
+    memory_bytes: u64,
+    expected_seconds: f64,
+    device: String,
+}
+
+pub(super) fn run(args: &Compute, spec: &NetworkSpec, signal: &Signal<'_>) -> Result<()> {
+    let plan = Plan::new(spec, signal)?;
+    let estimate = plan.estimate();
+    let (edges, times) = match args.chance.surrogates {
+        Some(count) => (None, count as f64 + 1.0),
+        None => (edges(spec, signal, &plan)?, 1.0),
+    };
+    let lists = edges.map_or(0, |e| (e * 12.0) as u64);
+    let mut asked = Asked::new(spec, signal);
+    if args.chance.surrogates.is_some() {
+        asked = Asked::new(&spec.threshold(Threshold::Absolute(0.0)), signal);
+        asked.threshold = None;
+    }
+    let expected = Expected {
+        dry_run: true,
+        windows: estimate.windows,
+        pairs: estimate.pairs,
+        pair_windows: estimate.pair_windows,
+        expected_edges: edges,
+        trailing: estimate.trailing,
+        memory_bytes: (estimate.bytes)
+            .saturating_add(signal.bytes() as u64)
+            .saturating_add(lists),
+        expected_seconds: estimate.seconds * times,
+        device: format!("cpu {}", plan.arch().name()),
+        asked,
+    };
+    if args.common.json {
+        return report::json(&expected);
+    }
+    report::line(&format!(
+        "{} of {}: {} of {} samples every {}",
+        report::count(expected.asked.samples as u128, "sample"),
+        report::count(expected.asked.nodes as u128, "node"),
+        report::count(expected.windows as u128, "window"),
+        expected.asked.window,
+        expected.asked.step
+    ))?;
+    report::line(&format!(
+        "{}, {:.3e} over all windows",
+        report::count(expected.pairs, "pair"),
+        expected.pair_windows
+    ))?;
+    report::line(&match edges {
+        Some(edges) => format!("about {edges:.0} edges"),
+        None => "how many edges: only the whole work tells".to_owned(),
+    })?;
+    report::line(&format!(
+        "about {:.1} s and {} on {}, edges included",
+        expected.expected_seconds,
+        memory::size(expected.memory_bytes),
+        expected.device
+    ))
+}
+
+/// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
+fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<Option<f64>> {
+    let (nodes, windows) = (signal.nodes(), plan.windows().len());
+    let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
+    match spec.threshold {
+        Threshold::Absolute(_) if spec.measure != Measure::Partial => {}
+        Threshold::Absolute(_) => return Ok(None),
+        Threshold::Density(share) => {
+            return Ok(Some((share * pairs(nodes)).round() * windows as f64));
+        }
+        Threshold::Top(count) => return Ok(Some(pairs(nodes).min(count as f64) * windows as f64)),
+        Threshold::TopPerNode(count) => {
+            let most = pairs(nodes).min(nodes as f64 * count as f64);
+            return Ok(Some(most * windows as f64));
+        }
+    }
+    let few = (VALUES / signal.samples().max(1))
+        .clamp(2, NODES)
+        .min(nodes);
+    if few < 2 {
+        return Ok(Some(0.0));
+    }
+    let chosen: Vec<usize> = (0..few).map(|k| k * nodes / few).collect();
+    let samples: Vec<f64> = (0..signal.samples())
+        .flat_map(|t| chosen.iter().map(move |n| signal.value(t, *n)))
+        .collect();
+    let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
+    let skip = match spec.measure {
+        // What lasts is told from window to window.
+        Measure::Distance { hold } if hold > 1 => 1,
+        _ => windows.div_ceil(WINDOWS),
+    };
+    let sparse = NetworkSpec {
+        window: Window {
+            step: spec.window.step.saturating_mul(skip),
+            ..spec.window
+        },
+        max_edges: u64::MAX,
+        ..*spec
+    };
+    let plan = Plan::new(&sparse, &part)?;
+    let found = plan.run(&part, &())?;
+    let share = found.edges() as f64 / pairs(few) / found.len().max(1) as f64;
+    Ok(Some((share * pairs(nodes) * windows as f64).round()))
+}

@@ -1,0 +1,279 @@
+//! Signals and recordings that networks are made of.
+
+use std::ops::Range;
+use std::path::Path;
+
+use betz::network::file::Positions;
+use betz::network::{Signal, SignalData, SpikeTrains};
+use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
+use betz::recording::{Recording, SpikeForm};
+use betz::{Error, ErrorKind, Result, memory};
+
+use crate::data;
+use crate::network_args::From;
+use crate::report;
+
+/// Arrays of an `.npz` that name the nodes, and that say where they are.
+const NAMES: [&str; 3] = ["node_name", "names", "channel_names"];
+const POSITIONS: [&str; 4] = ["node_xy", "xy", "xyz", "electrode_um"];
+
+/// What a network is made of.
+pub(super) struct Input {
+    values: Values,
+    nodes: usize,
+    /// Ranges of samples without a gap; `None`: all.
+    segments: Option<Vec<Range<usize>>>,
+    /// When each of them begins, where samples do not simply follow each other.
+    segment_seconds: Option<Vec<f64>>,
+    pub(super) sample_seconds: Option<f64>,
+    pub(super) names: Option<Vec<String>>,
+    pub(super) positions: Option<Positions>,
+}
+
+impl Input {
+    pub(super) fn read(path: &Path, from: &From) -> Result<Self> {
+        let input = if path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+        {
+            spikes_only(from)?;
+            of_samples(read_npy(path)?, from).map_err(|e| e.at(path.display()))?
+        } else {
+            let mut arrays = Arrays::open(path)?;
+            if arrays.has(&from.signal) {
+                spikes_only(from)?;
+                of_arrays(&mut arrays, from).map_err(|e| placed(path, e))?
+            } else if arrays.has("counts") || arrays.has("spike_ticks") {
+                drop(arrays);
+                of_recording(data::read_recording(path)?, from).map_err(|e| placed(path, e))?
+            } else {
+                return Err(Error::recording(format!(
+                    "{}: expected an array `{}` (--signal names another), or a recording's `counts` or `spike_ticks`; got {}",
+                    path.display(),
+                    from.signal,
+                    arrays.names().join(", ")
+                )));
+            }
+        };
+        // Shapes, segments and times are looked at before anything else is done.
+        (input.signal()).map_err(|e| placed(path, e.of_kind(ErrorKind::InvalidRecording)))?;
+        Ok(input)
+    }
+
+    pub(super) fn signal(&self) -> Result<Signal<'_>> {
+        let data: SignalData<'_> = match &self.values {
+            Values::U8(v) => v.into(),
+            Values::U16(v) => v.into(),
+            Values::I16(v) => v.into(),
+            Values::F32(v) => v.into(),
+            Values::F64(v) => v.into(),
+        };
+        let mut signal = Signal::new(data, self.nodes)?;
+        if let Some(segments) = &self.segments {
+            signal = signal.with_segments(segments.clone())?;
+        }
+        match self.sample_seconds {
+            Some(seconds) => signal.with_sample_seconds(seconds),
+            None => Ok(signal),
+        }
+    }
+
+    /// When the windows that begin at these samples begin, where that is more than their number times the
+    /// time of a sample.
+    pub(super) fn window_seconds(&self, starts: &[u64]) -> Option<Vec<f64>> {
+        let (segments, begins) = (self.segments.as_ref()?, self.segment_seconds.as_ref()?);
+        let seconds = self.sample_seconds?;
+        let of = |start: &u64| {
+            let at = segments.partition_point(|s| s.end as u64 <= *start);
+            Some(begins.get(at)? + (*start - segments.get(at)?.start as u64) as f64 * seconds)
+        };
+        starts.iter().map(of).collect()
+    }
+}
+
+fn placed(path: &Path, error: Error) -> Error {
+    if error.message().contains(&*path.to_string_lossy()) {
+        error
+    } else {
+        error.at(path.display())
+    }
+}
+
+fn spikes_only(from: &From) -> Result<()> {
+    match from.bin {
+        Some(_) => Err(Error::argument(
+            "--bin: expected a recording of spikes, got a signal",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A signal of (samples, nodes), or frames of (height, width) whose pixels are nodes.
+fn of_samples(samples: Samples, from: &From) -> Result<Input> {
+    let (nodes, positions) = match samples.shape[..] {
+        [_, nodes] => (nodes, None),
+        [_, height, width] => {
+            let nodes = height * width;
+            let values = (0..nodes).flat_map(|n| [(n % width) as f64, (n / width) as f64]);
+            (
+                nodes,
+                Some(Positions {
+                    values: values.collect(),
+                    axes: 2,
+                }),
+            )
+        }
+        _ => {
+            return Err(Error::recording(format!(
+                "signal: expected (samples, nodes) or (frames, height, width), got {:?}",
+                samples.shape
+            )));
+        }
+    };
+    Ok(Input {
+        values: samples.values,
+        nodes,
+        segments: None,
+        segment_seconds: None,
+        sample_seconds: from.sample_seconds,
+        names: None,
+        positions,
+    })
+}
+
+fn of_arrays(arrays: &mut Arrays, from: &From) -> Result<Input> {
+    let name = &from.signal;
+    let samples = arrays.samples(name)?;
+    let samples =
+        samples.ok_or_else(|| Error::recording(format!("expected an array `{name}`, got none")))?;
+    let mut input = of_samples(samples, from).map_err(|e| e.at(format_args!("array `{name}`")))?;
+    if input.sample_seconds.is_none() {
+        input.sample_seconds = arrays.number("sample_seconds")?;
+    }
+    if input.sample_seconds.is_none() {
+        input.sample_seconds = arrays.number("step_seconds")?;
+    }
+    if let Some(found) = arrays.numbers::<i64>("segments", 2)? {
+        if found.shape[1] != 2 {
+            return Err(Error::recording(format!(
+                "array `segments`: expected (n, 2), got {:?}",
+                found.shape
+            )));
+        }
+        let ranges = found.values.chunks_exact(2).enumerate().map(|(n, pair)| {
+            let ends = (usize::try_from(pair[0]), usize::try_from(pair[1]));
+            match ends {
+                (Ok(start), Ok(stop)) => Ok(start..stop),
+                _ => Err(Error::recording(format!(
+                    "array `segments`: [{n}]: expected samples, got {} to {}",
+                    pair[0], pair[1]
+                ))),
+            }
+        });
+        input.segments = Some(ranges.collect::<Result<_>>()?);
+    }
+    for array in NAMES.iter().filter(|name| **name != from.signal) {
+        if input.names.is_some() || !arrays.has(array) {
+            continue;
+        }
+        match arrays.strings(array, 1)? {
+            Some(names) if names.len() == input.nodes => input.names = Some(names),
+            Some(names) => eprintln!(
+                "`{array}` is not used: expected a name for each of {} nodes, got {}",
+                input.nodes,
+                names.len()
+            ),
+            None => {}
+        }
+    }
+    for array in POSITIONS.iter().filter(|name| **name != from.signal) {
+        if input.positions.is_some() || !arrays.has(array) {
+            continue;
+        }
+        match arrays.numbers::<f64>(array, 2)? {
+            Some(found) if found.shape[0] == input.nodes && matches!(found.shape[1], 2 | 3) => {
+                input.positions = Some(Positions {
+                    axes: found.shape[1],
+                    values: found.values,
+                });
+            }
+            Some(found) => eprintln!(
+                "`{array}` is not used: expected ({}, 2 or 3), got {:?}",
+                input.nodes, found.shape
+            ),
+            None => {}
+        }
+    }
+    Ok(input)
+}
+
+/// Spikes counted in bins that begin anew with every segment.
+fn of_recording(recording: Recording, from: &From) -> Result<Input> {
+    if from.sample_seconds.is_some() {
+        return Err(Error::argument(
+            "--sample-seconds: expected --bin for a recording, whose file says how long a tick is",
+        ));
+    }
+    let tick = recording.tick_seconds;
+    let bin = match (from.bin, recording.form) {
+        (None, SpikeForm::Counts) => 1,
+        (None, SpikeForm::Events) => {
+            return Err(Error::argument(
+                "--bin: expected one, such as 50ms, for a recording of spike times, got none",
+            ));
+        }
+        (_, SpikeForm::Signal) => {
+            return Err(Error::argument(
+                "--signal: expected the array that holds the signal, got another recording's",
+            ));
+        }
+        (Some(seconds), _) => ticks(seconds, tick)?,
+    };
+    let seconds = bin as f64 * tick;
+    let spikes = &recording.spikes;
+    // A bin of several spikes is one entry of the recording, and as many spikes here.
+    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
+    let (mut times, mut of) = (Vec::new(), Vec::new());
+    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        let count = spikes.weight(at).max(0.0) as usize;
+        times.extend(std::iter::repeat_n(*time as u64, count));
+        of.extend(std::iter::repeat_n(*channel, count));
+    }
+    let (nodes, length) = (recording.channels(), recording.ticks as u64);
+    let trains = SpikeTrains::new(&times, &of, nodes, length)?;
+    drop((times, of));
+    let within: Vec<Range<u64>> = (recording.segments.iter())
+        .map(|s| s.start as u64..s.stop as u64)
+        .collect();
+    let binned = trains.counts_within(&within, bin)?;
+    if from.bin.is_some() {
+        eprintln!(
+            "{} of {seconds} s in {}",
+            report::count(binned.segments.last().map_or(0, |s| s.end) as u128, "bin"),
+            report::count(within.len() as u128, "segment")
+        );
+    }
+    Ok(Input {
+        values: Values::U16(binned.counts),
+        nodes,
+        segments: Some(binned.segments),
+        segment_seconds: Some(within.iter().map(|s| s.start as f64 * tick).collect()),
+        sample_seconds: Some(seconds),
+        names: Some(recording.channel_names),
+        positions: recording.electrode_um.map(|places| Positions {
+            values: places.into_iter().flatten().map(f64::from).collect(),
+            axes: 2,
+        }),
+    })
+}
+
+/// The whole number of ticks that is nearest to `seconds`.
+fn ticks(seconds: f64, tick: f64) -> Result<u64> {
+    let ticks = (seconds / tick).round();
+    if !(1.0..1e15).contains(&ticks) {
+        return Err(Error::argument(format!(
+            "--bin: expected at least a tick of {tick} s, got {seconds} s"
+        )));
+    }
+    Ok(ticks as u64)
+}

@@ -1,0 +1,117 @@
+//! `betz info NET`: what a network holds.
+
+use std::path::Path;
+
+use betz::Result;
+use betz::network::file::NetworkFile;
+use serde::Serialize;
+
+use super::Spread;
+use crate::args::Info;
+use crate::report::{self, count};
+
+#[derive(Serialize)]
+struct Facts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    nodes: usize,
+    windows: usize,
+    edges: u64,
+    density: Option<Spread>,
+    from_seconds: Option<f64>,
+    until_seconds: Option<f64>,
+    named: bool,
+    positions: bool,
+    undefined_constant: u64,
+    undefined_nonfinite: u64,
+    meta: serde_json::Value,
+}
+
+/// Whether the file at `path` is a network.
+pub(in crate::commands) fn is_network(path: &Path) -> bool {
+    NetworkFile::is_one(path)
+}
+
+pub(in crate::commands) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    for (option, asked) in [("--weights", &args.weights), ("--picture", &args.picture)] {
+        if asked.is_some() {
+            return Err(betz::Error::argument(format!(
+                "{option}: expected {}, got a network",
+                if option == "--weights" {
+                    "a model"
+                } else {
+                    "a recording"
+                }
+            )));
+        }
+    }
+    let file = NetworkFile::read(path)?;
+    let network = &file.network;
+    let meta = network.meta();
+    let (undefined_constant, undefined_nonfinite) = network.undefined();
+    let last = network.len().checked_sub(1).and_then(|k| file.seconds(k));
+    let length = meta
+        .sample_seconds
+        .map(|s| s * meta.spec.window.length as f64);
+    let facts = Facts {
+        kind: "network",
+        file: path.display().to_string(),
+        bytes,
+        nodes: network.nodes(),
+        windows: network.len(),
+        edges: network.edges(),
+        density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
+        from_seconds: file.seconds(0),
+        until_seconds: last.zip(length).map(|(start, length)| start + length),
+        named: file.names.is_some(),
+        positions: file.positions.is_some(),
+        undefined_constant,
+        undefined_nonfinite,
+        meta: serde_json::from_str(&file.meta_json()?).unwrap_or_default(),
+    };
+    if args.common.json {
+        return report::json(&facts);
+    }
+    report::line(&format!(
+        "{}: a network of {} over {}, {}, {bytes} bytes",
+        facts.file,
+        count(facts.nodes as u128, "node"),
+        count(facts.windows as u128, "window"),
+        count(facts.edges, "edge")
+    ))?;
+    let window = meta.spec.window;
+    report::line(&format!(
+        "{} over windows of {} samples every {}{}",
+        meta.spec.measure.name(),
+        window.length,
+        window.step,
+        match (facts.from_seconds, facts.until_seconds) {
+            (Some(from), Some(until)) => format!(", from {from:.3} to {until:.3} s"),
+            _ => String::new(),
+        }
+    ))?;
+    if let Some(density) = &facts.density {
+        report::line(&format!(
+            "density {:.4} % (from {:.4} to {:.4} %)",
+            density.mean * 100.0,
+            density.min * 100.0,
+            density.max * 100.0
+        ))?;
+    }
+    report::line(&format!(
+        "undefined, counted in each window: {} constant, {} not finite; names: {}, positions: {}",
+        count(undefined_constant, "node"),
+        undefined_nonfinite,
+        yes(facts.named),
+        yes(facts.positions)
+    ))?;
+    if !file.complete {
+        report::line("stopped before its last window")?;
+    }
+    report::line(&format!("meta: {}", facts.meta))
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}

@@ -1,0 +1,59 @@
+//! `betz network`: correlation networks over sliding windows. One file a subcommand.
+
+mod compare;
+mod compute;
+mod expected;
+mod export;
+mod graph;
+mod input;
+mod inside;
+mod table;
+
+use betz::device::DeviceSpec;
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::network_args::NetworkCommand;
+
+pub(super) use inside::{inside, is_network};
+
+pub(crate) fn run(command: &NetworkCommand) -> Result<()> {
+    match command {
+        NetworkCommand::Compute(args) => compute::run(args),
+        NetworkCommand::Graph(args) => graph::run(args),
+        NetworkCommand::Compare(args) => compare::run(args),
+        NetworkCommand::Export(args) => export::run(args),
+    }
+}
+
+/// Refuses a device that networks do not run on.
+fn on_cpu(spec: &str) -> Result<()> {
+    match spec.parse()? {
+        DeviceSpec::Auto | DeviceSpec::Cpu => Ok(()),
+        other => Err(Error::argument(format!(
+            "--device: networks are computed on the CPU so far; expected auto or cpu, got {other}"
+        ))),
+    }
+}
+
+/// Least, mean and largest of finite numbers; `None` of none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Spread {
+    min: f64,
+    mean: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let (mut min, mut sum, mut max, mut count) = (f64::INFINITY, 0.0, f64::NEG_INFINITY, 0);
+        for value in values.filter(|v| v.is_finite()) {
+            (min, sum, max, count) = (value.min(min), sum + value, value.max(max), count + 1);
+        }
+        (count > 0).then(|| Self {
+            min,
+            mean: sum / f64::from(count),
+            max,
+        })
+    }
+}
