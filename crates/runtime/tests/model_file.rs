@@ -418,9 +418,9 @@ fn unknown_sections_are_refused_or_kept_as_their_tag_says() {
         section.extend(crc32fast::hash(&section).to_le_bytes());
         [payload(&bytes), section.as_slice()].concat()
     };
-    let error = refused(&framed(2, &with(b"KALM")), "a section of tomorrow");
+    let error = refused(&framed(2, &with(b"TOMO")), "a section of tomorrow");
     assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-    assert!(error.message().contains("KALM"), "{error}");
+    assert!(error.message().contains("TOMO"), "{error}");
     let kept = Decoder::from_bytes(&framed(2, &with(b"note"))).unwrap();
     assert_eq!(kept.attachment(*b"note"), Some(&b"bytes"[..]));
     assert_eq!(

@@ -75,7 +75,7 @@ fn every_cap_down_to_the_smallest_gives_the_same_sums() {
             crate::gram::event::normal_equations(data, bank, delay_steps, &()).unwrap()
         };
         let slack = if small { 1.0 } else { 2.0 };
-        let wide = counts_of(data);
+        let wide = counts_of(data).unwrap();
         for counted in [false, true] {
             let run = |path| {
                 if counted {
