@@ -325,7 +325,6 @@ fn kalman_decoder(
         }),
         limits: Limits {
             blanking: blanking(data, &everyone),
-            ..Limits::default()
         },
         training: record,
         ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)

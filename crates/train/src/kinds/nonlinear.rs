@@ -207,7 +207,6 @@ impl<'a> Nonlinear<'a> {
             delay_steps: options.delay_steps,
             limits: Limits {
                 blanking: blanking(&data, &mask),
-                ..Limits::default()
             },
             channel_mask: mask,
             weights: rows.flat_map(|row| &row[..latents]).copied().collect(),

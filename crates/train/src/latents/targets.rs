@@ -106,12 +106,13 @@ pub(crate) fn speed(data: &DatasetView<'_>) -> Vec<f32> {
     if !velocities.is_empty() {
         let scales = scales(data, &velocities);
         for segment in data.segments {
-            for step in segment.start as usize..segment.stop as usize {
+            let steps = segment.start as usize..segment.stop as usize;
+            for (step, speed) in steps.clone().zip(&mut speed[steps]) {
                 let squares = velocities
                     .iter()
                     .zip(&scales)
                     .map(|(&o, scale)| (f64::from(data.behavior[step * n + o]) * scale).powi(2));
-                speed[step] = squares.sum::<f64>().sqrt() as f32;
+                *speed = squares.sum::<f64>().sqrt() as f32;
             }
         }
         return speed;
@@ -120,14 +121,14 @@ pub(crate) fn speed(data: &DatasetView<'_>) -> Vec<f32> {
     let scales = scales(data, &all);
     for Segment { start, stop } in data.segments {
         let (first, last) = (*start as usize, *stop as usize - 1);
-        for step in first..=last {
+        for (step, speed) in (first..=last).zip(&mut speed[first..=last]) {
             let (before, after) = (step.saturating_sub(1).max(first), (step + 1).min(last));
             let seconds = (after - before).max(1) as f64 * data.step_seconds;
             let squares = all.iter().zip(&scales).map(|(&o, scale)| {
                 let value = |step: usize| f64::from(data.behavior[step * n + o]);
                 ((value(after) - value(before)) / seconds * scale).powi(2)
             });
-            speed[step] = squares.sum::<f64>().sqrt() as f32;
+            *speed = squares.sum::<f64>().sqrt() as f32;
         }
     }
     speed

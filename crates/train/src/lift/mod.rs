@@ -88,8 +88,8 @@ fn cosine(turns: f32) -> f32 {
     let series = 15.094_643 * s - 42.058_693;
     let series = series * s + 76.705_86;
     let series = -(series * s - 81.605_25);
-    let series = series * s - 41.341_702;
-    (series * s + 6.283_185_3) * v
+    let series = series * s - 41.341_7;
+    (series * s + std::f32::consts::TAU) * v
 }
 
 #[cfg(test)]
