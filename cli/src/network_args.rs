@@ -11,7 +11,7 @@ use crate::args::Common;
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
     /// Find the edges of every window and write the network (.npz)
-    Compute(Compute),
+    Compute(Box<Compute>),
     /// Measures of each window's graph, communities, and what becomes of them over time
     Graph(Graph),
     /// Networks against the first of them, window by window: edges in common, degrees, correlation
