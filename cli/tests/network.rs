@@ -322,7 +322,7 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
         if drawn % 5 < 2 {
             spikes.extend([(k * 9, 0), (k * 9 + 1, 1)]);
         }
-        if drawn / 5 % 3 == 0 {
+        if (drawn / 5).is_multiple_of(3) {
             spikes.push((k * 8, 2));
         }
     }
