@@ -12,7 +12,11 @@ fn clouds() -> (betz_recording::Dataset, Vec<f32>) {
     data.step_seconds = 0.1;
     let z = (0..4000)
         .flat_map(|step: usize| {
-            let side = if step / 50 % 2 == 0 { -1.5 } else { 1.5 };
+            let side = if (step / 50).is_multiple_of(2) {
+                -1.5
+            } else {
+                1.5
+            };
             let noise =
                 |k: usize| (((step * 7919 + k * 104_729) % 1000) as f32 / 500.0 - 1.0) * 0.8;
             [side + noise(1), noise(2)]

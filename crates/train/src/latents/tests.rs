@@ -33,7 +33,7 @@ fn data() -> Dataset {
 fn made(data: &Dataset, most: usize) -> (Latents, NormalEquations, Solution, Vec<f64>) {
     let bank = cases::bank(&[(0.06, 0), (0.1, 1)]);
     let of = targets(&data.view());
-    let sums = gram::oracle::normal_equations(&of.view(&data.view()), &bank, None, 0).unwrap();
+    let sums = gram::oracle::normal_equations(of.view(&data.view()), &bank, None, 0).unwrap();
     let names = FeatureNames {
         channels: &data.channel_names,
         bank: &bank,
