@@ -98,16 +98,17 @@ static void counts_and_spikes_train_the_same_model(void) {
     CHECK(strcmp(betz_model_output_name(b, 2), "grip") == 0);
     CHECK(strcmp(betz_model_output_unit(b, 2), "N") == 0);
     CHECK(betz_model_delay_steps(b) == 1);
-    size_t la = 0, lb = 0;
-    OK(betz_model_save_bytes(a, NULL, 0, &la));
-    OK(betz_model_save_bytes(b, NULL, 0, &lb));
-    CHECK(la == lb);
-    uint8_t *ba = malloc(la), *bb = malloc(lb);
-    OK(betz_model_save_bytes(a, ba, la, &la));
-    OK(betz_model_save_bytes(b, bb, lb, &lb));
-    CHECK(memcmp(ba, bb, la) == 0);
-    free(ba);
-    free(bb);
+    // The same spikes, the same model, to rounding: several in a bin are a count there and a list here.
+    betz_session *from_counts = open_session(a), *from_spikes = open_session(b);
+    for (int t = 0; t < STEPS; t++) {
+        float one[OUTPUTS], other[OUTPUTS];
+        const uint16_t *now = counts + t * CHANNELS;
+        OK(betz_session_step_counts(from_counts, now, CHANNELS, one, OUTPUTS));
+        OK(betz_session_step_counts(from_spikes, now, CHANNELS, other, OUTPUTS));
+        for (int o = 0; o < OUTPUTS; o++) CHECK(fabsf(one[o] - other[o]) <= 1e-4f * (1.0f + fabsf(one[o])));
+    }
+    betz_session_close(from_counts);
+    betz_session_close(from_spikes);
     betz_model_free(a);
     betz_model_free(b);
 
@@ -229,15 +230,13 @@ static void a_model_that_nobody_could_open_is_not_trained(void) {
     CHECK_STATUS(BETZ_ERROR_NON_FINITE,
                  betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
 
-    // More spikes than training takes: said before they are made of the counts.
+    // A bin takes the same memory whatever its count: these are refused as copies of each other alone.
     const size_t full = 2000;
     uint16_t *many = malloc(full * CHANNELS * sizeof *many);
     float *still = calloc(full * OUTPUTS, sizeof *still);
     memset(many, 0xFF, full * CHANNELS * sizeof *many);
-    CHECK_STATUS(BETZ_ERROR_INVALID_RECORDING,
+    CHECK_STATUS(BETZ_ERROR_NOT_POSITIVE_DEFINITE,
                  betz_train_counts(&config, many, still, full, OUTPUTS, &model));
-    betz_last_error(text, sizeof text);
-    CHECK(strstr(text, "at most 1073741824 spikes") != NULL);
     free(many);
     free(still);
     CHECK(model == NULL);
