@@ -425,12 +425,19 @@ static void refusals(void) {
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_miner_counts(miner, counts, EPISODES - 1, &size));
     CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_miner_push(miner, &event, SIZE_MAX, &size));
 
-    const uint32_t sizes[] = {0, 1, sizeof config - 1, sizeof config + 8, UINT32_MAX};
+    const uint32_t sizes[] = {0, 1, sizeof config - 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         bad = config;
         bad.struct_size = sizes[i];
         CHECK_STATUS(BETZ_ERROR_STRUCT_SIZE, betz_miner_open(&bad, &none));
     }
+    // A newer caller that asks for something this version does not have.
+    struct {
+        betz_miner_config config;
+        uint64_t unknown;
+    } newer = {config, 1};
+    newer.config.struct_size = sizeof newer;
+    CHECK_STATUS(BETZ_ERROR_STRUCT_SIZE, betz_miner_open(&newer.config, &none));
     char message[256];
 #define CONFIG_REFUSED(status, words, ...)                                                         \
     do {                                                                                           \
