@@ -521,7 +521,7 @@ pub(crate) struct Chance {
 }
 
 /// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
-fn memory_size(text: &str) -> Result<u64, String> {
+pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
