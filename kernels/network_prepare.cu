@@ -207,6 +207,8 @@ network_scales(const double* __restrict__ squares, int padded, int step, int win
     bool spoilt = false;
     u64 steps = 0;
     u32 word = 0;
+    // A window ahead of its use, past the barrier.
+    double ahead = squares[node];
     for (int k = 0; k < windows; ++k) {
         if (k % stretch == 0) {
             const double own = scale[(u64)(k / stretch) * padded + node];
@@ -217,7 +219,8 @@ network_scales(const double* __restrict__ squares, int padded, int step, int win
             before = own;
         }
         const u64 at = (u64)k * padded + node;
-        const double v = squares[at], size = fabs(v);
+        const double v = ahead, size = fabs(v);
+        ahead = k + 1 < windows ? squares[at + padded] : 0;
         const double scaled = v * squared;
         const bool within = scaled >= 1 / LARGEST_SQUARES && scaled <= LARGEST_SQUARES;
         const float own = within ? (float)(1 / sqrt(scaled)) : 0.f;

@@ -200,6 +200,7 @@ impl Walker {
         }
         let pairs_of_tile = (kernels::BLOCK * kernels::BLOCK * shape.windows) as f64;
         let at_once = ((LAUNCH / pairs_of_tile) as usize).max(1);
+        let mut doubtful = 0;
         // Last first.
         let mut todo: Vec<Range<usize>> = (0..own.len())
             .step_by(at_once)
@@ -245,8 +246,9 @@ impl Walker {
             found.count.edges += counted[kernels::KEPT];
             found.count.rechecked += counted[kernels::RECHECKED];
             found.count.rebuilt += counted[kernels::REBUILT];
-            // Some may still be in doubt, which the host decides.
-            if found.count.edges - counted[kernels::DOUBTFUL].min(found.count.edges) > asked.most {
+            doubtful += counted[kernels::DOUBTFUL];
+            // What the host has still to decide may not be edges.
+            if found.count.edges - doubtful > asked.most {
                 return Err(too_many(asked.most));
             }
             if asked.fetch {
