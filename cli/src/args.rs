@@ -27,6 +27,10 @@ pub(crate) enum Command {
     Train(Train),
     /// Take channels out of a model that retains its sums, as if it had been trained without them
     Drop(Drop),
+    /// Sum what training needs of recordings into a file, and merge such files
+    Sums(crate::sums_args::Sums),
+    /// Solve a decoder from files of sums, or a model again from the sums that it retains
+    Solve(crate::sums_args::Solve),
     /// Score a model on a recording it was not trained on
     Evaluate(Evaluate),
     /// Replay a recording tick by tick through the real-time session; scores and step latency
@@ -36,7 +40,7 @@ pub(crate) enum Command {
     /// Correlation networks over sliding windows: edges, graphs, communities
     #[command(subcommand)]
     Network(crate::network_args::NetworkCommand),
-    /// What a model, a recording or a network holds; without a file: version, processor, devices, and why the GPU is
+    /// What a model, sums, a recording or a network hold; without a file: version, processor, devices, and why the GPU is
     /// or is not used
     Info(Info),
 }
@@ -407,7 +411,7 @@ pub(crate) struct Stream {
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Say what this file holds instead: a model, a recording or a network
+    /// Say what this file holds instead: a model, sums, a recording or a network
     #[arg(value_name = "FILE", conflicts_with = "calibrate")]
     pub(crate) file: Option<PathBuf>,
     /// Of a model: also write its weights (.npz: weights (channels, filters, latents: the outputs
@@ -521,7 +525,7 @@ pub(crate) struct Chance {
 }
 
 /// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
-fn memory_size(text: &str) -> Result<u64, String> {
+pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

@@ -17,6 +17,7 @@ mod raster;
 mod recording_picture;
 mod report;
 mod scoring;
+mod sums_args;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         args::Command::Simulate(a) => commands::simulate::run(&a),
         args::Command::Train(a) => commands::train::run(&a),
         args::Command::Drop(a) => commands::drop::run(&a),
+        args::Command::Sums(a) => commands::sums::run(&a),
+        args::Command::Solve(a) => commands::solve::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
