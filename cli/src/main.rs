@@ -6,6 +6,7 @@
 mod args;
 mod chart;
 mod commands;
+mod common_args;
 mod data;
 mod device;
 mod evaluation_picture;
