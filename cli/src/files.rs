@@ -8,7 +8,7 @@ use betz::file::{FilePlan, write_atomically};
 use betz::recording::Recording;
 use betz::{Error, Result};
 
-use crate::args::Common;
+use crate::common_args::Common;
 
 /// The first line of every picture; it tells one from somebody else's.
 const DRAWN: &str = "<!-- drawn by betz -->";
@@ -20,6 +20,8 @@ const START: u64 = 4096;
 pub(crate) enum Kind {
     /// A trained decoder.
     Model,
+    /// Sums that decoders are solved from.
+    Sums,
     /// A simulated recording; one that was recorded is never taken for an earlier result.
     Simulated,
     /// Simulated events as text, which have their chains beside them.
@@ -60,6 +62,7 @@ impl Kind {
         let begins = |with: &str| start.starts_with(with.as_bytes());
         match self {
             Self::Model => begins("BETZMODL"),
+            Self::Sums => begins("BETZSUMS"),
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
             Self::Weights => meta_begins(path, "{\"weights_of\": "),
             Self::Network => meta_begins(path, "{\"kind\":\"network\","),

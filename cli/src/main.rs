@@ -6,6 +6,7 @@
 mod args;
 mod chart;
 mod commands;
+mod common_args;
 mod data;
 mod device;
 mod evaluation_picture;
@@ -17,6 +18,7 @@ mod raster;
 mod recording_picture;
 mod report;
 mod scoring;
+mod sums_args;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         args::Command::Simulate(a) => commands::simulate::run(&a),
         args::Command::Train(a) => commands::train::run(&a),
         args::Command::Drop(a) => commands::drop::run(&a),
+        args::Command::Sums(a) => commands::sums::run(&a),
+        args::Command::Solve(a) => commands::solve::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),

@@ -6,7 +6,7 @@ use betz::network::Measure;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use crate::args::{Common, memory_size};
+use crate::common_args::{Common, memory_size};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {

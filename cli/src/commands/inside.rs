@@ -8,17 +8,12 @@ use betz::recording::{Recording, SpikeForm};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::bank::{self, FilterShape};
 use crate::args::Info;
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::recording_picture;
 use crate::report::{self, Table, count};
-
-#[derive(Serialize)]
-struct FilterShape {
-    tau_seconds: f64,
-    order: u32,
-}
 
 #[derive(Serialize)]
 struct ModelFacts {
@@ -81,13 +76,15 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let bytes = path.metadata().map_or(0, |m| m.len());
     if start == *b"BETZMODL" {
         model(args, path, bytes)
+    } else if start == betz::train::sums::MAGIC {
+        super::sums::inside(args, path, bytes)
     } else if start.starts_with(b"PK") && super::network::is_network(path) {
         super::network::inside(args, path, bytes)
     } else if start.starts_with(b"PK") {
         recording(args, path, bytes)
     } else {
         Err(Error::argument(format!(
-            "{}: expected a model, a recording or a network (.npz), got a file that begins with \"{}\"",
+            "{}: expected a model, sums, a recording or a network (.npz), got a file that begins with \"{}\"",
             path.display(),
             start.escape_ascii()
         )))
@@ -115,12 +112,7 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         channel_names: model.channel_names().to_vec(),
         outputs: outputs(model.outputs()),
         step_seconds: model.step_seconds(),
-        filters: (model.bank().filters().iter())
-            .map(|f| FilterShape {
-                tau_seconds: f.tau_seconds,
-                order: f.order,
-            })
-            .collect(),
+        filters: bank::shapes(model.bank()),
         low_pass_hz: model.low_pass().map(|l| l.cutoff_hz),
         delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
@@ -143,10 +135,7 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         count(facts.outputs.len() as u128, "output"),
         facts.bytes
     ))?;
-    let shapes: Vec<String> = (facts.filters.iter())
-        .map(|f| format!("{}:{}", f.tau_seconds, f.order))
-        .collect();
-    report::line(&format!("bank (tau s:order): {}", shapes.join(" ")))?;
+    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
     report::line(&format!(
         "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
         facts.step_seconds,

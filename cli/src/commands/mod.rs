@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod bank;
 mod chance;
 pub(crate) mod demo;
 pub(crate) mod drop;
@@ -12,6 +13,8 @@ pub(crate) mod network;
 mod replay;
 pub(crate) mod simulate;
 mod simulate_network;
+pub(crate) mod solve;
 pub(crate) mod stream;
+pub(crate) mod sums;
 pub(crate) mod train;
 mod written;

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use betz::device::Precision;
-use betz::model::{Decoder, LowPass, OutputScore};
-use betz::psc::{Filter, FilterBank};
+use betz::model::{Decoder, OutputScore};
 use betz::recording::multiunit::random_groups;
 use betz::recording::{Dataset, Recording};
 use betz::train::{
-    self, Comparison, GramPath, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Search,
-    Solver, TrainOptions,
+    self, Comparison, GramPath, KindOptions, MaskPolicy, PRESETS, RidgeChoice, Search, Solver,
+    TrainOptions,
 };
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::bank::{self, FilterShape};
 use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
@@ -22,13 +22,6 @@ use crate::report::{self, Bar};
 
 /// How far `--delay auto` looks, before and after.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
-
-/// Filters as the JSON names them.
-#[derive(Serialize)]
-struct FilterShape {
-    tau_seconds: f64,
-    order: u32,
-}
 
 #[derive(Serialize)]
 struct Trained {
@@ -249,7 +242,7 @@ fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
 
 /// What the options say, and what is left to cross-validation.
 fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, Search)> {
-    let fixed_bank = fixed_bank(args)?;
+    let fixed_bank = bank::chosen(&args.bank, &args.filters, args.folds)?;
     let auto_bank = fixed_bank.is_none();
     let mut search = if auto_bank {
         Search::presets(dataset)?
@@ -265,7 +258,7 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
         },
     };
     let mut options = TrainOptions::new(bank);
-    options.low_pass = args.low_pass.as_deref().map(low_pass).transpose()?;
+    options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
     options.gram = match args.gram {
         Gram::Auto => GramPath::Auto,
         Gram::Dense => GramPath::Dense,
@@ -298,74 +291,9 @@ fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, 
             let (bank, low_pass) = (&options.bank, options.low_pass);
             train::estimate_delay(dataset, bank, low_pass, most, bar)?.delay_steps
         }
-        text => {
-            let seconds: f64 = text.parse().map_err(|_| {
-                Error::argument(format!("--delay: expected seconds or auto, got '{text}'"))
-            })?;
-            let steps = (seconds / dataset.step_seconds).round();
-            if !seconds.is_finite() || steps.abs() > 1e15 {
-                return Err(Error::argument(format!(
-                    "--delay: expected a finite time, got {seconds} s"
-                )));
-            }
-            let rounded = steps * dataset.step_seconds;
-            if (rounded - seconds).abs() > 1e-6 * dataset.step_seconds {
-                eprintln!(
-                    "--delay {seconds} s is no whole number of steps of {} s: taken as {rounded} s",
-                    dataset.step_seconds
-                );
-            }
-            steps as i64
-        }
+        text => bank::delay_steps(text, dataset.step_seconds)?,
     };
     Ok((options, search))
-}
-
-/// The bank the options name; `None` when cross-validation is to choose.
-fn fixed_bank(args: &Train) -> Result<Option<FilterBank>> {
-    if !args.filters.is_empty() {
-        let filters: Result<Vec<Filter>> = args.filters.iter().map(|f| filter(f)).collect();
-        return FilterBank::new(filters?).map(Some);
-    }
-    if args.bank == "auto" {
-        if args.folds == 0 {
-            return Err(Error::argument(
-                "--bank auto: expected --folds of at least 2 to choose by, got 0",
-            ));
-        }
-        return Ok(None);
-    }
-    let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
-    match Preset::named(&args.bank) {
-        Some(preset) => preset.bank().map(Some),
-        None => Err(Error::argument(format!(
-            "--bank: expected auto or one of {}, got '{}'",
-            names.join(", "),
-            args.bank
-        ))),
-    }
-}
-
-fn filter(text: &str) -> Result<Filter> {
-    let parsed = text
-        .split_once(':')
-        .and_then(|(tau, order)| Some((tau.parse().ok()?, order.parse().ok()?)));
-    match parsed {
-        Some((tau_seconds, order)) => Ok(Filter { tau_seconds, order }),
-        None => Err(Error::argument(format!(
-            "--filter: expected TAU:ORDER such as 0.05:1, got '{text}'"
-        ))),
-    }
-}
-
-fn low_pass(text: &str) -> Result<LowPass> {
-    let (cutoff, order) = text.split_once(':').unwrap_or((text, "2"));
-    match (cutoff.parse(), order.parse()) {
-        (Ok(cutoff_hz), Ok(order)) => Ok(LowPass { order, cutoff_hz }),
-        _ => Err(Error::argument(format!(
-            "--low-pass: expected HZ or HZ:ORDER such as 10:2, got '{text}'"
-        ))),
-    }
 }
 
 fn row(score: train::KindScore) -> KindRow {
@@ -425,7 +353,6 @@ fn print(
     gram_error: Option<GramError>,
 ) -> Result<()> {
     let record = model.training();
-    let filters = model.bank().filters();
     let trained = Trained {
         model: args.out.display().to_string(),
         decoder: model.kind(),
@@ -435,13 +362,7 @@ fn print(
         masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
         features: model.features(),
         step_seconds: model.step_seconds(),
-        filters: filters
-            .iter()
-            .map(|f| FilterShape {
-                tau_seconds: f.tau_seconds,
-                order: f.order,
-            })
-            .collect(),
+        filters: bank::shapes(model.bank()),
         delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
         ridge: record.ridge,
         gram: record.gram_path.clone(),
@@ -470,11 +391,7 @@ fn print(
         report::score_table(&trained.outputs)?;
         report::remarks(&trained.outputs);
     }
-    let shapes: Vec<String> = filters
-        .iter()
-        .map(|f| format!("{}:{}", f.tau_seconds, f.order))
-        .collect();
-    report::line(&format!("bank (tau s:order): {}", shapes.join(" ")))?;
+    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
     report::line(&format!(
         "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
         trained.ridge, trained.delay_seconds, trained.step_seconds, trained.gram, trained.solver

@@ -8,8 +8,10 @@
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
+//! | [`aligned`] | numbers that begin at a cache line |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
 
+pub mod aligned;
 pub mod error;
 pub mod file;
 pub mod frame;

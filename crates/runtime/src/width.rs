@@ -17,7 +17,8 @@ impl Width {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = std::arch::is_x86_feature_detected!("avx2")
-                && std::arch::is_x86_feature_detected!("bmi1");
+                && std::arch::is_x86_feature_detected!("bmi1")
+                && std::arch::is_x86_feature_detected!("popcnt");
             if avx2
                 && std::arch::is_x86_feature_detected!("avx512f")
                 && std::arch::is_x86_feature_detected!("avx512vl")
@@ -43,13 +44,13 @@ macro_rules! for_every_width {
             fn plain($($argument: $type),*) $body
 
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,bmi1")]
+            #[target_feature(enable = "avx2,bmi1,popcnt")]
             fn avx2($($argument: $type),*) {
                 plain($($argument),*)
             }
 
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1")]
+            #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1,popcnt")]
             fn avx512($($argument: $type),*) {
                 plain($($argument),*)
             }

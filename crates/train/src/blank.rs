@@ -4,12 +4,14 @@
 //! channels at once. One of them drives a decoder's filters for seconds. It takes no label to see them, and
 //! a decoder that takes them for mean counts hardly notices.
 
+use std::collections::BTreeMap;
+
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment, Spikes, check_segments};
 use betz_runtime::model::Blanking;
 
 /// Fewest steps that say what is usual.
-const LEAST_STEPS: usize = 200;
+const LEAST_STEPS: u64 = 200;
 
 /// Steps further from the median than this many deviations are left out when the usual range is found.
 const DEVIATIONS: f64 = 6.0;
@@ -157,31 +159,124 @@ fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
 
 /// The most spikes of a usual step.
 fn limit(data: &DatasetView<'_>, totals: &[u64]) -> Option<u64> {
+    limit_of(&histogram(data, totals))
+}
+
+/// How many steps inside segments hold how many spikes.
+fn histogram(data: &DatasetView<'_>, totals: &[u64]) -> BTreeMap<u64, u64> {
+    let mut histogram = BTreeMap::new();
     let inside = |s: &Segment| s.start as usize..s.stop as usize;
-    let steps = data.segments.iter().flat_map(inside);
-    let mut counts: Vec<u64> = steps.map(|step| totals[step]).collect();
-    if counts.len() < LEAST_STEPS {
+    for step in data.segments.iter().flat_map(inside) {
+        *histogram.entry(totals[step]).or_insert(0) += 1;
+    }
+    histogram
+}
+
+/// [`limit`] of a histogram.
+fn limit_of(histogram: &BTreeMap<u64, u64>) -> Option<u64> {
+    let steps: u64 = histogram.values().sum();
+    if steps < LEAST_STEPS {
         return None;
     }
-    counts.sort_unstable();
-    let median = counts[counts.len() / 2];
-    let mut away: Vec<u64> = counts.iter().map(|c| c.abs_diff(median)).collect();
-    away.sort_unstable();
+    let median = at_rank(histogram, steps / 2);
+    let mut away = BTreeMap::new();
+    for (count, steps) in histogram {
+        *away.entry(count.abs_diff(median)).or_insert(0) += steps;
+    }
     // Of a normal distribution, the standard deviation; no less than that of counts.
-    let deviation = (1.4826 * away[away.len() / 2] as f64)
+    let deviation = (1.4826 * at_rank(&away, steps / 2) as f64)
         .max((median as f64).sqrt())
         .max(1.0);
     let bound = median as f64 + DEVIATIONS * deviation;
-    let mut usual = counts.partition_point(|&c| c as f64 <= bound);
-    if (counts.len() - usual) as f64 > RARE * counts.len() as f64 {
-        usual = counts.len();
+    let within = histogram
+        .iter()
+        .take_while(|(count, _)| **count as f64 <= bound);
+    let mut usual: u64 = within.map(|(_, steps)| steps).sum();
+    if (steps - usual) as f64 > RARE * steps as f64 {
+        usual = steps;
     }
-    let at = ((usual.max(1) - 1) as f64 * WITHIN).round() as usize;
-    let q = counts[at] as f64;
+    let rank = ((usual.max(1) - 1) as f64 * WITHIN).round() as u64;
+    let q = at_rank(histogram, rank) as f64;
     if q == 0.0 {
         return None;
     }
     Some((q + (q / 4.0).max(2.0 * q.sqrt())).ceil() as u64)
+}
+
+/// The value at place `rank`, counted from 0, of those in the histogram in ascending order.
+fn at_rank(histogram: &BTreeMap<u64, u64>, rank: u64) -> u64 {
+    let mut before = 0;
+    for (value, times) in histogram {
+        before += times;
+        if before > rank {
+            return *value;
+        }
+    }
+    histogram.last_key_value().map_or(0, |(value, _)| *value)
+}
+
+/// What recordings say about usual steps, additive: no order of adding makes a difference.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Usual {
+    /// Entries are values of a signal: there is no blanking.
+    pub(crate) signal: bool,
+    /// How many steps hold how many spikes over all channels.
+    pub(crate) histogram: BTreeMap<u64, u64>,
+    /// Spikes, one a channel.
+    pub(crate) counts: Vec<u64>,
+}
+
+impl Usual {
+    /// Of `data`, which holds no artefacts ([`Cleaned`]).
+    pub(crate) fn of(data: &DatasetView<'_>) -> Self {
+        let mut counts = vec![0; data.channels()];
+        if is_signal(data) {
+            return Self {
+                signal: true,
+                histogram: BTreeMap::new(),
+                counts,
+            };
+        }
+        for segment in data.segments {
+            for i in data.spikes.range(segment.start, segment.stop) {
+                counts[data.spikes.channels[i] as usize] += data.spikes.weight(i) as u64;
+            }
+        }
+        let totals = totals(data, &vec![true; data.channels()]);
+        Self {
+            signal: false,
+            histogram: histogram(data, &totals),
+            counts,
+        }
+    }
+
+    /// Adds those of other recordings with as many channels.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.signal |= other.signal;
+        for (count, steps) in &other.histogram {
+            let all = self.histogram.entry(*count).or_insert(0);
+            *all = all.saturating_add(*steps);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    /// [`blanking`] for a decoder in which the channels take part for which `takes_part` is true.
+    pub(crate) fn blanking(&self, takes_part: &[bool]) -> Option<Blanking> {
+        if self.signal {
+            return None;
+        }
+        let steps: u64 = self.histogram.values().sum();
+        let mean = |count: &u64| (*count as f64 / steps.max(1) as f64).min(f64::from(u16::MAX));
+        let means = self.counts.iter().map(mean).zip(takes_part);
+        let gone: f64 = means.clone().filter(|(_, t)| !**t).map(|(m, _)| m).sum();
+        Some(Blanking {
+            least: 0,
+            most: limit_of(&self.histogram)?.saturating_sub(gone.floor() as u64),
+            mean_counts: means.map(|(m, t)| if *t { m } else { 0.0 }).collect(),
+        })
+    }
 }
 
 #[cfg(test)]

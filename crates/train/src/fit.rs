@@ -92,7 +92,19 @@ pub(super) fn ridge(
             ),
         ));
     }
-    let (what, given) = match options.ridge {
+    ridge_by(options.ridge, steps, || largest_response(data, bank))
+}
+
+/// The ridge λ that `choice` asks for over `steps` steps, where the largest response is `largest`.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for a ridge or a noise that is negative or not finite.
+pub(super) fn ridge_by(
+    choice: RidgeChoice,
+    steps: u64,
+    largest: impl FnOnce() -> f64,
+) -> Result<f64> {
+    let (what, given) = match choice {
         RidgeChoice::Fixed(ridge) => ("ridge", ridge),
         RidgeChoice::Noise(sigma) => ("noise's standard deviation", sigma),
         RidgeChoice::RelativeNoise(fraction) => ("noise over the largest response", fraction),
@@ -103,10 +115,10 @@ pub(super) fn ridge(
         )));
     }
     let of_noise = |sigma: f64| sigma * sigma * steps as f64;
-    Ok(match options.ridge {
+    Ok(match choice {
         RidgeChoice::Fixed(ridge) => ridge,
         RidgeChoice::Noise(sigma) => of_noise(sigma),
-        RidgeChoice::RelativeNoise(fraction) => of_noise(fraction * largest_response(data, bank)),
+        RidgeChoice::RelativeNoise(fraction) => of_noise(fraction * largest()),
     })
 }
 

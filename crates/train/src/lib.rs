@@ -52,6 +52,7 @@ pub mod retained;
 pub mod score;
 mod search;
 pub mod solve;
+pub mod sums;
 #[cfg(test)]
 mod tests;
 mod validate;

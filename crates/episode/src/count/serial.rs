@@ -130,6 +130,8 @@ impl<'a> Automaton<'a> {
         )
     }
 
+    // Inlined into a loop over events, most of which concern no place, it made that loop 1.6 times as slow.
+    #[inline(never)]
     fn advance(&mut self, tick: i64, places: std::ops::Range<usize>) -> bool {
         if self.last_end.is_some_and(|end| tick <= end) {
             return false;

@@ -11,14 +11,19 @@
 use std::sync::Arc;
 
 use super::PreparedModel;
-use super::prepared::Group;
 use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_spikes};
 use super::skip::{POWERS, skip_lanes};
+use super::stage::Group;
 use super::tap::Input;
 use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, flush};
 use crate::width::for_every_width;
-use betz_base::error::{Error, Result};
+use betz_base::aligned::Aligned;
+use betz_base::error::Result;
+use betz_base::memory::filled;
+
+/// What errors call an engine's memory.
+const SESSION: &str = "session";
 
 /// Spikes of one tick: how many were of channels the model has, and how many were not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,9 +39,9 @@ pub(super) struct Engine {
     /// Channels that fired this tick, and how often; room for all.
     fired: Vec<(u32, f64)>,
     /// Sum of the rows of this tick's spikes, (filter, latent).
-    drive: Vec<f64>,
+    drive: Aligned<f64>,
     /// For each group of filters of one order: (order + 1, filter, latent).
-    states: Vec<f64>,
+    states: Aligned<f64>,
     low_pass: Option<LowPassFilter>,
     /// Latents of this tick: the estimates, where there is no head.
     latents: Vec<f64>,
@@ -67,15 +72,15 @@ impl Engine {
         let low_pass = model.low_pass.clone();
         let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
         Ok(Self {
-            fired: filled((0, 0.0), model.channels())?,
-            drive: filled(0.0, model.stride())?,
-            states: filled(0.0, states)?,
+            fired: filled(SESSION, (0, 0.0), model.channels())?,
+            drive: Aligned::filled(SESSION, 0.0, model.stride())?,
+            states: Aligned::filled(SESSION, 0.0, states)?,
             low_pass,
-            latents: filled(0.0, model.latents())?,
-            head: filled(0.0, model.head.states())?,
-            scratch: filled(0.0, model.head.scratch())?,
-            outputs: filled(0.0, outputs)?,
-            together: filled(0.0, together)?,
+            latents: filled(SESSION, 0.0, model.latents())?,
+            head: filled(SESSION, 0.0, model.head.states())?,
+            scratch: filled(SESSION, 0.0, model.head.scratch())?,
+            outputs: filled(SESSION, 0.0, outputs)?,
+            together: filled(SESSION, 0.0, together)?,
             blanked: false,
             outside: false,
             model,
@@ -100,7 +105,7 @@ impl Engine {
             Input::Counts(counts) => {
                 let model = &*self.model;
                 if model.blanking.is_none() && is_one_block(self.drive.len()) {
-                    let (drive, mut known) = (self.drive.as_mut_slice(), 0);
+                    let (drive, mut known) = (&mut *self.drive, 0);
                     sum_counts(model.width, drive, &model.rows, counts, &mut known);
                     return Taken { known, unknown: 0 };
                 }
@@ -137,15 +142,21 @@ impl Engine {
 
     #[inline(always)]
     fn take_spikes(&mut self, spikes: &[u32]) -> Taken {
-        let channels = self.model.channels();
-        if let Some(blanking) = &self.model.blanking {
+        let model = &*self.model;
+        if let Some(blanking) = &model.blanking {
             self.blanked = blanking.is_artefact_of(spikes);
         }
-        if !self.blanked {
-            sum_spikes(self.model.width, &mut self.drive, &self.model.rows, spikes);
-        }
-        let known = spikes.iter().map(|&c| u64::from((c as usize) < channels));
-        let known = known.sum();
+        let (channels, mut known) = (model.channels() as u32, 0);
+        // Of an artefact, too, the sums are made: what comes of them is replaced.
+        let drive = &mut *self.drive;
+        sum_spikes(
+            model.width,
+            drive,
+            &model.rows,
+            spikes,
+            channels,
+            &mut known,
+        );
         Taken {
             known,
             unknown: spikes.len() as u64 - known,
@@ -162,7 +173,7 @@ impl Engine {
             self.drive.copy_from_slice(&blanking.mean_drive);
         }
         self.latents.fill(0.0);
-        let (states, latents) = (self.states.as_mut_slice(), self.latents.as_mut_slice());
+        let (states, latents) = (&mut *self.states, self.latents.as_mut_slice());
         advance_filters(
             model.width,
             &model.groups,
@@ -232,7 +243,7 @@ impl Engine {
 
     fn skip_filters(&mut self, ticks: f64) {
         let latents = self.latents.len();
-        let mut states = self.states.as_mut_slice();
+        let mut states = &mut *self.states;
         for group in &self.model.groups {
             let (mine, rest) = states.split_at_mut(group.states(latents));
             states = rest;
@@ -306,15 +317,6 @@ impl Engine {
         let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
         (self.states.iter_mut().chain(behind)).chain(&mut self.head)
     }
-}
-
-/// `length` copies of `value`.
-fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(length)
-        .map_err(|_| Error::no_memory("session", length.saturating_mul(size_of::<T>())))?;
-    list.resize(length, value);
-    Ok(list)
 }
 
 for_every_width! {

@@ -1,11 +1,11 @@
 //! A decoder made ready for stepping.
 
-use std::ops::Range;
-
+use betz_base::aligned::Aligned;
 use betz_base::hash::Fnv1a;
 
 use super::rows::padded;
 use super::skip::LowPassSilence;
+use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
 use crate::model::{Blanking, Decoder};
 use crate::psc::LowPassFilter;
@@ -14,42 +14,6 @@ use betz_base::error::{Error, Result};
 
 /// What is left of a response after [`PreparedModel::memory_steps`], of a sum of one.
 const FORGOTTEN: f64 = 1e-7;
-
-/// One filter of the bank on the model's clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stage {
-    pub(super) decay: f64,
-    /// −dt/τ, whose exponential is `decay`.
-    pub(super) log_decay: f64,
-    pub(super) order: u32,
-}
-
-/// The filters of one order, which lie side by side.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
-    pub(super) order: u32,
-    first: usize,
-    end: usize,
-}
-
-impl Group {
-    /// The filters, in the model's order.
-    pub(super) fn filters(&self) -> Range<usize> {
-        self.first..self.end
-    }
-
-    /// Lanes: filters × latents.
-    #[inline(always)]
-    pub(super) fn lanes(&self, latents: usize) -> usize {
-        (self.end - self.first) * latents
-    }
-
-    /// States: (order + 1) × lanes.
-    #[inline(always)]
-    pub(super) fn states(&self, latents: usize) -> usize {
-        (self.order as usize + 1) * self.lanes(latents)
-    }
-}
 
 /// A decoder in the form that steps use: weights scaled, masked, one short row per channel.
 ///
@@ -62,7 +26,7 @@ pub struct PreparedModel {
     pub(super) output_names: Vec<String>,
     /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked. A row is
     /// padded with zeros to [`stride`](Self::stride).
-    pub(super) rows: Vec<f64>,
+    pub(super) rows: Aligned<f64>,
     /// Sorted by order.
     pub(super) stages: Vec<Stage>,
     pub(super) groups: Vec<Group>,
@@ -268,15 +232,12 @@ impl PreparedModel {
 }
 
 /// The rows of a decoder's weights, scaled, its filters in `order`, padded; 0 where masked.
-fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<Vec<f64>> {
+fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<Aligned<f64>> {
     let (latents, filters) = (decoder.latents(), decoder.bank().filters());
     let lanes = filters.len() * latents;
     let stride = padded(lanes);
     let length = decoder.channels() * stride;
-    let mut rows = Vec::new();
-    rows.try_reserve_exact(length)
-        .map_err(|_| Error::no_memory("model", length.saturating_mul(size_of::<f64>())))?;
-    rows.resize(length, 0.0);
+    let mut rows = Aligned::filled("model", 0.0, length)?;
     let scale = |f: &crate::psc::Filter| f.scale(decoder.step_seconds());
     let scales: Vec<f64> = filters.iter().map(scale).collect();
     let weights = decoder.weights().chunks_exact(lanes);

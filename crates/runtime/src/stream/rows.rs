@@ -1,6 +1,6 @@
 //! Sums of weight rows: what the spikes of a tick drive the filters with.
 
-use wide::u16x8;
+use wide::{i8x16, i16x16, u16x8};
 
 use crate::width::for_every_width;
 
@@ -14,10 +14,11 @@ pub(super) fn padded(lanes: usize) -> usize {
 }
 
 for_every_width! {
-    /// `drive` = the sum of the rows of `channels`, one entry per spike; channels that have no row are left
-    /// out. Rows are as long as `drive`.
-    fn sum_spikes(drive: &mut [f64], rows: &[f64], channels: &[u32]) {
-        sum(drive, rows, channels.iter().map(|&channel| (channel as usize, 1.0)));
+    /// `drive` = the sum of the rows of `spikes`, channels, one entry per spike; those that are not below
+    /// `channels` have no row and are left out. How many have one is `known`.
+    fn sum_spikes(drive: &mut [f64], rows: &[f64], spikes: &[u32], channels: u32, known: &mut u64) {
+        sum(drive, rows, spikes.iter().map(|&channel| (channel as usize, 1.0)));
+        *known = spikes.iter().filter(|&&channel| channel < channels).count() as u64;
     }
 }
 
@@ -30,58 +31,59 @@ for_every_width! {
 
 for_every_width! {
     /// As [`sum_fired`], from the counts themselves, whose sum is `known`, in one pass over them: for rows [of
-    /// one block](is_one_block). Where there are as many spikes as channels, channels that are silent are not
-    /// told apart: a count of 0 adds ±0 to a sum that is never −0, so the bits are the same.
+    /// one block](is_one_block).
     fn sum_counts(drive: &mut [f64], rows: &[f64], counts: &[u16], known: &mut u64) {
-        // No sum of so many counts overflows 32 bits.
-        let parts = counts.chunks(1 << 15);
-        let sums = parts.map(|part| part.iter().map(|&count| u32::from(count)).sum::<u32>());
-        *known = sums.map(u64::from).sum();
-        match drive.len() {
-            1 => sum_rows::<1>(drive, rows, counts, *known),
-            2 => sum_rows::<2>(drive, rows, counts, *known),
-            3 => sum_rows::<3>(drive, rows, counts, *known),
-            4 => sum_rows::<4>(drive, rows, counts, *known),
-            8 => sum_rows::<8>(drive, rows, counts, *known),
-            16 => sum_rows::<16>(drive, rows, counts, *known),
-            32 => sum_rows::<32>(drive, rows, counts, *known),
-            40 => sum_rows::<40>(drive, rows, counts, *known),
-            48 => sum_rows::<48>(drive, rows, counts, *known),
-            _ => {}
-        }
+        *known = match drive.len() {
+            1 => sum_rows::<1>(drive, rows, counts),
+            2 => sum_rows::<2>(drive, rows, counts),
+            3 => sum_rows::<3>(drive, rows, counts),
+            4 => sum_rows::<4>(drive, rows, counts),
+            8 => sum_rows::<8>(drive, rows, counts),
+            16 => sum_rows::<16>(drive, rows, counts),
+            32 => sum_rows::<32>(drive, rows, counts),
+            40 => sum_rows::<40>(drive, rows, counts),
+            48 => sum_rows::<48>(drive, rows, counts),
+            _ => 0,
+        };
     }
 }
 
-/// The sum of the rows of `counts`, a row being one block.
+/// The sum of the rows of `counts`, a row being one block; how many spikes there are.
+///
+/// Where most channels of a block of 64 have fired, those that are silent are not told apart: a count of 0 adds
+/// ±0 to a sum that is never −0, so the bits are the same.
 #[inline(always)]
-fn sum_rows<const LANES: usize>(drive: &mut [f64], rows: &[f64], counts: &[u16], known: u64) {
+fn sum_rows<const LANES: usize>(drive: &mut [f64], rows: &[f64], counts: &[u16]) -> u64 {
     let rows = rows.as_chunks::<LANES>().0;
     let mut sum = [0.0; LANES];
-    if known >= counts.len() as u64 {
-        for (count, row) in counts.iter().zip(rows) {
-            add(&mut sum, *count, row);
+    let mut known = 0;
+    // Loops and not `non_zero`, whose state between two channels took as long as a row.
+    for (block, rows) in counts.chunks(64).zip(rows.chunks(64)) {
+        let mut fired = fired(block);
+        if 4 * fired.count_ones() as usize >= 3 * block.len() {
+            for (count, row) in block.iter().zip(rows) {
+                known += u64::from(*count);
+                add(&mut sum, f64::from(*count), row);
+            }
+            continue;
         }
-    } else {
-        // Loops and not `non_zero`, whose state between two channels took as long as a row.
-        for (block, rows) in counts.chunks(64).zip(rows.chunks(64)) {
-            let mut fired = fired(block);
-            while fired != 0 {
-                let j = fired.trailing_zeros() as usize;
-                fired &= fired - 1;
-                if let (Some(count), Some(row)) = (block.get(j), rows.get(j)) {
-                    add(&mut sum, *count, row);
-                }
+        while fired != 0 {
+            let j = fired.trailing_zeros() as usize;
+            fired &= fired - 1;
+            if let (Some(count), Some(row)) = (block.get(j), rows.get(j)) {
+                known += u64::from(*count);
+                add(&mut sum, f64::from(*count), row);
             }
         }
     }
     if let Some(drive) = drive.first_chunk_mut::<LANES>() {
         *drive = sum;
     }
+    known
 }
 
 #[inline(always)]
-fn add<const LANES: usize>(sum: &mut [f64; LANES], count: u16, row: &[f64; LANES]) {
-    let count = f64::from(count);
+fn add<const LANES: usize>(sum: &mut [f64; LANES], count: f64, row: &[f64; LANES]) {
     for (sum, weight) in sum.iter_mut().zip(row) {
         *sum += count * weight;
     }
@@ -99,12 +101,15 @@ pub(super) fn is_one_block(lanes: usize) -> bool {
 fn sum(drive: &mut [f64], rows: &[f64], fired: impl Iterator<Item = (usize, f64)> + Clone) {
     let lanes = drive.len();
     match lanes {
-        1 => return sum_block::<1>(drive, 0, rows, fired),
-        2 => return sum_block::<2>(drive, 0, rows, fired),
-        3 => return sum_block::<3>(drive, 0, rows, fired),
-        4 => return sum_block::<4>(drive, 0, rows, fired),
-        40 => return sum_block::<40>(drive, 0, rows, fired),
-        48 => return sum_block::<48>(drive, 0, rows, fired),
+        1 => return sum_whole::<1>(drive, rows, fired),
+        2 => return sum_whole::<2>(drive, rows, fired),
+        3 => return sum_whole::<3>(drive, rows, fired),
+        4 => return sum_whole::<4>(drive, rows, fired),
+        8 => return sum_whole::<8>(drive, rows, fired),
+        16 => return sum_whole::<16>(drive, rows, fired),
+        32 => return sum_whole::<32>(drive, rows, fired),
+        40 => return sum_whole::<40>(drive, rows, fired),
+        48 => return sum_whole::<48>(drive, rows, fired),
         _ => {}
     }
     let mut at = 0;
@@ -118,6 +123,25 @@ fn sum(drive: &mut [f64], rows: &[f64], fired: impl Iterator<Item = (usize, f64)
     }
     if at < lanes {
         sum_block::<8>(drive, at, rows, fired);
+    }
+}
+
+/// Rows of one block.
+#[inline(always)]
+fn sum_whole<const LANES: usize>(
+    drive: &mut [f64],
+    rows: &[f64],
+    fired: impl Iterator<Item = (usize, f64)>,
+) {
+    let rows = rows.as_chunks::<LANES>().0;
+    let mut sum = [0.0; LANES];
+    for (channel, count) in fired {
+        if let Some(row) = rows.get(channel) {
+            add(&mut sum, count, row);
+        }
+    }
+    if let Some(drive) = drive.first_chunk_mut::<LANES>() {
+        *drive = sum;
     }
 }
 
@@ -196,6 +220,9 @@ pub(super) fn list_fired_any<T: Copy + Into<f64>>(counts: &[T], list: &mut [(u32
 /// Bit j is set where `block[j]` is not zero; at most 64 counts.
 #[inline(always)]
 fn fired(block: &[u16]) -> u64 {
+    if let Ok(whole) = <&[u16; 64]>::try_from(block) {
+        return fired_of_64(whole);
+    }
     let (eights, rest) = block.as_chunks::<8>();
     let mut mask = 0;
     for (i, eight) in eights.iter().enumerate() {
@@ -206,6 +233,18 @@ fn fired(block: &[u16]) -> u64 {
         mask |= u64::from(*count != 0) << (8 * eights.len() + j);
     }
     mask
+}
+
+/// Of a length that the compiler knows: four comparisons of sixteen, without a loop.
+#[inline(always)]
+fn fired_of_64(block: &[u16; 64]) -> u64 {
+    let mut silent = 0;
+    for (i, sixteen) in block.as_chunks::<16>().0.iter().enumerate() {
+        let equal = i16x16::from(sixteen.map(u16::cast_signed)).simd_eq(i16x16::ZERO);
+        let equal = i8x16::from_i16x16_saturate(equal);
+        silent |= u64::from(equal.to_bitmask() & 0xFFFF) << (16 * i);
+    }
+    !silent
 }
 
 #[cfg(test)]
@@ -222,12 +261,15 @@ mod tests {
         for lanes in [1, 2, 3, 4, 8, 16, 32, 40, 48] {
             assert!(is_one_block(lanes));
             for channels in [1, 63, 64, 142, 200] {
-                for most in [1u16, 2, 9] {
+                for (most, silent) in [(1u16, 0), (2, 0), (9, 0), (9, 64), (2, 100)] {
                     let rows: Vec<f64> = (0..channels * lanes)
                         .map(|_| random.random_range(-1.0..1.0))
                         .collect();
                     let counts: Vec<u16> = (0..channels)
-                        .map(|_| random.random_range(0..=most * 4 / 3) % (most + 1))
+                        .map(|channel| {
+                            let count = random.random_range(0..=most * 4 / 3) % (most + 1);
+                            if channel < silent { 0 } else { count }
+                        })
                         .collect();
                     let mut list = vec![(0, 0.0); channels];
                     let fired = list_fired(&counts, &mut list);

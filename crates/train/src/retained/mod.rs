@@ -6,8 +6,10 @@
 //! means. What is behind the latents of a lift or of experts stays as it is.
 
 mod bytes;
+mod refit;
 mod remove;
 
+pub use refit::Refit;
 pub use remove::Remover;
 
 use super::NormalEquations;

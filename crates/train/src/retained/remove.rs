@@ -173,7 +173,7 @@ impl Remover {
     }
 }
 
-fn factored(system: &Mat<f64>) -> Result<Llt<f64>> {
+pub(super) fn factored(system: &Mat<f64>) -> Result<Llt<f64>> {
     Llt::new(system.as_ref(), Side::Lower).map_err(|_| {
         Error::new(
             ErrorKind::NotPositiveDefinite,

@@ -182,7 +182,7 @@ fn accumulate(
                 .enumerate()
                 .try_for_each(|(tile, sum)| {
                     let (first, width) = (tile * tiling.width, tiling.width);
-                    Tile::new(data, &overlap, first, width, delay_steps, &settlements, sum)
+                    Tile::new(data, &overlap, first, width, delay_steps, &settlements, sum)?
                         .run(progress)?;
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     progress.update("gram", done, tiling.count() as u64);

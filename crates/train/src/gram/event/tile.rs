@@ -4,6 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::overlap::{Overlap, STATES, SteppedFilter};
 use crate::gram::paired_steps;
+use betz_base::aligned::Aligned;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_recording::{DatasetView, Segment};
@@ -55,9 +56,9 @@ pub(super) struct Tile<'a> {
     /// rᵐ·C(i, p)·(m/τ)^(i−p), (m, i, p).
     carry: Vec<[[f64; STATES]; STATES]>,
     /// S, (state, column).
-    states: Vec<f32>,
+    states: Aligned<f32>,
     /// M in f32, (channel, column), of each row since it last moved to `sum`.
-    rows: Vec<f32>,
+    rows: Aligned<f32>,
     /// M in f64, (channel, column).
     sum: &'a mut [f64],
     /// The step that the states are relative to.
@@ -69,6 +70,8 @@ pub(super) struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
     pub(super) fn new(
         data: &'a DatasetView<'a>,
         overlap: &'a Overlap,
@@ -77,10 +80,10 @@ impl<'a> Tile<'a> {
         delay_steps: i64,
         settlements: &'a [(usize, u32)],
         sum: &'a mut [f64],
-    ) -> Self {
+    ) -> Result<Self> {
         let shape = overlap.earlier;
         let span = shape.span();
-        Self {
+        Ok(Self {
             data,
             overlap,
             delay_steps,
@@ -90,13 +93,13 @@ impl<'a> Tile<'a> {
             carry: (0..=span + COMMON_GAP)
                 .map(|m| carry(shape, m as f64))
                 .collect(),
-            states: vec![0.0; (shape.order + 1) * width],
-            rows: vec![0.0; data.channels() * width],
+            states: Aligned::filled("gram", 0.0, (shape.order + 1) * width)?,
+            rows: Aligned::filled("gram", 0.0, data.channels() * width)?,
             sum,
             base: 0,
             fired: Vec::new(),
             settlements,
-        }
+        })
     }
 
     /// Walks every segment.
@@ -202,36 +205,42 @@ impl<'a> Tile<'a> {
         weights
     }
 
-    /// Adds Σ_p weights\[p\]·S_p to the rows of `channels`, as many times as `counts` says of each, or
-    /// once where it is empty.
+    /// Adds Σ_p weights\[p\]·S_p to the rows of `channels`: as many times as `counts` says of each where they
+    /// are `WEIGHTED`, or once.
     #[inline(always)]
-    fn add_to_rows<S: Simd>(&mut self, simd: S, weights: &[f32], channels: &[u32], counts: &[f32]) {
+    fn add_to_rows<S: Simd, const WEIGHTED: bool>(
+        &mut self,
+        simd: S,
+        weights: &[f32],
+        channels: &[u32],
+        counts: &[f32],
+    ) {
         let width = self.width / S::F32_LANES;
         let (states, _) = S::as_simd_f32s(&self.states);
         let (rows, _) = S::as_mut_simd_f32s(&mut self.rows);
         let now = (channels, counts);
         let mut column = 0;
         while column + 8 <= width {
-            add_columns::<S, 8>(simd, weights, states, now, rows, width, column);
+            add_columns::<S, WEIGHTED, 8>(simd, weights, states, now, rows, width, column);
             column += 8;
         }
         if column + 4 <= width {
-            add_columns::<S, 4>(simd, weights, states, now, rows, width, column);
+            add_columns::<S, WEIGHTED, 4>(simd, weights, states, now, rows, width, column);
             column += 4;
         }
         if column + 2 <= width {
-            add_columns::<S, 2>(simd, weights, states, now, rows, width, column);
+            add_columns::<S, WEIGHTED, 2>(simd, weights, states, now, rows, width, column);
             column += 2;
         }
         if column < width {
-            add_columns::<S, 1>(simd, weights, states, now, rows, width, column);
+            add_columns::<S, WEIGHTED, 1>(simd, weights, states, now, rows, width, column);
         }
     }
 }
 
 /// `N` registers wide, the sum held in registers while every row takes it.
 #[inline(always)]
-fn add_columns<S: Simd, const N: usize>(
+fn add_columns<S: Simd, const WEIGHTED: bool, const N: usize>(
     simd: S,
     weights: &[f32],
     states: &[S::f32s],
@@ -248,7 +257,7 @@ fn add_columns<S: Simd, const N: usize>(
             sum[i] = simd.mul_add_e_f32s(weight, state[i], sum[i]);
         }
     }
-    if counts.is_empty() {
+    if !WEIGHTED {
         for &channel in channels {
             let row = &mut rows[channel as usize * width + column..][..N];
             for i in 0..N {
@@ -320,7 +329,8 @@ impl WithSimd for Before<'_, '_> {
                 let sum: f64 = (0..=later.order).map(|q| state[q] * kernel[q][p]).sum();
                 *weight = (0.5 * sum) as f32;
             }
-            tile.add_to_rows(simd, &weights[..=earlier.order], &[channel as u32], &[]);
+            let weights = &weights[..=earlier.order];
+            tile.add_to_rows::<S, false>(simd, weights, &[channel as u32], &[]);
             // No spike counts these terms, and there may be one from each of many segments.
             tile.settle(channel);
         }
@@ -339,6 +349,16 @@ impl WithSimd for During<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> usize {
+        match self.tile.data.spikes.is_weighted() {
+            true => self.walk::<S, true>(simd),
+            false => self.walk::<S, false>(simd),
+        }
+    }
+}
+
+impl During<'_, '_> {
+    #[inline(always)]
+    fn walk<S: Simd, const WEIGHTED: bool>(self, simd: S) -> usize {
         let Self { tile, stop, spikes } = self;
         let data = tile.data;
         let (ticks, channels) = (
@@ -355,7 +375,7 @@ impl WithSimd for During<'_, '_> {
                 after += 1;
             }
             let now = &channels[next..after];
-            let counts = match data.spikes.is_weighted() {
+            let counts = match WEIGHTED {
                 true => &data.spikes.weights[next..after],
                 false => &[],
             };
@@ -368,13 +388,13 @@ impl WithSimd for During<'_, '_> {
             for (i, &channel) in now.iter().enumerate() {
                 let column = (channel as usize).wrapping_sub(tile.first);
                 if column < tile.width {
-                    let count = counts.get(i).copied().unwrap_or(1.0);
+                    let count = if WEIGHTED { counts[i] } else { 1.0 };
                     tile.fired.push((column, count));
                     tile.half_spike(column, count, m);
                 }
             }
             let weights = tile.weights(m, (stop - tick) as usize);
-            tile.add_to_rows(simd, &weights[..=order], now, counts);
+            tile.add_to_rows::<S, WEIGHTED>(simd, &weights[..=order], now, counts);
             for i in 0..tile.fired.len() {
                 let (column, count) = tile.fired[i];
                 tile.half_spike(column, count, m);

@@ -1,0 +1,201 @@
+//! `betz sums`: what training needs of recordings, in a file, and such files merged.
+
+use std::io::Read;
+use std::path::Path;
+
+use betz::device::Device;
+use betz::recording::OutputInfo;
+use betz::train::TrainOptions;
+use betz::train::sums::{MAGIC, Sums};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use super::bank::{self, FilterShape};
+use crate::args::Info;
+use crate::data;
+use crate::device;
+use crate::files::{Files, Kind};
+use crate::report::{self, Bar, count};
+use crate::sums_args;
+
+/// What a file of sums holds.
+#[derive(Serialize)]
+struct Facts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    /// Recordings that were summed.
+    parts: usize,
+    channels: usize,
+    features: usize,
+    step_seconds: f64,
+    filters: Vec<FilterShape>,
+    low_pass_hz: Option<f64>,
+    delay_seconds: f64,
+    outputs: Vec<String>,
+    steps: u64,
+    segments: u64,
+    spikes: u64,
+    artefacts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+    /// All of the command's time.
+    total_seconds: f64,
+}
+
+impl Facts {
+    fn of(sums: &Sums, path: &Path, bytes: u64) -> Self {
+        let form = sums.form();
+        let name = |o: &OutputInfo| o.name.clone();
+        Self {
+            kind: "sums",
+            file: path.display().to_string(),
+            bytes,
+            parts: sums.parts(),
+            channels: form.channel_names.len(),
+            features: form.features(),
+            step_seconds: form.step_seconds,
+            filters: bank::shapes(&form.bank),
+            low_pass_hz: form.low_pass.map(|l| l.cutoff_hz),
+            delay_seconds: form.delay_steps as f64 * form.step_seconds,
+            outputs: form.outputs.iter().map(name).collect(),
+            steps: sums.steps(),
+            segments: sums.segments(),
+            spikes: sums.spikes(),
+            artefacts: sums.artefacts(),
+            device: None,
+            total_seconds: report::total_seconds(),
+        }
+    }
+
+    fn print(&self, sums: &Sums, json: bool) -> Result<()> {
+        if json {
+            return report::json(self);
+        }
+        report::line(&format!(
+            "{}: sums over {} of {}, {} into {}, {} bytes",
+            self.file,
+            count(self.parts as u128, "recording"),
+            count(self.channels as u128, "channel"),
+            count(self.features as u128, "feature"),
+            count(self.outputs.len() as u128, "output"),
+            self.bytes
+        ))?;
+        let form = sums.form();
+        report::line(&format!("bank (tau s:order): {}", bank::text(&form.bank)))?;
+        report::line(&format!(
+            "step {} s, delay {} s, low-pass {}",
+            self.step_seconds,
+            self.delay_seconds,
+            self.low_pass_hz
+                .map_or_else(|| "none".to_owned(), |hz| format!("{hz} Hz"))
+        ))?;
+        report::line(&format!(
+            "{}, {} and {}; {} taken for artefacts",
+            count(self.steps, "step"),
+            count(self.segments, "segment"),
+            count(self.spikes, "spike"),
+            self.artefacts
+        ))
+    }
+}
+
+/// The first eight bytes of the file at `path`; zeros where there are fewer.
+pub(super) fn beginning(path: &Path) -> Result<[u8; 8]> {
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| Error::io("reading", path, &e))?;
+    (file.take(8).read_to_end(&mut start)).map_err(|e| Error::io("reading", path, &e))?;
+    start.resize(8, 0);
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&start);
+    Ok(bytes)
+}
+
+pub(crate) fn run(args: &sums_args::Sums) -> Result<()> {
+    let read = |files: Files, path| files.reads("RECORDING|SUMS", path);
+    let mut files = (args.inputs.iter()).fold(Files::new(&args.common), |f, p| read(f, p));
+    files.writes("--out", &args.out, Kind::Sums)?;
+    let device = device::open(&args.common.device)?;
+    let mut are_sums = Vec::with_capacity(args.inputs.len());
+    for path in &args.inputs {
+        are_sums.push(beginning(path)? == MAGIC);
+    }
+    check(args, &are_sums)?;
+    let mut all: Option<Sums> = None;
+    let mut ran_on = None;
+    for (path, is_sums) in args.inputs.iter().zip(are_sums) {
+        let sums = if is_sums {
+            Sums::load(path)?
+        } else {
+            of_recording(args, &device, path)?
+        };
+        if let Some(ran) = sums.ran() {
+            device::note_fallback(ran, "summing");
+            ran_on = Some(ran.device.clone());
+        }
+        match &mut all {
+            Some(all) => all.merge(&sums).map_err(|e| e.at(path.display()))?,
+            None => all = Some(sums),
+        }
+    }
+    let Some(sums) = all else {
+        return Err(Error::argument("expected a recording or sums, got none"));
+    };
+    sums.save(&args.out)?;
+    let bytes = args.out.metadata().map_or(0, |m| m.len());
+    let mut facts = Facts::of(&sums, &args.out, bytes);
+    facts.device = ran_on;
+    facts.print(&sums, args.common.json)
+}
+
+/// Refuses options that would change nothing, and such as would mean one recording of several.
+fn check(args: &sums_args::Sums, are_sums: &[bool]) -> Result<()> {
+    let recordings = are_sums.iter().filter(|is| !**is).count();
+    let part = &args.part;
+    let chosen = part.segments.is_some() || part.from.is_some() || part.until.is_some();
+    if chosen && recordings != 1 {
+        return Err(Error::argument(format!(
+            "--segments, --from, --until: expected one recording that they are of, got {recordings}"
+        )));
+    }
+    let told = args.bank.is_some() || !args.filters.is_empty();
+    if told == (recordings > 0) {
+        return Ok(());
+    }
+    Err(Error::argument(if told {
+        "--bank: expected a recording to filter, got sums, whose bank is fixed"
+    } else {
+        "--bank: expected the bank by which the recording is summed, got none"
+    }))
+}
+
+fn of_recording(args: &sums_args::Sums, device: &Device, path: &Path) -> Result<Sums> {
+    let bank = bank::named(args.bank.as_deref().unwrap_or(""), &args.filters, "")?;
+    let recording = data::read_recording(path)?;
+    let step = args.step.unwrap_or_else(|| data::default_step(&recording));
+    let at = |e: Error| e.at(path.display());
+    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let mut options = TrainOptions::new(bank);
+    options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
+    options.delay_steps = bank::delay_steps(&args.delay, dataset.step_seconds)?;
+    Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)
+}
+
+/// `betz info` of a file of sums.
+pub(super) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    for (option, given) in [("--weights", &args.weights), ("--picture", &args.picture)] {
+        if given.is_some() {
+            let (model, recording) = ("a model", "a recording");
+            let expected = if option == "--weights" {
+                model
+            } else {
+                recording
+            };
+            return Err(Error::argument(format!(
+                "{option}: expected {expected}, got sums"
+            )));
+        }
+    }
+    let sums = Sums::load(path)?;
+    Facts::of(&sums, path, bytes).print(&sums, args.common.json)
+}

@@ -1,0 +1,90 @@
+//! Arguments of `betz sums` and `betz solve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::common_args::{Common, Part, memory_size};
+
+#[derive(Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  betz sums monday.npz --bank reach --out monday.sums\n  betz sums monday.sums tuesday.sums --out both.sums"
+)]
+pub(crate) struct Sums {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Recordings (.npz) with behaviour, to sum, and files of sums, to merge: of the same channels,
+    /// outputs, bank, step, delay and low-pass. No order makes a difference, to the last bit
+    #[arg(value_name = "RECORDING|SUMS", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// File of sums to write
+    #[arg(long, value_name = "SUMS")]
+    pub(crate) out: PathBuf,
+    /// Filter bank of recordings: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms), wide (10
+    /// ms to 3 s)
+    #[arg(long, value_name = "NAME", conflicts_with = "filters")]
+    pub(crate) bank: Option<String>,
+    /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
+    #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
+    pub(crate) filters: Vec<String>,
+    /// Length of one step; default: the bin of a binned recording, else 5 ms
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) step: Option<f64>,
+    /// Delay of the output behind the behaviour in seconds, rounded to whole steps (negative looks
+    /// ahead)
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub(crate) delay: String,
+    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
+    #[arg(long, value_name = "HZ[:ORDER]")]
+    pub(crate) low_pass: Option<String>,
+}
+
+#[derive(Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  betz solve monday.sums tuesday.sums --hold-back friday.sums --out m.betz\n  betz solve m.betz --ridge 30 --out n.betz"
+)]
+pub(crate) struct Solve {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Files of sums, which are merged, or one model that retains its sums, of any kind: its linear
+    /// part is solved again, what is behind latents stays
+    #[arg(value_name = "SUMS|MODEL", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Model file to write
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) out: PathBuf,
+    /// Ridge added to the diagonal of the centred Γ, which is a sum over steps, not a mean; default: as
+    /// by --noise 0.1
+    #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
+    pub(crate) ridge: Option<f64>,
+    /// Neural noise: standard deviation on each feature as a fraction of the largest response
+    #[arg(long, value_name = "FRACTION")]
+    pub(crate) noise: Option<f64>,
+    /// Sums that are not trained on: the ridge that decodes them best is taken, and what it scores
+    /// there is said; repeat for several
+    #[arg(long, value_name = "SUMS", conflicts_with_all = ["ridge", "noise"])]
+    pub(crate) hold_back: Vec<PathBuf>,
+    /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
+    #[arg(long)]
+    pub(crate) refuse_dead: bool,
+    /// Keep the sums in the model file, so that `betz drop` can take channels away exactly; at most SIZE,
+    /// such as 64MiB. A model that retains its sums keeps them in any case
+    #[arg(
+        long,
+        value_name = "SIZE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "256MiB",
+        value_parser = memory_size
+    )]
+    pub(crate) retain: Option<u64>,
+}

@@ -1,0 +1,283 @@
+//! The linear engine solved anew: at another ridge, or from other sums over the same features and targets.
+//!
+//! Latents of a lift or of experts keep their meaning. They were made of the weights W of many targets as
+//! W·turn, so what training turned by is found again, the least-squares solution of W·turn = φ, and
+//! whatever is solved later is turned by the same: what is behind the latents needs no data.
+
+use faer::linalg::solvers::Solve;
+use faer::{Mat, MatRef};
+
+use super::Retained;
+use super::remove::factored;
+use crate::NormalEquations;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_runtime::model::{Decoder, DecoderParts, Head};
+
+/// A singular value of W below this part of the largest says nothing.
+const RANK: f64 = 1e-10;
+
+/// How far W·turn may be from the weights that are there, as a part of them.
+const CLOSE: f64 = 1e-5;
+
+/// Sums whose steps may count in part.
+#[derive(Clone, Copy)]
+pub(crate) struct SumsView<'a> {
+    pub(crate) outputs: usize,
+    pub(crate) steps: f64,
+    pub(crate) gram: &'a [f64],
+    pub(crate) upsilon: &'a [f64],
+    pub(crate) feature_sum: &'a [f64],
+    pub(crate) output_sum: &'a [f64],
+}
+
+impl<'a> From<&'a NormalEquations> for SumsView<'a> {
+    fn from(sums: &'a NormalEquations) -> Self {
+        Self {
+            outputs: sums.outputs,
+            steps: sums.steps as f64,
+            gram: &sums.gram,
+            upsilon: &sums.upsilon,
+            feature_sum: &sums.feature_sum,
+            output_sum: &sums.output_sum,
+        }
+    }
+}
+
+/// A decoder whose linear engine can be solved from other sums.
+pub struct Refit {
+    parts: DecoderParts,
+    /// Features of channels that take part, ascending.
+    kept: Vec<usize>,
+    targets: usize,
+    /// (target, latent); `None` where latents are the outputs.
+    turn: Option<Mat<f64>>,
+    /// Mean of the head's latents in training, x̄ where latents are the outputs.
+    latent_mean: Vec<f64>,
+}
+
+impl Refit {
+    /// Finds what the latents of `decoder` are of the targets of `retained`, its sums. For a nonlinear
+    /// decoder that takes solving them once, features³/3 multiply-adds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] for sums that the decoder was not solved from;
+    /// [`ErrorKind::NotPositiveDefinite`] when they cannot be solved.
+    pub fn new(decoder: &Decoder, retained: &Retained) -> Result<Self> {
+        let sums = &retained.sums;
+        if sums.features != decoder.features() {
+            return Err(Error::mismatch(format!(
+                "retained sums: expected {} features, those of the model, got {}",
+                decoder.features(),
+                sums.features
+            )));
+        }
+        let (filters, mask) = (decoder.bank().len(), decoder.channel_mask());
+        let latents = decoder.latents();
+        let mean = sums.feature_mean();
+        let mut latent_mean = decoder.intercept().to_vec();
+        for (mean, row) in mean.iter().zip(decoder.weights().chunks_exact(latents)) {
+            for (sum, w) in latent_mean.iter_mut().zip(row) {
+                *sum += mean * w;
+            }
+        }
+        let mut refit = Self {
+            parts: decoder.clone().into_parts(),
+            kept: (0..sums.features).filter(|f| mask[f / filters]).collect(),
+            targets: sums.outputs,
+            turn: None,
+            latent_mean,
+        };
+        let linear = *decoder.head() == Head::Linear;
+        if linear && sums.outputs != latents {
+            return Err(Error::mismatch(format!(
+                "retained sums: expected those of the model's {latents} outputs, got {}",
+                sums.outputs
+            )));
+        }
+        if !linear {
+            let solved = refit.solve_targets(sums.into(), retained.ridge)?;
+            refit.turn = Some(refit.turn_of(&solved)?);
+        }
+        Ok(refit)
+    }
+
+    /// The decoder solved anew from `sums`, over the features and targets of those that it retains, at
+    /// `ridge`; its sums are kept beside it where it had some.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a ridge below 0 or not finite; [`ErrorKind::Mismatch`] for sums of
+    /// other sizes; [`ErrorKind::NotPositiveDefinite`].
+    pub fn solve(&self, sums: &NormalEquations, ridge: f64) -> Result<Decoder> {
+        let features = self.parts.channel_names.len() * self.parts.bank.len();
+        if (sums.features, sums.outputs) != (features, self.targets) {
+            return Err(Error::mismatch(format!(
+                "sums: expected {features} features and {} targets, got {} and {}",
+                self.targets, sums.features, sums.outputs
+            )));
+        }
+        let mut parts = self.solve_view(sums.into(), ridge)?;
+        parts.training.steps = sums.steps;
+        if parts.attachments.iter().any(|a| a.tag == super::TAG) {
+            parts.attachments.retain(|a| a.tag != super::TAG);
+            let sums = sums.clone();
+            parts
+                .attachments
+                .push(Retained { sums, ridge }.attachment());
+        }
+        Decoder::new(parts)
+    }
+
+    /// What a decoder of `sums` at `ridge` is put together from; its attachments are those it had.
+    pub(crate) fn solve_view(&self, sums: SumsView<'_>, ridge: f64) -> Result<DecoderParts> {
+        let solved = self.solve_targets(sums, ridge)?;
+        let latents = self.latent_mean.len();
+        let turned = match &self.turn {
+            Some(turn) => &solved * turn,
+            None => solved,
+        };
+        let mut weights = vec![0.0; self.parts.weights.len()];
+        let mut intercept: Vec<f64> = match self.turn {
+            Some(_) => self.latent_mean.clone(),
+            None => sums.output_sum.iter().map(|s| s / sums.steps).collect(),
+        };
+        for (i, &f) in self.kept.iter().enumerate() {
+            let mean = sums.feature_sum[f] / sums.steps;
+            for (o, intercept) in intercept.iter_mut().enumerate() {
+                weights[f * latents + o] = turned[(i, o)];
+                *intercept -= mean * turned[(i, o)];
+            }
+        }
+        let mut parts = self.parts.clone();
+        parts.weights = weights;
+        parts.intercept = intercept;
+        parts.training.ridge = ridge;
+        Ok(parts)
+    }
+
+    /// W of the features that are kept.
+    fn solve_targets(&self, sums: SumsView<'_>, ridge: f64) -> Result<Mat<f64>> {
+        if !(ridge.is_finite() && ridge >= 0.0) {
+            return Err(Error::argument(format!(
+                "ridge: expected a finite number >= 0, got {ridge}"
+            )));
+        }
+        let (n, m) = (sums.feature_sum.len(), sums.outputs);
+        let (kept, steps) = (&self.kept, sums.steps);
+        let system = Mat::from_fn(kept.len(), kept.len(), |i, j| {
+            let (a, b) = (kept[i], kept[j]);
+            let off = sums.feature_sum[b] * (sums.feature_sum[a] / steps);
+            sums.gram[b * n + a] - off + if i == j { ridge } else { 0.0 }
+        });
+        let right = Mat::from_fn(kept.len(), m, |i, o| {
+            let f = kept[i];
+            sums.upsilon[f * m + o] - sums.feature_sum[f] * (sums.output_sum[o] / steps)
+        });
+        let solved = factored(&system)?.solve(&right);
+        if !finite(solved.as_ref()) {
+            return Err(Error::new(
+                ErrorKind::NonFinite,
+                "solve: expected finite weights, got NaN or infinity",
+            ));
+        }
+        Ok(solved)
+    }
+
+    /// What turns `solved`, W of the sums in training, into the decoder's weights.
+    fn turn_of(&self, solved: &Mat<f64>) -> Result<Mat<f64>> {
+        let latents = self.latent_mean.len();
+        let weights = &self.parts.weights;
+        let phi = Mat::from_fn(self.kept.len(), latents, |i, o| {
+            weights[self.kept[i] * latents + o]
+        });
+        let unlike = || {
+            Error::mismatch(
+                "retained sums: expected those that the model's latents were made of, got others",
+            )
+        };
+        let svd = solved.thin_svd().map_err(|_| unlike())?;
+        let values = svd.S().column_vector();
+        let rank = values.nrows();
+        let largest = (0..rank).map(|k| values[k]).fold(0.0, f64::max);
+        let share = svd.U().transpose() * &phi;
+        let scaled = Mat::from_fn(rank, latents, |k, o| {
+            if values[k] > RANK * largest {
+                share[(k, o)] / values[k]
+            } else {
+                0.0
+            }
+        });
+        let turn = svd.V() * scaled;
+        let off = solved * &turn - &phi;
+        if !finite(turn.as_ref()) || off.norm_l2() > CLOSE * phi.norm_l2() {
+            return Err(unlike());
+        }
+        Ok(turn)
+    }
+}
+
+fn finite(m: MatRef<'_, f64>) -> bool {
+    (0..m.ncols()).all(|j| m.col(j).iter().all(|v| v.is_finite()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KindOptions, Search, TrainOptions, cases, train_kinds_on};
+    use betz_device::Device;
+
+    /// Ridge 7 after ridge 0.5 is training at ridge 7, of the linear decoder; and of latents, whose turn is
+    /// kept, what the definition says.
+    #[test]
+    fn another_ridge_is_training_at_that_ridge() {
+        let data = cases::dataset(
+            10,
+            &[(0, 900), (910, 2000)],
+            cases::random_spikes(3, 10, 2000, 6000),
+            2,
+        );
+        let options = |ridge| TrainOptions {
+            ridge: crate::RidgeChoice::Fixed(ridge),
+            retain: Some(1 << 20),
+            ..TrainOptions::new(cases::bank(&[(0.01, 0), (0.03, 1)]))
+        };
+        let [soft, hard] = [0.5, 7.0].map(|r| crate::train(&data, &options(r), &()).unwrap());
+        let retained = Retained::of(&soft).unwrap();
+        let refit = Refit::new(&soft, &retained).unwrap();
+        let again = refit.solve(&retained.sums, 7.0).unwrap();
+        let size = hard.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
+        let same = |a: &[f64], b: &[f64], tolerance: f64| {
+            for (a, b) in a.iter().zip(b) {
+                assert!((a - b).abs() <= tolerance * size, "{a} and {b}");
+            }
+        };
+        same(again.weights(), hard.weights(), 1e-9);
+        same(again.intercept(), hard.intercept(), 1e-9);
+        assert_eq!(Retained::of(&again).unwrap().ridge, 7.0);
+        assert!(refit.solve(&retained.sums, -1.0).is_err());
+
+        let kinds = KindOptions {
+            latents: Some(3),
+            units: Some(16),
+            ..KindOptions::among(&[crate::Kind::Lift])
+        };
+        let search = Search::scores_only(2);
+        let lift = train_kinds_on(&Device::cpu(), &data, &options(0.5), &search, &kinds, &());
+        let lift = lift.unwrap().0.decoder;
+        assert_eq!(lift.kind(), "lift");
+        let retained = Retained::of(&lift).unwrap();
+        let refit = Refit::new(&lift, &retained).unwrap();
+        let same_ridge = refit.solve(&retained.sums, retained.ridge).unwrap();
+        let size = lift.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
+        for (a, b) in same_ridge.weights().iter().zip(lift.weights()) {
+            assert!((a - b).abs() <= 1e-7 * size, "{a} and {b}");
+        }
+        assert_eq!(same_ridge.head(), lift.head());
+        let other = refit.solve(&retained.sums, 100.0).unwrap();
+        assert_ne!(other.weights(), lift.weights());
+        // Sums of other targets are told.
+        let mut unlike = retained;
+        unlike.sums.upsilon.iter_mut().for_each(|u| *u = u.cos());
+        let refused = Refit::new(&lift, &unlike).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Mismatch);
+    }
+}

@@ -1,0 +1,314 @@
+//! Sums as a file: a frame with its checksum around little-endian numbers.
+//!
+//! ```text
+//! channels, filters, outputs, low-pass order (0: none)          u32 each
+//! cut-off f64, step seconds f64, delay i64
+//! filters: tau f64, order u32; names, then name and unit of each output: length u32, UTF-8
+//! path: length u32, UTF-8; parts: count u32, u64 each
+//! steps, segments, spikes, artefacts u64, largest response f64
+//! signal u32; histogram: count u64, (spikes, steps) u64 each; spikes a channel u64 each
+//! values i128 each
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use super::{Form, Sums, fixed};
+use crate::blank::Usual;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::file::{read_all, write_atomically};
+use betz_base::frame::{self, Content};
+use betz_base::hash::Fnv1a;
+use betz_recording::OutputInfo;
+use betz_runtime::model::{MAX_DELAY_STEPS, check_sizes};
+use betz_runtime::psc::{Filter, FilterBank, LowPass};
+
+/// The first bytes of a file of sums.
+pub const MAGIC: [u8; 8] = *b"BETZSUMS";
+
+const CONTENT: Content = Content {
+    magic: MAGIC,
+    name: "Betz's sums",
+    damaged: ErrorKind::InvalidModel,
+};
+
+const VERSION: u32 = 1;
+
+/// Longest name in a file, in bytes.
+const LONGEST_NAME: u32 = 1 << 16;
+
+impl Sums {
+    /// The sums as the bytes of a file. Equal sums give equal bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; frame::HEADER];
+        bytes.reserve_exact(self.values.len() * 16 + (1 << 10));
+        self.write(&mut bytes, &self.parts);
+        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
+        frame::seal(CONTENT, VERSION, &mut bytes);
+        bytes
+    }
+
+    /// The name of these sums: a hash of all that is in them, but the names of their parts.
+    pub(super) fn name(&self) -> u64 {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes, &[]);
+        let mut hash = Fnv1a::new();
+        hash.bytes(&bytes);
+        hash.finish()
+    }
+
+    fn write(&self, to: &mut Vec<u8>, parts: &[u64]) {
+        let form = &self.form;
+        let (order, cutoff) = form.low_pass.map_or((0, 0.0), |l| (l.order, l.cutoff_hz));
+        let sizes = [
+            form.channel_names.len(),
+            form.bank.len(),
+            form.outputs.len(),
+        ];
+        for size in sizes {
+            to.extend_from_slice(&(size as u32).to_le_bytes());
+        }
+        to.extend_from_slice(&order.to_le_bytes());
+        to.extend_from_slice(&cutoff.to_le_bytes());
+        to.extend_from_slice(&form.step_seconds.to_le_bytes());
+        to.extend_from_slice(&form.delay_steps.to_le_bytes());
+        for filter in form.bank.filters() {
+            to.extend_from_slice(&filter.tau_seconds.to_le_bytes());
+            to.extend_from_slice(&filter.order.to_le_bytes());
+        }
+        let named = form.outputs.iter().flat_map(|o| [&o.name, &o.unit]);
+        let path = std::iter::once(&self.path);
+        for text in form.channel_names.iter().chain(named).chain(path) {
+            to.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            to.extend_from_slice(text.as_bytes());
+        }
+        to.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+        let counts = [self.steps, self.segments, self.spikes, self.artefacts];
+        for word in parts.iter().chain(&counts) {
+            to.extend_from_slice(&word.to_le_bytes());
+        }
+        to.extend_from_slice(&self.largest.to_le_bytes());
+        to.extend_from_slice(&u32::from(self.usual.signal).to_le_bytes());
+        to.extend_from_slice(&(self.usual.histogram.len() as u64).to_le_bytes());
+        let pairs = self.usual.histogram.iter().flat_map(|(c, s)| [c, s]);
+        for word in pairs.chain(&self.usual.counts) {
+            to.extend_from_slice(&word.to_le_bytes());
+        }
+        for value in &self.values {
+            to.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// The sums in `bytes`. Takes no memory out of proportion to them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for bytes that are no sums, are damaged or cut short, or hold what no sums
+    /// can; [`ErrorKind::UnsupportedVersion`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (version, payload) = frame::open(CONTENT, bytes)?;
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                format!("sums: expected version {VERSION}, got {version}"),
+            ));
+        }
+        read(payload)
+    }
+
+    /// Writes the file `path`: complete, or not at all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`].
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes();
+        write_atomically(path, |file| file.write_all(&bytes))
+    }
+
+    /// Reads the file `path`.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes), and [`ErrorKind::Io`]; messages begin with the path.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = read_all(path, Some(&MAGIC))?;
+        Self::from_bytes(&bytes).map_err(|e| e.at(path.display()))
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidModel, format!("sums: {what}"))
+}
+
+/// Takes numbers from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some((head, rest)) = self.0.split_first_chunk::<N>() else {
+            return Err(damaged(format_args!(
+                "expected {N} more bytes, got {}",
+                self.0.len()
+            )));
+        };
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn f64(&mut self) -> Result<f64> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let length = self.u32()?.min(LONGEST_NAME) as usize;
+        let Some((text, rest)) = self.0.split_at_checked(length) else {
+            return Err(damaged(format_args!(
+                "expected a name of {length} bytes, got {}",
+                self.0.len()
+            )));
+        };
+        self.0 = rest;
+        let text = std::str::from_utf8(text).map_err(|_| damaged("expected names in UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    /// Refuses a list of `count` items of `size` bytes that what is left has no room for.
+    fn room(&self, count: u64, size: usize, what: &str) -> Result<usize> {
+        match usize::try_from(count) {
+            Ok(count) if count <= self.0.len() / size => Ok(count),
+            _ => Err(damaged(format_args!(
+                "expected at most {} {what}, got {count}",
+                self.0.len() / size
+            ))),
+        }
+    }
+}
+
+fn read(payload: &[u8]) -> Result<Sums> {
+    let mut from = Reader(payload);
+    let form = read_form(&mut from)?;
+    let path = from.text()?;
+    let count = from.u32()?;
+    let count = from.room(u64::from(count), 8, "parts")?;
+    let parts = (0..count)
+        .map(|_| from.u64())
+        .collect::<Result<Vec<u64>>>()?;
+    if parts.is_empty() || !parts.is_sorted_by(|a, b| a < b) {
+        return Err(damaged(
+            "expected names of parts, each once and in ascending order",
+        ));
+    }
+    let (steps, segments) = (from.u64()?, from.u64()?);
+    let (spikes, artefacts, largest) = (from.u64()?, from.u64()?, from.f64()?);
+    if steps == 0 || !(largest.is_finite() && largest >= 0.0) {
+        return Err(damaged(format_args!(
+            "expected at least one step and a finite largest response of at least 0, got {steps} and {largest}"
+        )));
+    }
+    let usual = read_usual(&mut from, form.channel_names.len())?;
+    let count = fixed::len(form.features(), form.outputs.len());
+    if count.and_then(|c| c.checked_mul(16)) != Some(from.0.len()) {
+        return Err(damaged(format_args!(
+            "expected the sums of {} features and {} outputs, got {} bytes",
+            form.features(),
+            form.outputs.len(),
+            from.0.len()
+        )));
+    }
+    let (values, _) = from.0.as_chunks::<16>();
+    Ok(Sums {
+        values: values.iter().map(|v| i128::from_le_bytes(*v)).collect(),
+        form,
+        parts,
+        steps,
+        segments,
+        spikes,
+        artefacts,
+        largest,
+        usual,
+        path,
+        ran: None,
+    })
+}
+
+fn read_form(from: &mut Reader<'_>) -> Result<Form> {
+    let (channels, filters, outputs) = (from.u32()?, from.u32()?, from.u32()?);
+    let (channels, filters, outputs) = (channels as usize, filters as usize, outputs as usize);
+    check_sizes(ErrorKind::InvalidModel, channels, filters, outputs).map_err(|e| e.at("sums"))?;
+    // Each filter takes 12 bytes, each name 4, each output two names.
+    from.room(
+        (filters * 12 + channels * 4 + outputs * 8) as u64,
+        1,
+        "bytes of filters and names",
+    )?;
+    let (order, cutoff_hz) = (from.u32()?, from.f64()?);
+    let low_pass = (order > 0).then_some(LowPass { order, cutoff_hz });
+    let step_seconds = from.f64()?;
+    let delay_steps = i64::from_le_bytes(from.array()?);
+    if !(step_seconds.is_finite() && step_seconds > 0.0) {
+        return Err(damaged(format_args!(
+            "expected a step of a finite length above 0 s, got {step_seconds}"
+        )));
+    }
+    if delay_steps.unsigned_abs() > MAX_DELAY_STEPS as u64 {
+        return Err(damaged(format_args!(
+            "expected a delay of at most {MAX_DELAY_STEPS} steps, got {delay_steps}"
+        )));
+    }
+    if let Some(low_pass) = low_pass {
+        low_pass
+            .check(step_seconds)
+            .map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
+    }
+    let bank = (0..filters).map(|_| {
+        let (tau_seconds, order) = (from.f64()?, from.u32()?);
+        Ok(Filter { tau_seconds, order })
+    });
+    let bank = FilterBank::new(bank.collect::<Result<_>>()?)
+        .map_err(|e| e.of_kind(ErrorKind::InvalidModel).at("sums"))?;
+    let names = (0..channels).map(|_| from.text());
+    let channel_names = names.collect::<Result<_>>()?;
+    let named = (0..outputs).map(|_| {
+        let (name, unit) = (from.text()?, from.text()?);
+        Ok(OutputInfo { name, unit })
+    });
+    Ok(Form {
+        outputs: named.collect::<Result<_>>()?,
+        step_seconds,
+        bank,
+        low_pass,
+        delay_steps,
+        channel_names,
+    })
+}
+
+fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<Usual> {
+    let signal = from.u32()? != 0;
+    let count = from.u64()?;
+    let count = from.room(count, 16, "pairs of a histogram")?;
+    let mut histogram = BTreeMap::new();
+    for _ in 0..count {
+        let (spikes, steps) = (from.u64()?, from.u64()?);
+        histogram.insert(spikes, steps);
+    }
+    let total = |sum: u64, steps: &u64| sum.checked_add(*steps);
+    if histogram.len() != count || histogram.values().try_fold(0, total).is_none() {
+        return Err(damaged("expected a histogram of steps, each number once"));
+    }
+    from.room(channels as u64, 8, "channels")?;
+    let counts = (0..channels)
+        .map(|_| from.u64())
+        .collect::<Result<Vec<u64>>>()?;
+    Ok(Usual {
+        signal,
+        histogram,
+        counts,
+    })
+}

@@ -1,0 +1,85 @@
+//! Sums as whole numbers of 2⁻⁶⁴, whose addition is exact.
+
+use super::NormalEquations;
+use betz_base::error::{Error, Result};
+
+/// One over the unit: 2⁶⁴.
+const PER_ONE: f64 = 18_446_744_073_709_551_616.0;
+
+/// Largest number of units one recording's sum may have: room for 2¹⁶ of such recordings.
+const MOST: f64 = PER_ONE * (1_u64 << 47) as f64;
+
+/// Least sum of squares, other than 0, that is known to nine digits.
+const LEAST: f64 = 1.0 / (1_u64 << 34) as f64;
+
+/// Number of values for `features` and `outputs`; `None` for more than can be counted.
+pub(super) fn len(features: usize, outputs: usize) -> Option<usize> {
+    let lower = features.checked_mul(features.checked_add(1)?)? / 2;
+    lower
+        .checked_add(features.checked_mul(outputs.checked_add(1)?)?)?
+        .checked_add(outputs.checked_mul(2)?)
+}
+
+/// Each value rounded to the unit once.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for sums of squares below
+/// [`LEAST`] and values beyond [`MOST`].
+pub(super) fn from_equations(sums: &NormalEquations) -> Result<Vec<i128>> {
+    let (n, m) = (sums.features, sums.outputs);
+    let squares = (0..n).map(|f| ("responses", sums.gram[f * n + f]));
+    let squares = squares.chain((sums.output_sq_sum.iter()).map(|&s| ("behaviour", s)));
+    for (what, square) in squares {
+        if square != 0.0 && square < LEAST {
+            return Err(Error::argument(format!(
+                "sums: expected {what} whose squares sum to 0 or to at least {LEAST:.1e}, got {square:.1e}; give them in a smaller unit"
+            )));
+        }
+    }
+    let mut values = Vec::new();
+    let count = len(n, m).unwrap_or(usize::MAX);
+    (values.try_reserve_exact(count))
+        .map_err(|_| Error::no_memory("sums", count.saturating_mul(16)))?;
+    let lower = (0..n).flat_map(|i| &sums.gram[i * n..][..=i]);
+    let rest = [
+        &sums.feature_sum,
+        &sums.upsilon,
+        &sums.output_sum,
+        &sums.output_sq_sum,
+    ];
+    for &value in lower.chain(rest.into_iter().flatten()) {
+        let units = (value * PER_ONE).round_ties_even();
+        if units.is_nan() || units.abs() > MOST {
+            return Err(Error::argument(format!(
+                "sums: expected values of at most {:.1e}, got {value:.1e}; give responses or behaviour in a larger unit",
+                MOST / PER_ONE
+            )));
+        }
+        values.push(units as i128);
+    }
+    Ok(values)
+}
+
+/// The values in f64, each rounded once.
+pub(super) fn to_equations(values: &[i128], (n, m): (usize, usize), steps: u64) -> NormalEquations {
+    let mut values = values.iter().map(|&v| v as f64 / PER_ONE);
+    let mut gram = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let value = values.next().unwrap_or(0.0);
+            gram[i * n + j] = value;
+            gram[j * n + i] = value;
+        }
+    }
+    let mut take = |count: usize| values.by_ref().take(count).collect::<Vec<f64>>();
+    NormalEquations {
+        features: n,
+        outputs: m,
+        steps,
+        gram,
+        feature_sum: take(n),
+        upsilon: take(n * m),
+        output_sum: take(m),
+        output_sq_sum: take(m),
+    }
+}

@@ -1,0 +1,306 @@
+//! Sums as files: what training needs of a recording, without the recording.
+//!
+//! Γ, Υ and the plain sums are additive over recordings, so days, machines or laboratories can be summed
+//! apart and solved together. Floating-point addition depends on its order; the weights of a decoder must
+//! not. So every value is rounded once, to a whole number of 2⁻⁶⁴, where a recording is summed, and whole
+//! numbers of 128 bits are added from there on: merging is associative and commutative, bit for bit.
+
+mod bytes;
+mod fixed;
+mod solve;
+#[cfg(test)]
+mod tests;
+
+use super::blank::{Cleaned, Usual};
+use super::choice::{Choice, choose};
+use super::noise::largest_response;
+use super::options::TrainOptions;
+use super::{NormalEquations, device, fit};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::Progress;
+use betz_device::{Device, Ran};
+use betz_recording::{DatasetView, OutputInfo};
+use betz_runtime::psc::{FilterBank, LowPass};
+
+pub use bytes::MAGIC;
+pub use solve::{RidgeScore, SolveOptions};
+
+/// What sums are over. Sums of another form cannot be added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Length of one step in seconds.
+    pub step_seconds: f64,
+    /// The PSC filters.
+    pub bank: FilterBank,
+    /// Low-pass behind them.
+    pub low_pass: Option<LowPass>,
+    /// a(t) is paired with x(t − delay).
+    pub delay_steps: i64,
+    /// One name per channel.
+    pub channel_names: Vec<String>,
+    /// Name and unit of each output.
+    pub outputs: Vec<OutputInfo>,
+}
+
+impl Form {
+    /// Number of features, channels × filters.
+    pub fn features(&self) -> usize {
+        self.channel_names.len() * self.bank.len()
+    }
+
+    /// Refuses sums of another form, by the name of what differs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`].
+    pub fn same(&self, other: &Self) -> Result<()> {
+        let differ = |what: &str, expected: String, got: String| {
+            Err(Error::mismatch(format!(
+                "sums: expected those of the same {what}, {expected}, got {got}"
+            )))
+        };
+        let list = |names: &[String]| format!("{} channels", names.len());
+        let (mine, theirs) = (&self.channel_names, &other.channel_names);
+        if mine.len() != theirs.len() {
+            return differ("channels", list(mine), list(theirs));
+        }
+        if let Some((channel, (a, b))) =
+            (mine.iter().zip(theirs).enumerate()).find(|(_, (a, b))| a != b)
+        {
+            let what = format!("channels (number {channel})");
+            return differ(&what, format!("'{a}'"), format!("'{b}'"));
+        }
+        let bank = |form: &Self| {
+            let filters = form.bank.filters().iter();
+            let shapes: Vec<String> = filters
+                .map(|f| format!("{}:{}", f.tau_seconds, f.order))
+                .collect();
+            shapes.join(" ")
+        };
+        if self.bank != other.bank {
+            return differ("bank", bank(self), bank(other));
+        }
+        if self.step_seconds.to_bits() != other.step_seconds.to_bits() {
+            let step = |form: &Self| format!("{} s", form.step_seconds);
+            return differ("step", step(self), step(other));
+        }
+        if self.delay_steps != other.delay_steps {
+            let delay = |form: &Self| format!("{} steps", form.delay_steps);
+            return differ("delay", delay(self), delay(other));
+        }
+        if self.low_pass != other.low_pass {
+            let low_pass = |form: &Self| {
+                form.low_pass.map_or_else(
+                    || "none".to_owned(),
+                    |l| format!("{} Hz of order {}", l.cutoff_hz, l.order),
+                )
+            };
+            return differ("low-pass", low_pass(self), low_pass(other));
+        }
+        if self.outputs != other.outputs {
+            let outputs = |form: &Self| {
+                let outputs = form.outputs.iter();
+                let named: Vec<String> = outputs
+                    .map(|o| format!("'{}' in '{}'", o.name, o.unit))
+                    .collect();
+                named.join(", ")
+            };
+            return differ("outputs", outputs(self), outputs(other));
+        }
+        Ok(())
+    }
+}
+
+/// Sums over one recording or several, exact under merging.
+///
+/// ```
+/// use betz_device::Device;
+/// use betz_runtime::psc::{Filter, FilterBank};
+/// use betz_train::sums::{SolveOptions, Sums};
+/// use betz_train::{RidgeChoice, TrainOptions};
+///
+/// # fn main() -> betz_base::Result<()> {
+/// let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 1 }])?;
+/// let options = TrainOptions::new(bank);
+/// let day = |seed| betz_simulate::poisson(10, 20.0, 2_000, 0.01, seed);
+/// let [monday, tuesday] = [day(1)?, day(2)?];
+/// let mut both = Sums::over(&Device::cpu(), &monday, &options, &())?;
+/// both.merge(&Sums::over(&Device::cpu(), &tuesday, &options, &())?)?;
+/// let decoder = both.solve(&SolveOptions::with(RidgeChoice::Fixed(10.0)))?;
+/// assert_eq!((both.parts(), decoder.training().steps), (2, 4_000));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sums {
+    form: Form,
+    /// Names of the recordings' sums that are in here, ascending: none is added twice.
+    parts: Vec<u64>,
+    steps: u64,
+    segments: u64,
+    spikes: u64,
+    artefacts: u64,
+    /// The largest response before any low-pass.
+    largest: f64,
+    /// Γ's lower triangle row by row, Σa, Υ, Σx, Σx², in units of 2⁻⁶⁴.
+    values: Vec<i128>,
+    usual: Usual,
+    /// `event`, `dense`, or `both` of sums that were computed differently.
+    path: String,
+    ran: Option<Ran>,
+}
+
+impl Sums {
+    /// The sums over every segment of `data`, computed on `device` with the bank, low-pass, delay and path
+    /// to Γ of `options`; the rest of them is for [`solve`](Self::solve) to know. Artefacts count as in
+    /// [`train_on`](super::train_on).
+    ///
+    /// Allocates Γ twice over in f64 and once in 128 bits.
+    ///
+    /// # Errors
+    /// As [`train_on`](super::train_on); [`ErrorKind::InvalidArgument`] for values so small or so large
+    /// that whole numbers of 2⁻⁶⁴ do not hold them to nine digits.
+    pub fn over<'d>(
+        device: &Device,
+        data: impl Into<DatasetView<'d>>,
+        options: &TrainOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let data = &data.into();
+        fit::check(data, std::slice::from_ref(&options.bank))?;
+        let features = data.channels() as u128 * options.bank.len() as u128;
+        betz_base::memory::plan(
+            format_args!("sums over {features} features"),
+            features.pow(2) * (8 + 8),
+        )?;
+        let cleaned = Cleaned::of(data)?;
+        let data = &cleaned.view(data);
+        let Choice {
+            placement, paths, ..
+        } = choose(device, data, options, None);
+        let found =
+            device::normal_equations(&placement, paths[0], data, options, &options.bank, progress)?;
+        if found.sums.steps == 0 {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                format!(
+                    "sums: a delay of {} steps leaves no step of any segment with its partner",
+                    options.delay_steps
+                ),
+            ));
+        }
+        let form = Form {
+            step_seconds: data.step_seconds,
+            bank: options.bank.clone(),
+            low_pass: options.low_pass,
+            delay_steps: options.delay_steps,
+            channel_names: data.channel_names.to_vec(),
+            outputs: data.outputs.to_vec(),
+        };
+        let path = found.path.name();
+        let mut sums = Self {
+            values: fixed::from_equations(&found.sums)?,
+            form,
+            parts: Vec::new(),
+            steps: found.sums.steps,
+            segments: data.segments.len() as u64,
+            spikes: data.spikes_in_segments().abs().round() as u64,
+            artefacts: cleaned.artefacts as u64,
+            largest: largest_response(data, &options.bank),
+            usual: Usual::of(data),
+            path: path.to_owned(),
+            ran: Some(placement.ran(path)),
+        };
+        sums.parts = vec![sums.name()];
+        Ok(sums)
+    }
+
+    /// Adds `other`'s. The result does not depend on the order in which sums are merged.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] for sums of other channels, another bank, step, delay, low-pass or other
+    /// outputs, by name, and for a recording's sums that are in here already; [`ErrorKind::NonFinite`] when
+    /// a sum leaves its range. Nothing has been added then.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.form.same(&other.form)?;
+        if other.parts.iter().any(|p| self.parts.contains(p)) {
+            return Err(Error::mismatch(
+                "sums: expected those of recordings that are not in them yet, got the same sums a second time",
+            ));
+        }
+        let both = self.values.iter().zip(&other.values);
+        let values: Option<Vec<i128>> = both.map(|(a, b)| a.checked_add(*b)).collect();
+        let count = |a: u64, b: u64| a.checked_add(b);
+        let counts = (
+            values,
+            count(self.steps, other.steps),
+            count(self.segments, other.segments),
+            count(self.spikes, other.spikes),
+            count(self.artefacts, other.artefacts),
+        );
+        let (Some(values), Some(steps), Some(segments), Some(spikes), Some(artefacts)) = counts
+        else {
+            return Err(Error::new(
+                ErrorKind::NonFinite,
+                "sums: expected them to stay below 2⁶³ together, got more",
+            ));
+        };
+        self.values = values;
+        self.steps = steps;
+        self.segments = segments;
+        self.spikes = spikes;
+        self.artefacts = artefacts;
+        self.largest = self.largest.max(other.largest);
+        self.usual.add(&other.usual);
+        self.parts.extend(&other.parts);
+        self.parts.sort_unstable();
+        if self.path != other.path {
+            "both".clone_into(&mut self.path);
+        }
+        self.ran = None;
+        Ok(())
+    }
+
+    /// What they are over.
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Number of recordings' sums that were merged.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Paired steps.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Segments.
+    pub fn segments(&self) -> u64 {
+        self.segments
+    }
+
+    /// Spikes inside segments.
+    pub fn spikes(&self) -> u64 {
+        self.spikes
+    }
+
+    /// Steps that were taken for artefacts.
+    pub fn artefacts(&self) -> u64 {
+        self.artefacts
+    }
+
+    /// Where they were computed, of sums that were not merged or read from a file.
+    pub fn ran(&self) -> Option<&Ran> {
+        self.ran.as_ref()
+    }
+
+    /// The sums in f64, each rounded once. Allocates Γ.
+    pub fn equations(&self) -> NormalEquations {
+        fixed::to_equations(
+            &self.values,
+            (self.form.features(), self.form.outputs.len()),
+            self.steps,
+        )
+    }
+}

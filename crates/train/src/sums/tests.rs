@@ -1,0 +1,194 @@
+use super::*;
+use crate::{RidgeChoice, cases, train};
+use betz_recording::Dataset;
+
+fn data(seed: u64) -> Dataset {
+    let mut spikes = cases::random_spikes(seed, 5, 1200, 3000 + 100 * seed as usize);
+    // Spikes that say something about the behaviour.
+    spikes.retain(|&(t, c)| {
+        let phase = t as f64 * (0.011 + 0.007 * f64::from(c % 2)) + f64::from(c / 2);
+        phase.sin() > -0.3
+    });
+    cases::dataset(5, &[(0, 500), (520, 1200)], spikes, 2)
+}
+
+fn options() -> TrainOptions {
+    TrainOptions {
+        ridge: RidgeChoice::Fixed(3.0),
+        mask: crate::MaskPolicy::Mask,
+        ..TrainOptions::new(cases::bank(&[(0.004, 0), (0.01, 1), (0.3, 2)]))
+    }
+}
+
+fn sums(seed: u64) -> Sums {
+    Sums::over(&Device::cpu(), &data(seed), &options(), &()).unwrap()
+}
+
+fn merged(of: &[&Sums]) -> Sums {
+    let mut all = of[0].clone();
+    of[1..].iter().for_each(|s| all.merge(s).unwrap());
+    all
+}
+
+#[test]
+fn a_recordings_sums_lead_to_the_decoder_that_training_gives() {
+    let trained = train(&data(1), &options(), &()).unwrap();
+    let sums = sums(1);
+    for ridge in [RidgeChoice::Fixed(3.0), RidgeChoice::RelativeNoise(0.1)] {
+        let trained = train(&data(1), &TrainOptions { ridge, ..options() }, &()).unwrap();
+        let solved = sums.solve(&SolveOptions::with(ridge)).unwrap();
+        let size = trained
+            .weights()
+            .iter()
+            .fold(0.0, |s: f64, w| s.max(w.abs()));
+        for (a, b) in solved.weights().iter().zip(trained.weights()) {
+            assert!((a - b).abs() <= 1e-11 * size, "{a} and {b}");
+        }
+        let (a, b) = (solved.training().ridge, trained.training().ridge);
+        assert!((a - b).abs() <= 1e-12 * b, "{a} and {b}");
+    }
+    let solved = sums
+        .solve(&SolveOptions::with(RidgeChoice::Fixed(3.0)))
+        .unwrap();
+    let most = |d: &betz_runtime::model::Decoder| {
+        let blanking = d.limits().blanking.clone().unwrap();
+        (blanking.least, blanking.most)
+    };
+    assert_eq!(most(&solved), most(&trained));
+    assert_eq!(solved.training().spikes, trained.training().spikes);
+}
+
+#[test]
+fn no_order_of_merging_makes_a_difference() {
+    let [a, b, c, d] = [1, 2, 3, 4].map(sums);
+    let expected = merged(&[&a, &b, &c, &d]).to_bytes();
+    let orders: [&[&Sums]; 3] = [&[&d, &c, &b, &a], &[&b, &d, &a, &c], &[&c, &a, &d, &b]];
+    for order in orders {
+        assert!(merged(order).to_bytes() == expected);
+    }
+    // In another tree.
+    let (ab, cd) = (merged(&[&b, &a]), merged(&[&c, &d]));
+    assert!(merged(&[&cd, &ab]).to_bytes() == expected);
+    assert!(merged(&[&a, &merged(&[&b, &cd])]).to_bytes() == expected);
+    let options = SolveOptions::with(RidgeChoice::RelativeNoise(0.1));
+    let [one, other] =
+        [merged(&[&ab, &cd]), merged(&[&d, &c, &b, &a])].map(|s| s.solve(&options).unwrap());
+    assert_eq!(one.to_bytes().unwrap(), other.to_bytes().unwrap());
+    // The sums are those of both recordings.
+    let (both, mut apart) = (ab.equations(), a.equations());
+    apart.add(&b.equations()).unwrap();
+    for (x, y) in both.gram.iter().zip(&apart.gram) {
+        assert!((x - y).abs() <= 1e-12 * y.abs().max(1e-3), "{x} and {y}");
+    }
+    assert_eq!((ab.parts(), ab.steps()), (2, a.steps() + b.steps()));
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused_by_name() {
+    let sums_of = |data: &Dataset, options: &TrainOptions| {
+        Sums::over(&Device::cpu(), data, options, &()).unwrap()
+    };
+    let first = sums(1);
+    let refused = |other: &Sums, word: &str| {
+        let before = first.clone();
+        let mut all = first.clone();
+        let error = all.merge(other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(all == before, "something was added");
+    };
+    refused(&first, "a second time");
+    refused(&merged(&[&sums(2), &first]), "a second time");
+    let with = |change: &dyn Fn(&mut Dataset, &mut TrainOptions)| {
+        let (mut data, mut options) = (data(2), options());
+        change(&mut data, &mut options);
+        sums_of(&data, &options)
+    };
+    refused(
+        &with(&|d, _| d.channel_names[3] = "elsewhere".into()),
+        "'elsewhere'",
+    );
+    refused(&with(&|_, o| o.bank = cases::bank(&[(0.02, 1)])), "bank");
+    refused(&with(&|_, o| o.delay_steps = 2), "delay, 0 steps");
+    refused(&with(&|d, _| d.step_seconds = 0.5), "step");
+    refused(
+        &with(&|d, _| d.outputs[0].unit = "furlong".into()),
+        "furlong",
+    );
+    let low_pass = Some(LowPass {
+        order: 2,
+        cutoff_hz: 5.0,
+    });
+    refused(&with(&|_, o| o.low_pass = low_pass), "low-pass");
+    let fewer = cases::dataset(4, &[(0, 500)], cases::random_spikes(1, 4, 500, 900), 2);
+    refused(&sums_of(&fewer, &options()), "4 channels");
+    // What no whole number of units holds.
+    let mut tiny = data(1);
+    tiny.behavior.iter_mut().for_each(|x| *x *= 1e-9);
+    let error = Sums::over(&Device::cpu(), &tiny, &options(), &()).unwrap_err();
+    assert!(error.to_string().contains("smaller unit"), "{error}");
+    tiny.behavior.iter_mut().for_each(|x| *x *= 1e25);
+    let error = Sums::over(&Device::cpu(), &tiny, &options(), &()).unwrap_err();
+    assert!(error.to_string().contains("larger unit"), "{error}");
+}
+
+#[test]
+fn a_file_is_whole_or_refused() {
+    let sums = merged(&[&sums(1), &sums(2)]);
+    let bytes = sums.to_bytes();
+    let again = Sums::from_bytes(&bytes).unwrap();
+    assert!(again == sums && again.to_bytes() == bytes);
+    for cut in [0, 7, 19, 40, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Sums::from_bytes(&bytes[..cut]).is_err(), "{cut}");
+    }
+    for at in (0..bytes.len()).step_by(97) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x20;
+        assert!(Sums::from_bytes(&flipped).is_err(), "{at}");
+    }
+    // Intact frames around nonsense are refused without panic, and take no memory that is not there.
+    let payload = &bytes[20..bytes.len() - 4];
+    for at in 0..payload.len().min(700) {
+        let mut wrong = bytes.clone();
+        wrong[20 + at] = wrong[20 + at].wrapping_add(0x7f);
+        let end = wrong.len() - 4;
+        let checksum = crc32(&wrong[..end]);
+        wrong[end..].copy_from_slice(&checksum.to_le_bytes());
+        if let Ok(read) = Sums::from_bytes(&wrong) {
+            assert_eq!(read.to_bytes().len(), bytes.len());
+        }
+    }
+}
+
+/// CRC-32 (IEEE), bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1))
+        })
+    })
+}
+
+#[test]
+fn a_ridge_is_chosen_by_what_was_held_back() {
+    let [a, b, c] = [1, 2, 3].map(sums);
+    let options = SolveOptions::with(RidgeChoice::Fixed(0.0));
+    let (decoder, score) = merged(&[&a, &b]).solve_held_back(&c, &options).unwrap();
+    assert_eq!(decoder.training().ridge, score.ridge);
+    let mean = |outputs: &[betz_runtime::model::OutputScore]| {
+        outputs.iter().map(|o| o.r2).sum::<f64>() / outputs.len() as f64
+    };
+    // As the decoder scores on the recording itself.
+    let evaluated = crate::evaluate(&decoder, &data(3)).unwrap();
+    for (a, b) in score.outputs.iter().zip(&evaluated.outputs) {
+        assert!((a.r2 - b.r2).abs() < 1e-5, "{} and {}", a.r2, b.r2);
+        assert!((a.rmse - b.rmse).abs() < 1e-4 * b.rmse);
+    }
+    for ridge in [score.ridge * 10.0, score.ridge * 0.1] {
+        let other = merged(&[&a, &b]).solve(&SolveOptions::with(RidgeChoice::Fixed(ridge)));
+        let other = crate::evaluate(&other.unwrap(), &data(3)).unwrap();
+        assert!(mean(&other.outputs) <= mean(&evaluated.outputs) + 1e-6);
+    }
+    let error = merged(&[&a, &b]).solve_held_back(&a, &options).unwrap_err();
+    assert!(error.to_string().contains("held back"), "{error}");
+}
