@@ -145,6 +145,9 @@ pub(crate) struct From {
     /// Count a recording's spikes in bins this long, such as 50ms; bins begin anew with every trial
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) bin: Option<f64>,
+    /// These nodes alone: numbers from 0, ranges such as 3-9, or names, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) nodes: Option<String>,
 }
 
 /// Which edges there are.

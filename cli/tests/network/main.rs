@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod device;
+mod nodes;
 mod refused;
 
 use std::collections::BTreeMap;

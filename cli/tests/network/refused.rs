@@ -65,6 +65,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (format!("compute gaps.npz --out n.npz {edges}"), 1, "segment 1"),
         ("compute bare.npz --out n.npz --window 40 --step 1 --surrogates 5".into(), 2, "at least 19"),
         ("compute bare.npz --out n.npz --window 40 --step 1 --surrogates 5 --fdr 0.05 --measure partial".into(), 2, "pearson or spearman"),
+        (format!("compute bare.npz --out n.npz {edges} --nodes 3,9"), 2, "below 9"),
         ("graph bare.npz".into(), 1, "bare.npz"),
         ("graph short.npz".into(), 1, "short.npz"),
         ("compare bare.npz".into(), 2, "2"),

@@ -9,6 +9,7 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
+use super::nodes;
 use crate::data;
 use crate::network_args::From;
 use crate::report;
@@ -57,7 +58,29 @@ impl Input {
         };
         // Shapes, segments and times are looked at before anything else is done.
         (input.signal()).map_err(|e| placed(path, e.of_kind(ErrorKind::InvalidRecording)))?;
-        Ok(input)
+        match &from.nodes {
+            Some(list) => input.some_nodes(list),
+            None => Ok(input),
+        }
+    }
+
+    /// The nodes that `list` has alone. Nodes without names are called by their numbers in the input.
+    fn some_nodes(mut self, list: &str) -> Result<Self> {
+        let kept = nodes::chosen(list, self.nodes, self.names.as_deref())?;
+        self.values = nodes::columns(self.values, self.nodes, &kept);
+        self.names = Some(match self.names {
+            Some(names) => kept.iter().map(|n| names[*n].clone()).collect(),
+            None => kept.iter().map(usize::to_string).collect(),
+        });
+        self.positions = self.positions.map(|places| Positions {
+            values: (kept.iter())
+                .flat_map(|n| &places.values[n * places.axes..(n + 1) * places.axes])
+                .copied()
+                .collect(),
+            axes: places.axes,
+        });
+        self.nodes = kept.len();
+        Ok(self)
     }
 
     pub(super) fn signal(&self) -> Result<Signal<'_>> {

@@ -7,6 +7,7 @@ mod export;
 mod graph;
 mod input;
 mod inside;
+mod nodes;
 mod table;
 
 use betz::device::DeviceSpec;

@@ -1,0 +1,91 @@
+//! `--nodes`: some of an input's nodes alone.
+
+use betz::recording::arrays::Values;
+use betz::{Error, Result};
+
+/// The nodes that `list` has, ascending, none twice: numbers from 0 (`3`), ranges with both ends
+/// (`3-9`), and names, separated by commas. A name goes before a number.
+///
+/// # Errors
+/// What of the list there is not.
+pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Result<Vec<usize>> {
+    let mut kept = vec![false; nodes];
+    for part in list.split(',').map(str::trim) {
+        let named = names.and_then(|names| names.iter().position(|name| name == part));
+        if let Some(at) = named {
+            kept[at] = true;
+            continue;
+        }
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            digits.then(|| text.parse::<usize>().ok()).flatten()
+        };
+        let range = match part.split_once('-') {
+            Some((first, last)) => number(first).zip(number(last)),
+            None => number(part).map(|n| (n, n)),
+        };
+        let Some((first, last)) = range.filter(|(first, last)| first <= last && *last < nodes)
+        else {
+            let or_names = if names.is_some() { ", or names" } else { "" };
+            return Err(Error::argument(format!(
+                "--nodes: expected numbers below {nodes}, ranges such as 3-9{or_names}, got {part:?}"
+            )));
+        };
+        kept[first..=last].fill(true);
+    }
+    Ok((0..nodes).filter(|n| kept[*n]).collect())
+}
+
+/// The samples of `kept` of `nodes` nodes.
+pub(super) fn columns(values: Values, nodes: usize, kept: &[usize]) -> Values {
+    fn of<T: Copy>(all: &[T], nodes: usize, kept: &[usize]) -> Vec<T> {
+        (all.chunks_exact(nodes.max(1)))
+            .flat_map(|row| kept.iter().map(|n| row[*n]))
+            .collect()
+    }
+    match values {
+        Values::U8(v) => Values::U8(of(&v, nodes, kept)),
+        Values::U16(v) => Values::U16(of(&v, nodes, kept)),
+        Values::I16(v) => Values::I16(of(&v, nodes, kept)),
+        Values::F32(v) => Values::F32(of(&v, nodes, kept)),
+        Values::F64(v) => Values::F64(of(&v, nodes, kept)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_numbers_ranges_and_names() {
+        let names = ["a b", "7", "c-d"].map(str::to_owned);
+        let chosen = |list: &str| chosen(list, 3, Some(&names));
+        assert_eq!(chosen("2, 0").unwrap(), [0, 2]);
+        assert_eq!(chosen("0-1,1-2,2").unwrap(), [0, 1, 2]);
+        // A name that looks like something else is a name.
+        assert_eq!(chosen("7,c-d").unwrap(), [1, 2]);
+        assert_eq!(chosen("a b").unwrap(), [0]);
+        for wrong in [
+            "",
+            "3",
+            "2-3",
+            "2-1",
+            "-1",
+            "+1",
+            "x",
+            "1,,2",
+            "0-99999999999999999999",
+        ] {
+            let error = chosen(wrong).unwrap_err();
+            assert!(error.message().contains("below 3"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn columns_are_those_of_the_nodes() {
+        let Values::I16(few) = columns(Values::I16((0..12).collect()), 4, &[1, 3]) else {
+            panic!("of its type");
+        };
+        assert_eq!(few, [1, 3, 5, 7, 9, 11]);
+    }
+}
