@@ -128,7 +128,9 @@ fn in_order(data: &Dataset) -> Vec<usize> {
     (0..data.segments.len()).collect()
 }
 
-/// A short trial's Γ may be of products in f32: 1e-7 of the largest.
+/// A short trial's Γ may be of products in f32, as the dense path makes them: this part of the largest.
+const F32: f64 = 5e-6;
+
 fn close(a: &NormalEquations, b: &NormalEquations, tolerance: f64) {
     let size = b.gram.iter().fold(0.0, |s: f64, g| s.max(g.abs()));
     let lists = [
@@ -160,7 +162,7 @@ fn without_forgetting_it_is_training_and_with_it_what_the_half_life_says() {
     close(
         &rig.worker.learner_sums(),
         &sums_of(&data, &data.segments),
-        1e-7,
+        F32,
     );
     assert_eq!(rig.worker.state().trials, 18);
     assert_eq!(rig.worker.state().dropped, Dropped::default());
@@ -182,7 +184,7 @@ fn without_forgetting_it_is_training_and_with_it_what_the_half_life_says() {
             .unwrap();
     }
     assert!((expected.steps - rig.worker.state().effective_steps).abs() < 1e-6);
-    close(&rig.worker.learner_sums(), &expected.whole(), 1e-7);
+    close(&rig.worker.learner_sums(), &expected.whole(), F32);
 }
 
 #[test]
@@ -237,7 +239,7 @@ fn a_full_ring_loses_whole_trials_and_counts_them() {
     );
     let mut alone = sums_of(&data, &data.segments);
     alone.add(&sums_of(&data, &data.segments[..kept])).unwrap();
-    close(&rig.worker.learner_sums(), &alone, 1e-7);
+    close(&rig.worker.learner_sums(), &alone, F32);
     // It goes on with the next whole trial.
     let rest = data.select(&[5, 6, 7, 8]);
     rig.run(&rest, &in_order(&rest));
