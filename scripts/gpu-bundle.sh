@@ -46,7 +46,7 @@ for tests in "$out"/test-*; do
     "$tests" cuda --list 2>/dev/null | grep -q ': test$' || rm "$tests"
 done
 if [ "${1:-}" != tests ]; then
-    cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
+    cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
     cp scripts/compare_mine.py benches/peers/*.py "$out"
 fi

@@ -131,7 +131,7 @@ pub use betz_network as network;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
 
-#[cfg(any(feature = "train", feature = "mine"))]
+#[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 pub use betz_device as device;
 
 /// Post-synaptic-current (PSC) filters: their shapes, streaming, and in batch.

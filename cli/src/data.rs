@@ -8,7 +8,7 @@ use betz::model::Decoder;
 use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_channel_names};
 use betz::{Error, Result};
 
-use crate::args::Part;
+use crate::common_args::Part;
 use crate::files::Kind;
 use crate::report;
 

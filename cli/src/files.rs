@@ -8,7 +8,7 @@ use betz::file::{FilePlan, write_atomically};
 use betz::recording::Recording;
 use betz::{Error, Result};
 
-use crate::args::Common;
+use crate::common_args::Common;
 
 /// The first line of every picture; it tells one from somebody else's.
 const DRAWN: &str = "<!-- drawn by betz -->";

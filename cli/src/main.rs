@@ -7,6 +7,7 @@ mod adapt_args;
 mod args;
 mod chart;
 mod commands;
+mod common_args;
 mod data;
 mod device;
 mod evaluation_picture;

@@ -6,7 +6,7 @@ use betz::network::Measure;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use crate::args::Common;
+use crate::common_args::{Common, memory_size};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
@@ -105,7 +105,7 @@ pub(crate) enum SurrogateName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
 )]
 pub(crate) struct Compute {
     #[command(flatten)]
@@ -120,6 +120,10 @@ pub(crate) struct Compute {
     /// counted in a sample of nodes and windows
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Use no more than this of each GPU's memory, such as 2GiB or 500MB; what does not fit is
+    /// computed in parts
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) device_memory: Option<u64>,
     #[command(flatten)]
     pub(crate) from: From,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{Common, Part, memory_size};
+use crate::common_args::{Common, Part, memory_size};
 
 #[derive(Args)]
 #[command(

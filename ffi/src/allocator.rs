@@ -3,7 +3,7 @@
 //! Rust ends the process when memory runs out, and an allocator may not unwind. So that a controller is
 //! not ended, [`BetzAllocator`] keeps a reserve: what the system refuses comes from there, the call goes
 //! on to its end, and what it has made is given back with `BETZ_ERROR_OUT_OF_MEMORY`
-//! (`Shortage`, looked at where handles are made). The reserve is one range of addresses, so that a
+//! (`shortage.rs`, looked at where handles are made). The reserve is one range of addresses, so that a
 //! block of it is known wherever and whenever it is freed; when the last one is, the whole is there again.
 //!
 //! Blocks too large for what is left of the reserve are refused to the asker. Those that grow with what the
@@ -11,7 +11,7 @@
 //! error; the rest is small.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use betz::{Error, ErrorKind};
 use crate::barrier;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// Bytes of the reserve. Untouched, it takes addresses and no memory, unless all memory is locked.
@@ -41,19 +42,11 @@ static IN_RESERVE: Reserve = Reserve {
     state: AtomicU64::new(0),
 };
 
-/// Blocks that have come from the reserve, ever, in any thread.
-static SHORTAGES: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    /// `SHORTAGES` when this thread's call began.
-    static BEFORE: Cell<u64> = const { Cell::new(0) };
-}
-
 impl Reserve {
     /// A block of the room, or NULL when none is large enough.
     #[cold]
     fn take(&self, layout: Layout) -> *mut u8 {
-        SHORTAGES.fetch_add(1, Ordering::Relaxed);
+        Shortage::note();
         let base = self.room.get().cast::<u8>();
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
@@ -329,25 +322,6 @@ unsafe impl GlobalAlloc for BetzAllocator {
             }
             fresh
         }
-    }
-}
-
-/// Whether memory has been short since this thread's call began.
-pub(crate) struct Shortage;
-
-impl Shortage {
-    /// From here on counts.
-    pub(crate) fn begin() {
-        BEFORE.set(SHORTAGES.load(Ordering::Relaxed));
-    }
-
-    /// Fails when a block has come from the reserve since: in this thread, in one that worked for it, or
-    /// in another, which is as short.
-    pub(crate) fn check() -> Result<()> {
-        if SHORTAGES.load(Ordering::Relaxed) == BEFORE.get() {
-            return Ok(());
-        }
-        Err(Failure::OutOfMemory)
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use betz::{Error, ErrorKind};
 
-use crate::allocator::Shortage;
 use crate::barrier;
 use crate::failure::{Failure, Result};
 use crate::miner::betz_miner;
 use crate::session::betz_session;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 use crate::swap::swapper;
 

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::allocator::Shortage;
 use crate::failure::{Failure, Result};
 use crate::last_error;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// Whether a panic has passed through a handle.

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
-use crate::allocator::Shortage;
 use crate::failure::{Failure, Result};
+use crate::shortage::Shortage;
 
 /// A place for a result, written only on success.
 pub(crate) struct Out<T>(*mut T);

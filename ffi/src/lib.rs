@@ -46,7 +46,8 @@ pub mod train;
 
 pub mod session;
 
-pub mod stats;
+pub mod shortage;
+mod stats;
 
 pub mod health;
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use betz::stream::{Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels};
 
-use crate::allocator::{Shortage, expect_room};
+use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may

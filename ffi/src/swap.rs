@@ -5,7 +5,7 @@ use std::sync::{MutexGuard, PoisonError};
 use betz::model::Decoder;
 use betz::stream::{Clamp, PreparedModel, Replay, Spike, SwapOptions, SwapState, Swapper};
 
-use crate::allocator::{Shortage, expect_room};
+use crate::allocator::expect_room;
 use crate::barrier;
 use crate::cast;
 use crate::failure::Failure;
@@ -13,6 +13,7 @@ use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::session::betz_session;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// Where a model swap stands. 32 bits.

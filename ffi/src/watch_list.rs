@@ -6,13 +6,13 @@ use std::sync::Arc;
 use betz::episode::Alphabet;
 use betz::episode::online::Watched;
 
-use crate::allocator::Shortage;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::Failure;
 use crate::grow::{self, grows};
 use crate::miner::betz_miner;
 use crate::miner_config::betz_interval;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any

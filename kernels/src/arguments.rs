@@ -331,6 +331,7 @@ macro_rules! value {
 value!(
     u8 = "u8",
     u16 = "u16",
+    i16 = "i16",
     u32 = "u32",
     u64 = "u64",
     i32 = "int",

@@ -112,7 +112,13 @@ macro_rules! sample {
     )*};
 }
 
-sample!(u8 = "u8", u16 = "u16", f32 = "float", f64 = "double");
+sample!(
+    u8 = "u8",
+    u16 = "u16",
+    i16 = "i16",
+    f32 = "float",
+    f64 = "double"
+);
 
 shared! {
     /// What is known of a block of 32 steps; an array of them ends with one entry more, `since` = 0.

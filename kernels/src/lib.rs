@@ -7,6 +7,7 @@ pub mod decode;
 pub mod episode;
 pub mod gram;
 mod layout;
+pub mod network;
 pub mod psc;
 pub mod scan;
 pub mod solve;
@@ -43,6 +44,8 @@ pub const ALL: &[Source] = &[
     GRAM_DENSE,
     GRAM_EVENT,
     LOW_PASS,
+    NETWORK_PREPARE,
+    NETWORK_WALK,
     PSC_CONVOLVE,
     PSC_RECURSIVE,
     RESPONSES_COUNTS,
@@ -113,6 +116,18 @@ pub const LOW_PASS: Source = Source {
     name: "low_pass",
     text: include_str!("../low_pass.cu"),
     headers: &[TILE_SCAN, MASK, LAYOUT],
+};
+/// `network_prepare.cu`: What the walk through a chunk of windows is given: moments, scales, panels.
+pub const NETWORK_PREPARE: Source = Source {
+    name: "network_prepare",
+    text: include_str!("../network_prepare.cu"),
+    headers: &[],
+};
+/// `network_walk.cu`: Sliding-window correlations, a tile of pairs through all windows, and what is near the threshold
+pub const NETWORK_WALK: Source = Source {
+    name: "network_walk",
+    text: include_str!("../network_walk.cu"),
+    headers: &[],
 };
 /// `psc_convolve.cu`: PSC filtering by transforms (overlap-save): `convolve_load` cuts channels into rows, cuFFT
 pub const PSC_CONVOLVE: Source = Source {

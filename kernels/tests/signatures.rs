@@ -9,7 +9,7 @@ use betz_kernels::{
     ALL, Arguments, Block, Chunk, Counts, Direction, Entry, Filter, Layout, Link, Mask, Node, Pair,
     Parameter, Part, Section, Shared, Source, Step, Tally, Target, Tuple,
 };
-use betz_kernels::{decode, episode, gram, psc, scan, solve};
+use betz_kernels::{decode, episode, gram, network, psc, scan, solve};
 
 /// What a struct of arguments says of its kernel.
 struct Declared {
@@ -94,6 +94,14 @@ fn structs() -> Vec<Declared> {
         gram::ChunkStatesEvent<'_>,
         gram::ResponsesEvent<'_>,
         gram::ResponsesGiven<'_>,
+        network::NetworkMoments<'_, u8>,
+        network::NetworkMoments<'_, i16>,
+        network::NetworkScales<'_>,
+        network::NetworkPanels<'_, u16>,
+        network::NetworkPanels<'_, f64>,
+        network::NetworkWalk<'_, f32>,
+        network::NetworkWalk<'_, i16>,
+        network::NetworkRecheck<'_, u8>,
         psc::PscTileEnds<'_, u8>,
         psc::PscTileEnds<'_, f32>,
         psc::PscCarry<'_>,

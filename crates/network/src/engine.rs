@@ -14,6 +14,7 @@ use crate::signal::Signal;
 use crate::spec::Sign;
 use crate::tile::{self, Hits, PLACE_BITS};
 use crate::tiling::{Tiling, Unit, above_diagonal, units};
+use crate::window::Chunk;
 
 /// Which correlations are edges.
 #[derive(Debug, Clone)]
@@ -72,7 +73,7 @@ struct Room {
     items: Vec<u64>,
 }
 
-/// The f64 correlation of nodes i and j in window `q` of the chunk.
+/// The f64 correlation of nodes i and j in window `q` of the panels' chunk.
 pub(crate) fn exact(
     signal: &Signal<'_>,
     panels: &Panels,
@@ -82,12 +83,24 @@ pub(crate) fn exact(
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
 ) -> Option<f64> {
-    let (start, w) = (panels.chunk.start_of(q), panels.chunk.window.length);
+    exact_of(signal, &panels.chunk, panels.ranked, (q, i, j), x, y)
+}
+
+/// The f64 correlation, of ranks or of samples, of nodes i and j in window `q` of `chunk`.
+pub(crate) fn exact_of(
+    signal: &Signal<'_>,
+    chunk: &Chunk,
+    ranked: bool,
+    (q, i, j): (usize, usize, usize),
+    x: &mut Vec<f64>,
+    y: &mut Vec<f64>,
+) -> Option<f64> {
+    let (start, w) = (chunk.start_of(q), chunk.window.length);
     x.resize(w, 0.0);
     y.resize(w, 0.0);
     signal.column(i, start, x);
     signal.column(j, start, y);
-    if panels.ranked {
+    if ranked {
         oracle::spearman(x, y)
     } else {
         oracle::pearson(x, y)
@@ -116,7 +129,13 @@ pub(crate) fn correlate(
         })
         .collect();
     check(progress, "correlation")?;
-    let extra = extreme_pairs(signal, panels, cut, progress)?;
+    let extra = extreme_pairs(
+        signal,
+        (&panels.chunk, panels.ranked),
+        &panels.extreme,
+        cut,
+        progress,
+    )?;
     let total = found.load(Ordering::Relaxed) + extra.iter().map(|e| e.len() as u64).sum::<u64>();
     if total > cut.most {
         return Err(too_many(cut.most));
@@ -280,20 +299,22 @@ fn by_window(mut offsets: Vec<usize>, windows: &[u16], items: &[u64], counts: Co
 }
 
 /// An edge of a window.
-type Edge = (u32, u32, f32);
+pub(crate) type Edge = (u32, u32, f32);
 
-/// Edges of nodes that f32 cannot hold in a window, all in f64; one list a window.
-fn extreme_pairs(
+/// Edges of the (window, node)s `extreme`, nodes ascending, that f32 cannot hold, all in f64; one list a
+/// window, or none at all.
+pub(crate) fn extreme_pairs(
     signal: &Signal<'_>,
-    panels: &Panels,
+    (chunk, ranked): (&Chunk, bool),
+    extreme: &[(u32, u32)],
     cut: &Cut,
     progress: &dyn Progress,
 ) -> Result<Vec<Vec<Edge>>> {
-    if panels.extreme.is_empty() {
+    if extreme.is_empty() {
         return Ok(Vec::new());
     }
-    let mut nodes = vec![Vec::new(); panels.chunk.windows];
-    for &(q, node) in &panels.extreme {
+    let mut nodes = vec![Vec::new(); chunk.windows];
+    for &(q, node) in extreme {
         nodes[q as usize].push(node);
     }
     nodes
@@ -304,14 +325,14 @@ fn extreme_pairs(
             let (mut x, mut y) = (Vec::new(), Vec::new());
             let mut edges = Vec::new();
             for &a in extreme {
-                for b in 0..panels.nodes as u32 {
+                for b in 0..signal.nodes() as u32 {
                     // A pair of two such nodes once.
                     if a == b || b < a && extreme.binary_search(&b).is_ok() {
                         continue;
                     }
                     let (i, j) = (a.min(b), a.max(b));
-                    if let Some(r) =
-                        exact(signal, panels, q, i as usize, j as usize, &mut x, &mut y)
+                    let pair = (q, i as usize, j as usize);
+                    if let Some(r) = exact_of(signal, chunk, ranked, pair, &mut x, &mut y)
                         && reaches(cut.size(r), cut.thresholds[q], cut.strict)
                     {
                         edges.push((i, j, r as f32));

@@ -35,6 +35,7 @@
 //!   comes within 3·10⁻⁵ of the threshold is computed again in f64 from the samples. Values are within
 //!   10⁻⁵ of f64's. Equal values at the threshold, ±1 above all, count to within [`oracle::TIE`].
 //! - **The same edges in the same order, and the same bits, for any number of threads.**
+//! - **The same edges on a CUDA device** ([`Plan::on`]), by a walk of its own.
 //! - **No matrix of all pairs** but where a measure needs one (partial correlation, spike-time tiling,
 //!   both for some thousands of nodes): memory is the panels of a chunk of windows and the edges.
 //! - **No window crosses a gap**, and nodes that are constant or not finite in a window are reported as
@@ -56,11 +57,14 @@
 #![allow(clippy::neg_cmp_op_on_partial_ord, clippy::manual_clamp)]
 
 mod block;
+mod chunk;
+mod cuda;
 mod engine;
 pub mod export;
 #[cfg(feature = "npz")]
 pub mod file;
 pub mod graph;
+mod hold;
 pub mod live;
 mod moments;
 mod network;
@@ -89,6 +93,7 @@ mod measure_tests;
 mod tests;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
+pub use cuda::DeviceCount;
 pub use network::{Meta, Network, WindowEdges};
 pub use oracle::Undefined;
 pub use plan::{Estimate, Plan};

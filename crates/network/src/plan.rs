@@ -1,21 +1,22 @@
 //! From a specification and a signal's shape to a network.
 
+use std::sync::Arc;
+
 use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
-
-use rayon::prelude::*;
+use betz_device::{Device, Placement, Ran};
 
 use crate::block::{Making, Rules, direct};
-use crate::engine::{ChunkEdges, Counts, Cut, correlate, exact, too_many};
+use crate::chunk::Done;
+use crate::cuda::{self, Walkers};
+use crate::engine::{Counts, too_many};
+use crate::hold::Hold;
 use crate::network::{Meta, Network, WindowEdges, Windows};
-use crate::oracle::Undefined;
-use crate::pairs::{Correlation, Lagged, Moments};
 use crate::panel::{self, Panels};
 use crate::partial;
-use crate::phase::Phases;
-use crate::scan::{self, Keep};
+use crate::scan;
 use crate::signal::Signal;
-use crate::spec::{Measure, NetworkSpec, Sign, Threshold};
+use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::tile::Arch;
 use crate::window::{Chunk, WindowGrid};
 
@@ -53,9 +54,10 @@ pub struct Estimate {
     pub pair_windows: f64,
     /// Samples of segments that lie in no window.
     pub trailing: usize,
-    /// Bytes beside the signal and the edges: panels and each thread's room.
+    /// Bytes of host memory beside the signal and the edges: panels and each thread's room.
     pub bytes: u64,
-    /// Seconds on the threads of rayon's current pool, edges aside; of the right order.
+    /// Seconds on the threads of rayon's current pool, or on the plan's CUDA devices, edges aside; of the
+    /// right order.
     pub seconds: f64,
 }
 
@@ -83,13 +85,15 @@ pub struct Estimate {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Plan {
-    spec: NetworkSpec,
+    pub(crate) spec: NetworkSpec,
     grid: WindowGrid,
     samples: usize,
-    nodes: usize,
-    arch: Arch,
+    pub(crate) nodes: usize,
+    pub(crate) arch: Arch,
     pub(crate) rules: Rules,
     pub(crate) chunk_windows: usize,
+    placement: Arc<Placement>,
+    pub(crate) limits: cuda::Limits,
 }
 
 impl Plan {
@@ -117,6 +121,8 @@ impl Plan {
             arch: Arch::best(),
             rules: Rules::default(),
             chunk_windows: chunk_windows(spec, signal.nodes()),
+            placement: Arc::new(Placement::cpu()),
+            limits: cuda::Limits::default(),
         })
     }
 
@@ -133,6 +139,39 @@ impl Plan {
         }
         self.arch = arch;
         Ok(self)
+    }
+
+    /// The same on `device`, which works on Pearson correlations (and the information made of them) with
+    /// [`Threshold::Absolute`]. A CUDA device that the user named ([`Device::is_explicit`]) does it
+    /// however little there is to do; [`Device::auto`] leaves to the CPU's threads what they do about as
+    /// fast as CUDA starts, what CUDA has no kernel for, and the rest of the work where the device falls
+    /// short of memory. The edges are the same; values within 10⁻⁵ of f64's, not bit for bit the CPU's.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where the user named a CUDA device that
+    /// has no kernel for what is asked for.
+    pub fn on(mut self, device: &Device) -> Result<Self> {
+        let can = cuda::can(&self.spec, self.nodes);
+        if device.is_explicit() {
+            if let (Err(e), false) = (can, device.is_cpu()) {
+                return Err(e);
+            }
+            self.placement = Arc::new(Placement::decide(device, true));
+        } else {
+            let worth = if device.is_started() { 0.03 } else { 1.0 };
+            let gains = can.is_ok() && self.estimate().seconds > worth;
+            self.placement = Arc::new(Placement::decide(device, gains));
+        }
+        Ok(self)
+    }
+
+    /// Where it runs, or has run: after a run also what the device fell short of, if it did.
+    pub fn ran(&self) -> Ran {
+        self.placement.ran("walk")
+    }
+
+    pub(crate) fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// The windows.
@@ -184,11 +223,24 @@ impl Plan {
             pair_windows,
             trailing: self.grid.trailing(),
             bytes: u64::try_from(largest + room).unwrap_or(u64::MAX),
-            seconds: pairs as f64 * steps / 3.0 / self.arch.rate() / threads as f64,
+            seconds: pairs as f64 * steps / 3.0 / self.rate(threads),
         }
     }
 
-    fn same_shape(&self, signal: &Signal<'_>) -> Result<()> {
+    /// Pairs and windows a second, two steps each.
+    fn rate(&self, threads: usize) -> f64 {
+        /// Of a multiprocessor: a sketch of the walk reached 5.5e12 on the 132 of an H200.
+        const MULTIPROCESSOR: f64 = 4e10;
+        match self.placement.contexts() {
+            [] => self.arch.rate() * threads as f64,
+            contexts => {
+                let all = contexts.iter().map(|c| c.info().multiprocessors);
+                f64::from(all.sum::<u32>().max(1)) * MULTIPROCESSOR
+            }
+        }
+    }
+
+    pub(crate) fn same_shape(&self, signal: &Signal<'_>) -> Result<()> {
         if (signal.samples(), signal.nodes()) != (self.samples, self.nodes) {
             return Err(Error::mismatch(format!(
                 "signal: expected ({}, {}) samples and nodes as planned, got ({}, {})",
@@ -211,7 +263,7 @@ impl Plan {
             rechecked: 0,
             rebuilt: 0,
             extreme: 0,
-            device: format!("cpu {}", self.arch.name()),
+            device: self.device(),
         }
     }
 
@@ -287,32 +339,25 @@ impl Plan {
         take: &mut dyn FnMut(Windows) -> Result<()>,
     ) -> Result<()> {
         self.same_shape(signal)?;
-        let chunks = self.chunks();
-        let mut left = self.spec.max_edges;
-        let mut hold = match self.spec.measure {
-            Measure::Distance { hold } if hold > 1 => {
-                let step = self.spec.window.step;
-                Some(Hold {
-                    windows: hold,
-                    step,
-                    start: None,
-                    near: Vec::new(),
-                })
-            }
-            _ => None,
+        let mut device = if self.placement.is_cpu() {
+            None
+        } else {
+            (self.placement).or_cpu(Walkers::open(self, signal, self.limits))?
         };
-        for (done, chunk) in chunks.iter().enumerate() {
-            check(progress, "network")?;
-            progress.update("network", done as u64, chunks.len() as u64);
+        let limit = (device.as_ref()).map_or(self.chunk_windows, Walkers::windows);
+        let mut left = self.spec.max_edges;
+        let mut hold = Hold::of(&self.spec);
+        let (mut windows, all) = (0, self.grid.len() as u64);
+        let mut give = |chunk: &Chunk, done: Done, meta: &mut Meta, left: &mut u64| {
             let Done {
                 mut edges,
                 undefined,
                 extreme,
-            } = self.chunk(signal, *chunk, left, progress)?;
+            } = done;
             if let Some(hold) = &mut hold {
                 hold.filter(chunk, &mut edges);
             }
-            left = (left.checked_sub(edges.r.len() as u64))
+            *left = (left.checked_sub(edges.r.len() as u64))
                 .ok_or_else(|| too_many(self.spec.max_edges))?;
             let Counts {
                 rechecked, rebuilt, ..
@@ -320,10 +365,42 @@ impl Plan {
             meta.rechecked += rechecked;
             meta.rebuilt += rebuilt;
             meta.extreme += extreme;
+            windows += chunk.windows as u64;
             take(Windows::new(chunk, edges, &undefined))?;
+            progress.update("network", windows, all);
+            Ok::<_, Error>(())
+        };
+        progress.update("network", 0, all);
+        for chunk in self.grid.chunks(limit) {
+            check(progress, "network")?;
+            let done = match &mut device {
+                Some(walkers) => {
+                    let done = walkers.chunk(self, signal, &chunk, left, progress);
+                    self.placement.or_cpu(done)?
+                }
+                None => None,
+            };
+            if let Some(done) = done {
+                give(&chunk, done, meta, &mut left)?;
+                continue;
+            }
+            device = None;
+            for piece in chunk.pieces(self.chunk_windows) {
+                check(progress, "network")?;
+                let done = self.chunk(signal, piece, left, progress)?;
+                give(&piece, done, meta, &mut left)?;
+            }
         }
-        progress.update("network", chunks.len() as u64, chunks.len() as u64);
+        meta.device = self.device();
         Ok(())
+    }
+
+    /// Where it runs: `cpu` and the kind of registers, or `cuda:N`, or `cuda:all`.
+    pub fn device(&self) -> String {
+        if self.placement.is_cpu() {
+            return format!("cpu {}", self.arch.name());
+        }
+        self.ran().device
     }
 
     /// How many pairs and windows have a size (magnitude, or value of the sign asked for) in each of
@@ -361,258 +438,5 @@ impl Plan {
             counts.iter_mut().zip(of).for_each(|(a, b)| *a += b);
         }
         Ok(counts)
-    }
-
-    fn keep(&self) -> Keep {
-        match self.spec.threshold {
-            Threshold::Absolute(value) => {
-                let threshold = match self.spec.measure {
-                    Measure::Distance { .. } => -value,
-                    // I = −½ ln(1 − r²)
-                    Measure::GaussianInformation => (-(-2.0 * value).exp_m1()).sqrt(),
-                    _ => value,
-                };
-                Keep::Reaching {
-                    threshold,
-                    strict: self.spec.strict,
-                }
-            }
-            Threshold::Density(share) => {
-                let pairs = self.nodes as f64 * (self.nodes as f64 - 1.0) / 2.0;
-                Keep::Strongest((share * pairs).round() as usize)
-            }
-            Threshold::Top(count) => {
-                Keep::Strongest(count.min(self.nodes.saturating_mul(self.nodes)))
-            }
-            Threshold::TopPerNode(count) => Keep::StrongestPerNode(count),
-        }
-    }
-
-    fn making(&self) -> Making {
-        let measure = self.spec.measure;
-        Making {
-            arch: self.arch,
-            rules: self.rules,
-            // Large sums are then what a tile looks for.
-            negative: self.spec.sign == Sign::Negative
-                && matches!(measure, Measure::Pearson | Measure::Spearman),
-            moments: matches!(measure, Measure::Covariance | Measure::Distance { .. }),
-            ranked: measure == Measure::Spearman,
-        }
-    }
-
-    fn chunk(
-        &self,
-        signal: &Signal<'_>,
-        chunk: Chunk,
-        most: u64,
-        progress: &dyn Progress,
-    ) -> Result<Done> {
-        let (keep, sign, rules) = (self.keep(), self.spec.sign, self.rules);
-        let panels = |chunk: Chunk| Panels::new(signal, chunk, self.making());
-        match self.spec.measure {
-            Measure::Pearson | Measure::GaussianInformation | Measure::Spearman => {
-                let panels = panels(chunk);
-                let mut edges = if let Keep::Reaching { threshold, strict } = keep {
-                    let cut = Cut {
-                        thresholds: vec![threshold; chunk.windows],
-                        sign,
-                        strict,
-                        most,
-                    };
-                    correlate(signal, &panels, &cut, rules, progress)?
-                } else {
-                    scan::scan(
-                        &Correlation {
-                            signal,
-                            panels: &panels,
-                            rules,
-                            sign,
-                        },
-                        keep,
-                        most,
-                        progress,
-                    )?
-                };
-                if self.spec.measure == Measure::GaussianInformation {
-                    informations(signal, &panels, &mut edges);
-                }
-                let extreme = panels.extreme.len() as u64;
-                Ok(Done {
-                    edges,
-                    undefined: panels.undefined,
-                    extreme,
-                })
-            }
-            Measure::Covariance | Measure::Distance { .. } => {
-                let panels = panels(chunk);
-                let distance = self.spec.measure != Measure::Covariance;
-                let pairs = Moments {
-                    signal,
-                    panels: &panels,
-                    rules,
-                    sign,
-                    distance,
-                };
-                let edges = scan::scan(&pairs, keep, most, progress)?;
-                let extreme = panels.extreme.len() as u64;
-                // A constant node has a covariance (0) and distances.
-                let undefined = (panels.undefined.into_iter())
-                    .filter(|(_, _, why)| *why == Undefined::NonFinite)
-                    .collect();
-                Ok(Done {
-                    edges,
-                    undefined,
-                    extreme,
-                })
-            }
-            Measure::Lagged { lags } => {
-                let rows = panels(chunk);
-                let shifted: Vec<Panels> = (0..=2 * lags)
-                    .map(|shift| {
-                        panels(Chunk {
-                            start: chunk.start + shift - lags,
-                            ..chunk
-                        })
-                    })
-                    .collect();
-                let pairs = Lagged {
-                    signal,
-                    rows: &rows,
-                    shifted: &shifted,
-                    rules,
-                    sign,
-                };
-                let edges = scan::scan(&pairs, keep, most, progress)?;
-                let extreme = rows.extreme.len() as u64;
-                Ok(Done {
-                    edges,
-                    undefined: rows.undefined,
-                    extreme,
-                })
-            }
-            Measure::PhaseLocking | Measure::ImaginaryPhaseLocking | Measure::PhaseConsistency => {
-                let phases = Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin);
-                let edges = scan::scan(&phases, keep, most, progress)?;
-                Ok(Done {
-                    edges,
-                    undefined: phases.undefined,
-                    extreme: 0,
-                })
-            }
-            Measure::Partial => {
-                let windows: Vec<_> = (0..chunk.windows)
-                    .into_par_iter()
-                    .map(|q| {
-                        check(progress, "partial correlation")?;
-                        partial::window(signal, chunk.start_of(q), chunk.window.length)
-                    })
-                    .collect::<Result<_>>()?;
-                let (mut lists, mut undefined) = (Vec::new(), Vec::new());
-                for (q, (list, left_out)) in windows.into_iter().enumerate() {
-                    lists.push(list);
-                    undefined.extend(
-                        left_out
-                            .into_iter()
-                            .map(|(node, why)| (q as u32, node, why)),
-                    );
-                }
-                let edges = scan::keep_exact(lists, self.nodes, keep, |v| sign.size(v), most)?;
-                Ok(Done {
-                    edges,
-                    undefined,
-                    extreme: 0,
-                })
-            }
-        }
-    }
-}
-
-/// A chunk's edges, and what was counted.
-struct Done {
-    edges: ChunkEdges,
-    undefined: Vec<(u32, u32, Undefined)>,
-    extreme: u64,
-}
-
-/// Makes Gaussian informations of correlations: from f64 where f32 would not do.
-fn informations(signal: &Signal<'_>, panels: &Panels, edges: &mut ChunkEdges) {
-    let ChunkEdges {
-        indptr, i, j, r, ..
-    } = edges;
-    let mut rest = &mut r[..];
-    let mut windows = Vec::new();
-    for q in 0..panels.chunk.windows {
-        let (now, later) = rest.split_at_mut((indptr[q + 1] - indptr[q]) as usize);
-        windows.push(now);
-        rest = later;
-    }
-    windows.into_par_iter().enumerate().for_each(|(q, r)| {
-        let (mut x, mut y) = (Vec::new(), Vec::new());
-        for (e, r) in r.iter_mut().enumerate() {
-            let at = indptr[q] as usize + e;
-            let mut value = f64::from(*r);
-            // dI/dr = r/(1 − r²) carries the error of an f32 correlation beyond 1e-5 from here on.
-            if value.abs() > 0.5 {
-                value = exact(
-                    signal,
-                    panels,
-                    q,
-                    i[at] as usize,
-                    j[at] as usize,
-                    &mut x,
-                    &mut y,
-                )
-                .unwrap_or(value);
-            }
-            *r = crate::oracle::gaussian_information(value) as f32;
-        }
-    });
-}
-
-/// Distances that have lasted: the pairs of the window before and for how many windows they were near.
-struct Hold {
-    windows: usize,
-    step: usize,
-    start: Option<u64>,
-    near: Vec<((u32, u32), usize)>,
-}
-
-impl Hold {
-    /// Takes out of a chunk's windows what has not lasted.
-    fn filter(&mut self, chunk: &Chunk, edges: &mut ChunkEdges) {
-        let mut kept = ChunkEdges {
-            indptr: vec![0],
-            counts: edges.counts,
-            ..ChunkEdges::default()
-        };
-        for q in 0..chunk.windows {
-            let start = chunk.start_of(q) as u64;
-            if self
-                .start
-                .is_none_or(|before| before + self.step as u64 != start)
-            {
-                self.near.clear();
-            }
-            self.start = Some(start);
-            let mut near = Vec::new();
-            let mut before = self.near.iter().peekable();
-            for e in edges.indptr[q] as usize..edges.indptr[q + 1] as usize {
-                let pair = (edges.i[e], edges.j[e]);
-                while before.next_if(|(other, _)| *other < pair).is_some() {}
-                let lasted = 1 + before
-                    .next_if(|(other, _)| *other == pair)
-                    .map_or(0, |(_, n)| *n);
-                near.push((pair, lasted));
-                if lasted >= self.windows {
-                    kept.i.push(pair.0);
-                    kept.j.push(pair.1);
-                    kept.r.push(edges.r[e]);
-                }
-            }
-            self.near = near;
-            kept.indptr.push(kept.r.len() as u64);
-        }
-        *edges = kept;
     }
 }

@@ -71,6 +71,21 @@ impl Chunk {
         (self.windows - 1) * self.window.step + self.window.length
     }
 
+    /// The same windows in runs of at most `limit`, of equal length or nearly.
+    pub(crate) fn pieces(self, limit: usize) -> impl Iterator<Item = Self> {
+        let count = self.windows.div_ceil(limit.max(1));
+        (0..count).map(move |c| {
+            // Runs of equal length: a short last one would pay a whole start-up for few windows.
+            let (from, to) = (c * self.windows / count, (c + 1) * self.windows / count);
+            Self {
+                start: self.start_of(from),
+                windows: to - from,
+                window: self.window,
+                first: self.first + from,
+            }
+        })
+    }
+
     /// First sample of the chunk's window `q`.
     pub(crate) fn start_of(&self, q: usize) -> usize {
         self.start + q * self.window.step
@@ -175,17 +190,13 @@ impl WindowGrid {
         let mut chunks = Vec::new();
         let mut first = 0;
         for &(start, windows) in &self.runs {
-            // Runs of equal length: a short last one would pay a whole start-up for few windows.
-            let count = windows.div_ceil(limit);
-            for c in 0..count {
-                let (from, to) = (c * windows / count, (c + 1) * windows / count);
-                chunks.push(Chunk {
-                    start: start + from * self.window.step,
-                    windows: to - from,
-                    window: self.window,
-                    first: first + from,
-                });
-            }
+            let run = Chunk {
+                start,
+                windows,
+                window: self.window,
+                first,
+            };
+            chunks.extend(run.pieces(limit));
             first += windows;
         }
         chunks

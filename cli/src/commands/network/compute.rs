@@ -8,7 +8,8 @@ use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Threshold, Window}
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::{Spread, expected, input::Input, on_cpu};
+use super::{Spread, expected, input::Input};
+use crate::device;
 use crate::files::{Files, Kind};
 use crate::network_args::{Compute, SignName, Span, SurrogateName};
 use crate::report::{self, Bar};
@@ -99,7 +100,7 @@ struct Computed {
 }
 
 pub(super) fn run(args: &Compute) -> Result<()> {
-    on_cpu(&args.common.device)?;
+    let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let mut files = Files::new(&args.common).reads("INPUT", &args.input);
     files.may_write("--out", args.out.as_deref(), Kind::Network)?;
     let chance = significance(args)?;
@@ -108,9 +109,16 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let read = report::total_seconds();
     let mut spec = spec(args, &signal)?;
     // Whatever is wrong with it is said before surrogates are drawn.
-    Plan::new(&spec, &signal)?;
+    let plan = Plan::new(&spec, &signal)?;
+    let planned = if chance.is_some() {
+        // With the threshold that surrogates will have found.
+        Plan::new(&spec.threshold(Threshold::Absolute(0.5)), &signal)?.on(&device)
+    } else {
+        plan.on(&device)
+    };
+    let planned = planned.map_err(|e| e.at("--device"))?;
     if args.dry_run {
-        return expected::run(args, &spec, &signal);
+        return expected::run(args, &spec, &signal, &planned);
     }
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
@@ -135,7 +143,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         }
     }
     let started = Instant::now();
-    let plan = Plan::new(&spec, &signal)?;
+    let plan = Plan::new(&spec, &signal)?.on(&device)?;
     let planned = plan.windows().len();
     let network = plan
         .run_until_stopped(&signal, &bar)
@@ -145,6 +153,11 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         })?;
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
+    let ran = plan.ran();
+    device::note_fallback(&ran, "the network");
+    if args.device_memory.is_some() && ran.memory_cap.is_none() {
+        eprintln!("--device-memory made no difference: no GPU is used");
+    }
     let complete = network.len() == planned;
     if !complete {
         eprintln!(

@@ -30,9 +30,15 @@ struct Expected {
     device: String,
 }
 
-pub(super) fn run(args: &Compute, spec: &NetworkSpec, signal: &Signal<'_>) -> Result<()> {
+/// `planned` is on the device that would do it.
+pub(super) fn run(
+    args: &Compute,
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+    planned: &Plan,
+) -> Result<()> {
     let plan = Plan::new(spec, signal)?;
-    let estimate = plan.estimate();
+    let estimate = planned.estimate();
     let (edges, times) = match args.chance.surrogates {
         Some(count) => (None, count as f64 + 1.0),
         None => (edges(spec, signal, &plan)?, 1.0),
@@ -54,7 +60,7 @@ pub(super) fn run(args: &Compute, spec: &NetworkSpec, signal: &Signal<'_>) -> Re
             .saturating_add(signal.bytes() as u64)
             .saturating_add(lists),
         expected_seconds: estimate.seconds * times,
-        device: format!("cpu {}", plan.arch().name()),
+        device: planned.device(),
         asked,
     };
     if args.common.json {

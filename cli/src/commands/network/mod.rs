@@ -26,12 +26,12 @@ pub(crate) fn run(command: &NetworkCommand) -> Result<()> {
     }
 }
 
-/// Refuses a device that networks do not run on.
+/// Refuses a device for what runs on the CPU alone.
 fn on_cpu(spec: &str) -> Result<()> {
     match spec.parse()? {
         DeviceSpec::Auto | DeviceSpec::Cpu => Ok(()),
         other => Err(Error::argument(format!(
-            "--device: networks are computed on the CPU so far; expected auto or cpu, got {other}"
+            "--device: only `betz network compute` runs on a GPU; expected auto or cpu, got {other}"
         ))),
     }
 }

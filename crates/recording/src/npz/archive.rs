@@ -7,7 +7,9 @@ use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::npy::{self, Element, Header, Number};
+use super::header::Header;
+use super::npy;
+use super::number::{Element, Number};
 use betz_base::error::{Error, Result};
 use betz_base::file::read_all;
 

@@ -5,11 +5,12 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::archive::{Archive, ArchiveWriter, c_order};
-use super::npy::{self, Header};
+use super::header::Header;
+use super::npy;
 use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;
 
-pub use super::npy::{Element, Number};
+pub use super::number::{Element, Number};
 
 /// A shape and its elements in C order; `&[]` is the shape of a single one.
 #[derive(Debug, Clone, Copy)]

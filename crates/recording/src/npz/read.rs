@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use super::archive::{Archive, expect_dims};
-use super::npy::{self, Element, Header, Number};
+use super::header::Header;
+use super::npy;
+use super::number::{Element, Number};
 use crate::check::{MAX_SPIKES, MAX_TICKS, too_many_spikes};
 use crate::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};

@@ -4,7 +4,7 @@ use std::io::{self, Seek, Write};
 use std::path::Path;
 
 use super::archive::ArchiveWriter;
-use super::npy::Element;
+use super::number::Element;
 use crate::{Recording, SpikeForm, SpikesView};
 use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;

@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use super::PreparedModel;
-use super::prepared::Group;
 use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_spikes};
 use super::skip::{POWERS, skip_lanes};
+use super::stage::Group;
 use super::tap::Input;
 use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, flush};

@@ -27,6 +27,7 @@ mod rows;
 mod running;
 mod session;
 mod skip;
+mod stage;
 mod status;
 mod swap;
 mod tap;

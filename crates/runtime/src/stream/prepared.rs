@@ -1,12 +1,11 @@
 //! A decoder made ready for stepping.
 
-use std::ops::Range;
-
 use betz_base::aligned::Aligned;
 use betz_base::hash::Fnv1a;
 
 use super::rows::padded;
 use super::skip::LowPassSilence;
+use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
 use crate::model::{Blanking, Decoder};
 use crate::psc::LowPassFilter;
@@ -15,42 +14,6 @@ use betz_base::error::{Error, Result};
 
 /// What is left of a response after [`PreparedModel::memory_steps`], of a sum of one.
 const FORGOTTEN: f64 = 1e-7;
-
-/// One filter of the bank on the model's clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stage {
-    pub(super) decay: f64,
-    /// −dt/τ, whose exponential is `decay`.
-    pub(super) log_decay: f64,
-    pub(super) order: u32,
-}
-
-/// The filters of one order, which lie side by side.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
-    pub(super) order: u32,
-    first: usize,
-    end: usize,
-}
-
-impl Group {
-    /// The filters, in the model's order.
-    pub(super) fn filters(&self) -> Range<usize> {
-        self.first..self.end
-    }
-
-    /// Lanes: filters × latents.
-    #[inline(always)]
-    pub(super) fn lanes(&self, latents: usize) -> usize {
-        (self.end - self.first) * latents
-    }
-
-    /// States: (order + 1) × lanes.
-    #[inline(always)]
-    pub(super) fn states(&self, latents: usize) -> usize {
-        (self.order as usize + 1) * self.lanes(latents)
-    }
-}
 
 /// A decoder in the form that steps use: weights scaled, masked, one short row per channel.
 ///

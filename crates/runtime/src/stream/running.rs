@@ -143,8 +143,8 @@ impl Running {
         }
         if let Some(mailbox) = mailbox {
             match beside.taken_over {
-                true => mailbox.tell(self),
-                false => mailbox.tell_left(self),
+                true => self.tell(mailbox),
+                false => mailbox.tell_left(self.ticks_left()),
             }
         }
         beside
@@ -183,7 +183,7 @@ impl Running {
             self.exchange();
         }
         if let Some(mailbox) = mailbox {
-            mailbox.tell(self);
+            self.tell(mailbox);
         }
         over
     }
@@ -201,7 +201,7 @@ impl Running {
         }
         self.exchange();
         if let Some(mailbox) = mailbox {
-            mailbox.tell(self);
+            self.tell(mailbox);
         }
         true
     }
@@ -228,7 +228,13 @@ impl Running {
         }
     }
 
-    pub(super) fn ticks_left(&self) -> u64 {
+    /// Says through `mailbox` where things stand.
+    pub(super) fn tell(&self, mailbox: &Mailbox) {
+        let model = self.active.model().decoder_fingerprint();
+        mailbox.tell(self.state(), model, self.ticks_left());
+    }
+
+    fn ticks_left(&self) -> u64 {
         match self.other.as_ref().map(|other| other.part) {
             Some(Part::WarmingUp { left, fade }) => left.saturating_add(fade),
             Some(Part::Fading { left, .. }) => left,

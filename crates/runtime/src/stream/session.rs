@@ -608,7 +608,7 @@ impl Session {
             if let Some(retired) = retired {
                 mailbox.retire(retired);
             }
-            mailbox.tell(&self.running);
+            self.running.tell(mailbox);
         }
         changed
     }

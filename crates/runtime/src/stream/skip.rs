@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::prepared::Stage;
+use super::stage::Stage;
 use crate::psc::{BINOMIAL, LowPassFilter, flush};
 
 /// Powers of two of ticks that are told apart; silence of 2⁴⁰ ticks or more is rest.

@@ -32,7 +32,6 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 
 use super::config::check_clamp;
 use super::engine::Engine;
-use super::running::Running;
 use super::tap::{Attached, Input, Tap};
 use super::{Clamp, PreparedModel, Spike};
 use crate::model::Decoder;
@@ -498,17 +497,16 @@ impl Mailbox {
         }
     }
 
-    pub(super) fn tell(&self, running: &Running) {
-        let phase = running.state() as u64;
-        let model = running.active().model().decoder_fingerprint();
+    /// How far a swap is, which model gives the estimates, and ticks until the other one does.
+    pub(super) fn tell(&self, state: SwapState, model: u64, left: u64) {
         self.status.running.store(model, Ordering::Relaxed);
-        self.tell_left(running);
+        self.tell_left(left);
+        let phase = state as u64;
         (self.status.word).store(self.taken * 4 + phase, Ordering::Release);
     }
 
     #[inline(always)]
-    pub(super) fn tell_left(&self, running: &Running) {
-        let left = running.ticks_left();
+    pub(super) fn tell_left(&self, left: u64) {
         self.status.ticks_left.store(left, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,201 @@
+//! Sliding-window correlation networks on a CUDA device against the CPU's.
+//!
+//! ```sh
+//! cargo bench --bench gpu_network                     # on a machine with a GPU
+//! gpu-bundle/gpu_network small headline               # what scripts/gpu-bundle.sh carried there
+//! gpu-bundle/gpu_network headline device              # the device alone
+//! ```
+//! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
+//! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. Medians of ten warm
+//! runs; the edges of both are compared. Says so and ends where there is no device.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::time::Instant;
+
+use betz::device::Device;
+use betz::network::{NetworkSpec, Plan, Signal, Threshold, Window};
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// Mean over 2·radius + 1 pixels along a row or column, round the edges.
+fn blurred(field: &[f32], height: usize, width: usize, radius: usize) -> Vec<f32> {
+    let mut now = field.to_vec();
+    let mut next = vec![0.0; now.len()];
+    // Three times each way is near a Gaussian.
+    for pass in 0..6 {
+        let (lines, length, step, stride) = if pass % 2 == 0 {
+            (height, width, 1, width)
+        } else {
+            (width, height, width, 1)
+        };
+        for line in 0..lines {
+            let at = |k: usize| line * stride + k % length * step;
+            let mut sum: f32 = (0..=2 * radius).map(|k| now[at(k)]).sum();
+            for k in 0..length {
+                next[at(k + radius)] = sum / (2 * radius + 1) as f32;
+                sum += now[at(k + 2 * radius + 1)] - now[at(k)];
+            }
+        }
+        std::mem::swap(&mut now, &mut next);
+    }
+    now
+}
+
+/// Two smooth fields that drift, and noise of each pixel.
+fn video(height: usize, width: usize, frames: usize) -> Vec<u8> {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+    let pixels = height * width;
+    let mut noise = move || -> Vec<f32> {
+        (0..pixels)
+            .map(|_| StandardNormal.sample(&mut rng))
+            .collect()
+    };
+    let mut fields = vec![vec![0.0_f32; pixels]; 2];
+    let mut video = Vec::with_capacity(pixels * frames);
+    for frame in 0..frames {
+        for (field, (radius, rho)) in fields.iter_mut().zip([(4_usize, 0.5_f32), (14, 0.7)]) {
+            let fresh = blurred(&noise(), height, width, radius);
+            let size = (fresh.iter().map(|v| v * v).sum::<f32>() / pixels as f32).sqrt();
+            let share = if frame == 0 {
+                1.0
+            } else {
+                (1.0 - rho * rho).sqrt()
+            };
+            for (old, new) in field.iter_mut().zip(&fresh) {
+                *old = *old * if frame == 0 { 0.0 } else { rho } + share * new / size;
+            }
+        }
+        let own = noise();
+        video.extend((0..pixels).map(|p| {
+            (100.0 + 9.0 * fields[0][p] + 4.0 * fields[1][p] + 4.0 * own[p]).round() as u8
+        }));
+    }
+    video
+}
+
+fn spec(step: usize, threshold: f64) -> NetworkSpec {
+    let window = Window { length: 200, step };
+    NetworkSpec::pearson(window)
+        .threshold(Threshold::Absolute(threshold))
+        .max_edges(u64::MAX)
+}
+
+/// The threshold that this share of the pairs reaches, from some windows.
+fn threshold(signal: &Signal<'_>, share: f64) -> f64 {
+    const BINS: usize = 20_000;
+    let step = ((signal.samples() - 200) / 2).max(1);
+    let plan = Plan::new(&spec(step, 0.5), signal).unwrap();
+    let counts = plan.histogram(signal, BINS, &()).unwrap();
+    let all: u64 = counts.iter().sum();
+    let mut above = 0;
+    for (bin, count) in counts.iter().enumerate().rev() {
+        above += count;
+        if above as f64 > share * all as f64 {
+            return (bin + 1) as f64 / BINS as f64;
+        }
+    }
+    0.0
+}
+
+/// Seconds, edges, and a hash of their ends; none is kept.
+fn run(plan: &Plan, signal: &Signal<'_>) -> (f64, u64, u64) {
+    let (mut edges, mut hash) = (0, 0_u64);
+    let mut hashing = 0.0;
+    let started = Instant::now();
+    let stream = plan.stream(signal, &(), |window| {
+        let started = Instant::now();
+        edges += window.i.len() as u64;
+        for (i, j) in window.i.iter().zip(window.j) {
+            let pair = u64::from(*i) << 32 | u64::from(*j);
+            hash = (hash ^ pair)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29);
+        }
+        hashing += started.elapsed().as_secs_f64();
+        Ok(())
+    });
+    stream.unwrap();
+    let seconds = started.elapsed().as_secs_f64() - hashing;
+    (seconds, edges, hash)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
+    let wants = |what: &str| asked.is_empty() || asked.iter().any(|a| a == what);
+    let alone = asked.iter().any(|a| a == "device");
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(error) => {
+            eprintln!("no CUDA device: {}", error.message());
+            return;
+        }
+    };
+    let info = device.contexts()[0].info().clone();
+    println!("{} | {} threads", info.name, rayon::current_num_threads());
+    let cases = [("small", 50, 80, 299), ("headline", 130, 172, 1000)];
+    for (name, height, width, frames) in cases {
+        if !(wants(name) || alone && asked.len() == 1) {
+            continue;
+        }
+        let samples = video(height, width, frames);
+        let signal = Signal::new(&samples, height * width).unwrap();
+        for (share, step) in [(0.0, 1), (1e-4, 1), (5e-3, 1), (1e-4, 10)] {
+            let theta = if share > 0.0 {
+                threshold(&signal, share)
+            } else {
+                0.999
+            };
+            let cpu = Plan::new(&spec(step, theta), &signal).unwrap();
+            let cuda = cpu.clone().on(&device).unwrap();
+            let mut times = Vec::new();
+            let mut parts = Vec::new();
+            let mut count = cuda.count_on_device(&signal, &()).unwrap();
+            for _ in 0..10 {
+                count = cuda.count_on_device(&signal, &()).unwrap();
+                times.push(count.prepare + count.walk + count.recheck);
+                parts.push([count.upload, count.prepare, count.walk, count.recheck]);
+            }
+            let part = |p: usize| 1e3 * median(parts.iter().map(|of| of[p]).collect());
+            println!(
+                "{name}: {} nodes, {} windows every {step}, threshold {theta:.4}: {} edges ({:.4} %), {} rechecked, {} rebuilt, {} walks",
+                signal.nodes(),
+                cpu.windows().len(),
+                count.edges,
+                100.0 * count.edges as f64 / cpu.estimate().pair_windows,
+                count.rechecked,
+                count.rebuilt,
+                count.walks
+            );
+            println!(
+                "  on the device {:.2} ms (prepare {:.2}, walk {:.2}, recheck {:.2}); upload {:.2} ms",
+                1e3 * median(times),
+                part(1),
+                part(2),
+                part(3),
+                part(0)
+            );
+            if alone {
+                continue;
+            }
+            let (seconds, edges, hash) = run(&cpu, &signal);
+            println!("  CPU {seconds:.3} s, {edges} edges");
+            // Hundreds of millions are not brought here: most of that is the host's sorting.
+            if edges > 200_000_000 {
+                assert_eq!(edges, count.edges);
+                continue;
+            }
+            let whole = run(&cuda, &signal);
+            println!("  device, edges in host memory in order {:.3} s", whole.0);
+            assert_eq!((whole.1, whole.2), (edges, hash), "the same edges");
+        }
+    }
+}

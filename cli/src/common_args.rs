@@ -1,0 +1,87 @@
+//! Options that several commands have.
+
+use clap::Args;
+
+/// Options of every command.
+#[derive(Args, Clone)]
+pub(crate) struct Common {
+    /// Print one JSON object on standard output instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where to compute: auto, cpu, cuda, cuda:N, cuda:all
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Replace output files that are there, whatever they hold; without it only an earlier result of
+    /// the same kind is replaced. What a command reads is never replaced
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Which part of a recording to use.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Part {
+    /// Use only these segments (trials) of the file, counted from 0: single numbers and half-open ranges, such
+    /// as 0..800,805
+    #[arg(long, value_name = "LIST")]
+    pub(crate) segments: Option<String>,
+    /// Use only what lies at or after this time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) from: Option<f64>,
+    /// Use only what lies before this time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) until: Option<f64>,
+    /// Leave out what lies between two samples of the behaviour further apart than this; by default
+    /// it is interpolated however far apart they are
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) max_gap: Option<f64>,
+}
+
+/// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
+pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
+    let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(expected()),
+    };
+    let number: f64 = number.parse().map_err(|_| expected())?;
+    let bytes = number * factor as f64;
+    if bytes < 1.0 || bytes > u64::MAX as f64 / 2.0 {
+        return Err(expected());
+    }
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_size;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("2GiB", 2 << 30),
+            ("2g", 2 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("500MB", 500_000_000),
+            ("300M", 300 << 20),
+            ("1kib", 1024),
+        ] {
+            assert_eq!(memory_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "-1", "2 gigs", "0", "1e9", "1..2"] {
+            assert!(memory_size(text).is_err(), "{text}");
+        }
+    }
+}

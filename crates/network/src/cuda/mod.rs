@@ -1,0 +1,322 @@
+//! The walk on CUDA devices: which work it takes, how it is cut to a device's memory and dealt to
+//! several, and how what they find becomes the edges of a chunk.
+//!
+//! ```text
+//! samples ─► moments ─► scales ─► panels ─► walk ─► recheck ─► slots ─► join ─► edges, by (i, j)
+//! ```
+//!
+//! `kernels/network_prepare.cu` and `kernels/network_walk.cu` say how. Every device has all samples of a
+//! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
+
+mod join;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod walker;
+
+use betz_base::{Error, ErrorKind, Progress, Result};
+use betz_kernels::{Sample, network as kernels};
+
+use crate::chunk::{Done, informations};
+use crate::engine::{Cut, extreme_pairs};
+use crate::oracle::Undefined;
+use crate::plan::Plan;
+use crate::scan::Keep;
+use crate::signal::{Signal, SignalData};
+use crate::spec::{Measure, NetworkSpec, Sign, Threshold};
+use crate::window::Chunk;
+
+use walker::{Asked, Found, Walker};
+
+/// Bounds that tests narrow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most windows of a chunk.
+    pub(crate) windows: usize,
+    /// Slots of the edge buffer at first.
+    pub(crate) slots: usize,
+    /// Most slots, memory aside.
+    pub(crate) most_slots: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            windows: kernels::MOST_WINDOWS,
+            slots: 32 << 20,
+            most_slots: 1 << 28,
+        }
+    }
+}
+
+/// What [`Plan::count_on_device`] found, and where the time went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceCount {
+    /// Edges of all windows; those of nodes that f32 sums cannot hold are left out.
+    pub edges: u64,
+    /// Pairs that were decided in f64.
+    pub rechecked: u64,
+    /// Tiles that began anew in a window.
+    pub rebuilt: u64,
+    /// Launches of the walk.
+    pub walks: u64,
+    /// Seconds until the samples were there.
+    pub upload: f64,
+    /// Seconds for moments, scales and panels.
+    pub prepare: f64,
+    /// Seconds for the walk.
+    pub walk: f64,
+    /// Seconds for the decisions in f64.
+    pub recheck: f64,
+}
+
+impl DeviceCount {
+    fn add(&mut self, other: &Self) {
+        self.edges += other.edges;
+        self.rechecked += other.rechecked;
+        self.rebuilt += other.rebuilt;
+        self.walks += other.walks;
+        self.upload += other.upload;
+        self.prepare += other.prepare;
+        self.walk += other.walk;
+        self.recheck += other.recheck;
+    }
+}
+
+/// Whether a device can do it.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] with what it cannot.
+pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
+    let refuse = |what: &str, got: String| {
+        Err(Error::argument(format!(
+            "network on a CUDA device: expected {what}, got {got}"
+        )))
+    };
+    if !matches!(
+        spec.measure,
+        Measure::Pearson | Measure::GaussianInformation
+    ) {
+        return refuse(
+            "the measure pearson or gaussian-information",
+            spec.measure.name().to_owned(),
+        );
+    }
+    if !matches!(spec.threshold, Threshold::Absolute(_)) {
+        return refuse("a threshold", format!("{:?}", spec.threshold));
+    }
+    if nodes > kernels::MOST_NODES {
+        return refuse(
+            &format!("at most {} nodes", kernels::MOST_NODES),
+            nodes.to_string(),
+        );
+    }
+    let window = spec.window;
+    if window.length.max(window.step) > i32::MAX as usize / (2 * kernels::MOST_WINDOWS) {
+        return refuse("windows of fewer than 2^20 samples", format!("{window:?}"));
+    }
+    Ok(())
+}
+
+/// A walker on each device of a plan.
+pub(crate) struct Walkers {
+    each: Vec<Walker>,
+    windows: usize,
+}
+
+/// Runs `$body` with `$samples`, those of `$signal` in whatever type they are.
+macro_rules! with_samples {
+    ($signal:expr, $samples:ident => $body:expr) => {
+        match $signal.data() {
+            SignalData::F32($samples) => $body,
+            SignalData::F64($samples) => $body,
+            SignalData::I16($samples) => $body,
+            SignalData::U16($samples) => $body,
+            SignalData::U8($samples) => $body,
+        }
+    };
+}
+
+impl Walkers {
+    /// Loads the kernels on every device of `plan`, and plans how many windows fit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMemory`] when not even one window fits; those of the devices.
+    pub(crate) fn open(plan: &Plan, signal: &Signal<'_>, limits: Limits) -> Result<Self> {
+        fn open<T: Sample>(
+            plan: &Plan,
+            limits: Limits,
+            _: &[T],
+            nodes: usize,
+        ) -> Result<(Vec<Walker>, usize)> {
+            let contexts = plan.placement().contexts();
+            let mut each = Vec::new();
+            let mut windows = limits.windows;
+            for (at, context) in contexts.iter().enumerate() {
+                let share = (at, contexts.len());
+                let mut walker = Walker::open::<T>(context, nodes, share, limits)?;
+                windows = walker.windows::<T>(plan.spec().window, windows)?;
+                each.push(walker);
+            }
+            Ok((each, windows))
+        }
+        let (each, windows) =
+            with_samples!(signal, samples => open(plan, limits, samples, signal.nodes()))?;
+        Ok(Self { each, windows })
+    }
+
+    /// Most windows of a chunk.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows
+    }
+
+    /// The edges of a chunk.
+    ///
+    /// # Errors
+    /// As for the CPU, and those of the devices.
+    pub(crate) fn chunk(
+        &mut self,
+        plan: &Plan,
+        signal: &Signal<'_>,
+        chunk: &Chunk,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Result<Done> {
+        let cut = cut(plan, chunk, most)?;
+        let found = self.find(signal, chunk, &cut, plan.rules.margin, true, progress)?;
+        let mut undefined = Vec::new();
+        let mut extreme = Vec::new();
+        // Every device has seen all nodes.
+        let states = found.first().map_or(&[][..], |f| &f.states);
+        for &(q, node, state) in states {
+            match state {
+                kernels::CONSTANT => undefined.push((q, node, Undefined::Constant)),
+                kernels::NOT_FINITE => undefined.push((q, node, Undefined::NonFinite)),
+                _ => extreme.push((q, node)),
+            }
+        }
+        let extra = extreme_pairs(signal, (chunk, false), &extreme, &cut, progress)?;
+        let mut edges = join::join(signal, chunk, &cut, found, extra)?;
+        if plan.spec().measure == Measure::GaussianInformation {
+            informations(signal, chunk, &mut edges);
+        }
+        Ok(Done {
+            edges,
+            undefined,
+            extreme: extreme.len() as u64,
+        })
+    }
+
+    /// What each device finds in its share of a chunk; with `fetch` brought here.
+    fn find(
+        &mut self,
+        signal: &Signal<'_>,
+        chunk: &Chunk,
+        cut: &Cut,
+        margin: f64,
+        fetch: bool,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Found>> {
+        let asked = Asked {
+            chunk: *chunk,
+            threshold: cut.thresholds.first().copied().unwrap_or(1.0),
+            margin,
+            sign: match cut.sign {
+                Sign::Both => 0,
+                Sign::Positive => 1,
+                Sign::Negative => -1,
+            },
+            most: cut.most,
+            fetch,
+        };
+        let nodes = signal.nodes();
+        let range = chunk.start * nodes..(chunk.start + chunk.samples()) * nodes;
+        let (first, others) = match self.each.split_first_mut() {
+            Some(split) => split,
+            None => return Ok(Vec::new()),
+        };
+        let find = |walker: &mut Walker| {
+            with_samples!(signal, samples => {
+                walker.find(&samples[range.clone()], &asked, progress)
+            })
+        };
+        let find = &find;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (others.iter_mut())
+                .map(|walker| scope.spawn(move || find(walker)))
+                .collect();
+            let mut found = vec![find(first)];
+            for thread in threads {
+                found.push(thread.join().unwrap_or_else(|_| {
+                    Err(Error::new(
+                        ErrorKind::Internal,
+                        "network on a CUDA device: a thread ended early",
+                    ))
+                }));
+            }
+            found.into_iter().collect()
+        })
+    }
+}
+
+fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
+    let Keep::Reaching { threshold, strict } = plan.keep() else {
+        can(plan.spec(), 0)?;
+        return Err(Error::new(
+            ErrorKind::Internal,
+            "network on a CUDA device: expected a threshold",
+        ));
+    };
+    Ok(Cut {
+        thresholds: vec![threshold; chunk.windows],
+        sign: plan.spec().sign,
+        strict,
+        most,
+    })
+}
+
+impl Plan {
+    /// Finds and decides all edges on the plan's first CUDA device ([`Plan::on`]) and leaves them there: what
+    /// the work costs where what follows runs on the device as well. Memory of a run before is used
+    /// again, so that the second call of a process tells.
+    ///
+    /// # Errors
+    /// [`DeviceUnavailable`](ErrorKind::DeviceUnavailable) for a plan on the CPU; as for [`Plan::stream`].
+    pub fn count_on_device(
+        &self,
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
+    ) -> Result<DeviceCount> {
+        self.same_shape(signal)?;
+        if self.placement().is_cpu() {
+            return Err(Error::new(
+                ErrorKind::DeviceUnavailable,
+                "network on a CUDA device: expected a plan on one, got one on the CPU",
+            ));
+        }
+        // Nothing is brought to the host: as much room as there is.
+        let limits = Limits {
+            slots: 1 << 30,
+            most_slots: usize::MAX,
+            ..self.limits
+        };
+        let mut walkers = Walkers::open(self, signal, limits)?;
+        let mut count = DeviceCount::default();
+        for chunk in self.windows().chunks(walkers.windows()) {
+            let cut = cut(self, &chunk, self.spec().max_edges)?;
+            let margin = self.rules.margin;
+            let found = walkers.find(signal, &chunk, &cut, margin, false, progress)?;
+            // The slowest device of several tells.
+            let slowest = (found.iter().map(|f| f.count))
+                .max_by(|a, b| (a.walk + a.recheck).total_cmp(&(b.walk + b.recheck)));
+            if let Some(mut slowest) = slowest {
+                slowest.edges = found.iter().map(|f| f.count.edges).sum();
+                slowest.rechecked = found.iter().map(|f| f.count.rechecked).sum();
+                slowest.rebuilt = found.iter().map(|f| f.count.rebuilt).sum();
+                count.add(&slowest);
+            }
+        }
+        Ok(count)
+    }
+}
