@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::{Common, Part};
+use crate::common_args::{Common, Part};
 
 #[derive(Args)]
 #[command(
