@@ -120,7 +120,7 @@
 //! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
-pub use betz_base::{error, file, memory, progress};
+pub use betz_base::{error, file, hash, memory, progress};
 pub use betz_recording as recording;
 pub use betz_runtime::stream;
 
@@ -160,7 +160,7 @@ pub mod train {
         spread, train, train_on, train_validated, train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
-    pub use betz_train::{gram, retained, score, solve, sums};
+    pub use betz_train::{gram, online, retained, score, solve, sums};
 }
 
 /// This version of Betz.

@@ -33,6 +33,11 @@ pub(crate) enum Command {
     Sums(crate::sums_args::Sums),
     /// Solve a decoder from files of sums, or a model again from the sums that it retains
     Solve(crate::sums_args::Solve),
+    /// Replay a recording through a session whose model adapts to it trial by trial; scores beside the
+    /// model as it was
+    Adapt(crate::adapt_args::Adapt),
+    /// Change a recording's units from a moment on: lost, weaker, exchanged, screaming
+    Drift(crate::adapt_args::Drift),
     /// Score a model on a recording it was not trained on
     Evaluate(Evaluate),
     /// Replay a recording tick by tick through the real-time session; scores and step latency

@@ -9,11 +9,17 @@ pub(crate) fn open(spec: &str) -> Result<Device> {
     Device::open(spec.parse::<DeviceSpec>()?)
 }
 
-/// Notes on standard error that `work` which was for a GPU by `auto` ended on the CPU, and why.
+/// Notes on standard error that `work` which was for a GPU by `auto` ended on the CPU, and why. That there is
+/// no GPU is no news: `betz info` says what stands in the way.
 pub(crate) fn note_fallback(ran: &Ran, work: &str) {
-    if let Some(reason) = &ran.fallback {
-        eprintln!("{work} ended on the CPU: {reason}");
+    let Some(reason) = &ran.fallback else {
+        return;
+    };
+    let found = Device::open(DeviceSpec::Auto);
+    if found.is_ok_and(|found| found.fallback() == Some(reason)) {
+        return;
     }
+    eprintln!("{work} ended on the CPU: {reason}");
 }
 
 /// For `work` that runs on the CPU whatever the device: checks the request, notes on standard error

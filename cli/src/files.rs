@@ -1,17 +1,22 @@
 //! What a command reads and writes, checked in one place before it does anything.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use betz::file::{FilePlan, write_atomically};
+use betz::hash::Fnv1a;
 use betz::recording::Recording;
 use betz::{Error, Result};
 
 use crate::common_args::Common;
+use crate::report;
 
 /// The first line of every picture; it tells one from somebody else's.
 const DRAWN: &str = "<!-- drawn by betz -->";
+/// How a file of chains begins.
+pub(crate) const CHAINS: &str = "# Chains embedded among ";
 /// Bytes at a file's start that tell what it is.
 const START: u64 = 4096;
 
@@ -74,15 +79,15 @@ impl Kind {
                 begins("{\"network_window\":")
                     || (begins("<?xml") && (gexf || text.contains("<graph id=\"window-")))
             }
-            Self::SimulatedEvents => Self::Chains.made(&path.with_extension("chains.txt")),
+            Self::SimulatedEvents => is_told_of(path, &path.with_extension("chains.txt")),
             Self::Table(headers) => headers.iter().any(|h| begins(h)),
-            Self::Chains => begins("# Chains embedded among "),
+            Self::Chains => begins(CHAINS),
             Self::Graph => {
                 begins("digraph episodes {")
                     || (begins("<?xml")
                         && String::from_utf8_lossy(&start).contains("<graph id=\"episodes\""))
             }
-            Self::Picture => begins(DRAWN) || begins("<svg width=\"1160\" height=\""),
+            Self::Picture => begins(DRAWN),
         }
     }
 }
@@ -96,6 +101,31 @@ fn start(path: &Path) -> Vec<u8> {
         bytes.clear();
     }
     bytes
+}
+
+/// The line of a file of chains that tells the events beside it from anybody else's.
+pub(crate) fn told_of(events: u64) -> String {
+    format!("# The events are those of {events:016x}.")
+}
+
+/// Whether `chains` tells of the events at `path`, as they are now.
+fn is_told_of(path: &Path, chains: &Path) -> bool {
+    let told = start(chains);
+    let told = String::from_utf8_lossy(&told);
+    told.starts_with(CHAINS)
+        && hash_of(path).is_ok_and(|events| told.lines().any(|line| line == told_of(events)))
+}
+
+/// The hash of all bytes of a file.
+pub(crate) fn hash_of(path: &Path) -> std::io::Result<u64> {
+    let (mut file, mut hash) = (File::open(path)?, Fnv1a::new());
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(hash.finish()),
+            n => hash.bytes(&bytes[..n]),
+        }
+    }
 }
 
 fn meta_begins(path: &Path, with: &str) -> bool {
@@ -138,7 +168,11 @@ impl Files {
                 path.display()
             )));
         }
-        self.0.writes(option, path, &|there| kind.made(there))
+        self.0.writes(option, path, &|there| kind.made(there))?;
+        if is_standard_output(path) {
+            report::leave_output_to_the_result();
+        }
+        Ok(())
     }
 
     /// [`Files::writes`] where there is a path.
@@ -149,6 +183,16 @@ impl Files {
         kind: Kind,
     ) -> Result<()> {
         path.map_or(Ok(()), |path| self.writes(option, path, kind))
+    }
+}
+
+/// Whether what is written to `path` comes out where this process's standard output goes.
+fn is_standard_output(path: &Path) -> bool {
+    let same =
+        |a: Metadata, b: Metadata| (a.dev(), a.ino(), a.rdev()) == (b.dev(), b.ino(), b.rdev());
+    match (path.metadata(), Path::new("/dev/fd/1").metadata()) {
+        (Ok(there), Ok(output)) => is_stream(path) && same(there, output),
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Results go to standard output (`--json`: one object), progress and notes to standard error.
 //! Exit codes: 0 done, 1 failed, 2 wrong usage.
 
+mod adapt_args;
 mod args;
 mod chart;
 mod commands;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         args::Command::Drop(a) => commands::drop::run(&a),
         args::Command::Sums(a) => commands::sums::run(&a),
         args::Command::Solve(a) => commands::solve::run(&a),
+        args::Command::Adapt(a) => commands::adapt::run(&a),
+        args::Command::Drift(a) => commands::drift::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),

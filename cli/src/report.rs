@@ -42,9 +42,21 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     line(&text)
 }
 
-/// Prints one line on standard output. A reader that has closed the pipe (`| head`) has seen enough:
+/// Whether a result of the command goes to standard output, and what it says of it elsewhere.
+static RESULT_ON_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+/// From here on what is said goes to standard error: standard output is a result's.
+pub(crate) fn leave_output_to_the_result() {
+    RESULT_ON_OUTPUT.store(true, Ordering::Relaxed);
+}
+
+/// Prints one line on standard output, or beside it where a result goes there. A reader that has closed the pipe (`| head`) has seen enough:
 /// that is no error.
 pub(crate) fn line(text: &str) -> Result<()> {
+    if RESULT_ON_OUTPUT.load(Ordering::Relaxed) {
+        eprintln!("{text}");
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

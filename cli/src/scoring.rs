@@ -14,7 +14,9 @@ pub(crate) struct Pairs {
     pub(crate) trials: Vec<std::ops::Range<usize>>,
     /// Number of each trial's segment.
     pub(crate) segments: Vec<usize>,
-    /// Seconds at which the truth was so.
+    /// Length of a step.
+    pub(crate) step_seconds: f64,
+    /// Seconds at which the truth was so: the ends of steps.
     pub(crate) seconds: Vec<f64>,
     pub(crate) truth: Vec<f64>,
     pub(crate) estimate: Vec<f64>,
@@ -27,6 +29,7 @@ impl Pairs {
         let mut pairs = Self {
             trials: Vec::new(),
             segments: Vec::new(),
+            step_seconds: dataset.step_seconds,
             seconds: Vec::new(),
             truth: Vec::new(),
             estimate: Vec::new(),
@@ -179,7 +182,7 @@ pub(crate) fn trials(pairs: &Pairs) -> Vec<Trial> {
         let sums = pairs.sums(range.clone());
         Trial {
             segment,
-            start_seconds: pairs.seconds[range.start],
+            start_seconds: pairs.seconds[range.start] - pairs.step_seconds,
             r2: sums.r2(),
             rmse: (sums.error / sums.n).sqrt(),
             correlation: sums.correlation(),
@@ -207,12 +210,13 @@ pub(crate) fn interval(pairs: &Pairs, seed: u64) -> Option<[f64; 2]> {
 }
 
 /// Scores against the truth shifted, end to begin, by at least a twentieth of its length.
-pub(crate) fn chance(pairs: &Pairs, shifts: u32, seed: u64) -> Chance {
+pub(crate) fn chance(pairs: &Pairs, shifts: u32, seed: u64, told: &dyn Fn(u32)) -> Chance {
     let n = pairs.truth.len();
     let least = n / 20;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let scores: Vec<Sums> = (0..shifts)
-        .map(|_| {
+        .map(|done| {
+            told(done);
             let by = if n > 2 {
                 rng.random_range(least.max(1)..(n - least).max(least + 2))
             } else {
@@ -289,7 +293,7 @@ mod tests {
                 .iter()
                 .all(|t| t.r2 > 0.999_999 && t.rmse < 1e-6)
         );
-        let shifted = chance(&perfect, 100, 1);
+        let shifted = chance(&perfect, 100, 1, &|_| {});
         assert!(
             shifted.r2_mean < 0.3 && shifted.r2_95 < 0.98,
             "{}",

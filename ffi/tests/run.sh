@@ -85,6 +85,26 @@ runtime_only() {
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" runtime-only --check
 }
 
+# The runtime alone for aarch64, shared and static, under emulation: the same lines as here.
+aarch64() {
+    local target=aarch64-unknown-linux-gnu arm=$work/arm run=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] ||
+        ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then
+        echo "skipped: needs rustc's $target, qemu-user and gcc-aarch64-linux-gnu"
+        return 0
+    fi
+    scripts/install.sh --prefix "$arm" --runtime-only --target "$target" --debug
+    aarch64-linux-gnu-gcc -std=c99 "${warnings[@]}" examples/c/decode.c -o "$work/decode_arm" "-I$arm/include" \
+        "-L$arm/lib" -lbetz "-Wl,-rpath,$arm/lib"
+    aarch64-linux-gnu-gcc -std=c99 "${warnings[@]}" examples/c/decode.c -o "$work/decode_arm_static" \
+        "-I$arm/include" "$arm/lib/libbetz.a" -lgcc_s -lm -lpthread -ldl -lc
+    local program
+    for program in decode_arm decode_arm_static; do
+        diff <("${run[@]}" "$work/$program" "$work/examples/model.betz" 50 2>/dev/null) \
+            <("$work/decode_slim" "$work/examples/model.betz" 50 2>/dev/null)
+    done
+}
+
 # libbetz.a beside another Rust library, in either order, with every linker there is.
 neighbours() {
     local order linker
@@ -241,6 +261,7 @@ step "library" library
 step "headers" headers
 step "examples" examples
 step "runtime only" runtime_only
+step "aarch64" aarch64
 step "beside another Rust library" neighbours
 step "conformance" conformance
 step "panics" panics

@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
         return report::json(&dropped);
     }
     report::line(&format!(
-        "{}: without {} channels, {} left; factored in {:.1} ms, taken out in {:.2} ms",
+        "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
         dropped.model,
-        dropped.channels.len(),
+        report::count(dropped.channels.len() as u128, "channel"),
         dropped.channels_left,
         1e3 * factor_seconds,
         1e3 * seconds
@@ -70,7 +70,14 @@ fn channels(list: &str, names: &[String]) -> Result<Vec<usize>> {
             ))
         })
     };
-    list.split(',').map(|item| one(item.trim())).collect()
+    let mut channels: Vec<usize> = Vec::new();
+    for item in list.split(',') {
+        let channel = one(item.trim())?;
+        if !channels.contains(&channel) {
+            channels.push(channel);
+        }
+    }
+    Ok(channels)
 }
 
 #[cfg(test)]
@@ -81,6 +88,7 @@ mod tests {
     fn channels_go_by_name_or_number() {
         let names = ["7".to_owned(), "left".to_owned(), "right".to_owned()];
         assert_eq!(channels("left, 2,7", &names).unwrap(), [1, 2, 0]);
+        assert_eq!(channels("2,left,right,1", &names).unwrap(), [2, 1]);
         for bad in ["", "3", "left,,right", "up", "-1"] {
             assert!(channels(bad, &names).is_err(), "{bad} was accepted");
         }

@@ -17,6 +17,9 @@ use crate::scoring::{self, Lost, More, Pairs};
 
 /// Channels that the table of importance shows.
 const SHOWN: usize = 10;
+/// Most shifts of `--chance`.
+const MOST_SHIFTS: u32 = 100_000;
+
 /// A rate this many times that of training, or its inverse, is said.
 const DRIFT: f64 = 1.5;
 
@@ -43,10 +46,12 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         .reads("RECORDING", &args.recording);
     files.may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
-    if args.chance == Some(0) {
-        return Err(Error::argument(
-            "--chance: expected at least 1 shift, got 0",
-        ));
+    if let Some(shifts) = args.chance
+        && !(1..=MOST_SHIFTS).contains(&shifts)
+    {
+        return Err(Error::argument(format!(
+            "--chance: expected 1 to {MOST_SHIFTS} shifts, got {shifts}"
+        )));
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
@@ -147,9 +152,20 @@ fn details(
     if args.importance {
         lost = importance(device, model, dataset, pairs)?;
     }
-    let more = pairs.iter().zip(model.outputs()).zip(lost);
+    let mut chances: Vec<Option<scoring::Chance>> = pairs.iter().map(|_| None).collect();
+    if let Some(shifts) = args.chance {
+        use betz::Progress;
+        let bar = Bar::new();
+        for (output, (chance, pairs)) in chances.iter_mut().zip(pairs).enumerate() {
+            let said = format!("chance of `{}`", model.outputs()[output].name);
+            *chance = Some(scoring::chance(pairs, shifts, args.seed, &|done| {
+                bar.update(&said, u64::from(done), u64::from(shifts));
+            }));
+        }
+    }
+    let more = pairs.iter().zip(model.outputs()).zip(lost).zip(chances);
     Ok(more
-        .map(|((pairs, output), importance)| More {
+        .map(|(((pairs, output), importance), chance)| More {
             name: output.name.clone(),
             correlation: scoring::correlation(pairs),
             r2_interval: if args.trials {
@@ -162,9 +178,7 @@ fn details(
             } else {
                 Vec::new()
             },
-            chance: args
-                .chance
-                .map(|shifts| scoring::chance(pairs, shifts, args.seed)),
+            chance,
             importance,
         })
         .collect())

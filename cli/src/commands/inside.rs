@@ -223,7 +223,11 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     for &c in &recording.spikes.channels {
         fires[c as usize] = true;
     }
-    let silences = recording.spikes.ticks.windows(2).map(|w| w[1] - w[0]);
+    // Before the first spike and after the last one too.
+    let ends = (std::iter::once(0).chain(recording.spikes.ticks.iter().copied()))
+        .chain(std::iter::once(recording.ticks));
+    let begins = std::iter::once(0).chain(recording.spikes.ticks.iter().copied());
+    let silences = ends.skip(1).zip(begins).map(|(end, begin)| end - begin);
     let ticks: i64 = recording.segments.iter().map(|s| s.len() as i64).sum();
     let tick = recording.tick_seconds;
     let facts = RecordingFacts {

@@ -1,8 +1,10 @@
 //! One file a command.
 
+pub(crate) mod adapt;
 mod bank;
 mod chance;
 pub(crate) mod demo;
+pub(crate) mod drift;
 pub(crate) mod drop;
 pub(crate) mod evaluate;
 pub(crate) mod info;

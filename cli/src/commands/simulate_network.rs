@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::written::Written;
 use crate::args::{Network, Simulate};
 use crate::data;
-use crate::files::{Files, Kind};
+use crate::files::{CHAINS, Files, Kind, hash_of, told_of};
 use crate::report::{self, Bar};
 
 /// Length of a network's recording unless told otherwise.
@@ -58,13 +58,16 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let bar = Bar::new();
     let made = simulate(&config, args.seed)?;
     let patterns = patterns(&made)?;
-    write_truth(&truth, &config, args.seed, &made.recording, &patterns)?;
+    let mut told = None;
     if as_csv {
         let events = Events::from_recording(&made.recording)?;
         write_atomically(&args.out, |file| events.write_csv(file))?;
+        // So that nothing else is ever taken for these events; what is no file is not.
+        told = hash_of(&args.out).ok().filter(|_| args.out.is_file());
     } else {
         made.recording.write_npz(&args.out)?;
     }
+    write_truth(&truth, &config, args.seed, told, &made.recording, &patterns)?;
     let alphabet = alphabet(&made.recording)?;
     let clock = alphabet.clock();
     let simulated = Simulated {
@@ -166,6 +169,7 @@ fn write_truth(
     path: &Path,
     config: &NetworkConfig,
     seed: u64,
+    events: Option<u64>,
     recording: &Recording,
     patterns: &[Pattern],
 ) -> Result<()> {
@@ -173,9 +177,12 @@ fn write_truth(
     write_atomically(path, |file| {
         writeln!(
             file,
-            "# Chains embedded among {} neurons at {} Hz for {} s, connection {}, seed {seed}.",
+            "{CHAINS}{} neurons at {} Hz for {} s, connection {}, seed {seed}.",
             config.neurons, config.basal_hz, config.seconds, config.connection
         )?;
+        if let Some(events) = events {
+            writeln!(file, "{}", told_of(events))?;
+        }
         for pattern in patterns {
             writeln!(file, "{}", pattern.display(&alphabet))?;
         }

@@ -210,6 +210,11 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
         });
         mined.complete = !level.interrupted;
         last = mined.episodes.len();
+        let episodes = last + level.found.len();
+        memory::plan(
+            format_args!("{episodes} frequent episodes (a higher threshold leaves fewer)"),
+            episodes as u128 * size_of::<Episode>() as u128,
+        )?;
         mined.episodes.extend(level.found);
         if last == mined.episodes.len() || !mined.complete {
             break;
@@ -267,6 +272,14 @@ impl LevelSearch<'_> {
 
     /// Joins the episodes, which are sorted by prefix, on suffix = prefix.
     fn count_joined(&mut self, shorter: &[Episode]) -> Result<()> {
+        memory::plan(
+            format_args!(
+                "{}: joining {} episodes (a higher threshold leaves fewer)",
+                self.stage,
+                shorter.len()
+            ),
+            shorter.len() as u128 * size_of::<(&Episode, &[Episode])>() as u128,
+        )?;
         let joins: Vec<(&Episode, &[Episode])> = shorter
             .par_iter()
             .map(|head| (head, continuations(shorter, &head.pattern)))

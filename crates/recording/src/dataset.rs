@@ -83,7 +83,12 @@ impl Dataset {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "no step of any segment lies from {from_seconds} s to {until_seconds} s of a recording of {} s",
+                    "no step of any segment lies from {from_seconds} s to {} of a recording of {} s",
+                    if until_seconds.is_finite() {
+                        format!("{until_seconds} s")
+                    } else {
+                        "the end".to_owned()
+                    },
                     self.steps as f64 * self.step_seconds
                 ),
             ));

@@ -63,6 +63,21 @@ pub struct SpikesView<'a> {
 }
 
 impl<'a> SpikesView<'a> {
+    /// The entries of `range`.
+    ///
+    /// # Panics
+    /// Where `range` reaches beyond the end.
+    pub fn part(&self, range: Range<usize>) -> Self {
+        Self {
+            ticks: &self.ticks[range.clone()],
+            channels: &self.channels[range.clone()],
+            weights: match self.is_weighted() {
+                true => &self.weights[range],
+                false => &[],
+            },
+        }
+    }
+
     /// One spike for each of `ticks`, on the channel beside it; [`SpikesView::check`] says whether the
     /// two fit together.
     pub const fn new(ticks: &'a [i64], channels: &'a [u32]) -> Self {

@@ -5,6 +5,7 @@
 //!                     ├─► lif ──► population ──► Recording (single units)   to decode
 //! tuning ─────────────┘
 //! network ─────────────────────► Recording (events) + embedded chains       to mine
+//! drift ───── a Recording whose units change
 //! poisson ─────────────────────► Dataset of any size                        to time things on
 //! ```
 //!
@@ -29,6 +30,7 @@
 //! # }
 //! ```
 
+pub mod drift;
 pub mod lif;
 pub mod network;
 pub mod noise;

@@ -6,9 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment, Spikes, check_segments};
 use betz_runtime::model::Blanking;
+
+/// Steps or spikes that a thread goes through at a time.
+const AT_ONCE: usize = 1 << 14;
 
 /// Fewest steps that say what is usual.
 const LEAST_STEPS: u64 = 200;
@@ -29,25 +34,16 @@ pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Bl
     if is_signal(data) {
         return None;
     }
-    let totals = totals(data, takes_part);
-    let most = limit(data, &totals)?;
-    let mut counts = vec![0_u64; data.channels()];
-    let mut steps = 0_u64;
-    for segment in data.segments {
-        let mut spikes = data.spikes.range(segment.start, segment.stop).peekable();
-        for step in segment.start..segment.stop {
-            let usual = totals[step as usize] <= most;
-            steps += u64::from(usual);
-            while let Some(i) = spikes.next_if(|&i| data.spikes.ticks[i] == step) {
-                let count = if usual {
-                    data.spikes.weight(i) as u64
-                } else {
-                    0
-                };
-                counts[data.spikes.channels[i] as usize] += count;
-            }
-        }
-    }
+    let histogram = histogram(data, takes_part);
+    let most = limit_of(&histogram)?;
+    let totals = has_more(&histogram, most).then(|| totals(data, takes_part));
+    let counts = counts(data, |tick| {
+        totals
+            .as_ref()
+            .is_none_or(|totals| totals[tick as usize] <= most)
+    });
+    let usual = histogram.range(..=most);
+    let steps: u64 = usual.map(|(_, steps)| steps).sum();
     let mean = |(count, takes_part): (u64, &bool)| {
         let mean = count as f64 / steps.max(1) as f64;
         if *takes_part {
@@ -61,6 +57,32 @@ pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Bl
         most,
         mean_counts: counts.into_iter().zip(takes_part).map(mean).collect(),
     })
+}
+
+/// Spikes inside segments in the ticks that count, one number per channel.
+fn counts(data: &DatasetView<'_>, ticks: impl Fn(i64) -> bool + Sync) -> Vec<u64> {
+    let spikes = &data.spikes;
+    let none = || vec![0; data.channels()];
+    let add = |mut counts: Vec<u64>, i: usize| {
+        if ticks(spikes.ticks[i]) {
+            counts[spikes.channels[i] as usize] += spikes.weight(i) as u64;
+        }
+        counts
+    };
+    let together = |mut counts: Vec<u64>, part: Vec<u64>| {
+        counts
+            .iter_mut()
+            .zip(part)
+            .for_each(|(all, part)| *all += part);
+        counts
+    };
+    (data.segments.iter())
+        .map(|segment| {
+            let range = spikes.range(segment.start, segment.stop);
+            let parts = range.into_par_iter().with_min_len(AT_ONCE);
+            parts.fold(none, add).reduce(none, together)
+        })
+        .fold(none(), together)
 }
 
 /// What training sees of a recording: the spikes of each artefact replaced by those of the nearest usual
@@ -78,7 +100,7 @@ impl Cleaned {
     /// do not fit the recording.
     pub(crate) fn of(data: &DatasetView<'_>) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
-        data.spikes.check(data.steps as i64, data.channels())?;
+        check_spikes(data)?;
         let found = without_artefacts(data);
         let (spikes, artefacts) = found.map_or((None, 0), |(spikes, count)| (Some(spikes), count));
         Ok(Self { spikes, artefacts })
@@ -91,13 +113,38 @@ impl Cleaned {
     }
 }
 
+/// [`check`](betz_recording::SpikesView::check), on all threads; where there is a fault, it is looked for again, to be named.
+fn check_spikes(data: &DatasetView<'_>) -> Result<()> {
+    let spikes = &data.spikes;
+    let (steps, channels) = (data.steps as i64, data.channels());
+    let sound = |first: usize| {
+        // One more than a part: the next begins no earlier.
+        let inside = first..(first + AT_ONCE + 1).min(spikes.len());
+        let part = spikes.part(inside);
+        part.check(steps, channels).is_ok()
+    };
+    let entries = spikes.len();
+    let fit = entries == spikes.channels.len()
+        && (!spikes.is_weighted() || entries == spikes.weights.len());
+    let parts = entries.div_ceil(AT_ONCE);
+    if fit && (0..parts).into_par_iter().all(|part| sound(part * AT_ONCE)) {
+        return Ok(());
+    }
+    spikes.check(steps, channels)
+}
+
 /// The spikes that [`Cleaned`] keeps and the number of artefacts; `None` where there are none.
 fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
     if is_signal(data) {
         return None;
     }
-    let totals = totals(data, &vec![true; data.channels()]);
-    let most = limit(data, &totals)?;
+    let everyone = vec![true; data.channels()];
+    let histogram = histogram(data, &everyone);
+    let most = limit_of(&histogram)?;
+    if !has_more(&histogram, most) {
+        return None;
+    }
+    let totals = totals(data, &everyone);
     let artefact = |step: i64| totals[step as usize] > most;
     let inside = |s: &Segment| s.start..s.stop;
     let found = data
@@ -144,35 +191,98 @@ fn is_signal(data: &DatasetView<'_>) -> bool {
 /// Spikes at every step, of the channels that take part.
 fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
     let mut totals = vec![0; data.steps];
-    let entries = data.spikes.ticks.iter().zip(data.spikes.channels);
-    for (i, (&tick, &channel)) in entries.enumerate() {
-        let known = takes_part.get(channel as usize).copied().unwrap_or(false);
-        if let (true, Some(total)) = (
-            known,
-            usize::try_from(tick).ok().and_then(|t| totals.get_mut(t)),
-        ) {
-            *total += data.spikes.weight(i) as u64;
-        }
-    }
+    let parts = totals.par_chunks_mut(AT_ONCE).enumerate();
+    parts.for_each(|(part, totals)| add_totals(data, takes_part, (part * AT_ONCE) as i64, totals));
     totals
 }
 
-/// The most spikes of a usual step.
-fn limit(data: &DatasetView<'_>, totals: &[u64]) -> Option<u64> {
-    limit_of(&histogram(data, totals))
-}
-
-/// How many steps inside segments hold how many spikes.
-fn histogram(data: &DatasetView<'_>, totals: &[u64]) -> BTreeMap<u64, u64> {
-    let mut histogram = BTreeMap::new();
-    let inside = |s: &Segment| s.start as usize..s.stop as usize;
-    for step in data.segments.iter().flat_map(inside) {
-        *histogram.entry(totals[step]).or_insert(0) += 1;
+/// Adds to `totals` the spikes at the steps from `first` on.
+fn add_totals(data: &DatasetView<'_>, takes_part: &[bool], first: i64, totals: &mut [u64]) {
+    let spikes = &data.spikes;
+    let range = spikes.range(first, first + totals.len() as i64);
+    let mut add = |i: usize, count: u64| {
+        if let Some(total) = totals.get_mut((spikes.ticks[i] - first) as usize) {
+            *total += count;
+        }
+    };
+    if takes_part.iter().all(|&takes_part| takes_part) && !spikes.is_weighted() {
+        return range.for_each(|i| add(i, 1));
     }
-    histogram
+    for i in range {
+        let channel = spikes.channels[i] as usize;
+        if takes_part.get(channel).copied().unwrap_or(false) {
+            add(i, spikes.weight(i) as u64);
+        }
+    }
 }
 
-/// [`limit`] of a histogram.
+/// How many steps inside segments hold how many spikes of the channels that take part.
+fn histogram(data: &DatasetView<'_>, takes_part: &[bool]) -> BTreeMap<u64, u64> {
+    let pieces: Vec<(i64, usize)> = (data.segments.iter())
+        .flat_map(|s| {
+            let starts = (s.start..s.stop).step_by(AT_ONCE);
+            starts.map(|first| (first, (s.stop - first).min(AT_ONCE as i64) as usize))
+        })
+        .collect();
+    let count = |mut histogram: Histogram, &(first, steps): &(i64, usize)| {
+        histogram.totals.clear();
+        histogram.totals.resize(steps, 0);
+        add_totals(data, takes_part, first, &mut histogram.totals);
+        for &total in &histogram.totals {
+            match usize::try_from(total)
+                .ok()
+                .and_then(|t| histogram.few.get_mut(t))
+            {
+                Some(steps) => *steps += 1,
+                None => *histogram.many.entry(total).or_insert(0) += 1,
+            }
+        }
+        histogram
+    };
+    let parts = pieces
+        .par_iter()
+        .fold(Histogram::default, count)
+        .map(Histogram::into_map);
+    parts.reduce(BTreeMap::new, |mut all, part| {
+        for (total, steps) in part {
+            *all.entry(total).or_insert(0) += steps;
+        }
+        all
+    })
+}
+
+/// Room to count steps by their spikes in: most hold few, and those are counted in a list.
+struct Histogram {
+    totals: Vec<u64>,
+    few: Vec<u64>,
+    many: BTreeMap<u64, u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            totals: Vec::new(),
+            few: vec![0; 1024],
+            many: BTreeMap::new(),
+        }
+    }
+}
+
+impl Histogram {
+    fn into_map(self) -> BTreeMap<u64, u64> {
+        let few = (0..).zip(self.few).filter(|(_, steps)| *steps > 0);
+        few.chain(self.many).collect()
+    }
+}
+
+/// Whether a step holds more than `most`.
+fn has_more(histogram: &BTreeMap<u64, u64>, most: u64) -> bool {
+    histogram
+        .last_key_value()
+        .is_some_and(|(total, _)| *total > most)
+}
+
+/// The most spikes of a usual step; `None` where there are too few steps to tell, or no spikes.
 fn limit_of(histogram: &BTreeMap<u64, u64>) -> Option<u64> {
     let steps: u64 = histogram.values().sum();
     if steps < LEAST_STEPS {
@@ -229,24 +339,17 @@ pub(crate) struct Usual {
 impl Usual {
     /// Of `data`, which holds no artefacts ([`Cleaned`]).
     pub(crate) fn of(data: &DatasetView<'_>) -> Self {
-        let mut counts = vec![0; data.channels()];
         if is_signal(data) {
             return Self {
                 signal: true,
                 histogram: BTreeMap::new(),
-                counts,
+                counts: vec![0; data.channels()],
             };
         }
-        for segment in data.segments {
-            for i in data.spikes.range(segment.start, segment.stop) {
-                counts[data.spikes.channels[i] as usize] += data.spikes.weight(i) as u64;
-            }
-        }
-        let totals = totals(data, &vec![true; data.channels()]);
         Self {
             signal: false,
-            histogram: histogram(data, &totals),
-            counts,
+            histogram: histogram(data, &vec![true; data.channels()]),
+            counts: counts(data, |_| true),
         }
     }
 

@@ -201,6 +201,9 @@ pub(super) fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> 
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 
+/// What threads and small lists take beside Γ.
+const BESIDE: u128 = 16 << 20;
+
 /// Refuses data that nothing can be trained on, with any of `banks`.
 pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> {
     let lacking = if data.channels() == 0 {
@@ -220,8 +223,8 @@ pub(super) fn check(data: &DatasetView<'_>, banks: &[FilterBank]) -> Result<()> 
                 "Γ of {features} features ({} channels, {most} filters)",
                 data.channels()
             ),
-            // The sums, and the centred system that is factorised.
-            features.pow(2) * 16,
+            // The sums and their tiles; then the centred system, its factor, and room to solve it.
+            features.pow(2) * 40 + BESIDE,
         );
     };
     Err(Error::new(

@@ -44,6 +44,7 @@ mod kinds;
 mod latents;
 mod lift;
 mod noise;
+pub mod online;
 mod options;
 mod presets;
 pub mod psc;

@@ -335,7 +335,7 @@ impl BankSums {
                 data.channels(),
                 bank.len()
             ),
-            (split.folds.len() as u128 + 5) * (features as u128).pow(2) * 8,
+            (split.folds.len() as u128 + 8) * (features as u128).pow(2) * 8,
         )?;
         let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());

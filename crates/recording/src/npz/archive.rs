@@ -183,16 +183,22 @@ pub(super) fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
 
 /// An archive being written.
 pub(super) struct ArchiveWriter<W: Write + Seek> {
-    zip: ZipWriter<W>,
+    /// `None` once it is finished.
+    zip: Option<ZipWriter<W>>,
     buffer: Vec<u8>,
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
     pub(super) fn new(writer: W) -> Self {
         Self {
-            zip: ZipWriter::new(writer),
+            zip: Some(ZipWriter::new(writer)),
             buffer: Vec::new(),
         }
+    }
+
+    fn zip(&mut self) -> io::Result<&mut ZipWriter<W>> {
+        let finished = || io::Error::other("the archive is finished");
+        self.zip.as_mut().ok_or_else(finished)
     }
 
     /// Starts `array`; its elements follow through [`ArchiveWriter::push`].
@@ -203,13 +209,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             // The archive's bytes depend on the recording alone.
             .last_modified_time(zip::DateTime::default())
             .large_file(true);
-        self.zip.start_file(format!("{array}.npy"), options)?;
+        let zip = self.zip()?;
+        zip.start_file(format!("{array}.npy"), options)?;
         let header = Header {
             descr: descr.to_owned(),
             fortran_order: false,
             shape: shape.iter().map(|&d| d as u64).collect(),
         };
-        header.write(&mut self.zip)
+        header.write(zip)
     }
 
     /// Appends elements to the array started last.
@@ -217,7 +224,9 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         for block in values.chunks(1 << 16) {
             self.buffer.clear();
             T::encode(block, &mut self.buffer);
-            self.zip.write_all(&self.buffer)?;
+            let buffer = std::mem::take(&mut self.buffer);
+            self.zip()?.write_all(&buffer)?;
+            self.buffer = buffer;
         }
         Ok(())
     }
@@ -257,7 +266,16 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.zip.finish().map(drop).map_err(Into::into)
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        let finished = self.zip.take().map(ZipWriter::finish);
+        finished.transpose().map(drop).map_err(Into::into)
+    }
+}
+
+/// A zip that could not be written would be finished once more when it is dropped, fail again, and say so on
+/// standard error; whoever wrote it has the error already. Its buffers are left behind.
+impl<W: Write + Seek> Drop for ArchiveWriter<W> {
+    fn drop(&mut self) {
+        std::mem::forget(self.zip.take());
     }
 }

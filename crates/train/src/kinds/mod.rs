@@ -177,6 +177,17 @@ pub fn train_kinds_on<'d>(
     let found = validate::run(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, &found)];
     let asked = |kind| kinds.kinds.contains(&kind);
+    if [Kind::Kalman, Kind::Lift, Kind::Experts]
+        .into_iter()
+        .any(asked)
+    {
+        let features = data.channels() as u128 * found.validation.bank.len() as u128;
+        // Beside the sums: the noise or the whitened sums, their factors, and what is solved for.
+        betz_base::memory::plan(
+            format_args!("decoders behind {features} features"),
+            features.pow(2) * 48 + data.steps as u128 * 512,
+        )?;
+    }
     let comparison = |scores: Vec<KindScore>| Comparison {
         taken: taken(&scores, kinds),
         kinds: scores,

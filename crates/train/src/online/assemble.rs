@@ -1,0 +1,254 @@
+//! From what the rings carried to whole trials, or none.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use ringbuf::HeapCons;
+use ringbuf::traits::Consumer;
+
+use super::feed::{END, GAP, Item, REST, STEP};
+use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+
+/// A trial with its labels, and the steps before it that filters remember.
+#[derive(Debug, Clone)]
+pub(super) struct Trial {
+    /// One segment, from rest. Behaviour outside `labelled` is 0.
+    pub(super) data: Dataset,
+    /// Runs of steps that have a label.
+    pub(super) labelled: Vec<Range<usize>>,
+}
+
+impl Trial {
+    /// Seconds with a label.
+    pub(super) fn seconds(&self) -> f64 {
+        let steps: usize = self.labelled.iter().map(Range::len).sum();
+        steps as f64 * self.data.step_seconds
+    }
+}
+
+/// Trials that were not learned from, by why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The ring was full in it.
+    pub full: u64,
+    /// It was ended with the wish not to keep it, or one of its labels found no room.
+    pub unwanted: u64,
+    /// No step had a label.
+    pub unlabelled: u64,
+    /// It was longer than the trainer takes.
+    pub long: u64,
+    /// The session was reset between its labels.
+    pub reset: u64,
+}
+
+impl Dropped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.full + self.unwanted + self.unlabelled + self.long + self.reset
+    }
+}
+
+struct StepHeard {
+    tick: i64,
+    rest: bool,
+    gap: bool,
+    /// (channel, count).
+    spikes: Vec<(u32, f32)>,
+}
+
+/// Puts trials together.
+pub(super) struct Assembler {
+    steps: HeapCons<Item>,
+    values: HeapCons<Item>,
+    heard: VecDeque<StepHeard>,
+    /// Values of labels of the trial that has not ended.
+    labels: Vec<Item>,
+    /// The trial before ended with this tick; what is labelled there comes too late.
+    ended: i64,
+    long: bool,
+    /// Steps of a trial at most, and steps before it.
+    most: usize,
+    before: usize,
+    step_seconds: f64,
+    channel_names: Vec<String>,
+    outputs: Vec<OutputInfo>,
+    pub(super) dropped: Dropped,
+    /// Labels of trials that had ended.
+    pub(super) late: u64,
+}
+
+/// What trials are made to look like.
+pub(super) struct Shape {
+    pub(super) step_seconds: f64,
+    pub(super) channel_names: Vec<String>,
+    pub(super) outputs: Vec<OutputInfo>,
+    /// Steps of a trial at most.
+    pub(super) most: usize,
+    /// Steps before it that filters remember.
+    pub(super) before: usize,
+}
+
+impl Assembler {
+    pub(super) fn new(steps: HeapCons<Item>, values: HeapCons<Item>, shape: Shape) -> Self {
+        Self {
+            steps,
+            values,
+            heard: VecDeque::new(),
+            labels: Vec::new(),
+            ended: i64::MIN,
+            long: false,
+            most: shape.most,
+            before: shape.before,
+            step_seconds: shape.step_seconds,
+            channel_names: shape.channel_names,
+            outputs: shape.outputs,
+            dropped: Dropped::default(),
+            late: 0,
+        }
+    }
+
+    /// The next trial that has ended and can be learned from.
+    pub(super) fn next(&mut self) -> Option<Trial> {
+        while let Some(item) = self.values.try_pop() {
+            if item.what != END {
+                self.labels.push(item);
+                continue;
+            }
+            // Its steps were pushed before its end, on the same thread.
+            self.hear();
+            if let Some(trial) = self.end(item.tick, item.value != 0.0) {
+                return Some(trial);
+            }
+        }
+        self.hear();
+        if self.heard.len() > self.most + self.before {
+            self.long = true;
+            let excess = self.heard.len() - self.before;
+            self.heard.drain(..excess);
+        }
+        None
+    }
+
+    fn hear(&mut self) {
+        while let Some(item) = self.steps.try_pop() {
+            if item.what == STEP {
+                self.heard.push_back(StepHeard {
+                    tick: item.tick,
+                    rest: item.value == REST || item.value == REST + GAP,
+                    gap: item.value >= GAP,
+                    spikes: Vec::new(),
+                });
+            } else if let Some(step) = self.heard.back_mut() {
+                step.spikes.push((item.what, item.value));
+            }
+        }
+    }
+
+    /// The trial that ends with `tick`.
+    fn end(&mut self, tick: i64, keep: bool) -> Option<Trial> {
+        let count = self.heard.partition_point(|s| s.tick <= tick);
+        let labels = std::mem::take(&mut self.labels);
+        let before = labels.len();
+        let labels: Vec<Item> = (labels.into_iter())
+            .filter(|l| l.tick > self.ended)
+            .collect();
+        self.late += ((before - labels.len()) / self.outputs.len().max(1)) as u64;
+        self.ended = tick;
+        let long = std::mem::take(&mut self.long);
+        // What is remembered begins with the last rest.
+        let steps = self.heard.make_contiguous();
+        let first = (steps[..count].iter()).rposition(|s| s.rest).unwrap_or(0);
+        let of_trial = &steps[first..count];
+        let first_label = labels.iter().map(|l| l.tick).min();
+        // Steps are missing inside, or at the end.
+        let whole = of_trial.last().is_some_and(|s| s.tick == tick);
+        let gap = !whole || of_trial.iter().any(|s| s.gap);
+        let span = match of_trial {
+            [begin, .., end] => end.tick.abs_diff(begin.tick).saturating_add(1),
+            [_] => 1,
+            [] => 0,
+        };
+        let why = if gap {
+            Some(&mut self.dropped.full)
+        } else if !keep {
+            Some(&mut self.dropped.unwanted)
+        } else if long || span > (self.most + self.before) as u64 {
+            Some(&mut self.dropped.long)
+        } else if first_label.is_none() {
+            Some(&mut self.dropped.unlabelled)
+        } else if first_label.is_some_and(|l| l < of_trial[0].tick) {
+            Some(&mut self.dropped.reset)
+        } else {
+            None
+        };
+        let trial = match why {
+            Some(why) => {
+                *why += 1;
+                None
+            }
+            None => Some(made(
+                of_trial,
+                span as usize,
+                &labels,
+                (self.step_seconds, &self.channel_names, &self.outputs),
+            )),
+        };
+        // What filters remember of this trial stays for the next, if nothing is missing in it.
+        let stay = if gap { 0 } else { count.min(self.before) };
+        self.heard.drain(..count - stay);
+        trial
+    }
+}
+
+fn made(
+    steps: &[StepHeard],
+    span: usize,
+    labels: &[Item],
+    (step_seconds, channel_names, outputs): (f64, &[String], &[OutputInfo]),
+) -> Trial {
+    let begin = steps.first().map_or(0, |s| s.tick);
+    let mut spikes = Spikes::default();
+    for step in steps {
+        for &(channel, count) in &step.spikes {
+            spikes.ticks.push(step.tick - begin);
+            spikes.channels.push(channel);
+            spikes.weights.push(count);
+        }
+    }
+    if spikes.weights.iter().all(|w| *w == 1.0) {
+        spikes.weights.clear();
+    }
+    let n = outputs.len();
+    let mut behavior = vec![0.0; span * n];
+    let mut has = vec![false; span];
+    for label in labels {
+        let at = usize::try_from(label.tick - begin).unwrap_or(usize::MAX);
+        if let Some(has) = has.get_mut(at) {
+            *has = true;
+            behavior[at * n + label.what as usize] = label.value;
+        }
+    }
+    let mut labelled = Vec::new();
+    let mut at = 0;
+    for run in has.chunk_by(|a, b| a == b) {
+        if run[0] {
+            labelled.push(at..at + run.len());
+        }
+        at += run.len();
+    }
+    Trial {
+        data: Dataset {
+            step_seconds,
+            steps: span,
+            channel_names: channel_names.to_vec(),
+            spikes,
+            segments: vec![Segment {
+                start: 0,
+                stop: span as i64,
+            }],
+            outputs: outputs.to_vec(),
+            behavior,
+        },
+        labelled,
+    }
+}

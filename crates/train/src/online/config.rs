@@ -1,0 +1,111 @@
+//! What a trainer is opened with, and what it can keep up with.
+
+use std::time::Duration;
+
+use betz_base::error::{Error, Result};
+use betz_runtime::model::Decoder;
+
+/// Multiply-adds a second that one core is trusted with, half of what it makes in matrices of some size.
+const ONE_CORE: f64 = 2e9;
+
+/// A trial is taken to last at least so long, for what solving costs.
+const SHORT_TRIAL_SECONDS: f64 = 1.0;
+
+/// What a trainer is opened with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainerConfig {
+    /// After so many seconds *with labels*, what was learned counts half; infinity: nothing is forgotten.
+    pub half_life_seconds: f64,
+    /// Seconds of data that the sums of the first model count for, at most; `None`: all of them.
+    pub prior_seconds: Option<f64>,
+    /// Trials from one candidate to the next: as many as it is scored on before it may take over.
+    pub batch: usize,
+    /// Refuse candidates that change outputs by more than this, root mean square over the labels' standard
+    /// deviation; 0: by whatever.
+    pub max_change: f64,
+    /// Longest trial that is learned from.
+    pub longest_trial_seconds: f64,
+    /// Steps and spikes that the ring between the loop and the worker holds (16 bytes each), and values of
+    /// labels.
+    pub capacity: usize,
+    /// How long the worker sleeps when there is nothing to do.
+    pub idle: Duration,
+}
+
+impl Default for TrainerConfig {
+    /// A half-life of two minutes, candidates every five trials, trials of up to a minute, 2¹⁸ items (4 MB),
+    /// 5 ms of sleep.
+    fn default() -> Self {
+        Self {
+            half_life_seconds: 120.0,
+            prior_seconds: None,
+            batch: 5,
+            max_change: 0.0,
+            longest_trial_seconds: 60.0,
+            capacity: 1 << 18,
+            idle: Duration::from_millis(5),
+        }
+    }
+}
+
+impl TrainerConfig {
+    /// Refuses numbers that make no sense.
+    pub(super) fn check(&self) -> Result<()> {
+        let positive = |what: &str, value: f64, infinite: bool| {
+            if value > 0.0 && (value.is_finite() || infinite) {
+                return Ok(());
+            }
+            Err(Error::argument(format!(
+                "trainer: expected {what} above 0 s, got {value}"
+            )))
+        };
+        positive("a half-life", self.half_life_seconds, true)?;
+        positive("a longest trial", self.longest_trial_seconds, false)?;
+        if let Some(seconds) = self.prior_seconds {
+            positive("a prior", seconds, false)?;
+        }
+        if !(2..=10_000).contains(&self.batch) {
+            return Err(Error::argument(format!(
+                "trainer: expected a candidate every 2 to 10,000 trials, got {}",
+                self.batch
+            )));
+        }
+        if !(self.max_change.is_finite() && self.max_change >= 0.0) {
+            return Err(Error::argument(format!(
+                "trainer: expected a largest change of at least 0, got {}",
+                self.max_change
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses models whose sums and solutions one core cannot keep up with: Γ from the spikes (spikes ×
+    /// features × filters × states a second) or from the steps (features² / 2 each), whichever is less, and
+    /// features³ / 3 for each candidate.
+    pub(super) fn check_cost(&self, decoder: &Decoder) -> Result<()> {
+        let features = decoder.features() as f64;
+        let bank = decoder.bank().filters();
+        let states: f64 = bank.iter().map(|f| f64::from(f.order) + 1.0).sum();
+        let record = decoder.training();
+        let seconds = record.steps as f64 * decoder.step_seconds();
+        let spikes = record.spikes as f64 / seconds.max(f64::MIN_POSITIVE);
+        let by_spikes = 2.0 * spikes * features * states;
+        let by_steps = features * features / 2.0 / decoder.step_seconds();
+        let gram = if spikes > 0.0 {
+            by_spikes.min(by_steps)
+        } else {
+            by_steps
+        };
+        let solving = features.powi(3) / 3.0 / (self.batch as f64 * SHORT_TRIAL_SECONDS);
+        if gram + solving > ONE_CORE {
+            return Err(Error::argument(format!(
+                "trainer: expected at most {ONE_CORE:.0e} multiply-adds a second, what one core keeps up with, got {:.0e} for {features} features ({:.0e} to sum, {:.0e} to solve every {} trials); use fewer filters, or larger batches",
+                gram + solving,
+                gram,
+                solving,
+                self.batch
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,447 @@
+//! What is learned from each trial, and which model follows from it.
+
+use std::collections::VecDeque;
+
+use super::assemble::Trial;
+use super::config::TrainerConfig;
+use super::sums::{Forgetting, Over, of_trial};
+use crate::blank::Usual;
+use crate::decode::decode;
+use crate::gram::paired_steps;
+use crate::retained::{Refit, Retained};
+use betz_base::error::{Error, Result};
+use betz_recording::{OutputInfo, Segment, Spikes};
+use betz_runtime::model::{Blanking, Decoder, Head};
+
+/// A candidate must reach this part of the best score there was: what decodes nothing is not better than a
+/// decoder that is wrong, but a sign that the labels are.
+const FLOOR: f64 = 0.5;
+
+/// A model that took over is watched for this many trials.
+const WATCH: usize = 10;
+
+/// What is left of the sums behind a model that was rolled back.
+const AFTER_ROLL_BACK: f64 = 0.25;
+
+/// Trials that say which steps are artefacts.
+const RECENT: usize = 60;
+
+/// What became of a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It was learned from; the model stays.
+    Learned,
+    /// A candidate was no better on trials that neither had seen, and is forgotten.
+    Refused {
+        /// Mean R² over outputs of the model in use, on those trials.
+        before: f64,
+        /// That of the candidate.
+        after: f64,
+    },
+    /// A candidate was better on trials that neither had seen, and is the model from here on.
+    Accepted {
+        /// Mean R² over outputs of the model that was in use, on those trials.
+        before: f64,
+        /// That of the candidate.
+        after: f64,
+    },
+    /// The model in use turned out worse than the one before, which is back.
+    RolledBack,
+}
+
+/// A model that is scored trial by trial, on what it has not seen.
+struct Scored {
+    decoder: Decoder,
+    /// Mean squared error a trial, each output over its variance.
+    errors: Vec<f64>,
+}
+
+/// The worker's mind: deterministic, on one thread.
+pub(super) struct Learner {
+    refit: Refit,
+    config: TrainerConfig,
+    over_targets: bool,
+    sums: Forgetting,
+    /// λ over the mean of Γ_c's diagonal.
+    relative_ridge: f64,
+    current: Scored,
+    candidate: Option<Scored>,
+    /// The model before, while the one in use is watched, and differences of errors.
+    previous: Option<(Decoder, Vec<f64>)>,
+    labels: Moments,
+    recent: VecDeque<Usual>,
+    best: f64,
+    pub(super) trials: u64,
+    pub(super) labelled_seconds: f64,
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    pub(super) rolled_back: u64,
+    /// Why the last system could not be solved.
+    pub(super) failure: Option<String>,
+}
+
+impl Learner {
+    /// # Errors
+    /// As [`Retained::of`] and [`Refit::new`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind) for a
+    /// kind that has nothing to adapt, and outputs whose speed depends on the recording.
+    pub(super) fn new(decoder: &Decoder, config: &TrainerConfig) -> Result<Self> {
+        let retained = Retained::of(decoder)?;
+        let over_targets = match decoder.head() {
+            Head::Linear => false,
+            Head::Lift(_) | Head::Experts(_) => {
+                check_speed(decoder.outputs())?;
+                true
+            }
+            _ => {
+                return Err(Error::argument(format!(
+                    "trainer: expected a linear model, a lift or experts, got {}",
+                    decoder.kind()
+                )));
+            }
+        };
+        let refit = Refit::new(decoder, &retained)?;
+        let scale = retained.sums.mean_variance_sum();
+        let mut sums = Forgetting::new(retained.sums);
+        if let Some(seconds) = config.prior_seconds {
+            let there = sums.steps * decoder.step_seconds();
+            sums.forget((seconds / there.max(f64::MIN_POSITIVE)).min(1.0));
+        }
+        let known: Vec<f64> = (decoder.training().scores.iter())
+            .map(|s| s.r2)
+            .filter(|r| r.is_finite())
+            .collect();
+        Ok(Self {
+            refit,
+            over_targets,
+            sums,
+            relative_ridge: if scale > 0.0 {
+                retained.ridge / scale
+            } else {
+                0.0
+            },
+            current: Scored {
+                decoder: decoder.clone(),
+                errors: Vec::new(),
+            },
+            candidate: None,
+            previous: None,
+            labels: Moments::new(decoder.outputs().len()),
+            recent: VecDeque::new(),
+            best: known.iter().sum::<f64>() / known.len().max(1) as f64,
+            config: config.clone(),
+            trials: 0,
+            labelled_seconds: 0.0,
+            accepted: 0,
+            refused: 0,
+            rolled_back: 0,
+            failure: None,
+        })
+    }
+
+    /// The model in use.
+    pub(super) fn current(&self) -> &Decoder {
+        &self.current.decoder
+    }
+
+    /// Steps that the sums count for.
+    pub(super) fn effective_steps(&self) -> f64 {
+        self.sums.steps
+    }
+
+    /// Scores the models on `trial`, which they have not seen, decides, then learns from it.
+    ///
+    /// # Errors
+    /// Those of the sums: the trial is then not learned from.
+    pub(super) fn take(&mut self, trial: &Trial) -> Result<Verdict> {
+        self.trials += 1;
+        self.labelled_seconds += trial.seconds();
+        self.labels.add(trial);
+        let of_current = self.error(&self.current.decoder, trial)?;
+        self.current.errors.push(of_current);
+        if let Some(mut candidate) = self.candidate.take() {
+            let error = self.error(&candidate.decoder, trial)?;
+            candidate.errors.push(error);
+            self.candidate = Some(candidate);
+        }
+        let mut verdict = self.watch(of_current, trial)?;
+        self.learn(trial)?;
+        if self.trials.is_multiple_of(self.config.batch as u64) {
+            if let Some(decided) = self.decide(trial)? {
+                verdict = decided;
+            }
+            self.current.errors.clear();
+            self.candidate = self.solve();
+        }
+        Ok(verdict)
+    }
+
+    /// Rolls back where the model in use is worse than the one before, by more than two standard errors
+    /// over the trials since it took over.
+    fn watch(&mut self, of_current: f64, trial: &Trial) -> Result<Verdict> {
+        let Some((previous, mut worse)) = self.previous.take() else {
+            return Ok(Verdict::Learned);
+        };
+        worse.push(of_current - self.error(&previous, trial)?);
+        let (mean, error) = mean_and_error(&worse);
+        if worse.len() >= 3 && mean > 2.0 * error && mean > 0.0 {
+            self.current.decoder = previous;
+            self.current.errors.clear();
+            self.candidate = None;
+            self.sums.forget(AFTER_ROLL_BACK);
+            self.rolled_back += 1;
+            return Ok(Verdict::RolledBack);
+        }
+        if worse.len() < WATCH {
+            self.previous = Some((previous, worse));
+        }
+        Ok(Verdict::Learned)
+    }
+
+    /// Whether the candidate takes over, by the trials since it was solved.
+    fn decide(&mut self, trial: &Trial) -> Result<Option<Verdict>> {
+        let Some(candidate) = self.candidate.take() else {
+            return Ok(None);
+        };
+        let trials = candidate.errors.len();
+        if trials < 2 || self.current.errors.len() < trials {
+            return Ok(None);
+        }
+        let of_current = &self.current.errors[self.current.errors.len() - trials..];
+        let better: Vec<f64> = (of_current.iter().zip(&candidate.errors))
+            .map(|(now, then)| now - then)
+            .collect();
+        let (mean, error) = mean_and_error(&better);
+        let score = |errors: &[f64]| 1.0 - errors.iter().sum::<f64>() / errors.len() as f64;
+        let (before, after) = (score(of_current), score(&candidate.errors));
+        self.best = self.best.max(before.min(1.0));
+        let small = self.config.max_change <= 0.0
+            || self.change(&candidate.decoder, trial)? <= self.config.max_change;
+        if mean > error && after >= FLOOR * self.best && small {
+            self.take_over(candidate.decoder);
+            self.accepted += 1;
+            return Ok(Some(Verdict::Accepted { before, after }));
+        }
+        self.refused += 1;
+        Ok(Some(Verdict::Refused { before, after }))
+    }
+
+    /// `decoder` is the model from here on, and watched.
+    pub(super) fn take_over(&mut self, decoder: Decoder) {
+        let old = std::mem::replace(&mut self.current.decoder, decoder);
+        self.previous = Some((old, Vec::new()));
+    }
+
+    #[cfg(test)]
+    pub(super) fn sums(&self) -> crate::NormalEquations {
+        self.sums.whole()
+    }
+
+    /// The model of the sums as they are; `None` where there are too few steps, or no solution.
+    fn solve(&mut self) -> Option<Scored> {
+        let sums = self.sums.whole();
+        if sums.steps < 2 * sums.features as u64 {
+            return None;
+        }
+        let ridge = self.relative_ridge * sums.mean_variance_sum();
+        let solved = self.refit.solve(&sums, ridge).and_then(|decoder| {
+            let blanking = self.blanking(&decoder);
+            let mut parts = decoder.into_parts();
+            if blanking.is_some() {
+                parts.limits.blanking = blanking;
+            }
+            Decoder::new(parts)
+        });
+        match solved {
+            Ok(decoder) => Some(Scored {
+                decoder,
+                errors: Vec::new(),
+            }),
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Adds `trial` to the sums, artefacts in it as they are decoded.
+    fn learn(&mut self, trial: &Trial) -> Result<()> {
+        self.recent.push_back(Usual::of(&trial.data.view()));
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        let decoder = &self.current.decoder;
+        let blanking = self.blanking(decoder);
+        let blanking = blanking.or_else(|| decoder.limits().blanking.clone());
+        let blanked = blanking.and_then(|b| blanked(trial, &b, decoder.channel_mask()));
+        let spikes = blanked.as_ref().unwrap_or(&trial.data.spikes);
+        let over = Over {
+            bank: decoder.bank(),
+            low_pass: decoder.low_pass(),
+            delay_steps: decoder.delay_steps(),
+            targets: self.over_targets,
+        };
+        let sums = of_trial(trial, spikes.view(), &over)?;
+        if self.config.half_life_seconds.is_finite() {
+            let share = (-trial.seconds() / self.config.half_life_seconds).exp2();
+            self.sums.forget(share);
+        }
+        self.sums.add(&sums)
+    }
+
+    /// Limits of what is usual in the trials of late; `None` where they do not tell.
+    fn blanking(&self, decoder: &Decoder) -> Option<Blanking> {
+        decoder.limits().blanking.as_ref()?;
+        let mut all = self.recent.front()?.clone();
+        self.recent.iter().skip(1).for_each(|usual| all.add(usual));
+        all.blanking(decoder.channel_mask())
+    }
+
+    /// Mean over outputs of the mean squared error of `decoder` over the variance of labels.
+    fn error(&self, decoder: &Decoder, trial: &Trial) -> Result<f64> {
+        let estimates = decode(decoder, &trial.data)?;
+        let n = trial.data.outputs.len();
+        let mut squares = vec![0.0; n];
+        let mut steps = 0_u64;
+        for (step, truth) in pairs(trial, decoder.delay_steps()) {
+            steps += 1;
+            for (o, square) in squares.iter_mut().enumerate() {
+                let estimate = f64::from(estimates[step * n + o]);
+                *square += (estimate - f64::from(trial.data.behavior[truth * n + o])).powi(2);
+            }
+        }
+        let parts = squares.iter().zip(self.labels.variances());
+        let known: Vec<f64> = parts
+            .filter(|(_, v)| *v > 0.0)
+            .map(|(s, v)| s / steps.max(1) as f64 / v)
+            .collect();
+        Ok(known.iter().sum::<f64>() / known.len().max(1) as f64)
+    }
+
+    /// Root mean square of the change of outputs on `trial`, over the labels' standard deviations.
+    fn change(&self, candidate: &Decoder, trial: &Trial) -> Result<f64> {
+        let before = decode(&self.current.decoder, &trial.data)?;
+        let after = decode(candidate, &trial.data)?;
+        let n = trial.data.outputs.len();
+        let variances: Vec<f64> = self.labels.variances().collect();
+        let (mut sum, mut count) = (0.0, 0.0_f64);
+        for (row, (a, b)) in before.chunks(n).zip(after.chunks(n)).enumerate() {
+            if trial.labelled.iter().any(|run| run.contains(&row)) {
+                for ((a, b), v) in a.iter().zip(b).zip(&variances).filter(|(_, v)| **v > 0.0) {
+                    sum += f64::from(a - b).powi(2) / v;
+                    count += 1.0;
+                }
+            }
+        }
+        Ok((sum / count.max(1.0)).sqrt())
+    }
+}
+
+/// Steps of `trial` that are scored, each with the step whose label it estimates.
+fn pairs(trial: &Trial, delay_steps: i64) -> impl Iterator<Item = (usize, usize)> {
+    let runs = trial.labelled.iter().filter_map(move |run| {
+        let (start, stop) = (run.start as i64, run.end as i64);
+        paired_steps(&Segment { start, stop }, delay_steps)
+    });
+    runs.flat_map(move |(first, stop)| {
+        (first..stop).map(move |step| (step as usize, (step - delay_steps) as usize))
+    })
+}
+
+/// `trial`'s spikes with mean counts in the steps that `blanking` takes for artefacts; `None` without such.
+fn blanked(trial: &Trial, blanking: &Blanking, mask: &[bool]) -> Option<Spikes> {
+    let spikes = &trial.data.spikes;
+    let mut totals = vec![0.0; trial.data.steps];
+    for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        if mask[channel as usize] {
+            totals[tick as usize] += f64::from(spikes.weight(i));
+        }
+    }
+    let usual = blanking.least as f64..=blanking.most as f64;
+    if totals.iter().all(|total| usual.contains(total)) {
+        return None;
+    }
+    let mut made = Spikes::default();
+    for (step, total) in totals.iter().enumerate() {
+        if usual.contains(total) {
+            for i in spikes.range(step as i64, step as i64 + 1) {
+                made.ticks.push(step as i64);
+                made.channels.push(spikes.channels[i]);
+                made.weights.push(spikes.weight(i));
+            }
+        } else {
+            for (channel, &mean) in (0..).zip(&blanking.mean_counts) {
+                made.ticks.push(step as i64);
+                made.channels.push(channel);
+                made.weights.push(mean as f32);
+            }
+        }
+    }
+    Some(made)
+}
+
+/// Speed is a target; where it adds outputs of several units, it depends on the recording.
+fn check_speed(outputs: &[OutputInfo]) -> Result<()> {
+    let is_velocity = |o: &&OutputInfo| o.unit.trim_end().ends_with("/s");
+    let velocities: Vec<&OutputInfo> = outputs.iter().filter(is_velocity).collect();
+    let used = if velocities.is_empty() {
+        outputs.iter().collect()
+    } else {
+        velocities
+    };
+    match used.split_first() {
+        Some((first, rest)) if rest.iter().any(|o| o.unit != first.unit) => {
+            Err(Error::argument(format!(
+                "trainer: expected velocities (or else outputs) of one unit, of which a lift's and experts' latents know the speed, got '{}' in '{}' and others",
+                first.name, first.unit
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Mean and its standard error; infinity where there are fewer than two.
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    if values.len() < 2 {
+        return (mean, f64::INFINITY);
+    }
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0) / n).sqrt())
+}
+
+/// Variance of all labels so far.
+struct Moments {
+    count: f64,
+    sum: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Moments {
+    fn new(outputs: usize) -> Self {
+        Self {
+            count: 0.0,
+            sum: vec![0.0; outputs],
+            squares: vec![0.0; outputs],
+        }
+    }
+
+    fn add(&mut self, trial: &Trial) {
+        let n = self.sum.len();
+        for step in trial.labelled.iter().cloned().flatten() {
+            self.count += 1.0;
+            let row = &trial.data.behavior[step * n..][..n];
+            for ((sum, square), &x) in self.sum.iter_mut().zip(&mut self.squares).zip(row) {
+                *sum += f64::from(x);
+                *square += f64::from(x).powi(2);
+            }
+        }
+    }
+
+    fn variances(&self) -> impl Iterator<Item = f64> {
+        let n = self.count.max(1.0);
+        let both = self.sum.iter().zip(&self.squares);
+        both.map(move |(sum, square)| (square / n - (sum / n).powi(2)).max(0.0))
+    }
+}

@@ -1,0 +1,186 @@
+//! A trainer that learns while a session runs.
+//!
+//! ```text
+//! loop thread                            worker's thread (or whoever calls Worker::work)
+//! Session ──TrainerTap──┐
+//!                       ├─rings─► whole trials ─► scores ─► Γ, Υ, forgetting ─► candidate ─► Swapper
+//! controller ──Labels───┘
+//! ```
+//!
+//! The sums of the model (it is to retain them) go on: each trial's are added, after what was there has been
+//! made to count less, by 2^(−labelled seconds / half-life); rest forgets nothing. Every few trials the sums
+//! are solved for a *candidate*, which the next few trials, that neither it nor the model in use has seen,
+//! decide on: it takes over where it is better by more than a standard error, and decodes at least half as
+//! well as the best there was, so that labels which fit nothing change nothing. For ten more trials the
+//! model before is scored beside it, and comes back where the new one is worse by more than two standard
+//! errors. Of a lift or of experts stage 1 alone adapts: latents keep their meaning, and what is behind
+//! them stays.
+//!
+//! A full ring loses whole trials, counted, never half of one.
+//!
+//! ```
+//! use betz_runtime::psc::{Filter, FilterBank};
+//! use betz_runtime::stream::{Session, SessionConfig};
+//! use betz_train::online::{TrainerConfig, Worker};
+//! use betz_train::{TrainOptions, train};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let data = betz_simulate::poisson(10, 20.0, 2_000, 0.01, 1)?;
+//! let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 1 }])?;
+//! let retain = Some(1 << 20);
+//! let model = train(&data, &TrainOptions { retain, ..TrainOptions::new(bank) }, &())?;
+//!
+//! let mut session = Session::open(&model, SessionConfig::default())?;
+//! let (tap, mut labels, mut worker) = Worker::open(&model, TrainerConfig::default())?;
+//! session.attach(Box::new(tap), 0)?;
+//! let mut out = vec![0.0; session.outputs()];
+//! for _trial in 0..3 {
+//!     session.reset();
+//!     for step in 0..100 {
+//!         session.step_spikes(&[step % 10], &mut out)?;
+//!         labels.label(&vec![0.5; out.len()])?; // where the hand is, or should go
+//!     }
+//!     labels.end_trial(true);
+//! }
+//! // On another thread: `Trainer::start(worker, Some(session.swapper()?))`; here at once.
+//! while worker.work()?.is_some() {}
+//! assert_eq!(worker.state().trials, 3);
+//! # Ok(())
+//! # }
+//! ```
+
+mod assemble;
+mod config;
+mod feed;
+mod learner;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub use assemble::Dropped;
+pub use config::TrainerConfig;
+pub use feed::{Labels, TrainerTap};
+pub use learner::Verdict;
+pub use thread::Trainer;
+
+use assemble::{Assembler, Shape};
+use betz_base::error::Result;
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::PreparedModel;
+use feed::Shared;
+use learner::Learner;
+
+/// Where a trainer stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrainerState {
+    /// Trials learned from.
+    pub trials: u64,
+    /// Seconds with labels in them.
+    pub labelled_seconds: f64,
+    /// Steps that the sums count for, after forgetting.
+    pub effective_steps: f64,
+    /// Trials that were not learned from.
+    pub dropped: Dropped,
+    /// Steps that found no room in the ring.
+    pub lost_steps: u64,
+    /// Labels that were refused, found no room or came after their trial's end.
+    pub lost_labels: u64,
+    /// Candidates that took over.
+    pub accepted: u64,
+    /// Candidates that did not.
+    pub refused: u64,
+    /// Models that were rolled back.
+    pub rolled_back: u64,
+    /// Why the last system could not be solved, or the last model not be swapped in.
+    pub failure: Option<String>,
+}
+
+/// A trainer's worker: what takes trials and makes models, on whichever thread calls it.
+pub struct Worker {
+    assembler: Assembler,
+    learner: Learner,
+    shared: Arc<Shared>,
+    config: TrainerConfig,
+}
+
+impl Worker {
+    /// A worker for sessions of `decoder`, and the loop's two ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a model that retains no
+    /// sums; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers that make
+    /// no sense, a model that one core cannot keep up with, or a kind that does not adapt; as
+    /// [`Refit::new`](crate::retained::Refit::new).
+    pub fn open(decoder: &Decoder, config: TrainerConfig) -> Result<(TrainerTap, Labels, Self)> {
+        config.check()?;
+        config.check_cost(decoder)?;
+        let learner = Learner::new(decoder, &config)?;
+        let (channels, outputs) = (decoder.channels(), decoder.outputs().len());
+        let ends = feed::ends(config.capacity, channels, outputs)?;
+        let memory = PreparedModel::new(decoder, None)?.memory_steps();
+        let most = (config.longest_trial_seconds / decoder.step_seconds()).ceil() as usize;
+        let shape = Shape {
+            step_seconds: decoder.step_seconds(),
+            channel_names: decoder.channel_names().to_vec(),
+            outputs: decoder.outputs().to_vec(),
+            most: most.max(1),
+            before: usize::try_from(memory).unwrap_or(most).min(most),
+        };
+        let worker = Self {
+            assembler: Assembler::new(ends.steps, ends.values, shape),
+            learner,
+            shared: ends.shared,
+            config,
+        };
+        Ok((ends.tap, ends.labels, worker))
+    }
+
+    /// Takes the next trial that has ended, if there is one, and says what became of it. Allocates; takes as
+    /// long as solving does, every few trials.
+    ///
+    /// # Errors
+    /// Those of decoding and summing; the trial is then not learned from.
+    pub fn work(&mut self) -> Result<Option<Verdict>> {
+        match self.assembler.next() {
+            Some(trial) => self.learner.take(&trial).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The model in use: the first, or the candidate that took over last. It retains the sums that it was
+    /// solved from.
+    pub fn model(&self) -> &Decoder {
+        self.learner.current()
+    }
+
+    #[cfg(test)]
+    fn learner_sums(&self) -> crate::NormalEquations {
+        self.learner.sums()
+    }
+
+    #[cfg(test)]
+    fn learner_take_over(&mut self, decoder: Decoder) {
+        self.learner.take_over(decoder);
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> TrainerState {
+        let learner = &self.learner;
+        TrainerState {
+            trials: learner.trials,
+            labelled_seconds: learner.labelled_seconds,
+            effective_steps: learner.effective_steps(),
+            dropped: self.assembler.dropped,
+            lost_steps: self.shared.lost_steps.load(Ordering::Relaxed),
+            lost_labels: self.shared.lost_labels.load(Ordering::Relaxed) + self.assembler.late,
+            accepted: learner.accepted,
+            refused: learner.refused,
+            rolled_back: learner.rolled_back,
+            failure: learner.failure.clone(),
+        }
+    }
+}
