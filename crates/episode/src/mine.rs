@@ -116,9 +116,9 @@ pub struct Mined {
     pub ran: Ran,
 }
 
-/// What counting a candidate takes at most: its node, tail and state in two walks at once, and its place
-/// among the frequent.
-const BYTES_A_CANDIDATE: u128 = 1000;
+/// What making and counting a candidate takes at most: itself, its node, tail and state in two walks at once,
+/// and its place among the frequent, which are copied where their list grows.
+const BYTES_A_CANDIDATE: u128 = 1400;
 
 impl Mined {
     /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
@@ -238,6 +238,7 @@ struct LevelSearch<'a> {
 
 impl LevelSearch<'_> {
     fn count_symbols(&mut self, symbols: u32) -> Result<()> {
+        self.plan(symbols as usize)?;
         let candidates: Vec<Pattern> = (0..symbols)
             .map(|s| Pattern::new(vec![s], Vec::new()))
             .collect::<Result<_>>()?;
@@ -252,6 +253,7 @@ impl LevelSearch<'_> {
         let each = (intervals.len() * symbols.len()) as u64;
         self.total = symbols.len() as u64 * each;
         let mut batch = Vec::new();
+        self.plan((BATCH + each as usize).min(self.total as usize))?;
         for first in symbols {
             for &interval in &intervals {
                 for second in symbols {
@@ -262,6 +264,7 @@ impl LevelSearch<'_> {
             if batch.len() >= BATCH {
                 self.count(&batch)?;
                 batch.clear();
+                self.plan(BATCH + each as usize)?;
                 if self.interrupted {
                     return Ok(());
                 }
@@ -294,6 +297,7 @@ impl LevelSearch<'_> {
                 fits
             });
             let (batch, after) = rest.split_at(heads.count());
+            self.plan(batch.iter().map(|(_, tails)| tails.len()).sum())?;
             let candidates: Vec<Pattern> = batch
                 .par_iter()
                 .flat_map_iter(|(head, tails)| {
@@ -306,22 +310,25 @@ impl LevelSearch<'_> {
         Ok(())
     }
 
-    /// Counts a batch and keeps the frequent ones.
+    /// Refuses a batch of so many candidates where there is no memory to make and count it.
+    fn plan(&self, candidates: usize) -> Result<()> {
+        memory::plan(
+            format_args!(
+                "{}: {candidates} candidates, {} frequent so far (a higher threshold leaves fewer)",
+                self.stage,
+                self.found.len()
+            ),
+            candidates as u128 * BYTES_A_CANDIDATE,
+        )
+    }
+
+    /// Counts a batch, which was planned, and keeps the frequent ones.
     ///
     /// An interrupted batch is dropped whole: what was found so far is all of what was counted.
     fn count(&mut self, candidates: &[Pattern]) -> Result<()> {
         if candidates.is_empty() || self.interrupted {
             return Ok(());
         }
-        memory::plan(
-            format_args!(
-                "{}: {} candidates, {} frequent so far (a higher threshold leaves fewer)",
-                self.stage,
-                candidates.len(),
-                self.found.len()
-            ),
-            candidates.len() as u128 * BYTES_A_CANDIDATE,
-        )?;
         let counts = self.options.strategy.count(&CountJob {
             events: self.events,
             patterns: candidates,

@@ -335,7 +335,8 @@ impl BankSums {
                 data.channels(),
                 bank.len()
             ),
-            (split.folds.len() as u128 + 8) * (features as u128).pow(2) * 8,
+            // Sums of each fold and of what is left without it; then systems, factors and tiles.
+            (split.folds.len() as u128 * 2 + 12) * (features as u128).pow(2) * 8,
         )?;
         let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());

@@ -54,6 +54,10 @@ fn cuda_edges_are_those_of_the_cpu_on_all_cases() {
     let Some(device) = device() else { return };
     for case in cases::all() {
         for (length, step) in [(60, 1), (60, 3), (61, 10), (60, 40), (150, 7)] {
+            // A case too short for such a window says nothing of devices.
+            if Plan::new(&spec(length, step, 0.5), &case.signal()).is_err() {
+                continue;
+            }
             check(&device, &case, &spec(length, step, 0.5), Limits::default());
         }
     }
