@@ -166,11 +166,12 @@ fn main() {
             }
             let part = |p: usize| 1e3 * median(parts.iter().map(|of| of[p]).collect());
             println!(
-                "{name}: {} nodes, {} windows every {step}, threshold {theta:.4}: {} edges ({:.4} %), {} rechecked, {} rebuilt, {} walks",
+                "{name}: {} nodes, {} windows every {step}, threshold {theta:.4}: {} edges ({:.4} %), {} of them in doubt, {} rechecked, {} rebuilt, {} walks",
                 signal.nodes(),
                 cpu.windows().len(),
                 count.edges,
                 100.0 * count.edges as f64 / cpu.estimate().pair_windows,
+                count.doubtful,
                 count.rechecked,
                 count.rebuilt,
                 count.walks
@@ -190,7 +191,12 @@ fn main() {
             println!("  CPU {seconds:.3} s, {edges} edges");
             // Hundreds of millions are not brought here: most of that is the host's sorting.
             if edges > 200_000_000 {
-                assert_eq!(edges, count.edges);
+                let sure = count.edges - count.doubtful;
+                assert!(
+                    (sure..=count.edges).contains(&edges),
+                    "{sure} to {}",
+                    count.edges
+                );
                 continue;
             }
             let whole = run(&cuda, &signal);

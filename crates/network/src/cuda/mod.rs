@@ -53,8 +53,10 @@ impl Default for Limits {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceCount {
-    /// Edges of all windows; those of nodes that f32 sums cannot hold are left out.
+    /// Edges of all windows, with pairs in doubt; those of nodes that f32 sums cannot hold are left out.
     pub edges: u64,
+    /// Pairs within 10⁻⁹ of the threshold, which the host decides when the edges are brought to it.
+    pub doubtful: u64,
     /// Pairs that were decided in f64.
     pub rechecked: u64,
     /// Tiles that began anew in a window.
@@ -74,6 +76,7 @@ pub struct DeviceCount {
 impl DeviceCount {
     fn add(&mut self, other: &Self) {
         self.edges += other.edges;
+        self.doubtful += other.doubtful;
         self.rechecked += other.rechecked;
         self.rebuilt += other.rebuilt;
         self.walks += other.walks;

@@ -200,7 +200,6 @@ impl Walker {
         }
         let pairs_of_tile = (kernels::BLOCK * kernels::BLOCK * shape.windows) as f64;
         let at_once = ((LAUNCH / pairs_of_tile) as usize).max(1);
-        let mut doubtful = 0;
         // Last first.
         let mut todo: Vec<Range<usize>> = (0..own.len())
             .step_by(at_once)
@@ -246,9 +245,9 @@ impl Walker {
             found.count.edges += counted[kernels::KEPT];
             found.count.rechecked += counted[kernels::RECHECKED];
             found.count.rebuilt += counted[kernels::REBUILT];
-            doubtful += counted[kernels::DOUBTFUL];
+            found.count.doubtful += counted[kernels::DOUBTFUL];
             // What the host has still to decide may not be edges.
-            if found.count.edges - doubtful > asked.most {
+            if found.count.edges - found.count.doubtful > asked.most {
                 return Err(too_many(asked.most));
             }
             if asked.fetch {
