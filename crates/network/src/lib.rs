@@ -75,6 +75,7 @@ mod partial;
 mod phase;
 mod plan;
 mod rank;
+mod run;
 mod scan;
 mod signal;
 mod spec;

@@ -8,6 +8,7 @@ use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Threshold, Window}
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::asked::Asked;
 use super::{Spread, expected, input::Input};
 use crate::device;
 use crate::files::{Files, Kind};
@@ -28,55 +29,6 @@ struct Seconds {
 struct Undefined {
     constant: u64,
     nonfinite: u64,
-}
-
-/// What was asked for, or is planned.
-#[derive(Serialize, Clone)]
-pub(super) struct Asked {
-    pub(super) nodes: usize,
-    pub(super) samples: usize,
-    pub(super) sample_seconds: Option<f64>,
-    pub(super) segments: usize,
-    pub(super) window: usize,
-    pub(super) step: usize,
-    pub(super) measure: &'static str,
-    /// Of absolute thresholds, given or found.
-    pub(super) threshold: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    density_asked: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_per_node: Option<usize>,
-    sign: &'static str,
-    strict: bool,
-}
-
-impl Asked {
-    pub(super) fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Self {
-        let mut asked = Self {
-            nodes: signal.nodes(),
-            samples: signal.samples(),
-            sample_seconds: signal.sample_seconds(),
-            segments: signal.segments().len(),
-            window: spec.window.length,
-            step: spec.window.step,
-            measure: spec.measure.name(),
-            threshold: None,
-            density_asked: None,
-            top: None,
-            top_per_node: None,
-            sign: spec.sign.name(),
-            strict: spec.strict,
-        };
-        match spec.threshold {
-            Threshold::Absolute(value) => asked.threshold = Some(value),
-            Threshold::Density(share) => asked.density_asked = Some(share),
-            Threshold::Top(count) => asked.top = Some(count),
-            Threshold::TopPerNode(count) => asked.top_per_node = Some(count),
-        }
-        asked
-    }
 }
 
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
 use serde::Serialize;
 
-use super::compute::Asked;
+use super::asked::Asked;
 use crate::network_args::Compute;
 use crate::report;
 

@@ -1,5 +1,6 @@
 //! `betz network`: correlation networks over sliding windows. One file a subcommand.
 
+mod asked;
 mod compare;
 mod compute;
 mod expected;

@@ -9,6 +9,7 @@
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
 mod join;
+pub(crate) mod limits;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -23,31 +24,11 @@ use crate::oracle::Undefined;
 use crate::plan::Plan;
 use crate::scan::Keep;
 use crate::signal::{Signal, SignalData};
-use crate::spec::{Measure, NetworkSpec, Sign, Threshold};
+use crate::spec::{Measure, Sign};
 use crate::window::Chunk;
 
+use limits::Limits;
 use walker::{Asked, Found, Walker};
-
-/// Bounds that tests narrow.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Most windows of a chunk.
-    pub(crate) windows: usize,
-    /// Slots of the edge buffer at first.
-    pub(crate) slots: usize,
-    /// Most slots, memory aside.
-    pub(crate) most_slots: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            windows: kernels::MOST_WINDOWS,
-            slots: 32 << 20,
-            most_slots: 1 << 28,
-        }
-    }
-}
 
 /// What [`Plan::count_on_device`] found, and where the time went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -85,41 +66,6 @@ impl DeviceCount {
         self.walk += other.walk;
         self.recheck += other.recheck;
     }
-}
-
-/// Whether a device can do it.
-///
-/// # Errors
-/// [`ErrorKind::InvalidArgument`] with what it cannot.
-pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
-    let refuse = |what: &str, got: String| {
-        Err(Error::argument(format!(
-            "network on a CUDA device: expected {what}, got {got}"
-        )))
-    };
-    if !matches!(
-        spec.measure,
-        Measure::Pearson | Measure::GaussianInformation
-    ) {
-        return refuse(
-            "the measure pearson or gaussian-information",
-            spec.measure.name().to_owned(),
-        );
-    }
-    if !matches!(spec.threshold, Threshold::Absolute(_)) {
-        return refuse("a threshold", format!("{:?}", spec.threshold));
-    }
-    if nodes > kernels::MOST_NODES {
-        return refuse(
-            &format!("at most {} nodes", kernels::MOST_NODES),
-            nodes.to_string(),
-        );
-    }
-    let window = spec.window;
-    if window.length.max(window.step) > i32::MAX as usize / (2 * kernels::MOST_WINDOWS) {
-        return refuse("windows of fewer than 2^20 samples", format!("{window:?}"));
-    }
-    Ok(())
 }
 
 /// A walker on each device of a plan.
@@ -265,7 +211,7 @@ impl Walkers {
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
     let Keep::Reaching { threshold, strict } = plan.keep() else {
-        can(plan.spec(), 0)?;
+        limits::can(plan.spec(), 0)?;
         return Err(Error::new(
             ErrorKind::Internal,
             "network on a CUDA device: expected a threshold",

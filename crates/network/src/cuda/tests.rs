@@ -2,8 +2,10 @@
 
 use betz_device::Device;
 
+use super::limits::can;
 use super::*;
 use crate::cases::{self, Case};
+use crate::spec::{NetworkSpec, Threshold};
 use crate::{Network, Window};
 
 fn device() -> Option<Device> {

@@ -1,0 +1,62 @@
+//! What a device takes on, and how much of it at once.
+
+use betz_base::{Error, Result};
+use betz_kernels::network as kernels;
+
+use crate::spec::{Measure, NetworkSpec, Threshold};
+
+/// Bounds that tests narrow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most windows of a chunk.
+    pub(crate) windows: usize,
+    /// Slots of the edge buffer at first.
+    pub(crate) slots: usize,
+    /// Most slots, memory aside.
+    pub(crate) most_slots: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            windows: kernels::MOST_WINDOWS,
+            slots: 32 << 20,
+            most_slots: 1 << 28,
+        }
+    }
+}
+
+/// Whether a device can do it.
+///
+/// # Errors
+/// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) with what it cannot.
+pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
+    let refuse = |what: &str, got: String| {
+        Err(Error::argument(format!(
+            "network on a CUDA device: expected {what}, got {got}"
+        )))
+    };
+    if !matches!(
+        spec.measure,
+        Measure::Pearson | Measure::GaussianInformation
+    ) {
+        return refuse(
+            "the measure pearson or gaussian-information",
+            spec.measure.name().to_owned(),
+        );
+    }
+    if !matches!(spec.threshold, Threshold::Absolute(_)) {
+        return refuse("a threshold", format!("{:?}", spec.threshold));
+    }
+    if nodes > kernels::MOST_NODES {
+        return refuse(
+            &format!("at most {} nodes", kernels::MOST_NODES),
+            nodes.to_string(),
+        );
+    }
+    let window = spec.window;
+    if window.length.max(window.step) > i32::MAX as usize / (2 * kernels::MOST_WINDOWS) {
+        return refuse("windows of fewer than 2^20 samples", format!("{window:?}"));
+    }
+    Ok(())
+}
