@@ -16,6 +16,7 @@ mod network_args;
 mod network_picture;
 mod picture;
 mod raster;
+mod rates;
 mod recording_picture;
 mod report;
 mod scoring;

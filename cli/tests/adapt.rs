@@ -73,7 +73,23 @@ fn a_drifted_recording_is_adapted_to() {
     {
         assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-5);
     }
-    json(folder, "evaluate n.betz b.npz");
+    let same = json(folder, "evaluate n.betz b.npz");
+    assert_eq!(same["rates_hz"].get("changed"), None, "{same}");
+    let lost = json(
+        folder,
+        "drift b.npz --lose 3 --at 1 --seed 3 --out lost.npz",
+    );
+    let told = json(folder, "evaluate m.betz lost.npz");
+    let changed = told["rates_hz"]["changed"].as_array().unwrap().iter();
+    let mut changed: Vec<String> = changed.map(|c| c["channel"].to_string()).collect();
+    let lost = lost["lost"].as_array().unwrap().iter();
+    let mut lost: Vec<String> = lost.map(Value::to_string).collect();
+    changed.sort();
+    lost.sort();
+    assert_eq!(changed, lost);
+    let streamed = betz(folder, "stream m.betz lost.npz");
+    let said = String::from_utf8_lossy(&streamed.stderr);
+    assert!(said.contains("drift: 3 channels changed to less"), "{said}");
     let table = betz(folder, "adapt m.betz d.npz");
     let said = String::from_utf8(table.stdout).unwrap();
     assert!(

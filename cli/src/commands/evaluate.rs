@@ -12,6 +12,7 @@ use crate::data;
 use crate::device;
 use crate::evaluation_picture;
 use crate::files::{Files, Kind};
+use crate::rates::Rates;
 use crate::report::{self, Bar, Scores, Table};
 use crate::scoring::{self, Lost, More, Pairs};
 
@@ -20,24 +21,15 @@ const SHOWN: usize = 10;
 /// Most shifts of `--chance`.
 const MOST_SHIFTS: u32 = 100_000;
 
-/// A rate this many times that of training, or its inverse, is said.
-const DRIFT: f64 = 1.5;
-
 #[derive(Serialize)]
 struct Evaluated {
     #[serde(flatten)]
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     more: Vec<More>,
-    /// Mean rate of a channel here and where the model was trained.
+    /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates_hz: Option<Rates>,
-}
-
-#[derive(Serialize, Clone, Copy)]
-struct Rates {
-    here: f64,
-    training: f64,
 }
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
@@ -63,7 +55,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         )));
     }
     let dataset = dataset.with_outputs(model.outputs())?;
-    let rates = rates(&model, &dataset);
+    let rates = Rates::of(&model, &dataset);
     let values = dataset.steps as u128 * model.outputs().len() as u128;
     betz::memory::plan("the decoded outputs", values * 4)?;
     let mut decoded = model::decode_on(&device, &model, &dataset)?;
@@ -104,14 +96,8 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         more,
         rates_hz: rates,
     };
-    if let Some(rates) = rates {
-        let times = rates.here / rates.training;
-        if !(1.0 / DRIFT..=DRIFT).contains(&times) {
-            eprintln!(
-                "drift: channels fire at {:.2} Hz here and at {:.2} Hz where the model was trained",
-                rates.here, rates.training
-            );
-        }
+    if let Some(rates) = &evaluated.rates_hz {
+        rates.warn();
     }
     if args.common.json {
         return report::json(&evaluated);
@@ -126,19 +112,6 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         ))?;
     }
     print_more(args, &evaluated.more)
-}
-
-/// Mean rates of the channels that the model uses; nothing where the model does not say.
-fn rates(model: &Decoder, dataset: &Dataset) -> Option<Rates> {
-    let record = model.training();
-    let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
-    let seconds = |steps: f64| steps * model.step_seconds();
-    let spikes = dataset.view().spikes_in_segments();
-    let rates = Rates {
-        here: spikes / seconds(dataset.steps_in_segments() as f64) / used,
-        training: record.spikes as f64 / seconds(record.steps as f64) / used,
-    };
-    (rates.here.is_finite() && rates.training.is_finite() && rates.training > 0.0).then_some(rates)
 }
 
 fn details(

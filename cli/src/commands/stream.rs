@@ -13,6 +13,7 @@ use crate::args::Stream;
 use crate::data;
 use crate::device;
 use crate::files::Files;
+use crate::rates::Rates;
 use crate::report::{self, Bar, Scores};
 
 /// Latencies as the contract names them.
@@ -90,6 +91,9 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     let mut dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     if !dataset.outputs.is_empty() {
         dataset = dataset.with_outputs(model.outputs())?;
+    }
+    if let Some(rates) = Rates::of(&model, &dataset) {
+        rates.warn();
     }
     let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
     if let Some(speed) = args.speed
