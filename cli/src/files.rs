@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use betz::file::{FilePlan, write_atomically};
@@ -186,12 +186,15 @@ impl Files {
     }
 }
 
-/// Whether what is written to `path` comes out where this process's standard output goes.
+/// Whether what is written to `path` comes out where this process's standard output goes, and is read there: what
+/// goes to a device (`/dev/null`, a terminal) is no file that a report could spoil.
 fn is_standard_output(path: &Path) -> bool {
     let same =
         |a: Metadata, b: Metadata| (a.dev(), a.ino(), a.rdev()) == (b.dev(), b.ino(), b.rdev());
     match (path.metadata(), Path::new("/dev/fd/1").metadata()) {
-        (Ok(there), Ok(output)) => is_stream(path) && same(there, output),
+        (Ok(there), Ok(output)) => {
+            is_stream(path) && !output.file_type().is_char_device() && same(there, output)
+        }
         _ => false,
     }
 }
