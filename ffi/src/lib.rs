@@ -46,8 +46,8 @@ pub mod train;
 
 pub mod session;
 
-pub mod shortage;
-mod stats;
+mod shortage;
+pub mod stats;
 
 pub mod health;
 
