@@ -62,7 +62,7 @@ impl Plan {
     /// # Errors
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for a signal of another shape than planned,
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for more edges than
-    /// [`NetworkSpec::max_edges`], [`Interrupted`](betz_base::ErrorKind::Interrupted) once `progress`
+    /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges), [`Interrupted`](betz_base::ErrorKind::Interrupted) once `progress`
     /// asks to stop, and what `take` returns.
     pub fn stream(
         &self,
