@@ -89,7 +89,7 @@ runtime_only() {
 aarch64() {
     local target=aarch64-unknown-linux-gnu arm=$work/arm run=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
     if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] ||
-        ! command -v qemu-aarch64 aarch64-linux-gnu-gcc >/dev/null; then
+        ! { command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null; then
         echo "skipped: needs rustc's $target, qemu-user and gcc-aarch64-linux-gnu"
         return 0
     fi
