@@ -42,7 +42,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     line(&text)
 }
 
-/// Whether a result of the command goes to standard output, and what it says of it elsewhere.
+/// Whether a result of the command goes to standard output, and what is said of it to standard error.
 static RESULT_ON_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 /// From here on what is said goes to standard error: standard output is a result's.
@@ -50,8 +50,8 @@ pub(crate) fn leave_output_to_the_result() {
     RESULT_ON_OUTPUT.store(true, Ordering::Relaxed);
 }
 
-/// Prints one line on standard output, or beside it where a result goes there. A reader that has closed the pipe (`| head`) has seen enough:
-/// that is no error.
+/// Prints one line on standard output, or on standard error where a result goes to standard output. A reader that
+/// has closed the pipe (`| head`) has seen enough: that is no error.
 pub(crate) fn line(text: &str) -> Result<()> {
     if RESULT_ON_OUTPUT.load(Ordering::Relaxed) {
         eprintln!("{text}");

@@ -113,7 +113,8 @@ impl Cleaned {
     }
 }
 
-/// [`check`](betz_recording::SpikesView::check), on all threads; where there is a fault, it is looked for again, to be named.
+/// [`check`](betz_recording::SpikesView::check), on all threads; where there is a fault, it is looked for again,
+/// to be named.
 fn check_spikes(data: &DatasetView<'_>) -> Result<()> {
     let spikes = &data.spikes;
     let (steps, channels) = (data.steps as i64, data.channels());
