@@ -24,6 +24,9 @@ use betz_runtime::psc::FilterBank;
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
 
+/// A configuration that leaves at most this part more unexplained than the best is about as good.
+const ABOUT_EQUAL: f64 = 0.03;
+
 /// Regions that are held out one by one.
 const MOST_REGIONS: usize = 4;
 
@@ -84,8 +87,9 @@ impl<'a> Nonlinear<'a> {
         Ok(Some(split))
     }
 
-    /// The best configuration of `family`, and how it does. Where there are `regions`, the mean of R² over
-    /// folds and over regions decides, so that a kind that only knows what it has seen is not preferred.
+    /// The best configuration of `family`, and how it does. Where there are `regions`, they decide between
+    /// configurations that are about equal over folds, so that one that only knows what it has seen is not
+    /// preferred.
     ///
     /// # Errors
     /// As [`Family::compare`].
@@ -101,10 +105,8 @@ impl<'a> Nonlinear<'a> {
         let mut all = scored(family, &self.split, latents, progress)?;
         if let Some(regions) = regions {
             let elsewhere = scored(family, regions, latents, progress)?;
-            for ((config, score), (same, more)) in all.iter_mut().zip(&elsewhere) {
-                debug_assert!(config == same);
-                *score = (*score + more) / 2.0;
-            }
+            debug_assert!(all.iter().zip(&elsewhere).all(|(a, b)| a.0 == b.0));
+            by_regions(&mut all, &elsewhere);
         }
         // NaN never beats what is there.
         let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
@@ -234,6 +236,20 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
+/// Leaves those of `all` whose R² is about the highest, with their R² over regions.
+fn by_regions<C: Copy>(all: &mut Vec<(C, f64)>, elsewhere: &[(C, f64)]) {
+    let scores = all.iter().map(|(_, r2)| *r2);
+    let highest = scores.fold(f64::NEG_INFINITY, f64::max);
+    if !highest.is_finite() {
+        return;
+    }
+    let least = highest - ABOUT_EQUAL * (1.0 - highest);
+    *all = (all.iter().zip(elsewhere))
+        .filter(|((_, r2), _)| *r2 >= least)
+        .map(|(_, elsewhere)| *elsewhere)
+        .collect();
+}
+
 /// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
     (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &Found),
@@ -297,5 +313,22 @@ impl Kind {
     /// Multiply-adds of a readout of `features`, filtered or not.
     pub(crate) fn readout_cost(features: usize, outputs: usize, filtered: bool) -> f64 {
         (features * outputs * (1 + usize::from(filtered))) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_decide_between_what_is_about_equal() {
+        let folds = [('a', 0.9), ('b', 0.9495), ('c', 0.95), ('d', f64::NAN)];
+        let elsewhere = [('a', 0.99), ('b', 0.8), ('c', 0.7), ('d', 1.0)];
+        let mut all = folds.to_vec();
+        by_regions(&mut all, &elsewhere);
+        assert_eq!(all, [('b', 0.8), ('c', 0.7)]);
+        let mut one = vec![('d', f64::NAN)];
+        by_regions(&mut one, &elsewhere[3..]);
+        assert_eq!(one.len(), 1);
     }
 }

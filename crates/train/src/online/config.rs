@@ -79,6 +79,15 @@ impl TrainerConfig {
         Ok(())
     }
 
+    /// Half-lives of the memories, from the longest to the shortest: nothing is forgotten, that asked for,
+    /// and a third of it.
+    pub(super) fn half_lives(&self) -> impl Iterator<Item = f64> {
+        let half_life = self.half_life_seconds;
+        let finite = [half_life, half_life / 3.0];
+        let finite = finite.into_iter().filter(|h| h.is_finite());
+        std::iter::once(f64::INFINITY).chain(finite)
+    }
+
     /// Refuses models whose sums and solutions one core cannot keep up with: Γ from the spikes (spikes ×
     /// features × filters × states a second) or from the steps (features² / 2 each), whichever is less, and
     /// features³ / 3 for each candidate.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::assemble::Trial;
 use super::config::TrainerConfig;
+use super::paired::{Errors, is_better, is_positive};
 use super::sums::{Forgetting, Over, of_trial};
 use crate::blank::Usual;
 use crate::decode::decode;
@@ -17,8 +18,15 @@ use betz_runtime::model::{Blanking, Decoder, Head};
 /// decoder that is wrong, but a sign that the labels are.
 const FLOOR: f64 = 0.5;
 
-/// A model that took over is watched for this many trials.
+/// A candidate must err less than the model in use by this part.
+const LEAST_GAIN: f64 = 0.02;
+
+/// A model that took over is watched for this many trials, and not judged before so many.
 const WATCH: usize = 10;
+const FEWEST: usize = 5;
+
+/// Sums of fewer steps are not solved.
+const FEWEST_STEPS: u64 = 100;
 
 /// What is left of the sums behind a model that was rolled back.
 const AFTER_ROLL_BACK: f64 = 0.25;
@@ -50,11 +58,22 @@ pub enum Verdict {
     RolledBack,
 }
 
-/// A model that is scored trial by trial, on what it has not seen.
-struct Scored {
+/// Sums that forget at a pace of their own, and the models they make.
+struct Memory {
+    sums: Forgetting,
+    /// Labelled seconds after which what was learned counts half; infinity: nothing is forgotten.
+    half_life: f64,
+    /// Solved before the trials of this batch.
+    candidate: Option<Decoder>,
+    /// Of its candidates.
+    errors: Errors,
+}
+
+/// The model before, while the one in use is watched.
+struct Watched {
     decoder: Decoder,
-    /// Mean squared error a trial, each output over its variance.
-    errors: Vec<f64>,
+    /// What the one in use errs more, trial by trial.
+    worse: Vec<f64>,
 }
 
 /// The worker's mind: deterministic, on one thread.
@@ -62,13 +81,15 @@ pub(super) struct Learner {
     refit: Refit,
     config: TrainerConfig,
     over_targets: bool,
-    sums: Forgetting,
-    /// λ over the mean of Γ_c's diagonal.
-    relative_ridge: f64,
-    current: Scored,
-    candidate: Option<Scored>,
-    /// The model before, while the one in use is watched, and differences of errors.
-    previous: Option<(Decoder, Vec<f64>)>,
+    /// From the longest to the shortest.
+    memories: Vec<Memory>,
+    /// λ, that of training: what is known of the noise and of the weights does not depend on how much is
+    /// remembered.
+    ridge: f64,
+    current: Decoder,
+    /// Of the model in use, since it is.
+    errors: Errors,
+    previous: Option<Watched>,
     labels: Moments,
     recent: VecDeque<Usual>,
     best: f64,
@@ -101,7 +122,6 @@ impl Learner {
             }
         };
         let refit = Refit::new(decoder, &retained)?;
-        let scale = retained.sums.mean_variance_sum();
         let mut sums = Forgetting::new(retained.sums);
         if let Some(seconds) = config.prior_seconds {
             let there = sums.steps * decoder.step_seconds();
@@ -111,20 +131,19 @@ impl Learner {
             .map(|s| s.r2)
             .filter(|r| r.is_finite())
             .collect();
+        let memories = config.half_lives().map(|half_life| Memory {
+            sums: sums.clone(),
+            half_life,
+            candidate: None,
+            errors: Errors::default(),
+        });
         Ok(Self {
             refit,
             over_targets,
-            sums,
-            relative_ridge: if scale > 0.0 {
-                retained.ridge / scale
-            } else {
-                0.0
-            },
-            current: Scored {
-                decoder: decoder.clone(),
-                errors: Vec::new(),
-            },
-            candidate: None,
+            memories: memories.collect(),
+            ridge: retained.ridge,
+            current: decoder.clone(),
+            errors: Errors::default(),
             previous: None,
             labels: Moments::new(decoder.outputs().len()),
             recent: VecDeque::new(),
@@ -141,12 +160,18 @@ impl Learner {
 
     /// The model in use.
     pub(super) fn current(&self) -> &Decoder {
-        &self.current.decoder
+        &self.current
     }
 
-    /// Steps that the sums count for.
+    /// The memory of the half-life that was asked for.
+    fn asked_for(&self) -> &Memory {
+        let of_it = |m: &&Memory| m.half_life == self.config.half_life_seconds;
+        self.memories.iter().find(of_it).unwrap_or(&self.memories[0])
+    }
+
+    /// Steps that the sums of the half-life asked for count.
     pub(super) fn effective_steps(&self) -> f64 {
-        self.sums.steps
+        self.asked_for().sums.steps
     }
 
     /// Scores the models on `trial`, which they have not seen, decides, then learns from it.
@@ -157,12 +182,12 @@ impl Learner {
         self.trials += 1;
         self.labelled_seconds += trial.seconds();
         self.labels.add(trial);
-        let of_current = self.error(&self.current.decoder, trial)?;
-        self.current.errors.push(of_current);
-        if let Some(mut candidate) = self.candidate.take() {
-            let error = self.error(&candidate.decoder, trial)?;
-            candidate.errors.push(error);
-            self.candidate = Some(candidate);
+        let of_current = self.error(&self.current, trial)?;
+        self.errors.push(Some(of_current));
+        for i in 0..self.memories.len() {
+            let candidate = self.memories[i].candidate.as_ref();
+            let error = candidate.map(|c| self.error(c, trial)).transpose()?;
+            self.memories[i].errors.push(error);
         }
         let mut verdict = self.watch(of_current, trial)?;
         self.learn(trial)?;
@@ -170,98 +195,132 @@ impl Learner {
             if let Some(decided) = self.decide(trial)? {
                 verdict = decided;
             }
-            self.current.errors.clear();
-            self.candidate = self.solve();
+            self.forget_what_changed();
+            for i in 0..self.memories.len() {
+                let solved = self.solve(&self.memories[i].sums);
+                self.memories[i].candidate = match solved {
+                    Ok(decoder) => decoder,
+                    Err(error) => {
+                        self.failure = Some(error.to_string());
+                        None
+                    }
+                };
+            }
         }
         Ok(verdict)
     }
 
-    /// Rolls back where the model in use is worse than the one before, by more than two standard errors
-    /// over the trials since it took over.
+    /// Rolls back where the model in use is worse than the one before, by more than chance, over the trials
+    /// since it took over.
     fn watch(&mut self, of_current: f64, trial: &Trial) -> Result<Verdict> {
-        let Some((previous, mut worse)) = self.previous.take() else {
+        let Some(mut watched) = self.previous.take() else {
             return Ok(Verdict::Learned);
         };
-        worse.push(of_current - self.error(&previous, trial)?);
-        let (mean, error) = mean_and_error(&worse);
-        if worse.len() >= 3 && mean > 2.0 * error && mean > 0.0 {
-            self.current.decoder = previous;
-            self.current.errors.clear();
-            self.candidate = None;
-            self.sums.forget(AFTER_ROLL_BACK);
+        let of_previous = self.error(&watched.decoder, trial)?;
+        watched.worse.push(of_current - of_previous);
+        if watched.worse.len() >= FEWEST && is_positive(&watched.worse) {
+            self.current = watched.decoder;
+            self.errors.clear();
+            for memory in &mut self.memories {
+                memory.candidate = None;
+                memory.errors.clear();
+                if memory.half_life.is_finite() {
+                    memory.sums.forget(AFTER_ROLL_BACK);
+                }
+            }
             self.rolled_back += 1;
             return Ok(Verdict::RolledBack);
         }
-        if worse.len() < WATCH {
-            self.previous = Some((previous, worse));
+        if watched.worse.len() < WATCH {
+            self.previous = Some(watched);
         }
         Ok(Verdict::Learned)
     }
 
-    /// Whether the candidate takes over, by the trials since it was solved.
+    /// Whether a candidate takes over: of those that are better than the model in use, by the trials since
+    /// each was solved and by those of its memory before it, the best on the newest batch.
     fn decide(&mut self, trial: &Trial) -> Result<Option<Verdict>> {
-        let Some(candidate) = self.candidate.take() else {
+        let batch = self.config.batch;
+        let score = |errors: &Errors| errors.mean_of_newest(batch).map(|e| 1.0 - e);
+        let Some(before) = score(&self.errors) else {
             return Ok(None);
         };
-        let trials = candidate.errors.len();
-        if trials < 2 || self.current.errors.len() < trials {
+        let scores = self.memories.iter().map(|m| score(&m.errors));
+        let scores: Vec<Option<f64>> = scores.collect();
+        let Some(highest) = scores.iter().copied().flatten().reduce(f64::max) else {
             return Ok(None);
-        }
-        let of_current = &self.current.errors[self.current.errors.len() - trials..];
-        let better: Vec<f64> = (of_current.iter().zip(&candidate.errors))
-            .map(|(now, then)| now - then)
-            .collect();
-        let (mean, error) = mean_and_error(&better);
-        let score = |errors: &[f64]| 1.0 - errors.iter().sum::<f64>() / errors.len() as f64;
-        let (before, after) = (score(of_current), score(&candidate.errors));
+        };
         self.best = self.best.max(before.min(1.0));
-        let small = self.config.max_change <= 0.0
-            || self.change(&candidate.decoder, trial)? <= self.config.max_change;
-        if mean > error && after >= FLOOR * self.best && small {
-            self.take_over(candidate.decoder);
-            self.accepted += 1;
-            return Ok(Some(Verdict::Accepted { before, after }));
+        let (mut taken, mut best) = (None, f64::NEG_INFINITY);
+        for (memory, after) in self.memories.iter().zip(scores) {
+            let (Some(candidate), Some(after)) = (&memory.candidate, after) else {
+                continue;
+            };
+            let better = after > best.max(before).max(FLOOR * self.best)
+                && is_better(&memory.errors, &self.errors, batch, LEAST_GAIN);
+            if better
+                && (self.config.max_change <= 0.0
+                    || self.change(candidate, trial)? <= self.config.max_change)
+            {
+                (taken, best) = (Some(candidate.clone()), after);
+            }
         }
-        self.refused += 1;
-        Ok(Some(Verdict::Refused { before, after }))
+        let Some(candidate) = taken else {
+            self.refused += 1;
+            let after = highest;
+            return Ok(Some(Verdict::Refused { before, after }));
+        };
+        self.take_over(candidate);
+        self.accepted += 1;
+        Ok(Some(Verdict::Accepted {
+            before,
+            after: best,
+        }))
+    }
+
+    /// A memory that decodes worse than a shorter one remembers what is no longer so: it goes on from the
+    /// shorter one's sums.
+    fn forget_what_changed(&mut self) {
+        for long in 0..self.memories.len() {
+            let better = (long + 1..self.memories.len()).rev().find(|&short| {
+                let (short, long) = (&self.memories[short], &self.memories[long]);
+                is_better(&short.errors, &long.errors, self.config.batch, LEAST_GAIN)
+            });
+            if let Some(short) = better {
+                self.memories[long].sums = self.memories[short].sums.clone();
+                self.memories[long].errors.clear();
+            }
+        }
     }
 
     /// `decoder` is the model from here on, and watched.
     pub(super) fn take_over(&mut self, decoder: Decoder) {
-        let old = std::mem::replace(&mut self.current.decoder, decoder);
-        self.previous = Some((old, Vec::new()));
+        let old = std::mem::replace(&mut self.current, decoder);
+        self.errors.clear();
+        self.previous = Some(Watched {
+            decoder: old,
+            worse: Vec::new(),
+        });
     }
 
     #[cfg(test)]
     pub(super) fn sums(&self) -> crate::NormalEquations {
-        self.sums.whole()
+        self.asked_for().sums.whole()
     }
 
-    /// The model of the sums as they are; `None` where there are too few steps, or no solution.
-    fn solve(&mut self) -> Option<Scored> {
-        let sums = self.sums.whole();
-        if sums.steps < 2 * sums.features as u64 {
-            return None;
+    /// The model of `sums` as they are; `None` where there are too few steps.
+    fn solve(&self, sums: &Forgetting) -> Result<Option<Decoder>> {
+        let sums = sums.whole();
+        if sums.steps < FEWEST_STEPS {
+            return Ok(None);
         }
-        let ridge = self.relative_ridge * sums.mean_variance_sum();
-        let solved = self.refit.solve(&sums, ridge).and_then(|decoder| {
-            let blanking = self.blanking(&decoder);
-            let mut parts = decoder.into_parts();
-            if blanking.is_some() {
-                parts.limits.blanking = blanking;
-            }
-            Decoder::new(parts)
-        });
-        match solved {
-            Ok(decoder) => Some(Scored {
-                decoder,
-                errors: Vec::new(),
-            }),
-            Err(error) => {
-                self.failure = Some(error.to_string());
-                None
-            }
+        let decoder = self.refit.solve(&sums, self.ridge)?;
+        let blanking = self.blanking(&decoder);
+        let mut parts = decoder.into_parts();
+        if blanking.is_some() {
+            parts.limits.blanking = blanking;
         }
+        Decoder::new(parts).map(Some)
     }
 
     /// Adds `trial` to the sums, artefacts in it as they are decoded.
@@ -270,7 +329,7 @@ impl Learner {
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
-        let decoder = &self.current.decoder;
+        let decoder = &self.current;
         let blanking = self.blanking(decoder);
         let blanking = blanking.or_else(|| decoder.limits().blanking.clone());
         let blanked = blanking.and_then(|b| blanked(trial, &b, decoder.channel_mask()));
@@ -282,11 +341,13 @@ impl Learner {
             targets: self.over_targets,
         };
         let sums = of_trial(trial, spikes.view(), &over)?;
-        if self.config.half_life_seconds.is_finite() {
-            let share = (-trial.seconds() / self.config.half_life_seconds).exp2();
-            self.sums.forget(share);
+        for memory in &mut self.memories {
+            if memory.half_life.is_finite() {
+                memory.sums.forget((-trial.seconds() / memory.half_life).exp2());
+            }
+            memory.sums.add(&sums)?;
         }
-        self.sums.add(&sums)
+        Ok(())
     }
 
     /// Limits of what is usual in the trials of late; `None` where they do not tell.
@@ -320,7 +381,7 @@ impl Learner {
 
     /// Root mean square of the change of outputs on `trial`, over the labels' standard deviations.
     fn change(&self, candidate: &Decoder, trial: &Trial) -> Result<f64> {
-        let before = decode(&self.current.decoder, &trial.data)?;
+        let before = decode(&self.current, &trial.data)?;
         let after = decode(candidate, &trial.data)?;
         let n = trial.data.outputs.len();
         let variances: Vec<f64> = self.labels.variances().collect();
@@ -398,17 +459,6 @@ fn check_speed(outputs: &[OutputInfo]) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Mean and its standard error; infinity where there are fewer than two.
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n.max(1.0);
-    if values.len() < 2 {
-        return (mean, f64::INFINITY);
-    }
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
 /// Variance of all labels so far.

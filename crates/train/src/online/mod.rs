@@ -53,6 +53,7 @@ mod assemble;
 mod config;
 mod feed;
 mod learner;
+mod paired;
 mod sums;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use betz_recording::{DatasetView, Segment, SpikesView};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Sums whose steps count in part.
+#[derive(Clone)]
 pub(super) struct Forgetting {
     sums: NormalEquations,
     /// Steps that are left of those that were added.

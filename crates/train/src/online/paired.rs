@@ -1,0 +1,68 @@
+//! Whether one model is better than another, by errors on the same trials.
+
+use std::collections::VecDeque;
+
+/// Trials that are compared at most.
+pub(super) const LONGEST: usize = 30;
+
+/// Errors of a model, or of the models that a memory makes one after another, each on a trial that had not
+/// been learned from: the newest last, `None` where there was no model.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Errors(VecDeque<Option<f64>>);
+
+impl Errors {
+    pub(super) fn push(&mut self, error: Option<f64>) {
+        if self.0.len() == LONGEST {
+            self.0.pop_front();
+        }
+        self.0.push_back(error);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Those of the newest `count` trials; `None` where one is missing.
+    pub(super) fn newest(&self, count: usize) -> Option<Vec<f64>> {
+        let first = self.0.len().checked_sub(count)?;
+        self.0.iter().skip(first).copied().collect()
+    }
+
+    pub(super) fn mean_of_newest(&self, count: usize) -> Option<f64> {
+        let errors = self.newest(count)?;
+        Some(mean_and_error(&errors).0)
+    }
+}
+
+/// Whether the errors of `this` are lower than those of `other` by more than `gain` of them and by more than
+/// chance, over the newest `batch` trials, or twice, four times as many: soon after a change the
+/// newest say it, while little changes it takes more.
+pub(super) fn is_better(this: &Errors, other: &Errors, batch: usize, gain: f64) -> bool {
+    let spans = std::iter::successors(Some(batch), |n| n.checked_mul(2));
+    spans.take_while(|n| *n <= LONGEST.max(batch)).any(|n| {
+        let (Some(this), Some(other)) = (this.newest(n), other.newest(n)) else {
+            return false;
+        };
+        let of_other = other.iter().sum::<f64>() / n as f64;
+        let differences: Vec<f64> = other.iter().zip(&this).map(|(o, t)| o - t).collect();
+        is_positive(&differences) && mean_and_error(&differences).0 > gain * of_other
+    })
+}
+
+/// Whether the mean is above 0 by more than chance: by Student's t, with 95 % in the middle
+/// (t ≈ 2 + 4/n, 2.8 of five values, 2.2 of twenty).
+pub(super) fn is_positive(values: &[f64]) -> bool {
+    let (mean, error) = mean_and_error(values);
+    mean > (2.0 + 4.0 / values.len().max(1) as f64) * error && mean > 0.0
+}
+
+/// Mean and its standard error; infinity where there are fewer than two.
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    if values.len() < 2 {
+        return (mean, f64::INFINITY);
+    }
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0) / n).sqrt())
+}
