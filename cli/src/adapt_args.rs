@@ -32,6 +32,9 @@ pub(crate) struct Adapt {
     /// the labels; 0: by whatever
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) max_change: f64,
+    /// Leave no channel out, even where it has died or screams
+    #[arg(long)]
+    pub(crate) no_watch: bool,
     /// Trials that are scored together in the table
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) window: usize,

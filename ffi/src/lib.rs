@@ -44,6 +44,9 @@ pub mod model;
 #[cfg(feature = "train")]
 pub mod train;
 
+#[cfg(feature = "train")]
+pub mod trainer;
+
 pub mod session;
 
 mod shortage;
@@ -90,6 +93,8 @@ pub use status::{betz_status, betz_status_string};
 pub use swap::*;
 #[cfg(feature = "train")]
 pub use train::*;
+#[cfg(feature = "train")]
+pub use trainer::*;
 pub use version::*;
 #[cfg(feature = "mine")]
 pub use watch_list::*;

@@ -141,6 +141,10 @@ pub struct betz_train_config {
     pub processors: *const u32,
     /// Number of processors, 0 for NULL.
     pub n_processors: usize,
+    /// Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
+    /// take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
+    /// it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
+    pub retain_bytes: usize,
 }
 
 grows!(betz_train_config {
@@ -168,6 +172,7 @@ grows!(betz_train_config {
     thread_priority: u32,
     processors: *const u32,
     n_processors: usize,
+    retain_bytes: usize,
 });
 
 impl Config for betz_train_config {
@@ -197,6 +202,7 @@ impl Config for betz_train_config {
             thread_priority: 0,
             processors: std::ptr::null(),
             n_processors: 0,
+            retain_bytes: 0,
         }
     }
 }
@@ -474,6 +480,7 @@ unsafe fn read_options(
     };
     let mut options = TrainOptions::new(bank);
     options.delay_steps = config.delay_steps;
+    options.retain = (config.retain_bytes != 0).then_some(config.retain_bytes);
     options.ridge = match (enum_bits(&config.ridge_choice), &mut search) {
         (0, _) if config.ridge != 0.0 => RidgeChoice::Noise(config.ridge),
         (0, _) => options.ridge,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     "version",
     "status",
     "last_error",
@@ -22,6 +22,7 @@ const SOURCES: [&str; 16] = [
     "swap",
     "checkpoint",
     "queue",
+    "trainer",
     "miner_config",
     "miner",
     "watch_list",

@@ -4,7 +4,7 @@
 use betz::Progress;
 use betz::model::{Decoder, OutputScore};
 use betz::recording::{Dataset, Segment};
-use betz::stream::{Session, SessionConfig, SwapOptions, Swapper};
+use betz::stream::{ChannelRules, Session, SessionConfig, SwapOptions, Swapper};
 use betz::train::online::{Labels, TrainerConfig, TrainerState, Verdict, Worker};
 use betz::train::score::score_estimates;
 use betz::{Error, Result};
@@ -54,6 +54,9 @@ struct Event {
     /// The trial after which it happened, from 0.
     trial: usize,
     what: &'static str,
+    /// Names of the channels that are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<Vec<String>>,
     /// R² of the model in use on the trials that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<f64>,
@@ -87,7 +90,9 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     let dataset = dataset.with_outputs(model.outputs())?;
     let label_of = shuffled(args, dataset.segments.len())?;
-    let mut replay = Replay::open(&model, config, &dataset)?;
+    // What says how many spikes are usual.
+    let watches = !args.no_watch && model.limits().blanking.is_some();
+    let mut replay = Replay::open(&model, config, &dataset, watches)?;
     let adapted = replay.run(&dataset, &label_of, &Bar::new())?;
     let frozen = betz::model::decode(&model, &dataset)?;
     if let Some(path) = &args.out {
@@ -140,6 +145,14 @@ fn shuffled(args: &Adapt, trials: usize) -> Result<Vec<usize>> {
     Ok(label_of)
 }
 
+/// Between trials.
+const AT_ONCE: SwapOptions<'_> = SwapOptions {
+    warm_up_steps: Some(0),
+    cross_fade_steps: 0,
+    by_position: false,
+    replay: None,
+};
+
 /// A session that is trained while a recording runs through it.
 struct Replay {
     session: Session,
@@ -150,7 +163,12 @@ struct Replay {
 }
 
 impl Replay {
-    fn open(model: &Decoder, config: TrainerConfig, dataset: &Dataset) -> Result<Self> {
+    fn open(
+        model: &Decoder,
+        config: TrainerConfig,
+        dataset: &Dataset,
+        watches: bool,
+    ) -> Result<Self> {
         // Room for the longest trial, so that none is lost.
         let items = |s: &Segment| {
             let spikes = dataset.spikes.range(s.start, s.stop).len();
@@ -164,6 +182,10 @@ impl Replay {
         let mut session = Session::open(model, SessionConfig::default())?;
         let (tap, labels, worker) = Worker::open(model, config)?;
         session.attach(Box::new(tap), 0)?;
+        let mut worker = worker;
+        if watches {
+            worker.watch(session.watch_channels(model, ChannelRules::default())?);
+        }
         Ok(Self {
             swapper: session.swapper()?,
             session,
@@ -225,11 +247,7 @@ impl Replay {
     fn follow(&mut self, trial: usize, verdict: Verdict) -> Result<()> {
         let (what, scores) = match verdict {
             Verdict::Accepted { before, after } => {
-                let at_once = SwapOptions {
-                    warm_up_steps: Some(0),
-                    ..SwapOptions::default()
-                };
-                self.swapper.swap_with(self.worker.model(), &at_once)?;
+                self.swapper.swap_with(self.worker.model(), &AT_ONCE)?;
                 ("accepted", Some((before, after)))
             }
             Verdict::Refused { before, after } => ("refused", Some((before, after))),
@@ -237,12 +255,22 @@ impl Replay {
                 self.swapper.roll_back()?;
                 ("rolled back", None)
             }
+            Verdict::Channels { .. } => {
+                self.swapper.swap_with(self.worker.model(), &AT_ONCE)?;
+                ("channels left out", None)
+            }
             _ => return Ok(()),
         };
         self.session.take_requests();
+        let channels = (what == "channels left out").then(|| {
+            let ill = self.worker.ill_channels();
+            let names = self.worker.model().channel_names();
+            ill.iter().map(|&c| names[c].clone()).collect()
+        });
         self.events.push(Event {
             trial,
             what,
+            channels,
             before: scores.map(|s| s.0),
             after: scores.map(|s| s.1),
         });
@@ -298,7 +326,13 @@ fn print(facts: &Adapted, model: &Decoder, state: &TrainerState) -> Result<()> {
             (Some(before), Some(after)) => {
                 format!(": R² {before:.3} before, {after:.3} then, on the trials that decided")
             }
-            _ => String::new(),
+            _ => event
+                .channels
+                .as_ref()
+                .map_or_else(String::new, |names| match names.as_slice() {
+                    [] => ": none".to_owned(),
+                    names => format!(": {}", names.join(" ")),
+                }),
         };
         report::line(&format!(
             "after trial {}: {}{scores}",

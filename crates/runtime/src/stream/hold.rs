@@ -6,7 +6,8 @@ use betz_base::error::{Error, Result};
 /// What a session gives out while data are missing or flagged: the last good outputs for a while, then a
 /// straight line to rest. So a lost connection neither runs on nor slides to the intercept unnoticed.
 ///
-/// A step without data or with a non-finite estimate is held at once; one whose spikes were blanked or
+/// A step without data, with a non-finite estimate or with more than half of what the decoder leans on
+/// [gone](super::ChannelWatch) is held at once; one whose spikes were blanked or
 /// whose latents lay out of range after more than `patience_steps` such steps in a row. The first good step
 /// ends it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +62,9 @@ impl Hold {
 }
 
 /// What is never believed, and what is believed for a while.
-const AT_ONCE: StepStatus =
-    StepStatus::from_bits(StepStatus::STALE.bits() | StepStatus::NON_FINITE.bits());
+const AT_ONCE: StepStatus = StepStatus::from_bits(
+    StepStatus::STALE.bits() | StepStatus::NON_FINITE.bits() | StepStatus::UNTRUSTED.bits(),
+);
 const FLAGGED: StepStatus = StepStatus::from_bits(
     AT_ONCE.bits() | StepStatus::OUT_OF_RANGE.bits() | StepStatus::BLANKED.bits(),
 );

@@ -14,6 +14,7 @@
 //! allocation is in opening. A step that succeeds does not allocate, lock or call the system, and
 //! takes a time bounded by the spikes given; the test `realtime` proves it.
 
+mod channels;
 mod checkpoint;
 mod config;
 mod engine;
@@ -38,6 +39,7 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 }
 
+pub use channels::{ChannelDetector, ChannelRules, ChannelState, ChannelWatch};
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
 pub use health::{Health, HealthReader};
 pub use hold::Hold;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::channels::Counted;
 use super::engine::Engine;
 use super::health::Published;
 use super::hold::Holding;
@@ -50,6 +51,7 @@ pub struct Session {
     /// Has room for [`MAX_TAPS`].
     taps: Vec<Attached>,
     published: Option<Arc<Published>>,
+    counted: Option<Arc<Counted>>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -104,6 +106,7 @@ impl Session {
             status: StepStatus::OK,
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
+            counted: None,
         })
     }
 
@@ -407,6 +410,11 @@ impl Session {
         Ok(())
     }
 
+    /// Counts channels for a watch from now on.
+    pub(super) fn count_for(&mut self, counted: Arc<Counted>) {
+        self.counted = Some(counted);
+    }
+
     pub(super) fn holding(&self) -> &Holding {
         &self.holding
     }
@@ -456,6 +464,9 @@ impl Session {
         let mut status = known | std::mem::take(&mut self.pending);
         if self.has_request() {
             status |= StepStatus::SWAPPED.when(self.follow());
+        }
+        if let Some(counted) = &self.counted {
+            status |= counted.take(input);
         }
         let active = self.running.active_mut();
         let taken = active.take(input);
@@ -633,6 +644,7 @@ impl Clone for Session {
             holding: self.holding.clone(),
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
+            counted: None,
         }
     }
 }

@@ -45,8 +45,12 @@ impl StepStatus {
     pub const HELD: Self = Self(1 << 11);
     /// The policy's outputs have come to rest.
     pub const AT_REST: Self = Self(1 << 12);
+    /// Channels are dead or scream ([`ChannelWatch`](super::ChannelWatch)).
+    pub const CHANNELS: Self = Self(1 << 13);
+    /// And the decoder leaned on them for more than half.
+    pub const UNTRUSTED: Self = Self(1 << 14);
 
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 15] = [
         "stale",
         "clamped",
         "non-finite",
@@ -60,6 +64,8 @@ impl StepStatus {
         "fading",
         "held",
         "at rest",
+        "channels gone",
+        "too many channels gone",
     ];
 
     /// The word. Bits are never given a new meaning.

@@ -175,6 +175,17 @@ impl Session {
             })
     }
 
+    /// As [`attach`](Self::attach), before those that are there: [`detach`](Self::detach) gives it back after
+    /// them.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_first(&mut self, tap: Box<dyn Tap>, first_tick: i64) -> Result<()> {
+        self.attach(tap, first_tick)?;
+        self.taps_mut().rotate_right(1);
+        Ok(())
+    }
+
     /// Steps are no longer handed to the tap that came last; gives it back, `None` when there was none.
     pub fn detach(&mut self) -> Option<Box<dyn Tap>> {
         self.taps_mut().pop().map(Attached::into_tap)

@@ -14,7 +14,8 @@ const SHORT_TRIAL_SECONDS: f64 = 1.0;
 /// What a trainer is opened with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainerConfig {
-    /// After so many seconds *with labels*, what was learned counts half; infinity: nothing is forgotten.
+    /// After so many seconds *with labels*, what was learned counts half, in one of the memories that compete;
+    /// another is three times as short, and one forgets nothing. Infinity: that one alone.
     pub half_life_seconds: f64,
     /// Seconds of data that the sums of the first model count for, at most; `None`: all of them.
     pub prior_seconds: Option<f64>,

@@ -56,6 +56,12 @@ pub enum Verdict {
     },
     /// The model in use turned out worse than the one before, which is back.
     RolledBack,
+    /// Channels died, screamed or are well again: the model is, from here on, the one in use solved anew
+    /// without those that are not well.
+    Channels {
+        /// How many are left out now.
+        left_out: usize,
+    },
 }
 
 /// Sums that forget at a pace of their own, and the models they make.
@@ -92,6 +98,8 @@ pub(super) struct Learner {
     previous: Option<Watched>,
     labels: Moments,
     recent: VecDeque<Usual>,
+    /// True for channels that are left out since they died or scream.
+    ill: Vec<bool>,
     best: f64,
     pub(super) trials: u64,
     pub(super) labelled_seconds: f64,
@@ -147,6 +155,7 @@ impl Learner {
             previous: None,
             labels: Moments::new(decoder.outputs().len()),
             recent: VecDeque::new(),
+            ill: vec![false; decoder.channels()],
             best: known.iter().sum::<f64>() / known.len().max(1) as f64,
             config: config.clone(),
             trials: 0,
@@ -166,7 +175,10 @@ impl Learner {
     /// The memory of the half-life that was asked for.
     fn asked_for(&self) -> &Memory {
         let of_it = |m: &&Memory| m.half_life == self.config.half_life_seconds;
-        self.memories.iter().find(of_it).unwrap_or(&self.memories[0])
+        self.memories
+            .iter()
+            .find(of_it)
+            .unwrap_or(&self.memories[0])
     }
 
     /// Steps that the sums of the half-life asked for count.
@@ -196,18 +208,42 @@ impl Learner {
                 verdict = decided;
             }
             self.forget_what_changed();
-            for i in 0..self.memories.len() {
-                let solved = self.solve(&self.memories[i].sums);
-                self.memories[i].candidate = match solved {
-                    Ok(decoder) => decoder,
-                    Err(error) => {
-                        self.failure = Some(error.to_string());
-                        None
-                    }
-                };
-            }
+            self.solve_candidates();
         }
         Ok(verdict)
+    }
+
+    fn solve_candidates(&mut self) {
+        for i in 0..self.memories.len() {
+            let solved = self.solve(&self.memories[i].sums);
+            self.memories[i].candidate = match solved {
+                Ok(decoder) => decoder,
+                Err(error) => {
+                    self.failure = Some(error.to_string());
+                    None
+                }
+            };
+        }
+    }
+
+    /// Leaves out the channels `ill` and takes all others back in: the model in use is solved anew from the
+    /// sums that it was made of, which takes no label. What was learned stays; what was compared does not.
+    ///
+    /// # Errors
+    /// As [`Refit::leave_out`] and [`Refit::solve`]; the model then stays.
+    pub(super) fn leave_out(&mut self, ill: &[usize]) -> Result<Verdict> {
+        let retained = Retained::of(&self.current)?;
+        self.refit.leave_out(ill)?;
+        self.ill.fill(false);
+        ill.iter().for_each(|&channel| self.ill[channel] = true);
+        self.current = self.finished(self.refit.solve(&retained.sums, retained.ridge)?)?;
+        self.errors.clear();
+        self.previous = None;
+        self.memories.iter_mut().for_each(|m| m.errors.clear());
+        self.solve_candidates();
+        Ok(Verdict::Channels {
+            left_out: ill.len(),
+        })
     }
 
     /// Rolls back where the model in use is worse than the one before, by more than chance, over the trials
@@ -315,16 +351,33 @@ impl Learner {
             return Ok(None);
         }
         let decoder = self.refit.solve(&sums, self.ridge)?;
+        self.finished(decoder).map(Some)
+    }
+
+    /// `decoder` with the limits of what is usual of late.
+    fn finished(&self, decoder: Decoder) -> Result<Decoder> {
         let blanking = self.blanking(&decoder);
         let mut parts = decoder.into_parts();
         if blanking.is_some() {
             parts.limits.blanking = blanking;
         }
-        Decoder::new(parts).map(Some)
+        Decoder::new(parts)
     }
 
     /// Adds `trial` to the sums, artefacts in it as they are decoded.
     fn learn(&mut self, trial: &Trial) -> Result<()> {
+        let well;
+        let trial = if self.ill.contains(&true) {
+            let mut data = trial.data.clone();
+            data.spikes = without(&data.spikes, &self.ill);
+            well = Trial {
+                data,
+                labelled: trial.labelled.clone(),
+            };
+            &well
+        } else {
+            trial
+        };
         self.recent.push_back(Usual::of(&trial.data.view()));
         if self.recent.len() > RECENT {
             self.recent.pop_front();
@@ -343,7 +396,9 @@ impl Learner {
         let sums = of_trial(trial, spikes.view(), &over)?;
         for memory in &mut self.memories {
             if memory.half_life.is_finite() {
-                memory.sums.forget((-trial.seconds() / memory.half_life).exp2());
+                memory
+                    .sums
+                    .forget((-trial.seconds() / memory.half_life).exp2());
             }
             memory.sums.add(&sums)?;
         }
@@ -439,6 +494,21 @@ fn blanked(trial: &Trial, blanking: &Blanking, mask: &[bool]) -> Option<Spikes> 
         }
     }
     Some(made)
+}
+
+/// `spikes` without those of channels for which `gone` is true.
+fn without(spikes: &Spikes, gone: &[bool]) -> Spikes {
+    let mut made = Spikes::default();
+    for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        if !gone[channel as usize] {
+            made.ticks.push(tick);
+            made.channels.push(channel);
+            if !spikes.weights.is_empty() {
+                made.weights.push(spikes.weights[i]);
+            }
+        }
+    }
+    made
 }
 
 /// Speed is a target; where it adds outputs of several units, it depends on the recording.

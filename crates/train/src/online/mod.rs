@@ -7,14 +7,19 @@
 //! controller ──Labels───┘
 //! ```
 //!
-//! The sums of the model (it is to retain them) go on: each trial's are added, after what was there has been
-//! made to count less, by 2^(−labelled seconds / half-life); rest forgets nothing. Every few trials the sums
-//! are solved for a *candidate*, which the next few trials, that neither it nor the model in use has seen,
-//! decide on: it takes over where it is better by more than a standard error, and decodes at least half as
-//! well as the best there was, so that labels which fit nothing change nothing. For ten more trials the
-//! model before is scored beside it, and comes back where the new one is worse by more than two standard
-//! errors. Of a lift or of experts stage 1 alone adapts: latents keep their meaning, and what is behind
-//! them stays.
+//! The sums of the model (it is to retain them) go on, in three *memories*: to each, every trial's are added,
+//! after what was there has been made to count less, by 2^(−labelled seconds / half-life); rest forgets
+//! nothing, and one memory nothing at all. Every few trials each is solved for a *candidate*, which the next
+//! few trials, that neither it nor the model in use has seen, decide on. It takes over where its memory errs
+//! less than the model in use, trial by trial, by 2 % and by more than chance (Student's t, 95 %, over the
+//! newest trials or some more), and where it decodes at least half as well as the best there was, so that
+//! labels which fit nothing change nothing. A memory that errs more than a shorter one, by the same test, goes
+//! on from that one's sums: what is no longer so is forgotten when that shows, and nothing else. For ten more
+//! trials the model before is scored beside the new one, and comes back where that is worse by more than
+//! chance. Of a lift or of experts stage 1 alone adapts: latents keep their meaning, and what is behind them
+//! stays.
+//!
+//! With a [`ChannelWatch`] ([`Worker::watch`]) channels that die or scream are left out without a label.
 //!
 //! A full ring loses whole trials, counted, never half of one.
 //!
@@ -71,9 +76,13 @@ pub use thread::Trainer;
 use assemble::{Assembler, Shape};
 use betz_base::error::Result;
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::PreparedModel;
+use betz_runtime::stream::{ChannelWatch, PreparedModel};
 use feed::Shared;
 use learner::Learner;
+
+/// A model that is needed at once warms up for this part of what it remembers: e⁻³ of a spike then is
+/// missing at most, where that takes e⁻¹⁶.
+const HURRY: u64 = 5;
 
 /// Where a trainer stands.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -96,6 +105,8 @@ pub struct TrainerState {
     pub refused: u64,
     /// Models that were rolled back.
     pub rolled_back: u64,
+    /// Numbers of the channels that are dead or scream, ascending.
+    pub ill_channels: Vec<usize>,
     /// Why the last system could not be solved, or the last model not be swapped in.
     pub failure: Option<String>,
 }
@@ -106,6 +117,9 @@ pub struct Worker {
     learner: Learner,
     shared: Arc<Shared>,
     config: TrainerConfig,
+    watch: Option<ChannelWatch>,
+    /// Steps that a model warms up where there is no time.
+    short_warm_up: u64,
 }
 
 impl Worker {
@@ -136,16 +150,38 @@ impl Worker {
             learner,
             shared: ends.shared,
             config,
+            watch: None,
+            short_warm_up: memory.div_ceil(HURRY),
         };
         Ok((ends.tap, ends.labels, worker))
     }
 
-    /// Takes the next trial that has ended, if there is one, and says what became of it. Allocates; takes as
-    /// long as solving does, every few trials.
+    /// From now on [`work`](Self::work) looks at the session's channels as well: those that die or scream are
+    /// left out of the model, exactly as if it had been trained without them, and taken back in when they are
+    /// well. Takes no label. Where the decoder leaned on them for more than half the model stays, and the
+    /// session's steps say so.
+    pub fn watch(&mut self, watch: ChannelWatch) {
+        self.watch = Some(watch);
+    }
+
+    /// Numbers of the channels that are dead or scream, ascending; none without a watch.
+    pub fn ill_channels(&self) -> Vec<usize> {
+        (self.watch.as_ref()).map_or_else(Vec::new, |watch| watch.detector().ill())
+    }
+
+    /// Looks at the channels where there is a watch, then takes the next trial that has ended, if there is
+    /// one, and says what became of it. Allocates; takes as long as solving does, every few trials.
     ///
     /// # Errors
     /// Those of decoding and summing; the trial is then not learned from.
     pub fn work(&mut self) -> Result<Option<Verdict>> {
+        if let Some(watch) = &mut self.watch
+            && watch.look()
+            && !watch.detector().is_too_much()
+        {
+            let ill = watch.detector().ill();
+            return self.learner.leave_out(&ill).map(Some);
+        }
         match self.assembler.next() {
             Some(trial) => self.learner.take(&trial).map(Some),
             None => Ok(None),
@@ -181,6 +217,7 @@ impl Worker {
             accepted: learner.accepted,
             refused: learner.refused,
             rolled_back: learner.rolled_back,
+            ill_channels: self.ill_channels(),
             failure: learner.failure.clone(),
         }
     }

@@ -66,3 +66,57 @@ pub(super) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     (mean, (squares / (n - 1.0) / n).sqrt())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(values: &[f64]) -> Errors {
+        let mut errors = Errors::default();
+        values.iter().for_each(|&v| errors.push(Some(v)));
+        errors
+    }
+
+    #[test]
+    fn better_is_by_more_than_chance_and_than_the_gain_asked_for() {
+        // A quarter less in each of five trials, which differ.
+        let now = errors(&[0.1, 0.2, 0.15, 0.12, 0.18]);
+        let less = errors(&[0.07, 0.16, 0.11, 0.09, 0.13]);
+        assert!(is_better(&less, &now, 5, 0.02) && !is_better(&now, &less, 5, 0.02));
+        assert!(!is_better(&less, &now, 5, 0.5));
+        // As much less on average, by one trial alone.
+        let once = errors(&[0.1, 0.2, 0.15, 0.12, 0.0]);
+        assert!(!is_better(&once, &now, 5, 0.02));
+        // Too few, or one without a model.
+        assert!(!is_better(&errors(&[0.0; 4]), &now, 5, 0.02));
+        let mut gap = less.clone();
+        gap.push(None);
+        assert!(!is_better(&gap, &errors(&[1.0; 6]), 5, 0.02));
+        // A little less than chance allows in five is enough in twenty.
+        let pattern = |shift: f64| -> Vec<f64> {
+            let wave = [0.02, -0.02, 0.015, -0.015];
+            (0..20)
+                .map(|i| 0.2 + shift * (1.0 + 60.0 * wave[i % 4]))
+                .collect()
+        };
+        let (now, less) = (errors(&[0.2; 20]), errors(&pattern(-0.02)));
+        assert!(!is_better(
+            &errors(&pattern(-0.02)[15..]),
+            &errors(&[0.2; 5]),
+            5,
+            0.02
+        ));
+        assert!(is_better(&less, &now, 5, 0.02));
+    }
+
+    #[test]
+    fn only_the_newest_are_compared() {
+        let mut all = Errors::default();
+        (0..100).for_each(|i| all.push(Some(f64::from(i))));
+        assert_eq!(all.newest(LONGEST + 1), None);
+        assert_eq!(all.newest(2), Some(vec![98.0, 99.0]));
+        assert_eq!(all.mean_of_newest(3), Some(98.0));
+        assert_eq!(mean_and_error(&[1.0]), (1.0, f64::INFINITY));
+        assert!(!is_positive(&[1.0]) && !is_positive(&[]));
+    }
+}

@@ -349,17 +349,110 @@ fn exchanged_channels_are_learned_and_shuffled_labels_are_not() {
 fn a_model_that_turns_out_worse_is_rolled_back() {
     let data = trials(9, 30);
     let good = train(&data, &options(), &()).unwrap();
-    let mut rig = Rig::new(&good, never_forgets());
+    let config = TrainerConfig {
+        half_life_seconds: 1e6,
+        batch: 100,
+        ..TrainerConfig::default()
+    };
+    let mut rig = Rig::new(&good, config);
     let mut parts = good.clone().into_parts();
     parts.weights.iter_mut().for_each(|w| *w = -*w);
     let steps = rig.worker.state().effective_steps;
     rig.worker.learner_take_over(Decoder::new(parts).unwrap());
+    // Four trials say nothing yet.
     let few = data.select(&[0, 1, 2, 3]);
     rig.run(&few, &in_order(&few));
+    assert_eq!(rig.worker.state().rolled_back, 0);
+    let more = data.select(&[4, 5, 6, 7, 8, 9]);
+    rig.run(&more, &in_order(&more));
     assert_eq!(rig.worker.state().rolled_back, 1);
     assert!(rig.verdicts.contains(&Verdict::RolledBack));
     assert_eq!(rig.worker.model().weights(), good.weights());
-    assert!(rig.worker.state().effective_steps < 0.4 * steps);
+    assert!(rig.worker.state().effective_steps < 0.5 * steps);
+}
+
+/// `data` without the spikes of some channels.
+fn silenced(data: &Dataset, gone: &[u32]) -> Dataset {
+    let mut made = data.clone();
+    made.spikes = Spikes::default();
+    for (&tick, &channel) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
+        if !gone.contains(&channel) {
+            made.spikes.ticks.push(tick);
+            made.spikes.channels.push(channel);
+        }
+    }
+    made
+}
+
+#[test]
+fn channels_that_die_are_left_out_without_labels_and_come_back() {
+    let data = trials(20, 60);
+    let model = train(&data, &options(), &()).unwrap();
+    let config = TrainerConfig {
+        batch: 10_000,
+        ..TrainerConfig::default()
+    };
+    let mut rig = Rig::new(&model, config);
+    let rules = betz_runtime::stream::ChannelRules::default;
+    let watch = rig.session.watch_channels(&model, rules()).unwrap();
+    rig.worker.watch(watch);
+    // Nobody labels anything.
+    let run = |rig: &mut Rig, data: &Dataset| {
+        for segment in &data.segments {
+            rig.session.reset();
+            rig.step(data, segment, |_| None);
+            rig.work();
+        }
+    };
+    run(&mut rig, &data);
+    assert_eq!(rig.verdicts, []);
+    let dead = silenced(&data.select(&(0..30).collect::<Vec<_>>()), &[2, 5]);
+    run(&mut rig, &dead);
+    assert_eq!(rig.worker.ill_channels(), [2, 5]);
+    assert_eq!(
+        rig.verdicts.last(),
+        Some(&Verdict::Channels { left_out: 2 })
+    );
+    let retained = crate::retained::Retained::of(&model).unwrap();
+    let remover = crate::retained::Remover::new(&model, &retained).unwrap();
+    let size = model.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
+    let same = |a: &Decoder, b: &Decoder| {
+        assert_eq!(a.channel_mask(), b.channel_mask());
+        for (a, b) in a.weights().iter().zip(b.weights()) {
+            assert!((a - b).abs() < 1e-8 * size, "{a} and {b}");
+        }
+    };
+    same(rig.worker.model(), &remover.without(&[2, 5]).unwrap());
+    let test = silenced(&trials(21, 30), &[2, 5]);
+    assert!(score(rig.worker.model(), &test) > score(&model, &test));
+    // Well again.
+    run(&mut rig, &data);
+    assert_eq!(
+        rig.verdicts.last(),
+        Some(&Verdict::Channels { left_out: 0 })
+    );
+    same(rig.worker.model(), &model);
+    // Most of them at once: the model stays, and steps say so.
+    let told = rig.verdicts.len();
+    let most: Vec<u32> = (0..14).collect();
+    run(&mut rig, &silenced(&data, &most));
+    assert_eq!(rig.worker.ill_channels().len(), 14);
+    let status = rig.session.status();
+    assert!(
+        status.contains(betz_runtime::stream::StepStatus::UNTRUSTED),
+        "{status}"
+    );
+    // At most what was told before there were too many.
+    assert!(
+        rig.worker
+            .model()
+            .channel_mask()
+            .iter()
+            .filter(|m| **m)
+            .count()
+            >= 8
+    );
+    assert!(rig.verdicts.len() >= told);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use super::{TrainerState, Verdict, Worker};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::Swapper;
+use betz_runtime::stream::{SwapOptions, Swapper};
 
 /// A trainer on its thread. Dropping it ends the thread; the session goes on with the model it has.
 pub struct Trainer {
@@ -30,7 +30,8 @@ impl Shown {
 impl Trainer {
     /// Starts `worker` on a thread. With a `swapper` of the session that its tap listens to, candidates that
     /// take over are swapped in, after the usual warm-up, and models that turn out worse rolled back;
-    /// without, they are [offered](Self::take).
+    /// without, they are [offered](Self::take). A model without channels that died or scream warms up for a
+    /// fifth of that: what little it has not seen is less than what they do.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] when the system starts no thread.
@@ -57,6 +58,15 @@ impl Trainer {
                         failure = swapper
                             .as_mut()
                             .and_then(|swapper| swapper.roll_back().err());
+                    }
+                    Ok(Some(Verdict::Channels { .. })) => {
+                        offered = Some(worker.model().clone());
+                        let options = SwapOptions {
+                            warm_up_steps: Some(worker.short_warm_up),
+                            ..SwapOptions::default()
+                        };
+                        failure = (swapper.as_mut())
+                            .and_then(|swapper| swapper.swap_with(worker.model(), &options).err());
                     }
                     Ok(_) => {}
                     Err(error) => failure = Some(error),
@@ -89,6 +99,11 @@ impl Trainer {
     /// Where it stands.
     pub fn state(&self) -> TrainerState {
         self.shared.lock().0.clone()
+    }
+
+    /// Whether its thread runs: it ends with this handle, or by a panic.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
 
     /// The newest model that took over, or came back, since the last call.

@@ -8,7 +8,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, MatRef};
 
 use super::Retained;
-use super::remove::factored;
+use super::remove::{factored, mask_blanking};
 use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::{Decoder, DecoderParts, Head};
@@ -46,7 +46,9 @@ impl<'a> From<&'a NormalEquations> for SumsView<'a> {
 /// A decoder whose linear engine can be solved from other sums.
 pub struct Refit {
     parts: DecoderParts,
-    /// Features of channels that take part, ascending.
+    /// Channels that take part in what is solved.
+    mask: Vec<bool>,
+    /// Their features, ascending.
     kept: Vec<usize>,
     targets: usize,
     /// (target, latent); `None` where latents are the outputs.
@@ -82,6 +84,7 @@ impl Refit {
         }
         let mut refit = Self {
             parts: decoder.clone().into_parts(),
+            mask: mask.to_vec(),
             kept: (0..sums.features).filter(|f| mask[f / filters]).collect(),
             targets: sums.outputs,
             turn: None,
@@ -99,6 +102,35 @@ impl Refit {
             refit.turn = Some(refit.turn_of(&solved)?);
         }
         Ok(refit)
+    }
+
+    /// From now on what is solved does without `channels`, as if it had been trained without them; those left
+    /// out before are back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a channel that the model does not have, or when none would be
+    /// left; nothing has changed then.
+    pub fn leave_out(&mut self, channels: &[usize]) -> Result<()> {
+        let mut mask = self.parts.channel_mask.clone();
+        let count = mask.len();
+        for &channel in channels {
+            let Some(takes_part) = mask.get_mut(channel) else {
+                return Err(Error::argument(format!(
+                    "channels to leave out: expected numbers below {count}, got {channel}"
+                )));
+            };
+            *takes_part = false;
+        }
+        if !mask.contains(&true) {
+            return Err(Error::argument(format!(
+                "channels to leave out: expected at least one of the model's {count} to be left, got none"
+            )));
+        }
+        let filters = self.parts.bank.len();
+        let features = (0..count * filters).filter(|f| mask[f / filters]);
+        self.kept = features.collect();
+        self.mask = mask;
+        Ok(())
     }
 
     /// The decoder solved anew from `sums`, over the features and targets of those that it retains, at
@@ -148,6 +180,8 @@ impl Refit {
             }
         }
         let mut parts = self.parts.clone();
+        mask_blanking(&mut parts, &self.mask);
+        parts.channel_mask.clone_from(&self.mask);
         parts.weights = weights;
         parts.intercept = intercept;
         parts.training.ridge = ridge;
@@ -254,6 +288,21 @@ mod tests {
         same(again.intercept(), hard.intercept(), 1e-9);
         assert_eq!(Retained::of(&again).unwrap().ridge, 7.0);
         assert!(refit.solve(&retained.sums, -1.0).is_err());
+        // Without channels it is what taking them away leaves, and with them again what it was.
+        let mut refit = refit;
+        refit.leave_out(&[2, 7]).unwrap();
+        let without = refit.solve(&retained.sums, retained.ridge).unwrap();
+        let remover = crate::retained::Remover::new(&soft, &retained).unwrap();
+        let removed = remover.without(&[2, 7]).unwrap();
+        same(without.weights(), removed.weights(), 1e-9);
+        same(without.intercept(), removed.intercept(), 1e-9);
+        assert_eq!(without.channel_mask(), removed.channel_mask());
+        assert_eq!(without.limits(), removed.limits());
+        let all: Vec<usize> = (0..10).collect();
+        assert!(refit.leave_out(&all).is_err() && refit.leave_out(&[10]).is_err());
+        refit.leave_out(&[]).unwrap();
+        let whole = refit.solve(&retained.sums, 7.0).unwrap();
+        assert_eq!(whole.weights(), again.weights());
 
         let kinds = KindOptions {
             latents: Some(3),

@@ -109,24 +109,7 @@ impl Remover {
             }
         }
         let mut parts = self.parts.clone();
-        if let Some(blanking) = &mut parts.limits.blanking {
-            // As a session does for channels that it masks.
-            let gone: f64 = (mask
-                .iter()
-                .zip(&self.parts.channel_mask)
-                .zip(&blanking.mean_counts))
-            .filter(|((now, before), _)| **before && !**now)
-            .map(|(_, mean)| mean)
-            .sum();
-            let gone = gone.floor() as u64;
-            blanking.most = blanking.most.saturating_sub(gone);
-            blanking.least = blanking.least.saturating_sub(gone).min(blanking.most);
-            for (mean, takes_part) in blanking.mean_counts.iter_mut().zip(&mask) {
-                if !takes_part {
-                    *mean = 0.0;
-                }
-            }
-        }
+        mask_blanking(&mut parts, &mask);
         parts.channel_mask = mask;
         parts.weights = weights;
         parts.intercept = intercept;
@@ -170,6 +153,26 @@ impl Remover {
             self.system[(stay[i], stay[j])]
         });
         Ok(factored(&rest)?.solve(&right))
+    }
+}
+
+/// Limits for the channels that are left by `mask`, as a session makes them for channels that it masks.
+pub(super) fn mask_blanking(parts: &mut DecoderParts, mask: &[bool]) {
+    let Some(blanking) = &mut parts.limits.blanking else {
+        return;
+    };
+    let all = mask.iter().zip(&parts.channel_mask);
+    let gone: f64 = (all.zip(&blanking.mean_counts))
+        .filter(|((now, before), _)| **before && !**now)
+        .map(|(_, mean)| mean)
+        .sum();
+    let gone = gone.floor() as u64;
+    blanking.most = blanking.most.saturating_sub(gone);
+    blanking.least = blanking.least.saturating_sub(gone).min(blanking.most);
+    for (mean, takes_part) in blanking.mean_counts.iter_mut().zip(mask) {
+        if !takes_part {
+            *mean = 0.0;
+        }
     }
 }
 

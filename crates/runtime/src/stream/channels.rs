@@ -1,0 +1,603 @@
+//! Which channels have died and which scream, while a session runs.
+//!
+//! The session counts each channel's spikes; whoever holds the [`ChannelWatch`] looks at the counts from
+//! another thread, now and then, and says which channels are not to be believed. Taking them away is for
+//! whoever has the sums that the decoder was solved from (`betz_train::online`): weights that are put to zero
+//! leave the others as they were with them, which is worse than to solve without them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::{Input, Session, StepStatus};
+use crate::model::Decoder;
+use betz_base::error::{Error, ErrorKind, Result};
+
+/// Parts of a spike that are counted, for counts that are not whole.
+const UNIT: f64 = 256.0;
+
+/// When a channel is taken for dead or screaming, and when for well again. Rates are over windows of
+/// `window_seconds` or more (as often as somebody looks); its usual one is that of training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelRules {
+    /// Shortest window in seconds.
+    pub window_seconds: f64,
+    /// Dead: silent for so long that this many spikes were to be expected. That is as unlikely as exp(−this)
+    /// where they come at random; units that fire in bursts are silent for longer.
+    pub silent_spikes: f64,
+    /// Screaming: above the larger of `scream_times` the usual rate and `scream_hz` more than it, in
+    /// `scream_windows` windows in a row.
+    pub scream_times: f64,
+    /// See `scream_times`.
+    pub scream_hz: f64,
+    /// See `scream_times`.
+    pub scream_windows: u32,
+    /// Screaming as well: above the larger of so many times the usual rate and `scream_hz` more than it, in
+    /// `busy_windows` windows in a row.
+    pub busy_times: f64,
+    /// See `busy_times`.
+    pub busy_windows: u32,
+    /// Well again after so many seconds in which it was neither; twice as many after each relapse, so that
+    /// one at the brink does not come and go.
+    pub well_seconds: f64,
+}
+
+impl Default for ChannelRules {
+    /// Windows of 1 s; dead after a silence in which 60 spikes were to be expected; screaming at 6 times its
+    /// rate (and 40 Hz more) in two windows, or at 3 times in five; well again after 10 s.
+    fn default() -> Self {
+        Self {
+            window_seconds: 1.0,
+            silent_spikes: 60.0,
+            scream_times: 6.0,
+            scream_hz: 40.0,
+            scream_windows: 2,
+            busy_times: 3.0,
+            busy_windows: 5,
+            well_seconds: 10.0,
+        }
+    }
+}
+
+impl ChannelRules {
+    fn check(&self) -> Result<()> {
+        let numbers = [
+            ("window_seconds", self.window_seconds),
+            ("silent_spikes", self.silent_spikes),
+            ("scream_times", self.scream_times),
+            ("scream_hz", self.scream_hz),
+            ("busy_times", self.busy_times),
+            ("well_seconds", self.well_seconds),
+        ];
+        for (what, value) in numbers {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::argument(format!(
+                    "rules of channels: expected {what} above 0, got {value}"
+                )));
+            }
+        }
+        if self.scream_windows == 0 || self.busy_windows == 0 {
+            return Err(Error::argument(
+                "rules of channels: expected at least one window of screaming, got 0",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a channel is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChannelState {
+    /// As it was in training, as far as its rate tells.
+    #[default]
+    Well,
+    /// Silent.
+    Dead,
+    /// Far busier than it was.
+    Screaming,
+}
+
+/// Tells dead and screaming channels by their counts: deterministic, without a clock of its own.
+#[derive(Debug, Clone)]
+pub struct ChannelDetector {
+    rules: ChannelRules,
+    step_seconds: f64,
+    channels: Vec<Channel>,
+    /// What the decoder leans on those that are not well, of 1.
+    share: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Channel {
+    /// Spikes per step in training; `None`: takes no part.
+    usual: Option<f64>,
+    /// Part of what the decoder takes from all channels.
+    share: f64,
+    /// Spikes that were to be expected since the last one.
+    missed: f64,
+    screaming: u32,
+    busy: u32,
+    well_seconds: f64,
+    /// How often it was not well.
+    spells: u32,
+    state: ChannelState,
+}
+
+impl Channel {
+    fn patience(&self) -> f64 {
+        2.0_f64.powi(self.spells.saturating_sub(1).min(10) as i32)
+    }
+}
+
+impl ChannelDetector {
+    /// A detector for the channels of `decoder` that take part and fired in training.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`] for a model that does not know how many spikes a step usually holds
+    /// (its training was too short, or on a signal), [`ErrorKind::InvalidArgument`] for rules that make no
+    /// sense.
+    pub fn new(decoder: &Decoder, rules: ChannelRules) -> Result<Self> {
+        rules.check()?;
+        let Some(blanking) = &decoder.limits().blanking else {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "watching channels: expected a model that knows the usual counts of its channels, got one trained on too few steps or on a signal",
+            ));
+        };
+        let means = &blanking.mean_counts;
+        let shares = shares(decoder, means);
+        let channels = (means.iter().zip(decoder.channel_mask()).zip(shares)).map(
+            |((&mean, &takes_part), share)| Channel {
+                usual: (takes_part && mean > 0.0).then_some(mean),
+                share,
+                ..Channel::default()
+            },
+        );
+        Ok(Self {
+            rules,
+            step_seconds: decoder.step_seconds(),
+            channels: channels.collect(),
+            share: 0.0,
+        })
+    }
+
+    /// `counts`, spikes one a channel, came in the last `steps`. True when a channel's state has changed.
+    pub fn observe(&mut self, steps: u64, counts: &[f64]) -> bool {
+        let steps = steps as f64;
+        let seconds = steps * self.step_seconds;
+        let rules = &self.rules;
+        let mut changed = false;
+        for (channel, &count) in self.channels.iter_mut().zip(counts) {
+            let Some(usual) = channel.usual else { continue };
+            let (rate, usual_hz) = (count / seconds, usual / self.step_seconds);
+            let above = |times: f64| rate > (times * usual_hz).max(usual_hz + rules.scream_hz);
+            let in_a_row = |n: u32, yes: bool| if yes { n.saturating_add(1) } else { 0 };
+            channel.screaming = in_a_row(channel.screaming, above(rules.scream_times));
+            channel.busy = in_a_row(channel.busy, above(rules.busy_times));
+            channel.missed = if count > 0.0 {
+                0.0
+            } else {
+                channel.missed + usual * steps
+            };
+            let ill = if channel.screaming >= rules.scream_windows
+                || channel.busy >= rules.busy_windows
+            {
+                Some(ChannelState::Screaming)
+            } else {
+                (channel.missed >= rules.silent_spikes).then_some(ChannelState::Dead)
+            };
+            let doubtful = channel.busy > 0 || 2.0 * channel.missed >= rules.silent_spikes;
+            channel.well_seconds = if doubtful {
+                0.0
+            } else {
+                channel.well_seconds + seconds
+            };
+            let state = match ill {
+                Some(ill) => ill,
+                None if channel.well_seconds >= rules.well_seconds * channel.patience() => {
+                    ChannelState::Well
+                }
+                None => channel.state,
+            };
+            changed |= state != channel.state;
+            if channel.state == ChannelState::Well && state != ChannelState::Well {
+                channel.spells = channel.spells.saturating_add(1);
+            }
+            channel.state = state;
+        }
+        if changed {
+            let ill = self
+                .channels
+                .iter()
+                .filter(|c| c.state != ChannelState::Well);
+            self.share = ill.map(|c| c.share).sum();
+        }
+        changed
+    }
+
+    /// What `channel` is like; `None` for one that the decoder does not have.
+    pub fn state(&self, channel: usize) -> Option<ChannelState> {
+        self.channels.get(channel).map(|c| c.state)
+    }
+
+    /// Numbers of the channels that are dead or scream, ascending. Allocates the list.
+    pub fn ill(&self) -> Vec<usize> {
+        let all = self.channels.iter().enumerate();
+        all.filter(|(_, c)| c.state != ChannelState::Well)
+            .map(|(i, _)| i)
+            .collect()
+    }
+
+    /// Whether more than half of what the decoder leans on is gone: what is left is not to be decoded from.
+    pub fn is_too_much(&self) -> bool {
+        self.share > 0.5
+    }
+
+    fn status(&self) -> StepStatus {
+        let ill = self.channels.iter().any(|c| c.state != ChannelState::Well);
+        StepStatus::CHANNELS.when(ill) | StepStatus::UNTRUSTED.when(self.is_too_much())
+    }
+}
+
+/// What the decoder takes from each channel, of 1: Σ|φ|·σ over its filters, of each latent's total, σ that of
+/// counts that come at random.
+fn shares(decoder: &Decoder, means: &[f64]) -> Vec<f64> {
+    let latents = decoder.latents();
+    let rows = decoder
+        .weights()
+        .chunks_exact(decoder.bank().len() * latents);
+    let of_channel = |(weights, mean): (&[f64], &f64)| {
+        let mut sums = vec![0.0; latents];
+        for row in weights.chunks_exact(latents) {
+            sums.iter_mut().zip(row).for_each(|(s, w)| *s += w.abs());
+        }
+        sums.iter_mut().for_each(|s| *s *= mean.sqrt());
+        sums
+    };
+    let each: Vec<Vec<f64>> = rows.zip(means).map(of_channel).collect();
+    let mut totals = vec![0.0; latents];
+    for sums in &each {
+        totals.iter_mut().zip(sums).for_each(|(t, s)| *t += s);
+    }
+    let live = totals.iter().filter(|t| **t > 0.0).count().max(1) as f64;
+    let share = |sums: &Vec<f64>| {
+        let parts = sums.iter().zip(&totals).filter(|(_, t)| **t > 0.0);
+        parts.map(|(s, t)| s / t).sum::<f64>() / live
+    };
+    each.iter().map(share).collect()
+}
+
+/// Counts that a session keeps for a [`ChannelWatch`]. Written by the stepping thread alone.
+#[derive(Debug)]
+pub(super) struct Counted {
+    steps: AtomicU64,
+    /// In parts of a spike.
+    counts: Box<[AtomicU64]>,
+    /// What the watch says of every step.
+    status: AtomicU32,
+}
+
+impl Counted {
+    fn add(&self, channel: usize, parts: u64) {
+        if let Some(count) = self.counts.get(channel) {
+            let sum = count.load(Ordering::Relaxed).wrapping_add(parts);
+            count.store(sum, Ordering::Relaxed);
+        }
+    }
+
+    /// A step, and what the watch says of it. Waits for nobody.
+    #[inline]
+    pub(super) fn take(&self, input: &Input<'_>) -> StepStatus {
+        let whole = UNIT as u64;
+        match input {
+            Input::Spikes(channels) => channels.iter().for_each(|&c| self.add(c as usize, whole)),
+            Input::Counts(counts) => (0..).zip(*counts).for_each(|(c, &n)| {
+                self.add(c, u64::from(n) * whole);
+            }),
+            Input::CountsU8(counts) => (0..).zip(*counts).for_each(|(c, &n)| {
+                self.add(c, u64::from(n) * whole);
+            }),
+            Input::CountsF32(counts) => (0..).zip(*counts).for_each(|(c, &n)| {
+                self.add(c, (f64::from(n) * UNIT) as u64);
+            }),
+        }
+        let steps = self.steps.load(Ordering::Relaxed).wrapping_add(1);
+        self.steps.store(steps, Ordering::Release);
+        StepStatus::from_bits(self.status.load(Ordering::Relaxed))
+    }
+}
+
+/// Watches a session's channels from another thread, or from the same one between steps.
+#[derive(Debug)]
+pub struct ChannelWatch {
+    detector: ChannelDetector,
+    counted: Arc<Counted>,
+    seen_steps: u64,
+    seen: Vec<u64>,
+    /// Room for the counts of a window.
+    window: Vec<f64>,
+}
+
+impl ChannelWatch {
+    /// Looks at what was counted since the last look, if that is a window's worth; true when a channel's
+    /// state has changed. From then on steps say so: [`StepStatus::CHANNELS`] while channels are dead or
+    /// scream, [`StepStatus::UNTRUSTED`] while the decoder leaned on them for more than half. Call it about
+    /// once a window; a longer window is as good, only later. Does not allocate.
+    pub fn look(&mut self) -> bool {
+        let steps = self.counted.steps.load(Ordering::Acquire);
+        let since = steps.wrapping_sub(self.seen_steps);
+        let detector = &mut self.detector;
+        if (since as f64) * detector.step_seconds < detector.rules.window_seconds * (1.0 - 1e-9) {
+            return false;
+        }
+        let counts = self.counted.counts.iter();
+        for ((count, seen), window) in counts.zip(&mut self.seen).zip(&mut self.window) {
+            let now = count.load(Ordering::Relaxed);
+            *window = now.wrapping_sub(*seen) as f64 / UNIT;
+            *seen = now;
+        }
+        self.seen_steps = steps;
+        let changed = detector.observe(since, &self.window);
+        if changed {
+            let status = detector.status();
+            self.counted.status.store(status.bits(), Ordering::Relaxed);
+        }
+        changed
+    }
+
+    /// What it has told so far.
+    pub fn detector(&self) -> &ChannelDetector {
+        &self.detector
+    }
+}
+
+/// Nobody watches any more: steps say nothing of channels.
+impl Drop for ChannelWatch {
+    fn drop(&mut self) {
+        self.counted.status.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Session {
+    /// From now on the session counts each channel's spikes, masked ones' too, for the watch that this
+    /// gives out, about 1 ns a spike. `decoder` is the session's, and says what is usual. One watch at a
+    /// time: the one before sees no more steps. A clone of the session has none.
+    ///
+    /// ```
+    /// use betz_runtime::model::{Blanking, Decoder, DecoderParts, Limits};
+    /// use betz_runtime::psc::{Filter, FilterBank};
+    /// use betz_runtime::stream::{ChannelRules, ChannelState, Session, SessionConfig, StepStatus};
+    ///
+    /// # fn main() -> betz_base::Result<()> {
+    /// let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 0 }])?;
+    /// let names = vec!["a".into(), "b".into(), "c".into()];
+    /// let usual = Blanking { least: 0, most: 100, mean_counts: vec![1.0; 3] };
+    /// let decoder = Decoder::new(DecoderParts {
+    ///     weights: vec![1.0; 3],
+    ///     limits: Limits { blanking: Some(usual) },
+    ///     ..DecoderParts::linear(0.1, bank, names, vec!["x".into()])
+    /// })?;
+    /// let mut session = Session::open(&decoder, SessionConfig::default())?;
+    /// let mut watch = session.watch_channels(&decoder, ChannelRules::default())?;
+    /// let mut out = [0.0];
+    /// for _ in 0..80 {
+    ///     session.step_counts(&[1, 0, 1], &mut out)?; // b has died
+    ///     watch.look(); // on another thread
+    /// }
+    /// assert_eq!(watch.detector().state(1), Some(ChannelState::Dead));
+    /// assert!(session.status().contains(StepStatus::CHANNELS));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ChannelDetector::new`]; [`ErrorKind::Mismatch`] for a decoder of other channels or steps.
+    pub fn watch_channels(
+        &mut self,
+        decoder: &Decoder,
+        rules: ChannelRules,
+    ) -> Result<ChannelWatch> {
+        let (expected, got) = (self.channels(), decoder.channels());
+        let (step, its_step) = (self.model().step_seconds(), decoder.step_seconds());
+        if expected != got || step != its_step {
+            return Err(Error::mismatch(format!(
+                "watching channels: expected the session's decoder of {expected} channels and steps of {step} s, got {got} and {its_step} s"
+            )));
+        }
+        let detector = ChannelDetector::new(decoder, rules)?;
+        let counted = Arc::new(Counted {
+            steps: AtomicU64::new(0),
+            counts: (0..expected).map(|_| AtomicU64::new(0)).collect(),
+            status: AtomicU32::new(0),
+        });
+        self.count_for(Arc::clone(&counted));
+        Ok(ChannelWatch {
+            detector,
+            counted,
+            seen_steps: 0,
+            seen: vec![0; expected],
+            window: vec![0.0; expected],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Blanking, DecoderParts, Limits};
+    use crate::psc::{Filter, FilterBank};
+    use crate::stream::{Hold, SessionConfig};
+
+    /// Channels of 1, 2 and 0.5 spikes a step of 0.1 s, one that was silent in training and a masked one.
+    fn decoder() -> Decoder {
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: 0.1,
+            order: 0,
+        }]);
+        let names = (0..5).map(|c| format!("c{c}")).collect();
+        let linear = DecoderParts::linear(0.1, bank.unwrap(), names, vec!["x".into()]);
+        Decoder::new(DecoderParts {
+            weights: vec![1.0, 1.0, 1.0, 1.0, 0.0],
+            channel_mask: vec![true, true, true, true, false],
+            limits: Limits {
+                blanking: Some(Blanking {
+                    least: 0,
+                    most: 1000,
+                    mean_counts: vec![1.0, 2.0, 0.5, 0.0, 0.0],
+                }),
+            },
+            ..linear
+        })
+        .unwrap()
+    }
+
+    fn detector() -> ChannelDetector {
+        ChannelDetector::new(&decoder(), ChannelRules::default()).unwrap()
+    }
+
+    const USUAL: [f64; 5] = [10.0, 20.0, 5.0, 0.0, 0.0];
+
+    fn with(changes: &[(usize, f64)]) -> [f64; 5] {
+        let mut counts = USUAL;
+        changes.iter().for_each(|&(c, n)| counts[c] = n);
+        counts
+    }
+
+    #[test]
+    fn a_silent_channel_is_dead_after_what_its_rate_makes_unlikely() {
+        let mut d = detector();
+        // 10 spikes a second: 60 are missed in the sixth.
+        let silent = with(&[(0, 0.0)]);
+        let told = |d: &mut ChannelDetector, counts: &[f64; 5]| {
+            (0..100).position(|_| d.observe(10, counts))
+        };
+        assert_eq!(told(&mut d, &silent), Some(5));
+        assert_eq!(d.state(0), Some(ChannelState::Dead));
+        assert_eq!(d.ill(), [0]);
+        // 5 a second: in the twelfth; the others are well, and what never fired is not missed.
+        let both = with(&[(0, 0.0), (2, 0.0)]);
+        assert_eq!((told(&mut d, &both), d.ill()), (Some(11), vec![0, 2]));
+        // Well again after 10 s of spikes, not at the first; after a relapse in 20.
+        assert_eq!((told(&mut d, &USUAL), d.ill()), (Some(9), vec![]));
+        assert_eq!((told(&mut d, &silent), d.ill()), (Some(5), vec![0]));
+        assert_eq!((told(&mut d, &USUAL), d.ill()), (Some(19), vec![]));
+        assert_eq!(d.state(5), None);
+    }
+
+    #[test]
+    fn a_channel_screams_far_above_its_rate_and_for_a_while() {
+        let mut d = detector();
+        // Above 6 × 10 Hz in two windows.
+        let loud = with(&[(0, 61.0)]);
+        assert!(!d.observe(10, &loud));
+        assert!(!d.observe(10, &USUAL) && !d.observe(10, &loud));
+        assert!(d.observe(10, &loud));
+        assert_eq!(d.state(0), Some(ChannelState::Screaming));
+        // 3 × 20 Hz and 40 Hz more in five; less never.
+        let busy = with(&[(0, 61.0), (1, 61.0)]);
+        let told = (0..6)
+            .map(|_| d.observe(10, &busy))
+            .position(|changed| changed);
+        assert_eq!((told, d.ill()), (Some(4), vec![0, 1]));
+        let mut d = detector();
+        let less = with(&[(0, 49.0), (1, 59.0), (2, 44.0)]);
+        assert!((0..50).all(|_| !d.observe(10, &less)));
+    }
+
+    #[test]
+    fn more_than_half_of_the_decoder_is_too_much() {
+        // √(mean count) of channels 0 to 2: 1, 1.41 and 0.71 of 3.12.
+        let mut d = detector();
+        (0..20).for_each(|_| {
+            d.observe(10, &with(&[(1, 0.0)]));
+        });
+        assert_eq!((d.ill(), d.is_too_much()), (vec![1], false));
+        (0..20).for_each(|_| {
+            d.observe(10, &with(&[(0, 0.0), (1, 0.0)]));
+        });
+        assert_eq!((d.ill(), d.is_too_much()), (vec![0, 1], true));
+    }
+
+    #[test]
+    fn a_watch_sees_every_kind_of_input_and_tells_the_steps() {
+        let decoder = decoder();
+        let config = SessionConfig {
+            hold: Some(Hold::default()),
+            ..SessionConfig::default()
+        };
+        let mut session = Session::open(&decoder, config).unwrap();
+        let mut watch = (session.watch_channels(&decoder, ChannelRules::default())).unwrap();
+        let mut out = [0.0];
+        let step = |session: &mut Session, i: usize, silent: bool, out: &mut [f32]| {
+            let first = if silent { 0 } else { 1 };
+            match i % 4 {
+                0 => session.step_counts(&[first, 2, 1, 0, 0], out).unwrap(),
+                1 => session
+                    .step_counts_u8(&[first as u8, 2, 0, 0, 0], out)
+                    .unwrap(),
+                2 => {
+                    let half = f32::from(first);
+                    session
+                        .step_counts_f32(&[half, 2.0, 0.5, 0.0, 0.0], out)
+                        .unwrap();
+                }
+                _ if silent => session.step_spikes(&[1, 1, 2, 9], out).unwrap(),
+                _ => session.step_spikes(&[1, 0, 1, 9], out).unwrap(),
+            }
+        };
+        let mut changed = 0;
+        for i in 0..400 {
+            step(&mut session, i, false, &mut out);
+            changed += usize::from(watch.look());
+        }
+        assert_eq!((changed, watch.detector().ill()), (0, vec![]));
+        for i in 0..80 {
+            step(&mut session, i, true, &mut out);
+            changed += usize::from(watch.look());
+        }
+        assert_eq!((changed, watch.detector().ill()), (1, vec![0]));
+        assert!(session.status().contains(StepStatus::CHANNELS));
+        assert!(
+            !session
+                .status()
+                .intersects(StepStatus::UNTRUSTED | StepStatus::HELD)
+        );
+        // All gone: held, whatever is decoded.
+        for _ in 0..1500 {
+            session.step_spikes(&[], &mut out).unwrap();
+            watch.look();
+        }
+        let said = StepStatus::CHANNELS | StepStatus::UNTRUSTED | StepStatus::HELD;
+        assert!(session.status().contains(said), "{}", session.status());
+        assert_eq!(out, [0.0]);
+        drop(watch);
+        session.step_spikes(&[], &mut out).unwrap();
+        assert!(!session.status().intersects(StepStatus::CHANNELS));
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused() {
+        let decoder = decoder();
+        let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();
+        let mut parts = decoder.clone().into_parts();
+        parts.limits.blanking = None;
+        let unknowing = Decoder::new(parts).unwrap();
+        let rules = ChannelRules::default;
+        let refused = session.watch_channels(&unknowing, rules()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InsufficientData);
+        let mut parts = decoder.clone().into_parts();
+        parts.step_seconds = 0.05;
+        let other = Decoder::new(parts).unwrap();
+        let refused = session.watch_channels(&other, rules()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Mismatch);
+        let none = ChannelRules {
+            scream_windows: 0,
+            ..rules()
+        };
+        assert!(session.watch_channels(&decoder, none).is_err());
+        let nan = ChannelRules {
+            window_seconds: f64::NAN,
+            ..rules()
+        };
+        assert!(session.watch_channels(&decoder, nan).is_err());
+    }
+}

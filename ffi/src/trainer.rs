@@ -1,0 +1,507 @@
+//! A trainer beside a session: labels in, better models out.
+
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use betz::stream::ChannelRules;
+use betz::train::online::{Labels, Trainer, TrainerConfig, TrainerState, Worker};
+use betz::{Error, ErrorKind};
+
+use crate::allocator::expect_room;
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::{Failure, Result};
+use crate::grow::{self, Config, grows};
+use crate::model::betz_model;
+use crate::session::betz_session;
+use crate::status::betz_status;
+use crate::workers::{Process, Workers};
+
+/// Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
+/// that decode better: candidates are scored on trials that they have not seen, watched when they have
+/// taken over, and taken back when they turn out worse. Channels that die or scream are left out of the
+/// model, exactly as if it had been trained without them. The session's steps wait for nothing of it.
+pub struct betz_trainer {
+    /// Used by the one call that holds `labelling`.
+    labels: UnsafeCell<Labels>,
+    labelling: AtomicBool,
+    trainer: ManuallyDrop<Trainer>,
+    outputs: usize,
+    /// Where its thread is.
+    process: Process,
+    poison: Poison,
+}
+
+// SAFETY: `labels` may be sent, and is touched only by the one call that holds `labelling`.
+unsafe impl Sync for betz_trainer {}
+
+impl Drop for betz_trainer {
+    fn drop(&mut self) {
+        // In a forked child there is nothing to wait for: the thread is the parent's.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.trainer) }
+        }
+    }
+}
+
+impl Handle for betz_trainer {
+    const NAME: &'static str = "trainer";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+impl betz_trainer {
+    /// Runs `call` with the labels' end; refuses a second thread's call meanwhile. Does not wait.
+    fn label<T>(&self, call: impl FnOnce(&mut Labels) -> Result<T>) -> Result<T> {
+        struct Held<'a>(&'a AtomicBool);
+        impl Drop for Held<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        if self.labelling.swap(true, Ordering::Acquire) {
+            return Err(Failure::Argument {
+                name: "trainer",
+                expected: "one that no other thread is giving labels to",
+            });
+        }
+        let held = Held(&self.labelling);
+        // SAFETY: this call alone holds `labelling`.
+        let done = call(unsafe { &mut *self.labels.get() });
+        drop(held);
+        done
+    }
+
+    /// One value an output.
+    ///
+    /// # Safety
+    /// As [`cast::slice`].
+    unsafe fn target<'a>(&self, target: *const f32, n: usize) -> Result<&'a [f32]> {
+        if n != self.outputs {
+            return Err(Failure::Length {
+                name: "target, one value an output",
+                expected: self.outputs,
+                got: n,
+            });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { cast::slice(target, n, "target") }
+    }
+
+    /// Fails in a process that does not have the trainer's thread, and when it has died of a panic.
+    fn here(&self) -> Result<&Trainer> {
+        self.process.check("trainer")?;
+        if self.trainer.is_running() {
+            return Ok(&self.trainer);
+        }
+        Err(Error::new(ErrorKind::Internal, "the trainer's thread has died").into())
+    }
+}
+
+/// How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
+#[repr(C)]
+pub struct betz_trainer_config {
+    /// Size of this struct in bytes, as the caller was compiled: set by the default.
+    pub struct_size: u32,
+    /// 1 (default): channels that die or scream are left out of the model until they are well again, where
+    /// the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
+    pub watch_channels: u32,
+    /// After so many seconds with labels what was learned counts half, in one of the memories that
+    /// compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
+    /// alone. Default: 120.
+    pub half_life_seconds: f64,
+    /// Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
+    pub prior_seconds: f64,
+    /// Refuse models that change the outputs by more than this, root mean square over the labels' standard
+    /// deviations. 0 (default): by whatever.
+    pub max_change: f64,
+    /// Longest trial that is learned from, in seconds. Default: 60.
+    pub longest_trial_seconds: f64,
+    /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
+    pub batch: usize,
+    /// Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
+    /// come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+    pub capacity: usize,
+    /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
+    /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+    pub thread_priority: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Processors that the thread may run on, by number. NULL (default): those that the process had when
+    /// the library was loaded, whatever the calling thread is pinned to.
+    pub processors: *const u32,
+    /// Number of processors, 0 for NULL.
+    pub n_processors: usize,
+}
+
+grows!(betz_trainer_config {
+    struct_size: u32,
+    watch_channels: u32,
+    half_life_seconds: f64,
+    prior_seconds: f64,
+    max_change: f64,
+    longest_trial_seconds: f64,
+    batch: usize,
+    capacity: usize,
+    thread_priority: u32,
+    reserved: u32,
+    processors: *const u32,
+    n_processors: usize,
+});
+
+impl Config for betz_trainer_config {
+    fn defaults() -> Self {
+        let config = TrainerConfig::default();
+        Self {
+            struct_size: size_of::<Self>() as u32,
+            watch_channels: 1,
+            half_life_seconds: config.half_life_seconds,
+            prior_seconds: 0.0,
+            max_change: config.max_change,
+            longest_trial_seconds: config.longest_trial_seconds,
+            batch: config.batch,
+            capacity: config.capacity,
+            thread_priority: 0,
+            reserved: 0,
+            processors: std::ptr::null(),
+            n_processors: 0,
+        }
+    }
+}
+
+impl betz_trainer_config {
+    fn read(&self) -> Result<TrainerConfig> {
+        if self.watch_channels > 1 {
+            return Err(Failure::Argument {
+                name: "config->watch_channels",
+                expected: "0 or 1",
+            });
+        }
+        if self.reserved != 0 {
+            return Err(Failure::Argument {
+                name: "config->reserved",
+                expected: "0",
+            });
+        }
+        Ok(TrainerConfig {
+            half_life_seconds: self.half_life_seconds,
+            prior_seconds: (self.prior_seconds != 0.0).then_some(self.prior_seconds),
+            batch: self.batch,
+            max_change: self.max_change,
+            longest_trial_seconds: self.longest_trial_seconds,
+            capacity: self.capacity,
+            ..TrainerConfig::default()
+        })
+    }
+}
+
+/// Where a trainer stands.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_trainer_state {
+    /// Trials learned from.
+    pub trials: u64,
+    /// Seconds with labels in them.
+    pub labelled_seconds: f64,
+    /// Steps that the memory of the half-life asked for counts, after forgetting.
+    pub effective_steps: f64,
+    /// Trials left out because the line was full.
+    pub dropped_full: u64,
+    /// Trials left out because they were ended with `keep` 0, or a label found no room.
+    pub dropped_unwanted: u64,
+    /// Trials left out because no step had a label.
+    pub dropped_unlabelled: u64,
+    /// Trials left out because they were longer than the trainer takes.
+    pub dropped_long: u64,
+    /// Trials left out because the session was reset between their labels.
+    pub dropped_reset: u64,
+    /// Steps that found no room in line.
+    pub lost_steps: u64,
+    /// Labels that were refused, found no room, or came after their trial's end.
+    pub lost_labels: u64,
+    /// Candidates that took over.
+    pub accepted: u64,
+    /// Candidates that did not.
+    pub refused: u64,
+    /// Models that turned out worse than the one before, which came back.
+    pub rolled_back: u64,
+    /// Channels that are dead or scream (`betz_trainer_ill_channels`).
+    pub ill_channels: u64,
+    /// 1 where a system could not be solved, or a trial not be learned from; else 0.
+    pub failed: u64,
+}
+
+grows!(betz_trainer_state {
+    trials: u64,
+    labelled_seconds: f64,
+    effective_steps: f64,
+    dropped_full: u64,
+    dropped_unwanted: u64,
+    dropped_unlabelled: u64,
+    dropped_long: u64,
+    dropped_reset: u64,
+    lost_steps: u64,
+    lost_labels: u64,
+    accepted: u64,
+    refused: u64,
+    rolled_back: u64,
+    ill_channels: u64,
+    failed: u64,
+});
+
+impl From<TrainerState> for betz_trainer_state {
+    fn from(state: TrainerState) -> Self {
+        Self {
+            trials: state.trials,
+            labelled_seconds: state.labelled_seconds,
+            effective_steps: state.effective_steps,
+            dropped_full: state.dropped.full,
+            dropped_unwanted: state.dropped.unwanted,
+            dropped_unlabelled: state.dropped.unlabelled,
+            dropped_long: state.dropped.long,
+            dropped_reset: state.dropped.reset,
+            lost_steps: state.lost_steps,
+            lost_labels: state.lost_labels,
+            accepted: state.accepted,
+            refused: state.refused,
+            rolled_back: state.rolled_back,
+            ill_channels: state.ill_channels.len() as u64,
+            failed: u64::from(state.failure.is_some()),
+        }
+    }
+}
+
+/// Fills a trainer's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
+/// behind `size`.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_config_default(
+    config: *mut betz_trainer_config,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    barrier::run(|| unsafe { grow::write_defaults(config, size) })
+}
+
+/// Opens a trainer for `session`, which runs `model`, and starts its thread: from the session's next step
+/// on it hears all that the steps are given. The model must retain its sums (`betz_train_config.retain_bytes`,
+/// `betz train --retain`): `BETZ_ERROR_INSUFFICIENT_DATA`. `BETZ_ERROR_MISMATCH` for a model that is not
+/// like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
+/// adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
+///
+/// Models come from `betz_trainer_take`; give them to the session with `betz_session_swap_model`. The trainer
+/// takes for granted that the session runs them. The caller frees it with `betz_trainer_close`; the session
+/// may be closed first. What the steps hand over to a trainer that is closed is lost.
+///
+/// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `model` is NULL or a live model;
+/// `config` is NULL or a configuration whose array is as its field says; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_open(
+    session: *mut betz_session,
+    model: *const betz_model,
+    config: *const betz_trainer_config,
+    out: *mut *mut betz_trainer,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let (model, _guard) = barrier::second(model)?;
+            let given = grow::read(config, "config")?;
+            let workers = Workers::read(
+                0,
+                given.thread_priority,
+                given.processors,
+                given.n_processors,
+            )?;
+            let (config, out) = (given.read()?, cast::out(out, "out")?);
+            let (session, decoder) = (handle.session(), model.decoder());
+            like(session, decoder)?;
+            // Γ of each memory, and what solving takes beside it.
+            let features = decoder.features().saturating_mul(decoder.features());
+            expect_room(features.saturating_mul(8 * size_of::<f64>()), "trainer")?;
+            let (tap, labels, mut worker) = Worker::open(decoder, config)?;
+            if given.watch_channels == 1 && decoder.limits().blanking.is_some() {
+                worker.watch(session.watch_channels(decoder, ChannelRules::default())?);
+            }
+            let tap = Box::new(tap);
+            let trainer = workers.run(|| Ok(Trainer::start(worker, None)?))?;
+            let trainer = cast::into_handle(betz_trainer {
+                labels: UnsafeCell::new(labels),
+                labelling: AtomicBool::new(false),
+                trainer: ManuallyDrop::new(trainer),
+                outputs: decoder.outputs().len(),
+                process: Process::current(),
+                poison: Poison::default(),
+            })?;
+            // A miner stays the last, which `betz_session_detach_miner` takes.
+            if let Err(full) = session.attach_first(tap, 0) {
+                cast::drop_handle(trainer);
+                return Err(full.into());
+            }
+            out.write(trainer);
+            Ok(())
+        })
+    }
+}
+
+/// Refuses a model whose steps are not those of the session's.
+fn like(session: &betz::stream::Session, decoder: &betz::model::Decoder) -> Result<()> {
+    let of_session = (session.channels(), session.outputs());
+    let of_model = (decoder.channels(), decoder.outputs().len());
+    let (step, its_step) = (session.model().step_seconds(), decoder.step_seconds());
+    if of_session == of_model && step == its_step {
+        return Ok(());
+    }
+    let text = format!(
+        "model: expected the session's (channels, outputs) {of_session:?} and its step of {step} s, got {of_model:?} and {its_step} s"
+    );
+    Err(Error::new(ErrorKind::Mismatch, text).into())
+}
+
+/// The label of the step that the session has just taken: `target` holds `n` values, one an output (what
+/// the limb did, or was meant to do). Steps without a label are decoded and not learned from. A label that
+/// finds no room in line is no error: its trial is left out, and counted. `BETZ_ERROR_NON_FINITE` for NaN
+/// and infinity, `BETZ_ERROR_INVALID_ARGUMENT` before the first step: the step stays without a label.
+///
+/// Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `target` points to `n` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_label(
+    trainer: *mut betz_trainer,
+    target: *const f32,
+    n: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer: &betz_trainer| {
+            let target = trainer.target(target, n)?;
+            trainer.label(|labels| Ok(labels.label(target).map(drop)?))
+        })
+    }
+}
+
+/// The trial ends with the step just taken. `keep` 0 leaves it out of what is learned (aborted, distracted).
+///
+/// Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_end_trial(
+    trainer: *mut betz_trainer,
+    keep: u32,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer: &betz_trainer| {
+            trainer.label(|labels| {
+                labels.end_trial(keep != 0);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// The newest model that took over, came back or does without channels, since the last call; `*out` becomes
+/// NULL where there is none. It retains its sums. The caller frees it with `betz_model_free`.
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_take(
+    trainer: *const betz_trainer,
+    out: *mut *mut betz_model,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            let out = cast::out(out, "out")?;
+            out.write(match trainer.here()?.take() {
+                Some(decoder) => cast::into_handle(betz_model::new(decoder))?,
+                None => std::ptr::null_mut(),
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Where the trainer stands, to `*out`, whose size in bytes is `size` (give `sizeof`).
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `out` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_get_state(
+    trainer: *const betz_trainer,
+    out: *mut betz_trainer_state,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            grow::check_place(out, size, "out")?;
+            let state = trainer.here()?.state().into();
+            grow::write(out, size, "out", state)
+        })
+    }
+}
+
+/// Numbers of the channels that are dead or scream, ascending, to the first `*len` places of `channels`; with
+/// `channels` NULL and `cap` 0, how many. A `cap` too small fails with `BETZ_ERROR_MISMATCH`. Where the model
+/// leaned on them for more than half it stays as it is, and every step says so
+/// (`BETZ_STEP_UNTRUSTED`).
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `channels` is NULL or writable for `cap` values; `len` is NULL or
+/// writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_ill_channels(
+    trainer: *const betz_trainer,
+    channels: *mut u32,
+    cap: usize,
+    len: *mut usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            let len = cast::out(len, "len")?;
+            let ill = trainer.here()?.state().ill_channels;
+            cast::copy_out("channels", channels, cap, ill.len(), len, |room| {
+                let all = room.iter_mut().zip(&ill);
+                all.for_each(|(slot, &channel)| *slot = channel as u32);
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Closes and frees a trainer, after the trial that it is at. NULL is nothing to do. Its session goes on with
+/// the model that it has.
+///
+/// Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_close(trainer: *mut betz_trainer) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(trainer) });
+}
