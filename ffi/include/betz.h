@@ -5,6 +5,7 @@
  *     betz_model    a trained decoder, immutable: trained or loaded, shared by any number of threads
  *     betz_session  a decoder at work: one tick of spikes in, one estimate out; one thread at a time
  *     betz_queue    spikes from an acquisition thread to the thread that steps
+ *     betz_trainer  learns from labels while a session runs, and offers better models
  *     betz_miner    counts episodes of spikes while they come, beside a session or alone
  *
  * - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
@@ -145,6 +146,16 @@
  * Held outputs have come to rest.
  */
 #define BETZ_STEP_AT_REST 4096
+
+/**
+ * Channels are dead or scream (`betz_trainer_config.watch_channels`).
+ */
+#define BETZ_STEP_CHANNELS 8192
+
+/**
+ * And the model leaned on them for more than half.
+ */
+#define BETZ_STEP_UNTRUSTED 16384
 
 /**
  * What every fallible call returns. 32 bits; zero is success.
@@ -455,6 +466,14 @@ typedef struct betz_queue betz_queue;
 typedef struct betz_session betz_session;
 
 /**
+ * Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
+ * that decode better: candidates are scored on trials that they have not seen, watched when they have
+ * taken over, and taken back when they turn out worse. Channels that die or scream are left out of the
+ * model, exactly as if it had been trained without them. The session's steps wait for nothing of it.
+ */
+typedef struct betz_trainer betz_trainer;
+
+/**
  * The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any
  * number of threads, and outlives its miner.
  */
@@ -657,6 +676,12 @@ typedef struct betz_train_config {
      * Number of processors, 0 for NULL.
      */
     size_t n_processors;
+    /**
+     * Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
+     * take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
+     * it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
+     */
+    size_t retain_bytes;
 } betz_train_config;
 
 /**
@@ -1015,6 +1040,133 @@ typedef struct betz_queue_state {
      */
     int64_t lag;
 } betz_queue_state;
+
+/**
+ * How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
+ */
+typedef struct betz_trainer_config {
+    /**
+     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     */
+    uint32_t struct_size;
+    /**
+     * 1 (default): channels that die or scream are left out of the model until they are well again, where
+     * the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
+     */
+    uint32_t watch_channels;
+    /**
+     * After so many seconds with labels what was learned counts half, in one of the memories that
+     * compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
+     * alone. Default: 120.
+     */
+    double half_life_seconds;
+    /**
+     * Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
+     */
+    double prior_seconds;
+    /**
+     * Refuse models that change the outputs by more than this, root mean square over the labels' standard
+     * deviations. 0 (default): by whatever.
+     */
+    double max_change;
+    /**
+     * Longest trial that is learned from, in seconds. Default: 60.
+     */
+    double longest_trial_seconds;
+    /**
+     * Trials from one candidate to the next, 2 to 10,000. Default: 5.
+     */
+    size_t batch;
+    /**
+     * Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
+     * come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+     */
+    size_t capacity;
+    /**
+     * Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
+     * process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     */
+    uint32_t thread_priority;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+    /**
+     * Processors that the thread may run on, by number. NULL (default): those that the process had when
+     * the library was loaded, whatever the calling thread is pinned to.
+     */
+    const uint32_t *processors;
+    /**
+     * Number of processors, 0 for NULL.
+     */
+    size_t n_processors;
+} betz_trainer_config;
+
+/**
+ * Where a trainer stands.
+ */
+typedef struct betz_trainer_state {
+    /**
+     * Trials learned from.
+     */
+    uint64_t trials;
+    /**
+     * Seconds with labels in them.
+     */
+    double labelled_seconds;
+    /**
+     * Steps that the memory of the half-life asked for counts, after forgetting.
+     */
+    double effective_steps;
+    /**
+     * Trials left out because the line was full.
+     */
+    uint64_t dropped_full;
+    /**
+     * Trials left out because they were ended with `keep` 0, or a label found no room.
+     */
+    uint64_t dropped_unwanted;
+    /**
+     * Trials left out because no step had a label.
+     */
+    uint64_t dropped_unlabelled;
+    /**
+     * Trials left out because they were longer than the trainer takes.
+     */
+    uint64_t dropped_long;
+    /**
+     * Trials left out because the session was reset between their labels.
+     */
+    uint64_t dropped_reset;
+    /**
+     * Steps that found no room in line.
+     */
+    uint64_t lost_steps;
+    /**
+     * Labels that were refused, found no room, or came after their trial's end.
+     */
+    uint64_t lost_labels;
+    /**
+     * Candidates that took over.
+     */
+    uint64_t accepted;
+    /**
+     * Candidates that did not.
+     */
+    uint64_t refused;
+    /**
+     * Models that turned out worse than the one before, which came back.
+     */
+    uint64_t rolled_back;
+    /**
+     * Channels that are dead or scream (`betz_trainer_ill_channels`).
+     */
+    uint64_t ill_channels;
+    /**
+     * 1 where a system could not be solved, or a trial not be learned from; else 0.
+     */
+    uint64_t failed;
+} betz_trainer_state;
 
 /**
  * Delays that an edge of an episode allows: low_seconds < delay <= high_seconds, in seconds.
@@ -2133,6 +2285,126 @@ betz_status betz_queue_get_state(const struct betz_queue *queue,
  * `queue` is NULL or a live queue, which is not used afterwards.
  */
 BETZ_API void betz_queue_close(struct betz_queue *queue);
+
+/**
+ * Fills a trainer's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
+ * behind `size`.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `config` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_config_default(struct betz_trainer_config *config,
+                                        size_t size);
+
+/**
+ * Opens a trainer for `session`, which runs `model`, and starts its thread: from the session's next step
+ * on it hears all that the steps are given. The model must retain its sums (`betz_train_config.retain_bytes`,
+ * `betz train --retain`): `BETZ_ERROR_INSUFFICIENT_DATA`. `BETZ_ERROR_MISMATCH` for a model that is not
+ * like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
+ * adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
+ *
+ * Models come from `betz_trainer_take`; give them to the session with `betz_session_swap_model`. The trainer
+ * takes for granted that the session runs them. The caller frees it with `betz_trainer_close`; the session
+ * may be closed first. What the steps hand over to a trainer that is closed is lost.
+ *
+ * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `model` is NULL or a live model;
+ * `config` is NULL or a configuration whose array is as its field says; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_open(struct betz_session *session,
+                              const struct betz_model *model,
+                              const struct betz_trainer_config *config,
+                              struct betz_trainer **out);
+
+/**
+ * The label of the step that the session has just taken: `target` holds `n` values, one an output (what
+ * the limb did, or was meant to do). Steps without a label are decoded and not learned from. A label that
+ * finds no room in line is no error: its trial is left out, and counted. `BETZ_ERROR_NON_FINITE` for NaN
+ * and infinity, `BETZ_ERROR_INVALID_ARGUMENT` before the first step: the step stays without a label.
+ *
+ * Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `target` points to `n` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_label(struct betz_trainer *trainer,
+                               const float *target,
+                               size_t n);
+
+/**
+ * The trial ends with the step just taken. `keep` 0 leaves it out of what is learned (aborted, distracted).
+ *
+ * Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_end_trial(struct betz_trainer *trainer,
+                                   uint32_t keep);
+
+/**
+ * The newest model that took over, came back or does without channels, since the last call; `*out` becomes
+ * NULL where there is none. It retains its sums. The caller frees it with `betz_model_free`.
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_take(const struct betz_trainer *trainer,
+                              struct betz_model **out);
+
+/**
+ * Where the trainer stands, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_get_state(const struct betz_trainer *trainer,
+                                   struct betz_trainer_state *out,
+                                   size_t size);
+
+/**
+ * Numbers of the channels that are dead or scream, ascending, to the first `*len` places of `channels`; with
+ * `channels` NULL and `cap` 0, how many. A `cap` too small fails with `BETZ_ERROR_MISMATCH`. Where the model
+ * leaned on them for more than half it stays as it is, and every step says so
+ * (`BETZ_STEP_UNTRUSTED`).
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `channels` is NULL or writable for `cap` values; `len` is NULL or
+ * writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_ill_channels(const struct betz_trainer *trainer,
+                                      uint32_t *channels,
+                                      size_t cap,
+                                      size_t *len);
+
+/**
+ * Closes and frees a trainer, after the trial that it is at. NULL is nothing to do. Its session goes on with
+ * the model that it has.
+ *
+ * Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer, which is not used afterwards.
+ */
+BETZ_API
+void betz_trainer_close(struct betz_trainer *trainer);
 
 /**
  * Fills a miner's configuration of `size` bytes (give `sizeof`) with the defaults. `symbols` and
