@@ -7,7 +7,7 @@ use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
-use crate::block::Rules;
+use crate::block::{Of, Rules};
 use crate::oracle::{self, reaches};
 use crate::panel::Panels;
 use crate::signal::Signal;
@@ -83,14 +83,14 @@ pub(crate) fn exact(
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
 ) -> Option<f64> {
-    exact_of(signal, &panels.chunk, panels.ranked, (q, i, j), x, y)
+    exact_of(signal, &panels.chunk, panels.of, (q, i, j), x, y)
 }
 
-/// The f64 correlation, of ranks or of samples, of nodes i and j in window `q` of `chunk`.
+/// The f64 correlation, of samples or what is made of them, of nodes i and j in window `q` of `chunk`.
 pub(crate) fn exact_of(
     signal: &Signal<'_>,
     chunk: &Chunk,
-    ranked: bool,
+    of: Of,
     (q, i, j): (usize, usize, usize),
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
@@ -100,10 +100,10 @@ pub(crate) fn exact_of(
     y.resize(w, 0.0);
     signal.column(i, start, x);
     signal.column(j, start, y);
-    if ranked {
-        oracle::spearman(x, y)
-    } else {
-        oracle::pearson(x, y)
+    match of {
+        Of::Samples => oracle::pearson(x, y),
+        Of::Ranks => oracle::spearman(x, y),
+        Of::Tapered(taper) => oracle::tapered(x, y, taper),
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn correlate(
     check(progress, "correlation")?;
     let extra = extreme_pairs(
         signal,
-        (&panels.chunk, panels.ranked),
+        (&panels.chunk, panels.of),
         &panels.extreme,
         cut,
         progress,
@@ -305,7 +305,7 @@ pub(crate) type Edge = (u32, u32, f32);
 /// window, or none at all.
 pub(crate) fn extreme_pairs(
     signal: &Signal<'_>,
-    (chunk, ranked): (&Chunk, bool),
+    (chunk, of): (&Chunk, Of),
     extreme: &[(u32, u32)],
     cut: &Cut,
     progress: &dyn Progress,
@@ -332,7 +332,7 @@ pub(crate) fn extreme_pairs(
                     }
                     let (i, j) = (a.min(b), a.max(b));
                     let pair = (q, i as usize, j as usize);
-                    if let Some(r) = exact_of(signal, chunk, ranked, pair, &mut x, &mut y)
+                    if let Some(r) = exact_of(signal, chunk, of, pair, &mut x, &mut y)
                         && reaches(cut.size(r), cut.thresholds[q], cut.strict)
                     {
                         edges.push((i, j, r as f32));

@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Threshold, Window};
-use betz::{Error, Result};
+use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Taper, Threshold, Window};
+use betz::{Error, ErrorKind, Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use super::{Spread, expected, input::Input};
+use super::{Spread, expected, full, input::Input};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::network_args::{Compute, SignName, Span, SurrogateName};
+use crate::network_args::{Compute, FdrName, SignName, Span, SurrogateName};
 use crate::report::{self, Bar};
 
 #[derive(Serialize)]
@@ -60,17 +60,26 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let signal = input.signal()?;
     let read = report::total_seconds();
     let mut spec = spec(args, &signal)?;
+    let bounds = Bounds::new(args, &signal)?;
     // Whatever is wrong with it is said before surrogates are drawn.
-    let plan = Plan::new(&spec, &signal)?;
+    let plan = bounds.plan(&mut spec, &signal)?;
+    if args.full {
+        full::check(&spec, &signal, plan.windows().len())?;
+    }
     let planned = if chance.is_some() {
         // With the threshold that surrogates will have found.
-        Plan::new(&spec.threshold(Threshold::Absolute(0.5)), &signal)?.on(&device)
+        bounds
+            .plan(&mut spec.threshold(Threshold::Absolute(0.5)), &signal)?
+            .on(&device)
     } else {
         plan.on(&device)
     };
     let planned = planned.map_err(|e| e.at("--device"))?;
     if args.dry_run {
         return expected::run(args, &spec, &signal, &planned);
+    }
+    if let Some(chance) = &chance {
+        say_what_surrogates_take(chance, args.chance.max_hours, &spec, &signal)?;
     }
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
@@ -95,14 +104,19 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         }
     }
     let started = Instant::now();
-    let plan = Plan::new(&spec, &signal)?.on(&device)?;
+    let plan = bounds.plan(&mut spec, &signal)?.on(&device)?;
     let planned = plan.windows().len();
     let network = plan
         .run_until_stopped(&signal, &bar)
         .map_err(|e| match e.kind() {
-            betz::ErrorKind::InvalidArgument => e.at("--max-edges"),
+            ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
+            ErrorKind::InvalidArgument => e.at("--max-edges"),
             _ => e,
         })?;
+    let full = match args.full {
+        true => Some(full::values(&spec, &signal, network.len(), &bar)?),
+        false => None,
+    };
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
     let ran = plan.ran();
@@ -129,6 +143,8 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         }),
         chance: chance.as_ref().map(recorded),
         complete,
+        compact: args.compact,
+        full,
         network,
     };
     file.write(out)?;
@@ -225,6 +241,91 @@ impl Computed {
     }
 }
 
+/// What `--memory` leaves beside the signal.
+struct Bounds {
+    left: Option<u64>,
+    max_edges: u64,
+}
+
+/// Bytes of an edge while it is found and kept: its chunk's lists, and the network's.
+const EDGE: u64 = 32;
+
+impl Bounds {
+    fn new(args: &Compute, signal: &Signal<'_>) -> Result<Self> {
+        let of_signal = signal.bytes() as u64;
+        let left = match args.memory {
+            Some(memory) => Some(memory.checked_sub(of_signal).ok_or_else(|| {
+                Error::argument(format!(
+                    "--memory: expected more than the signal's {}, got {}",
+                    memory::size(of_signal),
+                    memory::size(memory)
+                ))
+            })?),
+            None => None,
+        };
+        Ok(Self {
+            left,
+            max_edges: args.edges.max_edges,
+        })
+    }
+
+    /// A plan within it; `spec` keeps no more edges than fit.
+    fn plan(&self, spec: &mut NetworkSpec, signal: &Signal<'_>) -> Result<Plan> {
+        let Some(left) = self.left else {
+            return Plan::new(spec, signal);
+        };
+        // A quarter at least is the edges'.
+        let plan = Plan::new(spec, signal)?.with_memory(left - left / 4);
+        let plan = plan.map_err(|e| e.at("--memory"))?;
+        let edges = (left - plan.estimate().bytes) / EDGE;
+        spec.max_edges = self.max_edges.min(edges);
+        Plan::new(spec, signal)?.with_memory(left - left / 4)
+    }
+}
+
+/// Says how long surrogates will take, before they are drawn.
+///
+/// # Errors
+/// `--surrogates` where that is more than `hours`.
+fn say_what_surrogates_take(
+    chance: &Significance,
+    hours: f64,
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+) -> Result<()> {
+    if hours.is_nan() || hours <= 0.0 {
+        return Err(Error::argument(format!(
+            "--max-hours: expected a positive number, got {hours}"
+        )));
+    }
+    let estimate = Plan::new(spec, signal)?.estimate();
+    let seconds = estimate.seconds * chance.count as f64;
+    let each = format!(
+        "{} of {} take about {}",
+        report::count(chance.count as u128, "surrogate"),
+        report::count(estimate.windows as u128, "window"),
+        duration(seconds)
+    );
+    if seconds > hours * 3600.0 {
+        return Err(Error::argument(format!(
+            "--surrogates: expected no more than {} of work (--max-hours), {each}; fewer surrogates, a longer --step or fewer nodes take less",
+            duration(hours * 3600.0)
+        )));
+    }
+    eprintln!("{each}");
+    Ok(())
+}
+
+/// `12 s`, `5 min`, `3.5 h`, `12 days`.
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
 /// So many samples of `signal`.
 fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
     match (span, signal.sample_seconds()) {
@@ -272,6 +373,7 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
             SignName::Neg => Sign::Negative,
         })
         .strict(edges.strict)
+        .taper(Taper::named(&edges.taper).unwrap_or_default())
         .max_edges(edges.max_edges))
 }
 
@@ -315,7 +417,10 @@ fn significance(args: &Compute) -> Result<Option<Significance>> {
         return Ok(None);
     };
     let (alpha, correction) = match asked.fdr {
-        Some(rate) => (rate, Correction::FalseDiscovery),
+        Some(rate) => match asked.fdr_procedure {
+            FdrName::BenjaminiHochberg => (rate, Correction::FalseDiscovery),
+            FdrName::BenjaminiYekutieli => (rate, Correction::FalseDiscoveryAnyDependence),
+        },
         None => (asked.alpha.unwrap_or(0.05), Correction::Maximum),
     };
     Ok(Some(Significance {
@@ -341,6 +446,7 @@ fn recorded(chance: &Significance) -> Chance {
         correction: match chance.correction {
             Correction::Maximum => "maximum",
             Correction::FalseDiscovery => "false-discovery",
+            Correction::FalseDiscoveryAnyDependence => "false-discovery-any-dependence",
         }
         .to_owned(),
         alpha: chance.alpha,

@@ -5,9 +5,12 @@ mod compare;
 mod compute;
 mod expected;
 mod export;
+mod frames;
+mod full;
 mod graph;
 mod input;
 mod inside;
+mod lines;
 mod nodes;
 mod table;
 
