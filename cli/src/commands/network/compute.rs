@@ -283,7 +283,7 @@ impl Bounds {
     }
 }
 
-/// Says how long surrogates will take, before they are drawn.
+/// Says how long surrogates will take, before they are drawn: by arithmetic, then by the time of one.
 ///
 /// # Errors
 /// `--surrogates` where that is more than `hours`.
@@ -299,20 +299,31 @@ fn say_what_surrogates_take(
         )));
     }
     let estimate = Plan::new(spec, signal)?.estimate();
-    let seconds = estimate.seconds * chance.count as f64;
-    let each = format!(
-        "{} of {} take about {}",
-        report::count(chance.count as u128, "surrogate"),
-        report::count(estimate.windows as u128, "window"),
-        duration(seconds)
-    );
-    if seconds > hours * 3600.0 {
-        return Err(Error::argument(format!(
-            "--surrogates: expected no more than {} of work (--max-hours), {each}; fewer surrogates, a longer --step or fewer nodes take less",
-            duration(hours * 3600.0)
-        )));
-    }
-    eprintln!("{each}");
+    let take = |seconds: f64| -> Result<String> {
+        let all = seconds * chance.count as f64;
+        let say = format!(
+            "{} of {} take about {}",
+            report::count(chance.count as u128, "surrogate"),
+            report::count(estimate.windows as u128, "window"),
+            duration(all)
+        );
+        if all > hours * 3600.0 {
+            return Err(Error::argument(format!(
+                "--surrogates: expected no more than {} of work (--max-hours), {say}; fewer surrogates, a longer --step or fewer nodes take less",
+                duration(hours * 3600.0)
+            )));
+        }
+        Ok(say)
+    };
+    take(estimate.seconds)?;
+    let started = Instant::now();
+    let one = Significance {
+        count: 1,
+        alpha: 0.5,
+        ..*chance
+    };
+    significant_threshold(spec, signal, &one, &())?;
+    eprintln!("{}", take(started.elapsed().as_secs_f64())?);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use betz::{Error, Result};
 /// What is not a whole number of frames.
 pub(super) fn raw(path: &Path, (height, width): (usize, usize)) -> Result<Samples> {
     let bytes = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
-    let pixels = height.checked_mul(width).unwrap_or(usize::MAX);
+    let pixels = height.saturating_mul(width);
     if bytes.is_empty() || !bytes.len().is_multiple_of(pixels) {
         return Err(Error::recording(format!(
             "--frames: expected a whole number of frames of {height} × {width} bytes, got {} bytes",
