@@ -191,7 +191,7 @@ pub(crate) struct From {
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
     /// How alike two nodes are: pearson, covariance, distance, gaussian-information, spearman, lagged,
-    /// partial; plv, ciplv and ppc take a signal of phases in radians
+    /// partial; plv, ciplv and ppc take a signal of phases in radians, sttc (spike-time tiling) a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
     pub(crate) measure: String,
     /// Length of a window in samples (200) or time (2s, 500ms); windows never cross a segment
@@ -225,6 +225,9 @@ pub(crate) struct Edges {
     /// With --measure lagged: the largest shift either way, in samples or time
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) lags: Option<Span>,
+    /// With --measure sttc: spikes within this time of each other are together, such as 5ms
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) reach: Option<f64>,
     /// With --measure distance: near for this many windows running
     #[arg(long, value_name = "N")]
     pub(crate) hold: Option<usize>,

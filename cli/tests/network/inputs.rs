@@ -313,3 +313,79 @@ fn surrogates_are_planned_and_too_many_refused() {
         assert!(!folder.join("no.npz").exists(), "{asked}");
     }
 }
+
+#[test]
+fn spike_times_are_tiled_within_their_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Units 0 and 1 within 2 ms of each other, unit 2 far from both.
+    let spikes: Vec<(i64, u32)> = (0..100)
+        .flat_map(|k: i64| {
+            [
+                (k * 40 + k % 7, 0),
+                (k * 40 + k % 7 + 2, 1),
+                (k * 40 + 25, 2),
+            ]
+        })
+        .collect();
+    let segment = |start, stop| Segment { start, stop };
+    let recording = Recording {
+        tick_seconds: 0.001,
+        ticks: 4_000,
+        spikes: Spikes::new(
+            spikes.iter().map(|s| s.0).collect(),
+            spikes.iter().map(|s| s.1).collect(),
+        ),
+        channel_names: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        behavior: None,
+        segments: vec![segment(0, 1_500), segment(2_000, 4_000)],
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    recording.write_npz(&folder.join("r.npz")).unwrap();
+    let asked =
+        "compute r.npz --measure sttc --window 500ms --step 0.5s --threshold 0.8 --sign pos";
+    let said = json(folder, &format!("{asked} --reach 3ms --out n.npz"));
+    assert_eq!(
+        (said["windows"].as_u64(), said["measure"].as_str()),
+        (Some(7), Some("sttc"))
+    );
+    let file = NetworkFile::read(&folder.join("n.npz")).unwrap();
+    assert_eq!(
+        file.network.window_start(),
+        [0, 500, 1000, 2000, 2500, 3000, 3500]
+    );
+    for window in file.network.windows() {
+        assert_eq!((window.i, window.j), (&[0][..], &[1][..]));
+    }
+    assert_eq!(file.seconds(3), Some(2.0));
+    prepared(folder);
+    for (asked, says) in [
+        (format!("{asked} --out no.npz"), "--reach"),
+        (
+            format!("{asked} --out no.npz --reach 3ms --bin 10ms"),
+            "--bin",
+        ),
+        (
+            format!("{asked} --out no.npz --reach 3ms --device cuda"),
+            "only",
+        ),
+        (
+            format!("compute bare.npz --out no.npz {HOW} --reach 3ms"),
+            "sttc",
+        ),
+        (
+            format!("compute bare.npz --out no.npz {HOW} --measure sttc --reach 3ms"),
+            "bare.npz",
+        ),
+    ] {
+        let output = betz(folder, &asked);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains(says) && !output.status.success(),
+            "{asked}: {said}"
+        );
+        assert!(!folder.join("no.npz").exists());
+    }
+}

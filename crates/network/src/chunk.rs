@@ -1,7 +1,7 @@
 //! What a plan does with one chunk of windows, measure by measure.
 
 use betz_base::progress::check;
-use betz_base::{Progress, Result};
+use betz_base::{Error, Progress, Result};
 
 use rayon::prelude::*;
 
@@ -161,6 +161,7 @@ impl Plan {
                     extreme: 0,
                 })
             }
+            Measure::SpikeTiling { .. } => Err(spikes_only()),
             Measure::Partial => {
                 let windows: Vec<_> = (0..chunk.windows)
                     .into_par_iter()
@@ -187,6 +188,11 @@ impl Plan {
             }
         }
     }
+}
+
+/// A measure of spike times is asked of a signal.
+pub(crate) fn spikes_only() -> Error {
+    Error::argument("sttc: expected spike times (`SpikeTrains::tiling_network`), got a signal")
 }
 
 /// A chunk's edges, and what was counted.

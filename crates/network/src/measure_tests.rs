@@ -52,7 +52,9 @@ fn values(
                     }
                     continue;
                 }
-                Measure::Partial => unreachable!("tested beside its code"),
+                Measure::Partial | Measure::SpikeTiling { .. } => {
+                    unreachable!("tested beside its code")
+                }
             };
             if let Some(value) = value {
                 all.insert((i as u32, j as u32), (value, 0));

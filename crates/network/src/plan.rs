@@ -102,6 +102,9 @@ impl Plan {
     /// window.
     pub fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Result<Self> {
         spec.check()?;
+        if let Measure::SpikeTiling { .. } = spec.measure {
+            return Err(crate::chunk::spikes_only());
+        }
         let margin = match spec.measure {
             Measure::Lagged { lags } => lags,
             _ => 0,

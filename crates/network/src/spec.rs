@@ -40,6 +40,12 @@ pub enum Measure {
     /// Partial correlation −Ω_ij/√(Ω_ii Ω_jj) given all other nodes, Ω the inverse of the covariance
     /// shrunk after Ledoit and Wolf (2004). Nodes that are undefined in a window are left out of it.
     Partial,
+    /// Spike-time tiling coefficient (Cutts and Eglen 2014), within [−1, 1]: of spike times, windows in
+    /// ticks ([`SpikeTrains::tiling_network`](crate::SpikeTrains::tiling_network)).
+    SpikeTiling {
+        /// Spikes within this many ticks of each other are together.
+        reach: usize,
+    },
 }
 
 impl Measure {
@@ -56,11 +62,12 @@ impl Measure {
             Self::ImaginaryPhaseLocking => "ciplv",
             Self::PhaseConsistency => "ppc",
             Self::Partial => "partial",
+            Self::SpikeTiling { .. } => "sttc",
         }
     }
 
-    /// Every measure under its name, with no lag and no hold.
-    const ALL: [Self; 10] = [
+    /// Every measure under its name, with no lag, no hold and no reach.
+    const ALL: [Self; 11] = [
         Self::Pearson,
         Self::Covariance,
         Self::Distance { hold: 1 },
@@ -71,14 +78,15 @@ impl Measure {
         Self::ImaginaryPhaseLocking,
         Self::PhaseConsistency,
         Self::Partial,
+        Self::SpikeTiling { reach: 0 },
     ];
 
     /// All names.
-    pub fn names() -> [&'static str; 10] {
+    pub fn names() -> [&'static str; 11] {
         Self::ALL.map(Self::name)
     }
 
-    /// The measure of this name, with no lag and no hold; `None` where there is none.
+    /// The measure of this name, with no lag, no hold and no reach; `None` where there is none.
     ///
     /// ```
     /// use betz_network::Measure;
@@ -94,7 +102,12 @@ impl Measure {
     pub(crate) fn signed(self) -> bool {
         matches!(
             self,
-            Self::Pearson | Self::Covariance | Self::Spearman | Self::Lagged { .. } | Self::Partial
+            Self::Pearson
+                | Self::Covariance
+                | Self::Spearman
+                | Self::Lagged { .. }
+                | Self::Partial
+                | Self::SpikeTiling { .. }
         )
     }
 

@@ -1,5 +1,6 @@
 //! `betz network compute`: from a signal or spikes to the edges of every window.
 
+use std::path::Path;
 use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Source};
@@ -9,20 +10,21 @@ use betz::{Error, ErrorKind, Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use super::{Spread, expected, full, input::Input};
+use super::{Spread, expected, full, input::Input, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::network_args::{Compute, FdrName, SignName, Span, SurrogateName};
+use crate::network_args::{Compute, Edges, FdrName, SignName, Span, SurrogateName};
 use crate::report::{self, Bar};
 
 #[derive(Serialize)]
-struct Seconds {
-    read: f64,
+pub(super) struct Seconds {
+    pub(super) read: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    surrogates: Option<f64>,
-    compute: f64,
-    write: f64,
-    total: f64,
+    pub(super) surrogates: Option<f64>,
+    pub(super) compute: f64,
+    /// Both are known at the end.
+    pub(super) write: f64,
+    pub(super) total: f64,
 }
 
 #[derive(Serialize)]
@@ -52,6 +54,15 @@ struct Computed {
 }
 
 pub(super) fn run(args: &Compute) -> Result<()> {
+    if args.edges.measure == "sttc" {
+        return sttc::run(args);
+    }
+    if args.edges.reach.is_some() {
+        return Err(Error::argument(format!(
+            "--reach: expected --measure sttc beside it, got {}",
+            args.edges.measure
+        )));
+    }
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let mut files = Files::new(&args.common).reads("INPUT", &args.input);
     files.may_write("--out", args.out.as_deref(), Kind::Network)?;
@@ -131,7 +142,6 @@ pub(super) fn run(args: &Compute) -> Result<()> {
             network.len()
         );
     }
-    let started = Instant::now();
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {
         window_seconds: input.window_seconds(network.window_start()),
@@ -147,12 +157,33 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         full,
         network,
     };
+    let seconds = Seconds {
+        read,
+        surrogates: searched,
+        compute,
+        write: 0.0,
+        total: 0.0,
+    };
+    finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+}
+
+/// Writes the file and says what it holds.
+pub(super) fn finish(
+    args: &Compute,
+    out: &Path,
+    file: &NetworkFile,
+    asked: Asked,
+    mut seconds: Seconds,
+) -> Result<()> {
+    let started = Instant::now();
     file.write(out)?;
+    seconds.write = started.elapsed().as_secs_f64();
+    seconds.total = report::total_seconds();
     let network = &file.network;
     let meta = network.meta();
     let (constant, nonfinite) = network.undefined();
     let computed = Computed {
-        asked: Asked::new(&spec, &signal),
+        asked,
         windows: network.len(),
         edges: network.edges(),
         density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
@@ -165,14 +196,8 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         rebuilt: meta.rebuilt,
         extreme: meta.extreme,
         chance: file.chance.clone(),
-        complete,
-        seconds: Seconds {
-            read,
-            surrogates: searched,
-            compute,
-            write: started.elapsed().as_secs_f64(),
-            total: report::total_seconds(),
-        },
+        complete: file.complete,
+        seconds,
         device: meta.device.clone(),
         out: out.display().to_string(),
     };
@@ -363,6 +388,11 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         length: samples("--window", edges.window, signal)?,
         step: samples("--step", edges.step, signal)?,
     };
+    Ok(keeping(NetworkSpec::new(measure, window), edges))
+}
+
+/// `spec` with the edges that are asked for.
+pub(super) fn keeping(spec: NetworkSpec, edges: &Edges) -> NetworkSpec {
     let threshold = match (
         edges.threshold,
         edges.density,
@@ -376,8 +406,7 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         // Surrogates find one.
         _ => Threshold::Top(1),
     };
-    Ok(NetworkSpec::new(measure, window)
-        .threshold(threshold)
+    spec.threshold(threshold)
         .sign(match edges.sign {
             SignName::Both => Sign::Both,
             SignName::Pos => Sign::Positive,
@@ -385,7 +414,7 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         })
         .strict(edges.strict)
         .taper(Taper::named(&edges.taper).unwrap_or_default())
-        .max_edges(edges.max_edges))
+        .max_edges(edges.max_edges)
 }
 
 fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {

@@ -263,21 +263,9 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
         (Some(seconds), _) => ticks(seconds, tick)?,
     };
     let seconds = bin as f64 * tick;
-    let spikes = &recording.spikes;
-    // A bin of several spikes is one entry of the recording, and as many spikes here.
-    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
-    let (mut times, mut of) = (Vec::new(), Vec::new());
-    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
-        let count = spikes.weight(at).max(0.0) as usize;
-        times.extend(std::iter::repeat_n(*time as u64, count));
-        of.extend(std::iter::repeat_n(*channel, count));
-    }
-    let (nodes, length) = (recording.channels(), recording.ticks as u64);
-    let trains = SpikeTrains::new(&times, &of, nodes, length)?;
-    drop((times, of));
-    let within: Vec<Range<u64>> = (recording.segments.iter())
-        .map(|s| s.start as u64..s.stop as u64)
-        .collect();
+    let trains = trains(&recording)?;
+    let within: Vec<Range<u64>> = segments(&recording);
+    let nodes = recording.channels();
     let binned = trains.counts_within(&within, bin)?;
     if from.bin.is_some() {
         eprintln!(
@@ -293,11 +281,37 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
         segment_seconds: Some(within.iter().map(|s| s.start as f64 * tick).collect()),
         sample_seconds: Some(seconds),
         names: Some(recording.channel_names),
-        positions: recording.electrode_um.map(|places| Positions {
-            values: places.into_iter().flatten().map(f64::from).collect(),
-            axes: 2,
-        }),
+        positions: positions(recording.electrode_um),
     })
+}
+
+/// Where electrodes are, if that is known.
+pub(super) fn positions(electrodes: Option<Vec<[f32; 2]>>) -> Option<Positions> {
+    electrodes.map(|places| Positions {
+        values: places.into_iter().flatten().map(f64::from).collect(),
+        axes: 2,
+    })
+}
+
+/// A recording's segments in ticks.
+pub(super) fn segments(recording: &Recording) -> Vec<Range<u64>> {
+    (recording.segments.iter())
+        .map(|s| s.start as u64..s.stop as u64)
+        .collect()
+}
+
+/// A recording's spikes, a train for each channel.
+pub(super) fn trains(recording: &Recording) -> Result<SpikeTrains> {
+    let spikes = &recording.spikes;
+    // A bin of several spikes is one entry of the recording, and as many spikes here.
+    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
+    let (mut times, mut of) = (Vec::new(), Vec::new());
+    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        let count = spikes.weight(at).max(0.0) as usize;
+        times.extend(std::iter::repeat_n(*time as u64, count));
+        of.extend(std::iter::repeat_n(*channel, count));
+    }
+    SpikeTrains::new(&times, &of, recording.channels(), recording.ticks as u64)
 }
 
 /// The whole number of ticks that is nearest to `seconds`.

@@ -20,6 +20,8 @@ pub(super) struct Header {
     lags: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hold: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reach: Option<usize>,
     window: usize,
     step: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,10 @@ impl NetworkFile {
                 Measure::Distance { hold } => Some(hold),
                 _ => None,
             },
+            reach: match spec.measure {
+                Measure::SpikeTiling { reach } => Some(reach),
+                _ => None,
+            },
             window: spec.window.length,
             step: spec.window.step,
             threshold,
@@ -110,6 +116,9 @@ pub(super) fn meta(header: &Header) -> Result<Meta> {
         },
         Some(Measure::Distance { .. }) => Measure::Distance {
             hold: header.hold.unwrap_or(1),
+        },
+        Some(Measure::SpikeTiling { .. }) => Measure::SpikeTiling {
+            reach: header.reach.unwrap_or(0),
         },
         Some(measure) => measure,
         None => {
