@@ -120,7 +120,7 @@
 //! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
-pub use betz_base::{error, file, hash, memory, progress};
+pub use betz_base::{error, file, hash, memory, progress, text};
 pub use betz_recording as recording;
 pub use betz_runtime::stream;
 

@@ -10,6 +10,7 @@ use betz::{Error, Result};
 
 use crate::common_args::Part;
 use crate::files::Kind;
+use crate::input_form;
 use crate::report;
 
 /// Decoded outputs as a table; `step,seconds` began those of earlier versions.
@@ -158,6 +159,7 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
     let recording = read_recording(path)?;
+    input_form::check(model, &recording).map_err(|e| e.at(path.display()))?;
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {

@@ -12,6 +12,7 @@ mod data;
 mod device;
 mod evaluation_picture;
 mod files;
+mod input_form;
 mod network_args;
 mod network_picture;
 mod picture;

@@ -78,6 +78,14 @@ fn many(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("expected a whole number such as 1000000 or 1e9, got {text:?}"))
 }
 
+/// `130,172`: height and width of a frame.
+fn frame(text: &str) -> Result<(usize, usize), String> {
+    let side = |side: &str| side.trim().parse().ok().filter(|n| *n > 0);
+    (text.split_once([',', 'x']))
+        .and_then(|(height, width)| Some((side(height)?, side(width)?)))
+        .ok_or_else(|| format!("expected height and width such as 130,172, got {text:?}"))
+}
+
 fn measures() -> PossibleValuesParser {
     PossibleValuesParser::new(Measure::names())
 }
@@ -102,10 +110,21 @@ pub(crate) enum SurrogateName {
     Shift,
 }
 
+/// How false discoveries are held down.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum FdrName {
+    /// For pairs that do not depend on each other, or do so positively
+    #[value(alias = "bh")]
+    BenjaminiHochberg,
+    /// Whatever the dependence of pairs
+    #[value(alias = "by")]
+    BenjaminiYekutieli,
+}
+
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and a value for each node on every line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
 )]
 pub(crate) struct Compute {
     #[command(flatten)]
@@ -124,6 +143,16 @@ pub(crate) struct Compute {
     /// computed in parts
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) device_memory: Option<u64>,
+    /// Use no more than this of the machine's memory for signal, work and edges, such as 2GiB or 500MB; fewer
+    /// windows are then worked on at a time
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
+    /// Also write the value of every pair, edge or not (`full` in the file), of at most 4000 nodes
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Write values as whole multiples of 1/32767, in half the bytes (measures within -1 and 1)
+    #[arg(long)]
+    pub(crate) compact: bool,
     #[command(flatten)]
     pub(crate) from: From,
     #[command(flatten)]
@@ -145,9 +174,16 @@ pub(crate) struct From {
     /// Count a recording's spikes in bins this long, such as 50ms; bins begin anew with every trial
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) bin: Option<f64>,
+    /// INPUT is a file of raw frames, a byte a pixel, H rows of W pixels each
+    #[arg(long, value_name = "H,W", value_parser = frame)]
+    pub(crate) frames: Option<(usize, usize)>,
     /// These nodes alone: numbers from 0, ranges such as 3-9, or names, separated by commas
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", conflicts_with = "region")]
     pub(crate) nodes: Option<String>,
+    /// The nodes that this file has alone: text as for --nodes, over any number of lines, or an .npy with a
+    /// number for each node (or pixel), 0 outside
+    #[arg(long, value_name = "FILE")]
+    pub(crate) region: Option<PathBuf>,
 }
 
 /// Which edges there are.
@@ -155,7 +191,7 @@ pub(crate) struct From {
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
     /// How alike two nodes are: pearson, covariance, distance, gaussian-information, spearman, lagged,
-    /// partial; plv, ciplv and ppc take a signal of phases in radians
+    /// partial; plv, ciplv and ppc take a signal of phases in radians, sttc (spike-time tiling) a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
     pub(crate) measure: String,
     /// Length of a window in samples (200) or time (2s, 500ms); windows never cross a segment
@@ -164,6 +200,10 @@ pub(crate) struct Edges {
     /// From one window's start to the next one's, in samples or time
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) step: Span,
+    /// How much the samples of a window count by their place in it: rectangular (all the same), hann (little
+    /// at the ends; pearson and gaussian-information)
+    #[arg(long, value_name = "NAME", default_value = "rectangular", value_parser = PossibleValuesParser::new(["rectangular", "hann"]), hide_possible_values = true)]
+    pub(crate) taper: String,
     /// Edges are values that reach this (distances: that do not exceed it)
     #[arg(long, value_name = "R", group = "keep")]
     pub(crate) threshold: Option<f64>,
@@ -185,6 +225,9 @@ pub(crate) struct Edges {
     /// With --measure lagged: the largest shift either way, in samples or time
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) lags: Option<Span>,
+    /// With --measure sttc: spikes within this time of each other are together, such as 5ms
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) reach: Option<f64>,
     /// With --measure distance: near for this many windows running
     #[arg(long, value_name = "N")]
     pub(crate) hold: Option<usize>,
@@ -212,6 +255,17 @@ pub(crate) struct Surrogates {
     /// Hold the expected share of false edges below this instead (pearson and spearman)
     #[arg(long, value_name = "Q", requires = "surrogates")]
     pub(crate) fdr: Option<f64>,
+    /// Which false-discovery procedure --fdr follows
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = FdrName::BenjaminiHochberg, requires = "fdr")]
+    pub(crate) fdr_procedure: FdrName,
+    /// Refuse surrogates that would take longer than so many hours
+    #[arg(
+        long,
+        value_name = "HOURS",
+        default_value_t = 24.0,
+        requires = "surrogates"
+    )]
+    pub(crate) max_hours: f64,
     /// How surrogates are made
     #[arg(long, value_name = "HOW", value_enum, default_value_t = SurrogateName::Phase, requires = "surrogates")]
     pub(crate) surrogate: SurrogateName,
@@ -353,6 +407,8 @@ mod tests {
         assert_eq!((seconds("0.05"), seconds("50ms")), (Ok(0.05), Ok(0.05)));
         assert!(seconds("0").is_err() && seconds("x").is_err());
         assert_eq!((many("1e9"), many("12")), (Ok(1_000_000_000), Ok(12)));
+        assert_eq!(frame("130, 172"), Ok((130, 172)));
+        assert!(frame("130").is_err() && frame("0,5").is_err() && frame("1,2,3").is_err());
         assert!(many("1.5").is_err() && many("-1").is_err() && many("nan").is_err());
     }
 }

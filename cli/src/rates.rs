@@ -4,7 +4,7 @@ use betz::model::Decoder;
 use betz::recording::Dataset;
 use serde::Serialize;
 
-use crate::report;
+use crate::{input_form, report};
 
 /// A mean rate this many times that of training, or its inverse, is said.
 const DRIFT: f64 = 1.5;
@@ -34,8 +34,11 @@ struct Changed {
 }
 
 impl Rates {
-    /// Nothing where the model does not say how often its channels fired.
+    /// Nothing where the model does not say how often its channels fired, or they carry a signal.
     pub(crate) fn of(model: &Decoder, dataset: &Dataset) -> Option<Self> {
+        if input_form::is_of_signal(model) {
+            return None;
+        }
         let record = model.training();
         let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
         let steps = dataset.steps_in_segments() as f64;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use betz::model::OutputScore;
+pub(crate) use betz::text::{count, number};
 use betz::{Error, ErrorKind, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -166,14 +167,6 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
         ]);
     }
     table.print()
-}
-
-/// `1 channel`, `2 channels`.
-pub(crate) fn count(number: impl Into<u128>, noun: &str) -> String {
-    match number.into() {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
-    }
 }
 
 /// What a reader of `scores` should know and might not see, on standard error.

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use betz::recording::{Recording, Segment};
+use betz::recording::{Behavior, Recording, Segment, SpikeForm};
 use serde_json::Value;
 
 fn betz(folder: &Path, arguments: &[&str]) -> Output {
@@ -297,6 +297,46 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
         1,
         "27 of the 30 expected",
     );
+}
+
+#[test]
+fn a_model_of_spikes_does_not_take_a_signal_nor_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let events = Recording::read_npz(&folder.join("train.npz")).unwrap();
+    let counts = events.align(0.005).unwrap();
+    let behavior = Behavior {
+        outputs: counts.outputs,
+        values: counts.behavior,
+        times: None,
+    };
+    let signal = Recording {
+        tick_seconds: 0.005,
+        ticks: counts.steps as i64,
+        spikes: counts.spikes,
+        segments: counts.segments,
+        behavior: Some(behavior),
+        form: SpikeForm::Signal,
+        ..events
+    };
+    signal.write_npz(&folder.join("signal.npz")).unwrap();
+    let of_signal = "train signal.npz --out signal.betz --filter 0.02:1 --delay 0.03 --json";
+    let of_signal: Vec<&str> = of_signal.split_whitespace().collect();
+    json(folder, &TRAIN);
+    json(folder, &of_signal);
+    json(folder, &["evaluate", "signal.betz", "signal.npz", "--json"]);
+    json(folder, &["evaluate", "model.betz", "train.npz", "--json"]);
+    for command in ["evaluate", "stream"] {
+        let spikes = "expected a signal (`signal`), which the model was trained on, got spikes";
+        refused(folder, &[command, "signal.betz", "train.npz"], 1, spikes);
+        let signal = "which the model was trained on, got a signal (`signal`)";
+        refused(folder, &[command, "model.betz", "signal.npz"], 1, signal);
+    }
+    let info = json(folder, &["info", "signal.betz", "--json"]);
+    assert_eq!(info["of_signal"], true);
+    let said = String::from_utf8(betz(folder, &["info", "signal.betz"]).stdout).unwrap();
+    assert!(said.contains("and a signal (Γ"), "{said}");
 }
 
 #[test]

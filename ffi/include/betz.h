@@ -7,6 +7,7 @@
  *     betz_queue    spikes from an acquisition thread to the thread that steps
  *     betz_trainer  learns from labels while a session runs, and offers better models
  *     betz_miner    counts episodes of spikes while they come, beside a session or alone
+ *     betz_network  which channels go together, over a window that slides, beside a session or alone
  *
  * - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
  * - betz_last_error() gives this thread's message: what was expected, what came, where.
@@ -438,6 +439,35 @@ typedef uint32_t betz_resync;
 #endif
 
 /**
+ * Which correlations make an edge. 32 bits.
+ */
+enum betz_edge_sign
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+  : uint32_t
+#endif
+ {
+    /**
+     * |r| reaches the threshold.
+     */
+    BETZ_EDGE_BOTH = 0,
+    /**
+     * r reaches the threshold.
+     */
+    BETZ_EDGE_POSITIVE = 1,
+    /**
+     * -r reaches the threshold.
+     */
+    BETZ_EDGE_NEGATIVE = 2
+};
+#ifndef __cplusplus
+#if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+typedef enum betz_edge_sign betz_edge_sign;
+#else
+typedef uint32_t betz_edge_sign;
+#endif
+#endif
+
+/**
  * Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
  * a thread of its own; a second thread may mine the recent past and renew the list of what is watched.
  * At any moment the counts are those that counting the same events offline gives. One thread feeds
@@ -452,6 +482,13 @@ typedef struct betz_miner betz_miner;
 typedef struct betz_model betz_model;
 
 /**
+ * Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
+ * kept up to date on a thread of its own. They are those that `betz network compute` finds in the same
+ * bins. One thread, or a session, feeds it; any thread may read it.
+ */
+typedef struct betz_network betz_network;
+
+/**
  * A bounded queue of spikes in front of a session, for one producing thread (acquisition:
  * `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). No call but
  * open and close blocks, allocates or enters the system.
@@ -461,7 +498,7 @@ typedef struct betz_queue betz_queue;
 /**
  * A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
  * move between threads); only what says so may be called from others while it steps: swaps of models,
- * masks and clamps, attaching a miner, health, requested checkpoints.
+ * masks and clamps, attaching a miner or a network, health, requested checkpoints.
  */
 typedef struct betz_session betz_session;
 
@@ -1374,6 +1411,192 @@ typedef struct betz_watched {
      */
     int64_t since_tick;
 } betz_watched;
+
+/**
+ * What a network keeps. Fill it with `betz_network_config_default`, then set at least `channels`,
+ * `tick_seconds`, `bin_seconds` and `window_bins`. Everything is copied.
+ */
+typedef struct betz_network_config {
+    /**
+     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     */
+    uint32_t struct_size;
+    /**
+     * Channels are 0 to `channels` - 1, at most 16,384. No default. For a session's network: at least
+     * the model's.
+     */
+    uint32_t channels;
+    /**
+     * Length of a tick in seconds. No default. For a session's network: the model's step.
+     */
+    double tick_seconds;
+    /**
+     * Length of the bins that spikes are counted in, in seconds: a whole number of ticks. No default.
+     */
+    double bin_seconds;
+    /**
+     * Length of a window in bins, 2 to 32,768. No default.
+     */
+    uint32_t window_bins;
+    /**
+     * Bins from one window to the next, at least 1. Default: 1.
+     */
+    uint32_t step_bins;
+    /**
+     * Least correlation of an edge, 0 to 1. Default: 0.5.
+     */
+    double threshold;
+    /**
+     * Which correlations count. Default: `BETZ_EDGE_BOTH`.
+     */
+    betz_edge_sign sign;
+    /**
+     * Edges of a window that are kept, the first ones by (i, j), 12 bytes each, twice; all are counted.
+     * 0 (default): as many as there are pairs, or 2^20 if those are more.
+     */
+    uint32_t max_edges;
+    /**
+     * 1: a correlation must exceed the threshold; 0 (default): or equal it.
+     */
+    uint32_t strict;
+    /**
+     * 1: look for communities in every window (Leiden, from those of the window before); 0 (default): do
+     * not.
+     */
+    uint32_t communities;
+    /**
+     * What waits for the network's thread, 16 bytes each, one for a step and one for each channel that
+     * fires in it: more than `channels`, at most 2^24. Steps that find no room are dropped and counted.
+     * 0 (default): 65,536, or four steps of all channels if those are more.
+     */
+    size_t capacity;
+    /**
+     * Priority of the network's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
+     * process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     */
+    uint32_t thread_priority;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
+    /**
+     * Processors that this thread may run on, by number. NULL (default): those that the process had
+     * when the library was loaded, whatever the calling thread is pinned to.
+     */
+    const uint32_t *processors;
+    /**
+     * Number of processors, 0 for NULL.
+     */
+    size_t n_processors;
+} betz_network_config;
+
+/**
+ * An edge: channels `i` < `j` and their correlation.
+ */
+typedef struct betz_edge {
+    /**
+     * The first channel.
+     */
+    uint32_t i;
+    /**
+     * The second one.
+     */
+    uint32_t j;
+    /**
+     * Pearson's correlation of their counts in the window's bins.
+     */
+    float r;
+} betz_edge;
+
+/**
+ * A window of a network.
+ */
+typedef struct betz_network_info {
+    /**
+     * Windows completed before this one.
+     */
+    uint64_t window;
+    /**
+     * The tick of its first step.
+     */
+    int64_t first_tick;
+    /**
+     * The tick behind its last step.
+     */
+    int64_t end_tick;
+    /**
+     * Its edges, also those beyond `betz_network_config.max_edges`.
+     */
+    uint64_t edges;
+    /**
+     * Channels whose counts are all equal in this window: they have no correlation with any.
+     */
+    uint64_t undefined;
+} betz_network_info;
+
+/**
+ * What a network has taken, and how long that took.
+ */
+typedef struct betz_network_stats {
+    /**
+     * Steps taken.
+     */
+    uint64_t steps;
+    /**
+     * Steps that wait for the network's thread now.
+     */
+    uint64_t waiting;
+    /**
+     * Steps that found no room: the network never saw them, and began anew behind them.
+     */
+    uint64_t dropped;
+    /**
+     * Whole bins.
+     */
+    uint64_t bins;
+    /**
+     * Windows completed.
+     */
+    uint64_t windows;
+    /**
+     * Of these, windows whose edges were not looked for because the thread was late. The next is whole.
+     */
+    uint64_t skipped_windows;
+    /**
+     * How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
+     * bins of both sides.
+     */
+    uint64_t gaps;
+    /**
+     * Steps before a gap that filled no bin.
+     */
+    uint64_t partial_steps;
+    /**
+     * Spikes of channels that the network does not have.
+     */
+    uint64_t unknown_channel_spikes;
+    /**
+     * Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
+     */
+    uint64_t altered_counts;
+    /**
+     * Updates timed: one a bin.
+     */
+    uint64_t updates;
+    /**
+     * Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
+     * completes.
+     */
+    double update_p50_us;
+    /**
+     * 99th percentile.
+     */
+    double update_p99_us;
+    /**
+     * The slowest; what the machine did in between is in it.
+     */
+    double update_max_us;
+} betz_network_stats;
 
 #ifdef __cplusplus
 extern "C" {
@@ -2621,6 +2844,179 @@ betz_status betz_session_attach_miner(struct betz_session *session,
  */
 BETZ_API BETZ_CHECKED betz_status betz_session_detach_miner(struct betz_session *session);
 
+/**
+ * Fills a network's configuration of `size` bytes (give `sizeof`) with the defaults. `channels`,
+ * `tick_seconds`, `bin_seconds` and `window_bins` are 0: set them. Nothing is written behind `size`.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `config` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_config_default(struct betz_network_config *config,
+                                        size_t size);
+
+/**
+ * Opens a network and starts its thread, which has the priority and the processors that the configuration
+ * says, whatever the calling thread has, and blocks all signals. After fork() a network of the parent can
+ * only be closed in the child (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread,
+ * `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for sums, edges and what waits. The caller frees it with
+ * `betz_network_close`.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `config` is NULL or a configuration whose arrays are as its fields say; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_open(const struct betz_network_config *config,
+                              struct betz_network **out);
+
+/**
+ * Puts a step's counts in line, one per channel: for a network without a session. `tick` is the one after the
+ * last step's, or a gap lies between them. A step that finds no room is dropped and counted.
+ * `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
+ *
+ * Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network; `counts` points to `channels` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_push_counts(struct betz_network *network,
+                                     int64_t tick,
+                                     const uint16_t *counts,
+                                     size_t channels);
+
+/**
+ * Waits until every step put in line before this call has been taken.
+ *
+ * Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network.
+ */
+BETZ_API BETZ_CHECKED betz_status betz_network_flush(const struct betz_network *network);
+
+/**
+ * The newest whole window: its edges, by (i, j), to the first places of `edges`, as many as there are or
+ * as `cap` allows; to `*n` how many of them the network keeps (ask again with more room where that is more
+ * than `cap`); and what window it is to `*info`, whose size in bytes is `size` (give `sizeof`). Before the
+ * first window 0 edges, and an info of zeros. `edges` may be NULL with a `cap` of 0.
+ *
+ * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+ * thread). Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network; `edges` is NULL or writable for `cap` of them; `n` is NULL or
+ * writable; `info` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_snapshot(const struct betz_network *network,
+                                  struct betz_edge *edges,
+                                  size_t cap,
+                                  size_t *n,
+                                  struct betz_network_info *info,
+                                  size_t size);
+
+/**
+ * The degree of each channel in the newest window, of the edges that the network keeps, to `channels` places
+ * of `out`; zeros before the first window. `channels` must be the network's (`BETZ_ERROR_MISMATCH`).
+ *
+ * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+ * thread). Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network; `out` is NULL or writable for `channels` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_degrees(const struct betz_network *network,
+                                 float *out,
+                                 size_t channels);
+
+/**
+ * The community of each channel in the newest window, to `channels` places of `out`: a number that the
+ * community keeps from window to window (of all pairs of old and new ones the most alike are the same), and
+ * `UINT32_MAX` for a channel in none of at least three. `channels` must be the network's
+ * (`BETZ_ERROR_MISMATCH`); `BETZ_ERROR_INVALID_ARGUMENT` unless its configuration asks for communities.
+ *
+ * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+ * thread). Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network; `out` is NULL or writable for `channels` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_communities(const struct betz_network *network,
+                                     uint32_t *out,
+                                     size_t channels);
+
+/**
+ * What the network has taken, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ *
+ * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+ * thread). Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_network_get_stats(const struct betz_network *network,
+                                   struct betz_network_stats *out,
+                                   size_t size);
+
+/**
+ * Closes and frees a network when it has taken what is in line. NULL is nothing to do. A session that feeds
+ * it goes on: what it hands over is lost.
+ *
+ * Thread-safe: no (nobody may use the network any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `network` is NULL or a live network, which is not used afterwards.
+ */
+BETZ_API
+void betz_network_close(struct betz_network *network);
+
+/**
+ * From its next step on, `session` hands the spikes of every step to `network`: all that the step was given,
+ * also of channels that are masked; those of channels that the network does not have are counted. A step
+ * never waits for the network: one that finds no room in line is dropped whole and counted
+ * (`betz_network_stats.dropped`), and the network begins anew behind it. `betz_network_push_counts` is refused
+ * meanwhile.
+ *
+ * The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
+ * instead. A bin begins with the first step, and with the first one behind a gap. After
+ * `betz_session_reset` the next step comes 60 s of silence after the last one: no window reaches from one
+ * trial into the next.
+ *
+ * `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and it has at least the model's
+ * channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a network, the network is being fed
+ * already, or the session has left four requests untaken because it does not step. Either may be closed
+ * first: a network whose session is closed can be fed again.
+ *
+ * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
+ * Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `network` is NULL or a live network.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_attach_network(struct betz_session *session,
+                                        struct betz_network *network,
+                                        int64_t first_tick);
+
+/**
+ * The steps of `session` hand nothing to its network any more, which can be fed otherwise.
+ * `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+ *
+ * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using.
+ */
+BETZ_API BETZ_CHECKED betz_status betz_session_detach_network(struct betz_session *session);
+
 #ifdef __cplusplus
 }
 #endif
@@ -2647,6 +3043,8 @@ BETZ_ASSERT_SIZE(betz_swap_state, 4);
 BETZ_ASSERT_SIZE(betz_late_spikes, 4);
 BETZ_ASSERT_SIZE(betz_segment, 16);
 BETZ_ASSERT_SIZE(betz_interval, 16);
+BETZ_ASSERT_SIZE(betz_edge, 12);
+BETZ_ASSERT_SIZE(betz_edge_sign, 4);
 #if UINTPTR_MAX > 0xffffffffu
 BETZ_ASSERT_SIZE(betz_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -
             let session = handle.session();
             // It may be on its way still.
             session.take_requests();
-            if session.detach().is_none() {
+            if session.detach_named("miner").is_none() {
                 return Err(Failure::Argument {
                     name: "session",
                     expected: "one with a miner attached",

@@ -1,7 +1,7 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
 //! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
-//! [`watch_list`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`watch_list`], [`network`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
 //! [`attach`]). Below them:
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //! is read as bits. The documentation here is that of the header: `tests/header.rs` generates it.
 
 #![cfg_attr(
-    not(all(feature = "train", feature = "mine")),
+    not(all(feature = "train", feature = "mine", feature = "network")),
     allow(dead_code, reason = "what reads their arguments is left out with them")
 )]
 // The names are C's.
@@ -27,8 +27,10 @@ mod barrier;
 mod cast;
 mod enum_bits;
 mod failure;
+#[cfg(any(feature = "mine", feature = "network"))]
+mod feed;
 mod grow;
-#[cfg(any(feature = "train", feature = "mine"))]
+#[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 mod workers;
 
 pub mod allocator;
@@ -72,12 +74,23 @@ pub mod watch_list;
 #[cfg(feature = "mine")]
 pub mod attach;
 
+#[cfg(feature = "network")]
+pub mod network_config;
+
+#[cfg(feature = "network")]
+pub mod network;
+
+#[cfg(feature = "network")]
+pub mod attach_network;
+
 #[cfg(all(feature = "provoke-panic", feature = "mine"))]
 pub mod provoke_panic;
 
 pub use allocator::{BetzAllocator, betz_allocator, betz_set_allocator};
 #[cfg(feature = "mine")]
 pub use attach::*;
+#[cfg(feature = "network")]
+pub use attach_network::*;
 pub use checkpoint::*;
 pub use health::*;
 pub use last_error::betz_last_error;
@@ -86,6 +99,10 @@ pub use miner::*;
 #[cfg(feature = "mine")]
 pub use miner_config::*;
 pub use model::*;
+#[cfg(feature = "network")]
+pub use network::*;
+#[cfg(feature = "network")]
+pub use network_config::*;
 pub use queue::*;
 pub use session::*;
 pub use stats::*;

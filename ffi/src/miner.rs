@@ -1,19 +1,17 @@
 //! Counting episodes while the events come: opened, fed, read, closed.
 
-use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::episode::Alphabet;
 use betz::episode::online::{MinerFeed, MinerHandle, open};
-use betz::stream::{Step, Tap};
+use betz::stream::Tap;
 use betz::{Error, ErrorKind};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
+use crate::feed::{Feed, Held};
 use crate::grow::{self, grows};
 use crate::miner_config::betz_miner_config;
 use crate::queue::betz_spike;
@@ -25,7 +23,7 @@ use crate::workers::{Process, Workers};
 /// At any moment the counts are those that counting the same events offline gives. One thread feeds
 /// it; any thread may read it.
 pub struct betz_miner {
-    feed: Arc<Feed>,
+    feed: Arc<Feed<MinerFeed>>,
     handle: ManuallyDrop<MinerHandle>,
     alphabet: Arc<Alphabet>,
     /// Where its threads are.
@@ -63,7 +61,7 @@ impl betz_miner {
     /// The feed for a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<impl Tap + use<>> {
         self.process.check("miner")?;
-        Held::new(Arc::clone(&self.feed)).ok_or(TAKEN)
+        Held::new(&self.feed).ok_or(TAKEN)
     }
 
     /// Fails in a process that does not have the miner's threads, and when one of them has died of a
@@ -82,57 +80,6 @@ const TAKEN: Failure = Failure::Argument {
     name: "miner",
     expected: "one that neither a session nor another thread is feeding",
 };
-
-/// The feeding end, for whoever holds it: a push for its time, or a session.
-struct Feed {
-    held: AtomicBool,
-    feed: UnsafeCell<MinerFeed>,
-}
-
-// SAFETY: the feed may be sent, and is touched only through `Held`, of which there is one at a time.
-unsafe impl Sync for Feed {}
-
-/// Holds the feed until it is dropped.
-struct Held<F: Deref<Target = Feed>>(F);
-
-impl<F: Deref<Target = Feed>> Held<F> {
-    /// `None` when somebody holds it. Does not wait.
-    fn new(feed: F) -> Option<Self> {
-        (!feed.held.swap(true, Ordering::Acquire)).then(|| Self(feed))
-    }
-}
-
-impl<F: Deref<Target = Feed>> Drop for Held<F> {
-    fn drop(&mut self) {
-        self.0.held.store(false, Ordering::Release);
-    }
-}
-
-impl<F: Deref<Target = Feed>> Deref for Held<F> {
-    type Target = MinerFeed;
-
-    fn deref(&self) -> &MinerFeed {
-        // SAFETY: this is the only holder.
-        unsafe { &*self.0.feed.get() }
-    }
-}
-
-impl<F: Deref<Target = Feed>> DerefMut for Held<F> {
-    fn deref_mut(&mut self) -> &mut MinerFeed {
-        // SAFETY: this is the only holder.
-        unsafe { &mut *self.0.feed.get() }
-    }
-}
-
-impl<F: Deref<Target = Feed> + Send> Tap for Held<F> {
-    fn take(&mut self, step: &Step<'_>) {
-        (**self).take(step);
-    }
-
-    fn rest(&mut self) {
-        (**self).rest();
-    }
-}
 
 /// What a miner has taken and found.
 #[repr(C)]
@@ -198,10 +145,7 @@ pub unsafe extern "C" fn betz_miner_open(
         };
         let (feed, handle) = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_miner {
-            feed: Arc::new(Feed {
-                held: AtomicBool::new(false),
-                feed: UnsafeCell::new(feed),
-            }),
+            feed: Arc::new(Feed::new(feed)),
             handle: ManuallyDrop::new(handle),
             alphabet: Arc::new(alphabet),
             process: Process::current(),
@@ -234,7 +178,7 @@ pub unsafe extern "C" fn betz_miner_push(
         barrier::run_on(miner, |miner: &betz_miner| {
             let events = cast::slice(events, n, "events")?;
             let pushed = cast::out(pushed, "pushed")?;
-            let mut feed = Held::new(&*miner.feed).ok_or(TAKEN)?;
+            let mut feed = Held::new(&miner.feed).ok_or(TAKEN)?;
             let events = events.iter().map(|e| (e.tick, e.channel));
             pushed.write(feed.push_iter(events));
             Ok(())
@@ -271,7 +215,7 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
                 });
             }
             let clock = miner.alphabet.clock();
-            let mut feed = Held::new(&*miner.feed).ok_or(TAKEN)?;
+            let mut feed = Held::new(&miner.feed).ok_or(TAKEN)?;
             let events =
                 (seconds.iter().zip(symbols)).map(|(&s, &symbol)| (clock.nearest(s), symbol));
             pushed.write(feed.push_iter(events));

@@ -20,7 +20,7 @@ use crate::status::betz_status;
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
 /// move between threads); only what says so may be called from others while it steps: swaps of models,
-/// masks and clamps, attaching a miner, health, requested checkpoints.
+/// masks and clamps, attaching a miner or a network, health, requested checkpoints.
 pub struct betz_session {
     /// Used by the thread that steps, and by no other.
     session: UnsafeCell<Session>,
@@ -36,6 +36,8 @@ pub struct betz_session {
     step_seconds: f64,
     /// Whether a miner is attached, or on its way.
     has_miner: AtomicBool,
+    /// Whether a network is attached, or on its way.
+    has_network: AtomicBool,
     poison: Poison,
 }
 
@@ -82,6 +84,10 @@ impl betz_session {
 
     pub(crate) fn has_miner(&self) -> &AtomicBool {
         &self.has_miner
+    }
+
+    pub(crate) fn has_network(&self) -> &AtomicBool {
+        &self.has_network
     }
 
     /// One count per channel.
@@ -355,6 +361,7 @@ pub unsafe extern "C" fn betz_session_open(
                 outputs: session.outputs(),
                 step_seconds: session.model().step_seconds(),
                 has_miner: AtomicBool::new(false),
+                has_network: AtomicBool::new(false),
                 session: UnsafeCell::new(session),
                 swapper,
                 refuses_unknown_channels,

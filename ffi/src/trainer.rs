@@ -344,8 +344,7 @@ pub unsafe extern "C" fn betz_trainer_open(
                 process: Process::current(),
                 poison: Poison::default(),
             })?;
-            // A miner stays the last, which `betz_session_detach_miner` takes.
-            if let Err(full) = session.attach_first(tap, 0) {
+            if let Err(full) = session.attach(tap, 0) {
                 cast::drop_handle(trainer);
                 return Err(full.into());
             }

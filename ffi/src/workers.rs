@@ -79,17 +79,20 @@ impl Workers {
         })
     }
 
-    /// As [`run`](Self::run), with a pool of these threads for what `work` does in parallel. The pool
-    /// ends with the call.
+    /// As [`run`](Self::run), with a pool of these threads for what `work` does in parallel. They have
+    /// ended when the call does: a thread that still takes memory on its way out, and finds none, would have
+    /// the caller's next call say that it was short.
     #[cfg(feature = "train")]
     pub(crate) fn run_in_pool<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T> + Send,
     ) -> Result<T> {
         self.run(|| {
+            // Declared before the pool, and so dropped after it has told its threads to end.
+            let mut threads = Threads::default();
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(self.threads)
-                .thread_name(|i| format!("betz-{i}"))
+                .spawn_handler(|thread| threads.start(thread))
                 .build()
                 .map_err(|e| {
                     let text = format!("threads to work with: {e}");
@@ -97,6 +100,32 @@ impl Workers {
                 })?;
             pool.install(work)
         })
+    }
+}
+
+/// The threads of a pool, waited for when dropped.
+#[cfg(feature = "train")]
+#[derive(Default)]
+struct Threads(Vec<std::thread::JoinHandle<()>>);
+
+#[cfg(feature = "train")]
+impl Threads {
+    fn start(&mut self, thread: rayon::ThreadBuilder) -> std::io::Result<()> {
+        let started = std::thread::Builder::new()
+            .name(format!("betz-{}", thread.index()))
+            .spawn(|| thread.run())?;
+        self.0.push(started);
+        Ok(())
+    }
+}
+
+#[cfg(feature = "train")]
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            // A panic has gone on in the caller of `install` already.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 20] = [
     "version",
     "status",
     "last_error",
@@ -27,6 +27,9 @@ const SOURCES: [&str; 17] = [
     "miner",
     "watch_list",
     "attach",
+    "network_config",
+    "network",
+    "attach_network",
 ];
 
 /// What a declaration may carry besides its types.

@@ -76,8 +76,8 @@ runtime_only() {
         "-L$slim/lib" -lbetz "-Wl,-rpath,$slim/lib"
     diff <("$work/decode_slim" "$work/examples/model.betz" 50 2>/dev/null) \
         <("$work/examples/decode" "$work/examples/model.betz" 50 2>/dev/null)
-    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner)' ||
-        { echo "expected no training and no mining"; return 1; }
+    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner|network)' ||
+        { echo "expected no training, no mining and no networks"; return 1; }
     size=$(stat -Lc %s "$slim/lib/libbetz.so")
     echo "libbetz.so, runtime only: $size bytes stripped"
     [ "$profile" = release ] || return 0
@@ -204,7 +204,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps process memory threads miner trainer realtime soak; do
+    for test in lifecycle refusals growth steps process memory threads miner network trainer realtime soak; do
         compile "$test"
         "$work/$test"
     done
@@ -235,7 +235,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth threads miner trainer; do
+    for test in lifecycle refusals growth threads miner network trainer; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done
@@ -247,7 +247,7 @@ valgrind_() {
         echo "no valgrind: skipped"
         return 0
     fi
-    for test in lifecycle refusals growth miner trainer; do
+    for test in lifecycle refusals growth miner network trainer; do
         compile "$test"
         # "Possibly lost" is what the threads of the training pool hold: they live to the end.
         valgrind --quiet --error-exitcode=9 --leak-check=full \

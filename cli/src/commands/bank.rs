@@ -6,6 +6,8 @@ use betz::train::{PRESETS, Preset};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use crate::report;
+
 /// Filters as the JSON names them.
 #[derive(Serialize)]
 pub(super) struct FilterShape {
@@ -28,7 +30,7 @@ pub(super) fn shapes(bank: &FilterBank) -> Vec<FilterShape> {
 pub(super) fn text(bank: &FilterBank) -> String {
     let filters = bank.filters().iter();
     let shapes: Vec<String> = filters
-        .map(|f| format!("{}:{}", f.tau_seconds, f.order))
+        .map(|f| format!("{}:{}", report::number(f.tau_seconds), f.order))
         .collect();
     shapes.join(" ")
 }

@@ -12,8 +12,9 @@ use super::bank::{self, FilterShape};
 use crate::args::Info;
 use crate::data;
 use crate::files::{Files, Kind};
+use crate::input_form;
 use crate::recording_picture;
-use crate::report::{self, Table, count};
+use crate::report::{self, Table, count, number};
 
 #[derive(Serialize)]
 struct ModelFacts {
@@ -34,7 +35,9 @@ struct ModelFacts {
     solver: String,
     steps: u64,
     segments: u64,
+    /// Of a signal, the sum of its values.
     spikes: u64,
+    of_signal: bool,
     folds: u32,
     scores: Vec<OutputScore>,
 }
@@ -121,6 +124,7 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         steps: record.steps,
         segments: record.segments,
         spikes: record.spikes,
+        of_signal: input_form::is_of_signal(&model),
         folds: record.folds,
         scores: record.scores.clone(),
     };
@@ -138,19 +142,23 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
     report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
     report::line(&format!(
         "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
-        facts.step_seconds,
-        facts.delay_seconds,
+        number(facts.step_seconds),
+        number(facts.delay_seconds),
         facts.ridge,
         facts
             .low_pass_hz
-            .map_or_else(|| "none".to_owned(), |hz| format!("{hz} Hz"))
+            .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
     ))?;
     report::line(&format!(
         "trained by Betz {} on {}, {} and {} (Γ {}, {})",
         facts.betz_version,
         count(facts.steps, "step"),
         count(facts.segments, "segment"),
-        count(facts.spikes, "spike"),
+        if facts.of_signal {
+            "a signal".to_owned()
+        } else {
+            count(facts.spikes, "spike")
+        },
         facts.gram,
         facts.solver
     ))?;
@@ -277,7 +285,7 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
             SpikeForm::Events => "tick",
             SpikeForm::Signal => "sample",
         },
-        facts.tick_seconds
+        number(facts.tick_seconds)
     ))?;
     report::line(&format!(
         "{} of {:.3} s in all",

@@ -15,7 +15,7 @@ use crate::args::Info;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, count};
+use crate::report::{self, Bar, count, number};
 use crate::sums_args;
 
 /// What a file of sums holds.
@@ -85,10 +85,10 @@ impl Facts {
         report::line(&format!("bank (tau s:order): {}", bank::text(&form.bank)))?;
         report::line(&format!(
             "step {} s, delay {} s, low-pass {}",
-            self.step_seconds,
-            self.delay_seconds,
+            number(self.step_seconds),
+            number(self.delay_seconds),
             self.low_pass_hz
-                .map_or_else(|| "none".to_owned(), |hz| format!("{hz} Hz"))
+                .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
         ))?;
         report::line(&format!(
             "{}, {} and {}; {} taken for artefacts",

@@ -18,6 +18,7 @@ use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
+use crate::input_form;
 use crate::report::{self, Bar};
 
 /// How far `--delay auto` looks, before and after.
@@ -88,6 +89,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
+    let form = recording.form;
     let at = |e: Error| e.at(args.recording.display());
     let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
     // Silent channels cost nothing; who wants them refused has them named by the solver.
@@ -135,6 +137,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         }
         None => trained.decoder,
     };
+    let model = input_form::marked(model, form)?;
     model.save(&args.out)?;
     let seconds = bar.seconds();
     let gram_error = trained.gram_error.map(|error| GramError {
@@ -394,7 +397,11 @@ fn print(
     report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
     report::line(&format!(
         "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
-        trained.ridge, trained.delay_seconds, trained.step_seconds, trained.gram, trained.solver
+        trained.ridge,
+        report::number(trained.delay_seconds),
+        report::number(trained.step_seconds),
+        trained.gram,
+        trained.solver
     ))?;
     if let Some(error) = &trained.gram_error {
         report::line(&format!(
@@ -415,7 +422,11 @@ fn print(
         report::count(trained.channels as u128, "channel"),
         report::count(model.outputs().len() as u128, "output"),
         report::count(trained.steps, "step"),
-        report::count(trained.spikes, "spike"),
+        if input_form::is_of_signal(model) {
+            "a signal".to_owned()
+        } else {
+            report::count(trained.spikes, "spike")
+        },
         seconds,
         trained.total_seconds,
         trained.device

@@ -9,6 +9,7 @@
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
 //! | [`aligned`] | numbers that begin at a cache line |
+//! | [`text`] | numbers in messages, as people read them |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
 
 pub mod aligned;
@@ -19,6 +20,7 @@ pub mod hash;
 pub mod memory;
 pub mod progress;
 pub mod ring;
+pub mod text;
 
 pub use error::{Error, ErrorKind, Result};
 pub use progress::Progress;

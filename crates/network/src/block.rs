@@ -1,5 +1,6 @@
 //! What preparing a block of nodes for the kernel needs to know, and where it puts the result.
 
+use crate::spec::Taper;
 use crate::tile::Arch;
 use crate::window::Chunk;
 
@@ -43,8 +44,25 @@ pub(crate) struct Making {
     pub(crate) negative: bool,
     /// Keep means and sums of squares.
     pub(crate) moments: bool,
-    /// Of ranks within each window.
-    pub(crate) ranked: bool,
+    pub(crate) of: Of,
+}
+
+/// What is correlated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Samples, all of the same weight.
+    Samples,
+    /// Their ranks within each window.
+    Ranks,
+    /// Samples weighted by their place in the window.
+    Tapered(Taper),
+}
+
+impl Of {
+    /// Windows share nothing that could slide: each is summed from zero.
+    pub(crate) fn anew(self) -> bool {
+        self != Self::Samples
+    }
 }
 
 /// True when a walk from zero in every window is no more work than sliding.

@@ -1,11 +1,11 @@
 //! What a plan does with one chunk of windows, measure by measure.
 
 use betz_base::progress::check;
-use betz_base::{Progress, Result};
+use betz_base::{Error, Progress, Result};
 
 use rayon::prelude::*;
 
-use crate::block::Making;
+use crate::block::{Making, Of};
 use crate::engine::{ChunkEdges, Cut, correlate, exact_of};
 use crate::oracle::Undefined;
 use crate::pairs::{Correlation, Lagged, Moments};
@@ -15,7 +15,7 @@ use crate::phase::Phases;
 use crate::plan::Plan;
 use crate::scan::{self, Keep};
 use crate::signal::Signal;
-use crate::spec::{Measure, Sign, Threshold};
+use crate::spec::{Measure, Sign, Taper, Threshold};
 use crate::window::Chunk;
 
 impl Plan {
@@ -53,7 +53,11 @@ impl Plan {
             negative: self.spec.sign == Sign::Negative
                 && matches!(measure, Measure::Pearson | Measure::Spearman),
             moments: matches!(measure, Measure::Covariance | Measure::Distance { .. }),
-            ranked: measure == Measure::Spearman,
+            of: match self.spec.taper {
+                Taper::Rectangular if measure == Measure::Spearman => Of::Ranks,
+                Taper::Rectangular => Of::Samples,
+                taper => Of::Tapered(taper),
+            },
         }
     }
 
@@ -92,7 +96,7 @@ impl Plan {
                     )?
                 };
                 if self.spec.measure == Measure::GaussianInformation {
-                    informations(signal, &chunk, &mut edges);
+                    informations(signal, &chunk, self.making().of, &mut edges);
                 }
                 let extreme = panels.extreme.len() as u64;
                 Ok(Done {
@@ -157,6 +161,7 @@ impl Plan {
                     extreme: 0,
                 })
             }
+            Measure::SpikeTiling { .. } => Err(spikes_only()),
             Measure::Partial => {
                 let windows: Vec<_> = (0..chunk.windows)
                     .into_par_iter()
@@ -185,6 +190,11 @@ impl Plan {
     }
 }
 
+/// A measure of spike times is asked of a signal.
+pub(crate) fn spikes_only() -> Error {
+    Error::argument("sttc: expected spike times (`SpikeTrains::tiling_network`), got a signal")
+}
+
 /// A chunk's edges, and what was counted.
 pub(crate) struct Done {
     pub(crate) edges: ChunkEdges,
@@ -195,7 +205,7 @@ pub(crate) struct Done {
 }
 
 /// Makes Gaussian informations of correlations: from f64 where f32 would not do.
-pub(crate) fn informations(signal: &Signal<'_>, chunk: &Chunk, edges: &mut ChunkEdges) {
+pub(crate) fn informations(signal: &Signal<'_>, chunk: &Chunk, of: Of, edges: &mut ChunkEdges) {
     let ChunkEdges {
         indptr, i, j, r, ..
     } = edges;
@@ -214,7 +224,7 @@ pub(crate) fn informations(signal: &Signal<'_>, chunk: &Chunk, edges: &mut Chunk
             // dI/dr = r/(1 − r²) carries the error of an f32 correlation beyond 1e-5 from here on.
             if value.abs() > 0.5 {
                 let pair = (q, i[at] as usize, j[at] as usize);
-                value = exact_of(signal, chunk, false, pair, &mut x, &mut y).unwrap_or(value);
+                value = exact_of(signal, chunk, of, pair, &mut x, &mut y).unwrap_or(value);
             }
             *r = crate::oracle::gaussian_information(value) as f32;
         }

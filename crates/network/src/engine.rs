@@ -7,7 +7,7 @@ use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
-use crate::block::Rules;
+use crate::block::{Of, Rules};
 use crate::oracle::{self, reaches};
 use crate::panel::Panels;
 use crate::signal::Signal;
@@ -65,13 +65,17 @@ struct UnitEdges {
 #[derive(Default)]
 struct Room {
     hits: Hits,
+    /// Of each tile of the unit: where its hits end, and its corner, rows << 16 | columns from the unit's.
+    tiles: Vec<(usize, u32)>,
+    /// Hits that f64 decides.
+    doubtful: Vec<usize>,
     rebuilt: Vec<f32>,
     x: Vec<f64>,
     y: Vec<f64>,
-    /// Of every edge found: its window, and place << 32 | bits of its value. Longer than they are full.
-    windows: Vec<u16>,
-    items: Vec<u64>,
 }
+
+/// The key of a hit that is no edge after all: of a window that no chunk has.
+const GONE: u32 = u32::MAX;
 
 /// The f64 correlation of nodes i and j in window `q` of the panels' chunk.
 pub(crate) fn exact(
@@ -83,14 +87,14 @@ pub(crate) fn exact(
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
 ) -> Option<f64> {
-    exact_of(signal, &panels.chunk, panels.ranked, (q, i, j), x, y)
+    exact_of(signal, &panels.chunk, panels.of, (q, i, j), x, y)
 }
 
-/// The f64 correlation, of ranks or of samples, of nodes i and j in window `q` of `chunk`.
+/// The f64 correlation, of samples or what is made of them, of nodes i and j in window `q` of `chunk`.
 pub(crate) fn exact_of(
     signal: &Signal<'_>,
     chunk: &Chunk,
-    ranked: bool,
+    of: Of,
     (q, i, j): (usize, usize, usize),
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
@@ -100,10 +104,10 @@ pub(crate) fn exact_of(
     y.resize(w, 0.0);
     signal.column(i, start, x);
     signal.column(j, start, y);
-    if ranked {
-        oracle::spearman(x, y)
-    } else {
-        oracle::pearson(x, y)
+    match of {
+        Of::Samples => oracle::pearson(x, y),
+        Of::Ranks => oracle::spearman(x, y),
+        Of::Tapered(taper) => oracle::tapered(x, y, taper),
     }
 }
 
@@ -131,7 +135,7 @@ pub(crate) fn correlate(
     check(progress, "correlation")?;
     let extra = extreme_pairs(
         signal,
-        (&panels.chunk, panels.ranked),
+        (&panels.chunk, panels.of),
         &panels.extreme,
         cut,
         progress,
@@ -197,20 +201,23 @@ fn walk_unit(
         .iter()
         .map(|t| (t - rules.margin) as f32)
         .collect();
-    let clear: Vec<f64> = cut.thresholds.iter().map(|t| t + rules.margin).collect();
-    let shift = width.trailing_zeros();
+    // Beyond this, f32 is enough; rounded up.
+    let clear: Vec<f32> = (cut.thresholds.iter())
+        .map(|t| ((t + rules.margin) as f32).next_up())
+        .collect();
     let magnitude = cut.sign == Sign::Both;
     let mut counts = Counts::default();
     let Room {
         hits,
+        tiles,
+        doubtful,
         rebuilt,
         x,
         y,
-        windows,
-        items,
     } = room;
-    let mut len = 0;
-    let mut offsets = vec![0; panels.chunk.windows + 1];
+    hits.len = 0;
+    tiles.clear();
+    let mut sizes = vec![0; panels.chunk.windows + 1];
     'tiles: for j in unit.columns.0..unit.columns.1 {
         for i in unit.rows.0..unit.rows.1 {
             if !above_diagonal(&tiling, i, j) {
@@ -225,6 +232,7 @@ fn walk_unit(
                 let (rows, columns) = rebuilt.split_at(panels.first * height);
                 (rows.as_ptr(), columns.as_ptr())
             };
+            let from = hits.len;
             // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched
             // until it is asked for again.
             #[allow(unsafe_code)]
@@ -237,59 +245,103 @@ fn walk_unit(
                     hits,
                 );
             }
-            let before = len;
-            if items.len() < len + hits.len {
-                let room = (len + hits.len).next_power_of_two();
-                items.resize(room, 0);
-                windows.resize(room, 0);
-            }
-            let (items, windows) = (&mut items[..len + hits.len], &mut windows[..len + hits.len]);
             let (row0, column0) = (i * height, j * width);
-            let corner = (((row0 - first_row) << 16) | (column0 - first_column)) as u32;
+            tiles.push((
+                hits.len,
+                (((row0 - first_row) << 16) | (column0 - first_column)) as u32,
+            ));
+            let keys = &mut hits.keys[from..hits.len];
+            let values = &mut hits.values[from..hits.len];
+            if panels.negative {
+                values.iter_mut().for_each(|r| *r = -*r);
+            }
             // Inside the triangle and the signal every pair counts.
             let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
-            for (key, value) in hits.keys[..hits.len].iter().zip(&hits.values[..hits.len]) {
+            doubtful.clear();
+            for (at, (key, r)) in keys.iter().zip(&*values).enumerate() {
                 let q = (key >> PLACE_BITS) as usize;
-                let place = key & ((1 << PLACE_BITS) - 1);
-                // Tiles are as wide as a power of two.
-                let (row, column) = (place >> shift, place & (width as u32 - 1));
-                let mut r = if panels.negative { -*value } else { *value };
-                if !(whole && cut.size(f64::from(r)) > clear[q]) {
-                    let (a, b) = (row0 + row as usize, column0 + column as usize);
-                    if b <= a || b >= panels.nodes {
-                        continue;
-                    }
-                    match decide(signal, panels, cut, rules, (q, a, b), r, &mut counts, x, y) {
-                        Some(value) => r = value,
-                        None => continue,
+                sizes[q + 1] += 1;
+                let size = match cut.sign {
+                    Sign::Both => r.abs(),
+                    Sign::Positive => *r,
+                    Sign::Negative => -*r,
+                };
+                if !(whole && size > clear[q]) {
+                    doubtful.push(at);
+                }
+            }
+            let mut gone = 0;
+            for &at in &*doubtful {
+                let (q, row, column) = parts(keys[at], width);
+                let (a, b) = (row0 + row, column0 + column);
+                let kept = if b <= a || b >= panels.nodes {
+                    None
+                } else {
+                    decide(
+                        signal,
+                        panels,
+                        cut,
+                        rules,
+                        (q, a, b),
+                        values[at],
+                        &mut counts,
+                        x,
+                        y,
+                    )
+                };
+                match kept {
+                    Some(r) => values[at] = r,
+                    None => {
+                        keys[at] = GONE;
+                        sizes[q + 1] -= 1;
+                        gone += 1;
                     }
                 }
-                let place = corner + (row << 16) + column;
-                items[len] = u64::from(place) << 32 | u64::from(r.clamp(-1.0, 1.0).to_bits());
-                windows[len] = q as u16;
-                offsets[q + 1] += 1;
-                len += 1;
             }
-            let new = (len - before) as u64;
+            let new = (hits.len - from - gone) as u64;
             if new > 0 && found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     }
-    by_window(offsets, &windows[..len], &items[..len], counts)
+    by_window(sizes, hits, tiles, width, counts)
+}
+
+/// Window, row and column of a hit; tiles are as wide as a power of two.
+#[inline(always)]
+fn parts(key: u32, width: usize) -> (usize, usize, usize) {
+    let place = key as usize & ((1 << PLACE_BITS) - 1);
+    let q = (key >> PLACE_BITS) as usize;
+    (q, place >> width.trailing_zeros(), place & (width - 1))
 }
 
 /// Brings a unit's edges into the order of their windows; `offsets[q + 1]` are in window q.
-fn by_window(mut offsets: Vec<usize>, windows: &[u16], items: &[u64], counts: Counts) -> UnitEdges {
+fn by_window(
+    mut offsets: Vec<usize>,
+    hits: &Hits,
+    tiles: &[(usize, u32)],
+    width: usize,
+    counts: Counts,
+) -> UnitEdges {
     for q in 1..offsets.len() {
         offsets[q] += offsets[q - 1];
     }
     let mut next = offsets.clone();
-    let mut sorted = vec![0; items.len()];
-    for (q, item) in windows.iter().zip(items) {
-        let at = &mut next[usize::from(*q)];
-        sorted[*at] = *item;
-        *at += 1;
+    let mut sorted = vec![0; offsets[offsets.len() - 1]];
+    let mut from = 0;
+    for &(end, corner) in tiles {
+        let (keys, values) = (&hits.keys[from..end], &hits.values[from..end]);
+        for (key, r) in keys.iter().zip(values) {
+            if *key == GONE {
+                continue;
+            }
+            let (q, row, column) = parts(*key, width);
+            let place = corner + ((row << 16) | column) as u32;
+            let at = &mut next[q];
+            sorted[*at] = u64::from(place) << 32 | u64::from(r.clamp(-1.0, 1.0).to_bits());
+            *at += 1;
+        }
+        from = end;
     }
     UnitEdges {
         offsets,
@@ -305,7 +357,7 @@ pub(crate) type Edge = (u32, u32, f32);
 /// window, or none at all.
 pub(crate) fn extreme_pairs(
     signal: &Signal<'_>,
-    (chunk, ranked): (&Chunk, bool),
+    (chunk, of): (&Chunk, Of),
     extreme: &[(u32, u32)],
     cut: &Cut,
     progress: &dyn Progress,
@@ -332,7 +384,7 @@ pub(crate) fn extreme_pairs(
                     }
                     let (i, j) = (a.min(b), a.max(b));
                     let pair = (q, i as usize, j as usize);
-                    if let Some(r) = exact_of(signal, chunk, ranked, pair, &mut x, &mut y)
+                    if let Some(r) = exact_of(signal, chunk, of, pair, &mut x, &mut y)
                         && reaches(cut.size(r), cut.thresholds[q], cut.strict)
                     {
                         edges.push((i, j, r as f32));

@@ -28,12 +28,19 @@ fn values(
     for (i, x) in columns.iter().enumerate() {
         for (j, y) in columns.iter().enumerate().skip(i + 1) {
             let value = match spec.measure {
-                Measure::Pearson => oracle::pearson(x, y),
+                Measure::Pearson | Measure::GaussianInformation => {
+                    let r = match spec.taper {
+                        Taper::Rectangular => oracle::pearson(x, y),
+                        taper => oracle::tapered(x, y, taper),
+                    };
+                    if spec.measure == Measure::Pearson {
+                        r
+                    } else {
+                        r.map(oracle::gaussian_information)
+                    }
+                }
                 Measure::Covariance => oracle::covariance(x, y),
                 Measure::Distance { .. } => oracle::distance(x, y),
-                Measure::GaussianInformation => {
-                    oracle::pearson(x, y).map(oracle::gaussian_information)
-                }
                 Measure::Spearman => oracle::spearman(x, y),
                 Measure::PhaseLocking => oracle::phase_locking(x, y),
                 Measure::ImaginaryPhaseLocking => oracle::imaginary_phase_locking(x, y),
@@ -45,7 +52,9 @@ fn values(
                     }
                     continue;
                 }
-                Measure::Partial => unreachable!("tested beside its code"),
+                Measure::Partial | Measure::SpikeTiling { .. } => {
+                    unreachable!("tested beside its code")
+                }
             };
             if let Some(value) = value {
                 all.insert((i as u32, j as u32), (value, 0));
@@ -235,6 +244,38 @@ const SIGNS: [Sign; 3] = [Sign::Both, Sign::Positive, Sign::Negative];
 #[test]
 fn pearson() {
     check_all(Measure::Pearson, 0.3, &SIGNS);
+}
+
+#[test]
+fn tapered() {
+    let weights = Taper::Hann.weights(40);
+    assert!(weights.iter().all(|w| *w > 0.0) && (weights[19] - weights[20]).abs() < 1e-12);
+    for case in some_cases() {
+        for step in [1, 9] {
+            let window = Window { length: 40, step };
+            for sign in SIGNS {
+                let mut all = Vec::new();
+                for spec in with_thresholds(Measure::Pearson, window, 0.3) {
+                    let spec = spec.sign(sign).taper(Taper::Hann);
+                    if all.is_empty() {
+                        all = all_values(&case, &spec);
+                    }
+                    check(&case, &spec, Arch::best(), &all);
+                }
+            }
+        }
+    }
+    let case = cases::communities(12, 100, 3);
+    let window = Window {
+        length: 30,
+        step: 7,
+    };
+    let spec = NetworkSpec::new(Measure::GaussianInformation, window)
+        .threshold(Threshold::Absolute(0.1))
+        .taper(Taper::Hann);
+    check(&case, &spec, Arch::best(), &all_values(&case, &spec));
+    let refused = NetworkSpec::new(Measure::Spearman, window).taper(Taper::Hann);
+    assert!(Plan::new(&refused, &case.signal()).is_err());
 }
 
 #[test]

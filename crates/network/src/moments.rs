@@ -14,6 +14,8 @@ pub(crate) struct Scratch {
     pub(crate) samples: Vec<f64>,
     pub(crate) mean: Vec<f64>,
     pub(crate) squares: Vec<f64>,
+    /// Roots of the weights of a window's samples; empty where all are 1.
+    pub(crate) roots: Vec<f64>,
     /// Rows of one node's samples for which it is not finite: (instant, node).
     bad: Vec<(u32, u32)>,
 }
@@ -160,6 +162,7 @@ pub(crate) fn moments(
         mean,
         squares,
         bad,
+        roots: _,
     } = scratch;
     mean.clear();
     mean.resize(windows * BLOCK, 0.0);

@@ -2,6 +2,8 @@
 //! faster way is tested against. The Pearson correlation here also decides the edges that a faster
 //! way finds close to the threshold.
 
+use crate::spec::Taper;
+
 /// How far below a threshold a value still counts as reaching it: four units in the last place of 1.
 /// A correlation of ±1 does not always come out as ±1 in f64.
 pub const TIE: f64 = 4.0 * f64::EPSILON;
@@ -56,6 +58,27 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     let ((mx, sx), (my, sy)) = (moments(x).ok()?, moments(y).ok()?);
     let products: f64 = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).sum();
     Some((products / (sx.sqrt() * sy.sqrt())).clamp(-1.0, 1.0))
+}
+
+/// Pearson correlation of samples weighted by a taper, Σw(x−x̄)(y−ȳ) / √(Σw(x−x̄)² Σw(y−ȳ)²) with
+/// x̄ = Σwx/Σw; `None` when one of the two is undefined without weights ([`Undefined`]), or its weighted
+/// deviations are 0 in f64.
+pub fn tapered(x: &[f64], y: &[f64], taper: Taper) -> Option<f64> {
+    if moments(x).is_err() || moments(y).is_err() {
+        return None;
+    }
+    let weights = taper.weights(x.len());
+    let total: f64 = weights.iter().sum();
+    let mean = |x: &[f64]| x.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>() / total;
+    let (mx, my) = (mean(x), mean(y));
+    let (mut sx, mut sy, mut products) = (0.0, 0.0, 0.0);
+    for ((x, y), w) in x.iter().zip(y).zip(&weights) {
+        sx += w * (x - mx) * (x - mx);
+        sy += w * (y - my) * (y - my);
+        products += w * (x - mx) * (y - my);
+    }
+    let r = products / (sx.sqrt() * sy.sqrt());
+    r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
 /// Ranks from 1, equal values at the mean of theirs. NaN is not expected.

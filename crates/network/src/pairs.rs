@@ -87,6 +87,7 @@ impl Scan for Correlation<'_> {
             (left.as_ptr(), right.as_ptr())
         };
         let filter = self.panels.filter(i, j, &least, self.sign == Sign::Both);
+        room.hits.len = 0;
         // SAFETY: as for `tile_sums`.
         #[allow(unsafe_code)]
         unsafe {

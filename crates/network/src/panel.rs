@@ -21,7 +21,7 @@
 
 use rayon::prelude::*;
 
-use crate::block::{BLOCK, BlockOut, Making, direct};
+use crate::block::{BLOCK, BlockOut, Making, Of, direct};
 use crate::moments::{Scratch, moments, read};
 use crate::oracle::Undefined;
 use crate::signal::Signal;
@@ -55,8 +55,7 @@ pub(crate) struct Panels {
     fill: Vec<f64>,
     /// Row panels have the opposite sign: large sums are strong negative correlations.
     pub(crate) negative: bool,
-    /// Ranks stand for the samples.
-    pub(crate) ranked: bool,
+    pub(crate) of: Of,
     /// If asked for, (block, window, node).
     means: Vec<f64>,
     squares: Vec<f64>,
@@ -79,14 +78,14 @@ pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
 }
 
 /// Steps of a panel.
-fn steps(chunk: &Chunk, ranked: bool) -> (usize, usize) {
+fn steps(chunk: &Chunk, of: Of) -> (usize, usize) {
     let (w, s) = (chunk.window.length, chunk.window.step);
-    (w, if ranked || direct(chunk) { w } else { 2 * s })
+    (w, if of.anew() || direct(chunk) { w } else { 2 * s })
 }
 
 /// Bytes of the panels of `chunk`.
-pub(crate) fn bytes(chunk: &Chunk, nodes: usize, ranked: bool) -> u128 {
-    let (first, further) = steps(chunk, ranked);
+pub(crate) fn bytes(chunk: &Chunk, nodes: usize, of: Of) -> u128 {
+    let (first, further) = steps(chunk, of);
     let padded = (nodes.div_ceil(BLOCK) * BLOCK) as u128;
     let windows = chunk.windows as u128;
     padded * ((first as u128 + further as u128 * (windows - 1)) + windows) * 8
@@ -140,7 +139,7 @@ impl Panels {
     pub(crate) fn new(signal: &Signal<'_>, chunk: Chunk, making: Making) -> Self {
         let Making { arch, negative, .. } = making;
         let nodes = signal.nodes();
-        let (first, further) = steps(&chunk, making.ranked);
+        let (first, further) = steps(&chunk, making.of);
         let windows = chunk.windows;
         let steps = first + further * (windows - 1);
         let blocks = nodes.div_ceil(BLOCK);
@@ -153,7 +152,7 @@ impl Panels {
             steps,
             first,
             further,
-            direct: making.ranked || direct(&chunk),
+            direct: making.of.anew() || direct(&chunk),
             rows: vec![0.0; padded * steps],
             columns: vec![0.0; padded * steps],
             row_scale: vec![0.0; padded * windows],
@@ -164,7 +163,7 @@ impl Panels {
             scale: vec![1.0; padded],
             fill: vec![0.0; padded],
             negative,
-            ranked: making.ranked,
+            of: making.of,
             means: Vec::new(),
             squares: Vec::new(),
             undefined: Vec::new(),
@@ -320,9 +319,12 @@ fn prepare(
     let mut exceptions = Exceptions::default();
     read(signal, chunk, first, used, scratch, out.fill);
     moments(chunk, scratch, first, used, &mut exceptions.undefined);
-    if making.ranked {
+    if making.of == Of::Ranks {
         crate::rank::prepare(chunk, making, used, &scratch.samples, &scratch.squares, out);
         return exceptions;
+    }
+    if let Of::Tapered(taper) = making.of {
+        crate::taper::weigh(chunk, taper, scratch);
     }
     exceptions.extreme = scales(chunk, scratch, first, used, making, out);
     write(chunk, scratch, making, out);

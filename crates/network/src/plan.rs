@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use betz_base::{Error, Result};
+use betz_base::{Error, Result, memory};
 use betz_device::{Device, Placement, Ran};
 
 use crate::block::{Rules, direct};
@@ -12,7 +12,7 @@ use crate::panel;
 use crate::partial;
 use crate::scan;
 use crate::signal::Signal;
-use crate::spec::{Measure, NetworkSpec, Threshold};
+use crate::spec::{Measure, NetworkSpec, Taper, Threshold};
 use crate::tile::Arch;
 use crate::window::{Chunk, WindowGrid};
 
@@ -21,6 +21,7 @@ fn chunk_windows(spec: &NetworkSpec, nodes: usize) -> usize {
     let (w, s) = (spec.window.length, spec.window.step);
     let windows = match spec.measure {
         // Every window from zero.
+        _ if spec.taper != Taper::Rectangular => panel::chunk_windows(w, w),
         Measure::Spearman => panel::chunk_windows(w, w),
         // Panels for each lag at once.
         Measure::Lagged { lags } => (panel::chunk_windows(w, s) * 8 / (lags + 8)).max(1),
@@ -101,6 +102,9 @@ impl Plan {
     /// window.
     pub fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Result<Self> {
         spec.check()?;
+        if let Measure::SpikeTiling { .. } = spec.measure {
+            return Err(crate::chunk::spikes_only());
+        }
         let margin = match spec.measure {
             Measure::Lagged { lags } => lags,
             _ => 0,
@@ -134,6 +138,25 @@ impl Plan {
             )));
         }
         self.arch = arch;
+        Ok(self)
+    }
+
+    /// The same in at most `bytes` of host memory beside the signal and the edges: fewer windows at a time,
+    /// which takes longer where they are few, and gives the same edges.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where a single window takes more.
+    pub fn with_memory(mut self, bytes: u64) -> Result<Self> {
+        while self.estimate().bytes > bytes {
+            if self.chunk_windows == 1 {
+                return Err(Error::argument(format!(
+                    "memory: expected at least {} beside the signal and the edges, got {}",
+                    memory::size(self.estimate().bytes),
+                    memory::size(bytes)
+                )));
+            }
+            self.chunk_windows = (self.chunk_windows / 2).max(1);
+        }
         Ok(self)
     }
 
@@ -200,7 +223,7 @@ impl Plan {
         let chunks = self.chunks();
         let largest = chunks
             .iter()
-            .map(|c| panel::bytes(c, self.nodes, self.making().ranked))
+            .map(|c| panel::bytes(c, self.nodes, self.making().of))
             .max()
             .unwrap_or(0);
         let longest = chunks.iter().map(|c| c.windows).max().unwrap_or(1);
@@ -209,7 +232,11 @@ impl Plan {
         // and the filter are what the rate was measured with.
         let steps: f64 = (chunks.iter())
             .map(|c| {
-                let further = if direct(c) { w } else { 2.0 * s };
+                let further = if direct(c) || self.making().of.anew() {
+                    w
+                } else {
+                    2.0 * s
+                };
                 w + (c.windows - 1) as f64 * further + c.windows as f64
             })
             .sum();

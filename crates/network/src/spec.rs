@@ -40,6 +40,12 @@ pub enum Measure {
     /// Partial correlation −Ω_ij/√(Ω_ii Ω_jj) given all other nodes, Ω the inverse of the covariance
     /// shrunk after Ledoit and Wolf (2004). Nodes that are undefined in a window are left out of it.
     Partial,
+    /// Spike-time tiling coefficient (Cutts and Eglen 2014), within [−1, 1]: of spike times, windows in
+    /// ticks ([`SpikeTrains::tiling_network`](crate::SpikeTrains::tiling_network)).
+    SpikeTiling {
+        /// Spikes within this many ticks of each other are together.
+        reach: usize,
+    },
 }
 
 impl Measure {
@@ -56,11 +62,12 @@ impl Measure {
             Self::ImaginaryPhaseLocking => "ciplv",
             Self::PhaseConsistency => "ppc",
             Self::Partial => "partial",
+            Self::SpikeTiling { .. } => "sttc",
         }
     }
 
-    /// Every measure under its name, with no lag and no hold.
-    const ALL: [Self; 10] = [
+    /// Every measure under its name, with no lag, no hold and no reach.
+    const ALL: [Self; 11] = [
         Self::Pearson,
         Self::Covariance,
         Self::Distance { hold: 1 },
@@ -71,14 +78,15 @@ impl Measure {
         Self::ImaginaryPhaseLocking,
         Self::PhaseConsistency,
         Self::Partial,
+        Self::SpikeTiling { reach: 0 },
     ];
 
     /// All names.
-    pub fn names() -> [&'static str; 10] {
+    pub fn names() -> [&'static str; 11] {
         Self::ALL.map(Self::name)
     }
 
-    /// The measure of this name, with no lag and no hold; `None` where there is none.
+    /// The measure of this name, with no lag, no hold and no reach; `None` where there is none.
     ///
     /// ```
     /// use betz_network::Measure;
@@ -94,7 +102,12 @@ impl Measure {
     pub(crate) fn signed(self) -> bool {
         matches!(
             self,
-            Self::Pearson | Self::Covariance | Self::Spearman | Self::Lagged { .. } | Self::Partial
+            Self::Pearson
+                | Self::Covariance
+                | Self::Spearman
+                | Self::Lagged { .. }
+                | Self::Partial
+                | Self::SpikeTiling { .. }
         )
     }
 
@@ -147,6 +160,55 @@ impl Sign {
     }
 }
 
+/// How much the samples of a window count, by their place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Taper {
+    /// All the same.
+    #[default]
+    Rectangular,
+    /// sin²(π(t + ½)/W): little at the ends, so that no sample enters or leaves with a jump.
+    Hann,
+}
+
+impl Taper {
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rectangular => "rectangular",
+            Self::Hann => "hann",
+        }
+    }
+
+    /// The taper of this name; `None` where there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Rectangular, Self::Hann]
+            .into_iter()
+            .find(|t| t.name() == name)
+    }
+
+    /// The weight of each of `length` samples, above 0 and at most 1.
+    ///
+    /// ```
+    /// use betz_network::Taper;
+    ///
+    /// let weights = Taper::Hann.weights(3);
+    /// assert!((weights[0] - 0.25).abs() < 1e-12 && weights[1] == 1.0);
+    /// assert_eq!(Taper::Rectangular.weights(2), [1.0, 1.0]);
+    /// ```
+    pub fn weights(self, length: usize) -> Vec<f64> {
+        (0..length)
+            .map(|t| match self {
+                Self::Rectangular => 1.0,
+                Self::Hann => {
+                    let sin = (std::f64::consts::PI * (t as f64 + 0.5) / length as f64).sin();
+                    sin * sin
+                }
+            })
+            .collect()
+    }
+}
+
 /// Which pairs are edges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Threshold {
@@ -184,6 +246,8 @@ pub struct NetworkSpec {
     pub strict: bool,
     /// More edges than this, over all windows, are an error. 10⁹ unless set.
     pub max_edges: u64,
+    /// How much the samples of a window count (Pearson, and the information made of it).
+    pub taper: Taper,
 }
 
 impl NetworkSpec {
@@ -196,6 +260,7 @@ impl NetworkSpec {
             sign: Sign::Both,
             strict: false,
             max_edges: 1_000_000_000,
+            taper: Taper::Rectangular,
         }
     }
 
@@ -229,6 +294,15 @@ impl NetworkSpec {
     #[must_use]
     pub fn max_edges(mut self, max_edges: u64) -> Self {
         self.max_edges = max_edges;
+        self
+    }
+
+    /// The same with samples weighted by their place in the window: r = Σw(x−x̄)(y−ȳ) /
+    /// √(Σw(x−x̄)² Σw(y−ȳ)²), x̄ = Σwx/Σw. Every window is summed from zero then: step 1 takes about W/2 times as
+    /// long.
+    #[must_use]
+    pub fn taper(mut self, taper: Taper) -> Self {
+        self.taper = taper;
         self
     }
 
@@ -270,6 +344,16 @@ impl NetworkSpec {
             return Err(Error::argument(format!(
                 "sign: expected both for {name}, whose values have none, got {}",
                 self.sign.name()
+            )));
+        }
+        if self.taper != Taper::Rectangular
+            && !matches!(
+                self.measure,
+                Measure::Pearson | Measure::GaussianInformation
+            )
+        {
+            return Err(Error::argument(format!(
+                "taper: expected pearson or gaussian-information beside it, got {name}"
             )));
         }
         match self.measure {

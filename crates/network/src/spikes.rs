@@ -174,28 +174,46 @@ impl SpikeTrains {
     /// spikes within `reach` ticks of each other counted as together. Trains without a spike in a window
     /// are undefined there. The spec's measure is not looked at.
     ///
+    /// No window crosses the end of one of `segments` (half-open, in ticks, ascending, apart from each other).
     /// Every pair of trains with spikes is looked at in every window, O(n_A + n_B) each.
     ///
     /// # Errors
     /// As for [`Plan::new`] and [`Plan::run`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument)
-    /// for more than 8,192 trains.
+    /// for more than 8,192 trains, segments out of order or beyond the recording.
     pub fn tiling_network(
         &self,
         spec: &NetworkSpec,
         reach: u64,
+        segments: &[Range<u64>],
         progress: &dyn Progress,
     ) -> Result<Network> {
         let nodes = self.trains.len();
         scan::at_most(nodes, MOST_NODES, "spike-time tiling")?;
         // Checks of window, threshold and sign are those of a correlation.
         let spec = NetworkSpec {
-            measure: Measure::Pearson,
+            measure: Measure::SpikeTiling {
+                reach: usize::try_from(reach).unwrap_or(usize::MAX),
+            },
             ..*spec
         };
         spec.check()?;
         let ticks = usize::try_from(self.ticks)
             .map_err(|_| Error::argument(format!("spikes: {} ticks are too many", self.ticks)))?;
-        let grid = WindowGrid::of_length(ticks, spec.window)?;
+        // Farther than the recording is long is all of it.
+        let reach = reach.min(self.ticks);
+        let mut before = 0;
+        let mut within = Vec::with_capacity(segments.len());
+        for (number, segment) in segments.iter().enumerate() {
+            if segment.start < before || segment.end < segment.start || segment.end > self.ticks {
+                return Err(Error::argument(format!(
+                    "segment {number}: expected ascending ticks from {before} to {}, got {}..{}",
+                    self.ticks, segment.start, segment.end
+                )));
+            }
+            before = segment.end;
+            within.push(segment.start as usize..segment.end as usize);
+        }
+        let grid = WindowGrid::over(&within, spec.window, 0)?;
         let keep = match spec.threshold {
             Threshold::Absolute(threshold) => Keep::Reaching {
                 threshold,
@@ -380,6 +398,43 @@ mod tests {
             .unzip()
     }
 
+    fn whole(trains: &SpikeTrains) -> Vec<Range<u64>> {
+        std::iter::once(0..trains.ticks).collect()
+    }
+
+    #[test]
+    fn tiling_crosses_no_gap() {
+        let (times, of) = random(5, 300, 500, 3);
+        let trains = SpikeTrains::new(&times, &of, 5, 500).unwrap();
+        let window = Window {
+            length: 100,
+            step: 40,
+        };
+        let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.0));
+        let all = trains
+            .tiling_network(&spec, 4, &whole(&trains), &())
+            .unwrap();
+        let parts = trains
+            .tiling_network(&spec, 4, &[0..190, 200..500], &())
+            .unwrap();
+        assert_eq!(
+            parts.window_start(),
+            [0, 40, 80, 200, 240, 280, 320, 360, 400]
+        );
+        assert_eq!(parts.meta().spec.measure.name(), "sttc");
+        for window in parts.windows().filter(|w| w.start % 40 == 0) {
+            let same = all.window(window.start as usize / 40).unwrap();
+            assert_eq!((window.i, window.j, window.r), (same.i, same.j, same.r));
+        }
+        for wrong in [[0..600, 600..700], [100..200, 150..300]] {
+            assert!(trains.tiling_network(&spec, 4, &wrong, &()).is_err());
+        }
+        let signal = vec![0.0_f32; 1000];
+        let signal = Signal::new(&signal, 5).unwrap();
+        let sttc = NetworkSpec::new(Measure::SpikeTiling { reach: 3 }, window);
+        assert!(Plan::new(&sttc, &signal).is_err());
+    }
+
     #[test]
     fn tiling_is_that_of_plain_loops() {
         for (spikes, reach) in [(40, 3), (400, 3), (400, 0), (60, 1000), (6, 5)] {
@@ -390,7 +445,9 @@ mod tests {
                 step: 60,
             })
             .threshold(Threshold::Absolute(0.0));
-            let network = trains.tiling_network(&spec, reach, &()).unwrap();
+            let network = trains
+                .tiling_network(&spec, reach, &whole(&trains), &())
+                .unwrap();
             assert_eq!(network.len(), 7);
             for window in network.windows() {
                 let of_train = |node: u32| -> Vec<u64> {
@@ -451,9 +508,9 @@ mod tests {
         })
         .sign(Sign::Positive);
         let none = SpikeTrains::new(&[], &[], 3, 50).unwrap();
-        let network = none.tiling_network(&spec, 1, &()).unwrap();
+        let network = none.tiling_network(&spec, 1, &whole(&none), &()).unwrap();
         assert_eq!((network.edges(), network.undefined().0), (0, 41 * 3));
         let many = SpikeTrains::new(&[], &[], 9000, 50).unwrap();
-        assert!(many.tiling_network(&spec, 1, &()).is_err());
+        assert!(many.tiling_network(&spec, 1, &whole(&many), &()).is_err());
     }
 }

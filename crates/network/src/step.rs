@@ -108,7 +108,7 @@ pub(crate) fn scales(
             }
         }
         put_scales(arch, windows, q, &inverse, out);
-        if chunk.windows == 1 || direct(chunk) || !rules.anchors {
+        if chunk.windows == 1 || direct(chunk) || making.of.anew() || !rules.anchors {
             continue;
         }
         let sides = [
@@ -200,14 +200,19 @@ pub(crate) fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut 
         }
         u
     };
-    let summed = if direct(chunk) { windows } else { 1 };
+    let anew = direct(chunk) || making.of.anew();
+    let summed = if anew { windows } else { 1 };
     for q in 0..summed {
         let mean = row(&scratch.mean, q);
         for e in 0..w {
-            out.put(q * w + e, &centred(q * s + e, mean), scale, false);
+            let mut u = centred(q * s + e, mean);
+            if let Some(root) = scratch.roots.get(e) {
+                u.iter_mut().for_each(|u| *u *= root);
+            }
+            out.put(q * w + e, &u, scale, false);
         }
     }
-    if direct(chunk) {
+    if anew {
         return;
     }
     let g = s as f64 / w as f64;

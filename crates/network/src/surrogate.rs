@@ -31,6 +31,10 @@ pub enum Correction {
     /// The expected share of false ones among all edges: the lowest threshold at which the surrogates
     /// have no more than α times the edges.
     FalseDiscovery,
+    /// The same whatever the pairs' dependence on each other (Benjamini and Yekutieli 2001): α is divided by
+    /// Σ 1/k over all pairs of all windows, about the logarithm of their number. [`Correction::FalseDiscovery`]
+    /// is Benjamini and Hochberg's (1995), which holds for independent or positively dependent pairs.
+    FalseDiscoveryAnyDependence,
 }
 
 /// How a threshold is looked for.
@@ -210,7 +214,7 @@ pub fn significant_threshold(
                 })?;
                 maxima.push(most);
             }
-            Correction::FalseDiscovery => {
+            Correction::FalseDiscovery | Correction::FalseDiscoveryAnyDependence => {
                 let of = plan.histogram(&other, BINS, &Quiet(progress))?;
                 chance.iter_mut().zip(of).for_each(|(a, b)| *a += b);
             }
@@ -229,6 +233,10 @@ pub fn significant_threshold(
         });
     }
     let seen = plan.histogram(signal, BINS, &Quiet(progress))?;
+    let alpha = match correction {
+        Correction::FalseDiscoveryAnyDependence => alpha / harmonic(plan.estimate().pair_windows),
+        _ => alpha,
+    };
     let (mut by_chance, mut found) = (0, 0);
     let mut lowest = None;
     for bin in (0..BINS).rev() {
@@ -242,6 +250,19 @@ pub fn significant_threshold(
         threshold: lowest,
         maxima,
     })
+}
+
+/// Σ 1/k, k = 1 … n.
+fn harmonic(n: f64) -> f64 {
+    if n < 1000.0 {
+        return (1..=n as u32)
+            .map(|k| 1.0 / f64::from(k))
+            .sum::<f64>()
+            .max(1.0);
+    }
+    // Euler and Maclaurin: the next term is below 1e-13.
+    const EULER: f64 = 0.577_215_664_901_532_9;
+    n.ln() + EULER + 0.5 / n - 1.0 / (12.0 * n * n)
 }
 
 /// Of values from 0 to 1: thresholds are found to within 1/4,096.
@@ -290,7 +311,11 @@ mod tests {
             step: 100,
         });
         for surrogate in [Surrogate::PhaseRandomised, Surrogate::CircularShift] {
-            for correction in [Correction::Maximum, Correction::FalseDiscovery] {
+            for correction in [
+                Correction::Maximum,
+                Correction::FalseDiscovery,
+                Correction::FalseDiscoveryAnyDependence,
+            ] {
                 let asked = Significance {
                     surrogate,
                     correction,
@@ -312,6 +337,33 @@ mod tests {
                 assert!(edges(&noise) <= 1, "{surrogate:?}, {correction:?}");
             }
         }
+    }
+
+    #[test]
+    fn any_dependence_asks_for_no_lower_threshold() {
+        for n in [1.0, 2.0, 999.0, 1000.0, 100_000.0] {
+            let plain: f64 = (1..=n as u32).map(|k| 1.0 / f64::from(k)).sum();
+            assert!((harmonic(n) - plain).abs() < 1e-9, "{n}");
+        }
+        let case = cases::communities(20, 300, 6);
+        let spec = NetworkSpec::pearson(Window {
+            length: 100,
+            step: 50,
+        });
+        let threshold = |correction| {
+            let asked = Significance {
+                correction,
+                count: 200,
+                ..Significance::default()
+            };
+            let found = significant_threshold(&spec, &case.signal(), &asked, &()).unwrap();
+            found.threshold.unwrap()
+        };
+        let (plain, any) = (
+            threshold(Correction::FalseDiscovery),
+            threshold(Correction::FalseDiscoveryAnyDependence),
+        );
+        assert!(any > plain && plain > 0.0, "{any} and {plain}");
     }
 
     #[test]

@@ -273,6 +273,24 @@ fn the_edge_set_does_not_depend_on_the_margin() {
 }
 
 #[test]
+fn little_memory_means_fewer_windows_at_a_time() {
+    let case = cases::communities(100, 400, 4);
+    let signal = case.signal();
+    let plan = Plan::new(&spec(50, 1, 0.4), &signal).unwrap();
+    let all = plan.run(&signal, &()).unwrap();
+    let bytes = plan.estimate().bytes;
+    let less = plan.clone().with_memory(bytes / 5).unwrap();
+    assert!(less.estimate().bytes <= bytes / 5 && less.chunk_windows < plan.chunk_windows);
+    let same = less.run(&signal, &()).unwrap();
+    assert_eq!((all.i, all.j, all.indptr), (same.i, same.j, same.indptr));
+    let error = plan.with_memory(1000).unwrap_err();
+    assert!(
+        error.message().contains("memory: expected at least"),
+        "{error}"
+    );
+}
+
+#[test]
 fn too_many_edges_are_refused_and_a_stop_is_heard() {
     let case = cases::communities(60, 200, 6);
     let signal = case.signal();

@@ -111,18 +111,16 @@ impl WindowGrid {
         Self::with_margin(signal, window, 0)
     }
 
-    /// Windows over one stretch of `samples`.
-    pub(crate) fn of_length(samples: usize, window: Window) -> Result<Self> {
-        let whole = 0..samples;
-        Self::over(std::slice::from_ref(&whole), window, 0)
-    }
-
     /// Windows that have `margin` more samples on both sides within their segment (for lags).
     pub(crate) fn with_margin(signal: &Signal<'_>, window: Window, margin: usize) -> Result<Self> {
         Self::over(signal.segments(), window, margin)
     }
 
-    fn over(segments: &[std::ops::Range<usize>], window: Window, margin: usize) -> Result<Self> {
+    pub(crate) fn over(
+        segments: &[std::ops::Range<usize>],
+        window: Window,
+        margin: usize,
+    ) -> Result<Self> {
         window.check()?;
         let mut runs = Vec::new();
         let mut trailing = 0;

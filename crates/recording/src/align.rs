@@ -3,6 +3,7 @@
 use super::{Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
+use betz_base::text::{count, number};
 
 /// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
 const MAX_VALUES: usize = 1 << 31;
@@ -75,8 +76,8 @@ impl Recording {
                 ErrorKind::InsufficientData,
                 format!(
                     "expected at least one step of {} s, got a recording of {} s",
-                    options.step_seconds,
-                    self.seconds()
+                    number(options.step_seconds),
+                    number(self.seconds())
                 ),
             ));
         }
@@ -85,11 +86,11 @@ impl Recording {
         if steps.saturating_mul(outputs.max(1)) > MAX_VALUES {
             return Err(Error::argument(format!(
                 "a step of {} s gives {steps} steps of {outputs} outputs, more than {MAX_VALUES} values: choose a longer step",
-                options.step_seconds
+                number(options.step_seconds)
             )));
         }
         memory::plan(
-            format_args!("a recording in steps of {} s", options.step_seconds),
+            format_args!("a recording in steps of {} s", number(options.step_seconds)),
             steps as u128 * outputs as u128 * 4
                 + self.spikes.len() as u128 * 12
                 + self.spikes.weights.len() as u128 * 4
@@ -113,10 +114,10 @@ impl Recording {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "no segment holds a whole step of {} s with behaviour: {} segments, {} steps without behaviour, {} in gaps",
-                    options.step_seconds,
-                    self.segments.len(),
-                    report.steps_without_behavior,
+                    "no segment holds a whole step of {} s with behaviour: {}, {} without behaviour, {} in gaps",
+                    number(options.step_seconds),
+                    count(self.segments.len() as u128, "segment"),
+                    count(report.steps_without_behavior as u128, "step"),
                     report.steps_in_gaps
                 ),
             ));

@@ -1,6 +1,7 @@
 //! What is held out in cross-validation: segments, or pieces of them.
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::text;
 use betz_recording::Segment;
 
 /// A segment longer than this many times a fold is cut.
@@ -91,8 +92,8 @@ pub fn folds(segments: &[Segment], count: usize, guard: usize, history: usize) -
         return Err(Error::new(
             ErrorKind::InsufficientData,
             format!(
-                "cross-validation: expected at least two steps to hold apart, got {total} in {} segments",
-                segments.len()
+                "cross-validation: expected at least two steps to hold apart, got {total} in {}",
+                text::count(segments.len() as u128, "segment")
             ),
         ));
     }

@@ -350,6 +350,13 @@ static int attempt(const struct call *call, long at, long until) {
                          : status == call->expected   ? 1
                          : call->allocates && short_of_it ? 0
                                                       : 2;
+        if (code == 2) {
+            char said[256];
+            betz_last_error(said, sizeof said);
+            dprintf(STDOUT_FILENO,
+                    "memory: %s, allocations %ld to %ld failed: status %d, with memory again %d: \"%s\"\n",
+                    call->name, at, until, (int)status, (int)again, said);
+        }
         _exit(code);
     }
     int how = 0;

@@ -27,11 +27,20 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Self {
-        let mut asked = Self {
-            nodes: signal.nodes(),
-            samples: signal.samples(),
+        Self {
             sample_seconds: signal.sample_seconds(),
             segments: signal.segments().len(),
+            ..Self::of(spec, signal.nodes(), signal.samples())
+        }
+    }
+
+    /// Of so many nodes and samples, in one segment.
+    pub(super) fn of(spec: &NetworkSpec, nodes: usize, samples: usize) -> Self {
+        let mut asked = Self {
+            nodes,
+            samples,
+            sample_seconds: None,
+            segments: 1,
             window: spec.window.length,
             step: spec.window.step,
             measure: spec.measure.name(),

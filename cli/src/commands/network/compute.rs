@@ -1,28 +1,30 @@
 //! `betz network compute`: from a signal or spikes to the edges of every window.
 
+use std::path::Path;
 use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Threshold, Window};
-use betz::{Error, Result};
+use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Taper, Threshold, Window};
+use betz::{Error, ErrorKind, Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use super::{Spread, expected, input::Input};
+use super::{Spread, expected, full, input::Input, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::network_args::{Compute, SignName, Span, SurrogateName};
+use crate::network_args::{Compute, Edges, FdrName, SignName, Span, SurrogateName};
 use crate::report::{self, Bar};
 
 #[derive(Serialize)]
-struct Seconds {
-    read: f64,
+pub(super) struct Seconds {
+    pub(super) read: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    surrogates: Option<f64>,
-    compute: f64,
-    write: f64,
-    total: f64,
+    pub(super) surrogates: Option<f64>,
+    pub(super) compute: f64,
+    /// Both are known at the end.
+    pub(super) write: f64,
+    pub(super) total: f64,
 }
 
 #[derive(Serialize)]
@@ -52,6 +54,15 @@ struct Computed {
 }
 
 pub(super) fn run(args: &Compute) -> Result<()> {
+    if args.edges.measure == "sttc" {
+        return sttc::run(args);
+    }
+    if args.edges.reach.is_some() {
+        return Err(Error::argument(format!(
+            "--reach: expected --measure sttc beside it, got {}",
+            args.edges.measure
+        )));
+    }
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let mut files = Files::new(&args.common).reads("INPUT", &args.input);
     files.may_write("--out", args.out.as_deref(), Kind::Network)?;
@@ -60,17 +71,26 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let signal = input.signal()?;
     let read = report::total_seconds();
     let mut spec = spec(args, &signal)?;
+    let bounds = Bounds::new(args, &signal)?;
     // Whatever is wrong with it is said before surrogates are drawn.
-    let plan = Plan::new(&spec, &signal)?;
+    let plan = bounds.plan(&mut spec, &signal)?;
+    if args.full {
+        full::check(&spec, &signal, plan.windows().len())?;
+    }
     let planned = if chance.is_some() {
         // With the threshold that surrogates will have found.
-        Plan::new(&spec.threshold(Threshold::Absolute(0.5)), &signal)?.on(&device)
+        bounds
+            .plan(&mut spec.threshold(Threshold::Absolute(0.5)), &signal)?
+            .on(&device)
     } else {
         plan.on(&device)
     };
     let planned = planned.map_err(|e| e.at("--device"))?;
     if args.dry_run {
         return expected::run(args, &spec, &signal, &planned);
+    }
+    if let Some(chance) = &chance {
+        say_what_surrogates_take(chance, args.chance.max_hours, &spec, &signal)?;
     }
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
@@ -95,14 +115,19 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         }
     }
     let started = Instant::now();
-    let plan = Plan::new(&spec, &signal)?.on(&device)?;
+    let plan = bounds.plan(&mut spec, &signal)?.on(&device)?;
     let planned = plan.windows().len();
     let network = plan
         .run_until_stopped(&signal, &bar)
         .map_err(|e| match e.kind() {
-            betz::ErrorKind::InvalidArgument => e.at("--max-edges"),
+            ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
+            ErrorKind::InvalidArgument => e.at("--max-edges"),
             _ => e,
         })?;
+    let full = match args.full {
+        true => Some(full::values(&spec, &signal, network.len(), &bar)?),
+        false => None,
+    };
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
     let ran = plan.ran();
@@ -117,7 +142,6 @@ pub(super) fn run(args: &Compute) -> Result<()> {
             network.len()
         );
     }
-    let started = Instant::now();
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {
         window_seconds: input.window_seconds(network.window_start()),
@@ -129,14 +153,37 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         }),
         chance: chance.as_ref().map(recorded),
         complete,
+        compact: args.compact,
+        full,
         network,
     };
+    let seconds = Seconds {
+        read,
+        surrogates: searched,
+        compute,
+        write: 0.0,
+        total: 0.0,
+    };
+    finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+}
+
+/// Writes the file and says what it holds.
+pub(super) fn finish(
+    args: &Compute,
+    out: &Path,
+    file: &NetworkFile,
+    asked: Asked,
+    mut seconds: Seconds,
+) -> Result<()> {
+    let started = Instant::now();
     file.write(out)?;
+    seconds.write = started.elapsed().as_secs_f64();
+    seconds.total = report::total_seconds();
     let network = &file.network;
     let meta = network.meta();
     let (constant, nonfinite) = network.undefined();
     let computed = Computed {
-        asked: Asked::new(&spec, &signal),
+        asked,
         windows: network.len(),
         edges: network.edges(),
         density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
@@ -149,14 +196,8 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         rebuilt: meta.rebuilt,
         extreme: meta.extreme,
         chance: file.chance.clone(),
-        complete,
-        seconds: Seconds {
-            read,
-            surrogates: searched,
-            compute,
-            write: started.elapsed().as_secs_f64(),
-            total: report::total_seconds(),
-        },
+        complete: file.complete,
+        seconds,
         device: meta.device.clone(),
         out: out.display().to_string(),
     };
@@ -225,6 +266,102 @@ impl Computed {
     }
 }
 
+/// What `--memory` leaves beside the signal.
+struct Bounds {
+    left: Option<u64>,
+    max_edges: u64,
+}
+
+/// Bytes of an edge while it is found and kept: its chunk's lists, and the network's.
+const EDGE: u64 = 32;
+
+impl Bounds {
+    fn new(args: &Compute, signal: &Signal<'_>) -> Result<Self> {
+        let of_signal = signal.bytes() as u64;
+        let left = match args.memory {
+            Some(memory) => Some(memory.checked_sub(of_signal).ok_or_else(|| {
+                Error::argument(format!(
+                    "--memory: expected more than the signal's {}, got {}",
+                    memory::size(of_signal),
+                    memory::size(memory)
+                ))
+            })?),
+            None => None,
+        };
+        Ok(Self {
+            left,
+            max_edges: args.edges.max_edges,
+        })
+    }
+
+    /// A plan within it; `spec` keeps no more edges than fit.
+    fn plan(&self, spec: &mut NetworkSpec, signal: &Signal<'_>) -> Result<Plan> {
+        let Some(left) = self.left else {
+            return Plan::new(spec, signal);
+        };
+        // A quarter at least is the edges'.
+        let plan = Plan::new(spec, signal)?.with_memory(left - left / 4);
+        let plan = plan.map_err(|e| e.at("--memory"))?;
+        let edges = (left - plan.estimate().bytes) / EDGE;
+        spec.max_edges = self.max_edges.min(edges);
+        Plan::new(spec, signal)?.with_memory(left - left / 4)
+    }
+}
+
+/// Says how long surrogates will take, before they are drawn: by arithmetic, then by the time of one.
+///
+/// # Errors
+/// `--surrogates` where that is more than `hours`.
+fn say_what_surrogates_take(
+    chance: &Significance,
+    hours: f64,
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+) -> Result<()> {
+    if hours.is_nan() || hours <= 0.0 {
+        return Err(Error::argument(format!(
+            "--max-hours: expected a positive number, got {hours}"
+        )));
+    }
+    let estimate = Plan::new(spec, signal)?.estimate();
+    let take = |seconds: f64| -> Result<String> {
+        let all = seconds * chance.count as f64;
+        let say = format!(
+            "{} of {} take about {}",
+            report::count(chance.count as u128, "surrogate"),
+            report::count(estimate.windows as u128, "window"),
+            duration(all)
+        );
+        if all > hours * 3600.0 {
+            return Err(Error::argument(format!(
+                "--surrogates: expected no more than {} of work (--max-hours), {say}; fewer surrogates, a longer --step or fewer nodes take less",
+                duration(hours * 3600.0)
+            )));
+        }
+        Ok(say)
+    };
+    take(estimate.seconds)?;
+    let started = Instant::now();
+    let one = Significance {
+        count: 1,
+        alpha: 0.5,
+        ..*chance
+    };
+    significant_threshold(spec, signal, &one, &())?;
+    eprintln!("{}", take(started.elapsed().as_secs_f64())?);
+    Ok(())
+}
+
+/// `12 s`, `5 min`, `3.5 h`, `12 days`.
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
 /// So many samples of `signal`.
 fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
     match (span, signal.sample_seconds()) {
@@ -251,6 +388,11 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         length: samples("--window", edges.window, signal)?,
         step: samples("--step", edges.step, signal)?,
     };
+    Ok(keeping(NetworkSpec::new(measure, window), edges))
+}
+
+/// `spec` with the edges that are asked for.
+pub(super) fn keeping(spec: NetworkSpec, edges: &Edges) -> NetworkSpec {
     let threshold = match (
         edges.threshold,
         edges.density,
@@ -264,15 +406,15 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         // Surrogates find one.
         _ => Threshold::Top(1),
     };
-    Ok(NetworkSpec::new(measure, window)
-        .threshold(threshold)
+    spec.threshold(threshold)
         .sign(match edges.sign {
             SignName::Both => Sign::Both,
             SignName::Pos => Sign::Positive,
             SignName::Neg => Sign::Negative,
         })
         .strict(edges.strict)
-        .max_edges(edges.max_edges))
+        .taper(Taper::named(&edges.taper).unwrap_or_default())
+        .max_edges(edges.max_edges)
 }
 
 fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {
@@ -315,7 +457,10 @@ fn significance(args: &Compute) -> Result<Option<Significance>> {
         return Ok(None);
     };
     let (alpha, correction) = match asked.fdr {
-        Some(rate) => (rate, Correction::FalseDiscovery),
+        Some(rate) => match asked.fdr_procedure {
+            FdrName::BenjaminiHochberg => (rate, Correction::FalseDiscovery),
+            FdrName::BenjaminiYekutieli => (rate, Correction::FalseDiscoveryAnyDependence),
+        },
         None => (asked.alpha.unwrap_or(0.05), Correction::Maximum),
     };
     Ok(Some(Significance {
@@ -341,6 +486,7 @@ fn recorded(chance: &Significance) -> Chance {
         correction: match chance.correction {
             Correction::Maximum => "maximum",
             Correction::FalseDiscovery => "false-discovery",
+            Correction::FalseDiscoveryAnyDependence => "false-discovery-any-dependence",
         }
         .to_owned(),
         alpha: chance.alpha,

@@ -5,6 +5,7 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
+use super::compute::duration;
 use crate::network_args::Compute;
 use crate::report;
 
@@ -84,8 +85,8 @@ pub(super) fn run(
         None => "how many edges: only the whole work tells".to_owned(),
     })?;
     report::line(&format!(
-        "about {:.1} s and {} on {}, edges included",
-        expected.expected_seconds,
+        "about {} and {} on {}, edges included",
+        duration(expected.expected_seconds),
         memory::size(expected.memory_bytes),
         expected.device
     ))

@@ -9,7 +9,7 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
-use super::nodes;
+use super::{frames, lines, nodes};
 use crate::data;
 use crate::network_args::From;
 use crate::report;
@@ -20,12 +20,12 @@ const POSITIONS: [&str; 4] = ["node_xy", "xy", "xyz", "electrode_um"];
 
 /// What a network is made of.
 pub(super) struct Input {
-    values: Values,
-    nodes: usize,
+    pub(super) values: Values,
+    pub(super) nodes: usize,
     /// Ranges of samples without a gap; `None`: all.
-    segments: Option<Vec<Range<usize>>>,
+    pub(super) segments: Option<Vec<Range<usize>>>,
     /// When each of them begins, where samples do not simply follow each other.
-    segment_seconds: Option<Vec<f64>>,
+    pub(super) segment_seconds: Option<Vec<f64>>,
     pub(super) sample_seconds: Option<f64>,
     pub(super) names: Option<Vec<String>>,
     pub(super) positions: Option<Positions>,
@@ -33,12 +33,20 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn read(path: &Path, from: &From) -> Result<Self> {
-        let input = if path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("npy"))
-        {
+        let ending = |endings: &[&str]| {
+            let of = path.extension();
+            of.is_some_and(|of| endings.iter().any(|e| of.eq_ignore_ascii_case(e)))
+        };
+        let framed = from.frames.is_some() || path.is_dir();
+        let input = if framed || ending(&["npy", "txt", "csv", "tsv", "dat"]) {
             spikes_only(from)?;
-            of_samples(read_npy(path)?, from).map_err(|e| e.at(path.display()))?
+            let input = match from.frames {
+                Some(frame) => of_samples(frames::raw(path, frame)?, from),
+                None if framed => of_samples(frames::images(path)?, from),
+                None if ending(&["npy"]) => of_samples(read_npy(path)?, from),
+                None => lines::read(path, from.sample_seconds),
+            };
+            input.map_err(|e| placed(path, e))?
         } else {
             let mut arrays = Arrays::open(path)?;
             if arrays.has(&from.signal) {
@@ -58,16 +66,18 @@ impl Input {
         };
         // Shapes, segments and times are looked at before anything else is done.
         (input.signal()).map_err(|e| placed(path, e.of_kind(ErrorKind::InvalidRecording)))?;
-        match &from.nodes {
-            Some(list) => input.some_nodes(list),
-            None => Ok(input),
-        }
+        let names = input.names.as_deref();
+        let kept = match (&from.nodes, &from.region) {
+            (Some(list), _) => nodes::chosen(list, input.nodes, names)?,
+            (None, Some(file)) => nodes::region(file, input.nodes, names)?,
+            (None, None) => return Ok(input),
+        };
+        Ok(input.some_nodes(&kept))
     }
 
-    /// The nodes that `list` has alone. Nodes without names are called by their numbers in the input.
-    fn some_nodes(mut self, list: &str) -> Result<Self> {
-        let kept = nodes::chosen(list, self.nodes, self.names.as_deref())?;
-        self.values = nodes::columns(self.values, self.nodes, &kept);
+    /// The nodes in `kept` alone. Nodes without names are called by their numbers in the input.
+    fn some_nodes(mut self, kept: &[usize]) -> Self {
+        self.values = nodes::columns(self.values, self.nodes, kept);
         self.names = Some(match self.names {
             Some(names) => kept.iter().map(|n| names[*n].clone()).collect(),
             None => kept.iter().map(usize::to_string).collect(),
@@ -80,7 +90,7 @@ impl Input {
             axes: places.axes,
         });
         self.nodes = kept.len();
-        Ok(self)
+        self
     }
 
     pub(super) fn signal(&self) -> Result<Signal<'_>> {
@@ -253,21 +263,9 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
         (Some(seconds), _) => ticks(seconds, tick)?,
     };
     let seconds = bin as f64 * tick;
-    let spikes = &recording.spikes;
-    // A bin of several spikes is one entry of the recording, and as many spikes here.
-    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
-    let (mut times, mut of) = (Vec::new(), Vec::new());
-    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
-        let count = spikes.weight(at).max(0.0) as usize;
-        times.extend(std::iter::repeat_n(*time as u64, count));
-        of.extend(std::iter::repeat_n(*channel, count));
-    }
-    let (nodes, length) = (recording.channels(), recording.ticks as u64);
-    let trains = SpikeTrains::new(&times, &of, nodes, length)?;
-    drop((times, of));
-    let within: Vec<Range<u64>> = (recording.segments.iter())
-        .map(|s| s.start as u64..s.stop as u64)
-        .collect();
+    let trains = trains(&recording)?;
+    let within: Vec<Range<u64>> = segments(&recording);
+    let nodes = recording.channels();
     let binned = trains.counts_within(&within, bin)?;
     if from.bin.is_some() {
         eprintln!(
@@ -283,11 +281,37 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
         segment_seconds: Some(within.iter().map(|s| s.start as f64 * tick).collect()),
         sample_seconds: Some(seconds),
         names: Some(recording.channel_names),
-        positions: recording.electrode_um.map(|places| Positions {
-            values: places.into_iter().flatten().map(f64::from).collect(),
-            axes: 2,
-        }),
+        positions: positions(recording.electrode_um),
     })
+}
+
+/// Where electrodes are, if that is known.
+pub(super) fn positions(electrodes: Option<Vec<[f32; 2]>>) -> Option<Positions> {
+    electrodes.map(|places| Positions {
+        values: places.into_iter().flatten().map(f64::from).collect(),
+        axes: 2,
+    })
+}
+
+/// A recording's segments in ticks.
+pub(super) fn segments(recording: &Recording) -> Vec<Range<u64>> {
+    (recording.segments.iter())
+        .map(|s| s.start as u64..s.stop as u64)
+        .collect()
+}
+
+/// A recording's spikes, a train for each channel.
+pub(super) fn trains(recording: &Recording) -> Result<SpikeTrains> {
+    let spikes = &recording.spikes;
+    // A bin of several spikes is one entry of the recording, and as many spikes here.
+    memory::plan("spikes", spikes.total().max(0.0) as u128 * 20)?;
+    let (mut times, mut of) = (Vec::new(), Vec::new());
+    for (at, (time, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+        let count = spikes.weight(at).max(0.0) as usize;
+        times.extend(std::iter::repeat_n(*time as u64, count));
+        of.extend(std::iter::repeat_n(*channel, count));
+    }
+    SpikeTrains::new(&times, &of, recording.channels(), recording.ticks as u64)
 }
 
 /// The whole number of ticks that is nearest to `seconds`.

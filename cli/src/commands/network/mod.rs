@@ -5,10 +5,14 @@ mod compare;
 mod compute;
 mod expected;
 mod export;
+mod frames;
+mod full;
 mod graph;
 mod input;
 mod inside;
+mod lines;
 mod nodes;
+mod sttc;
 mod table;
 
 use betz::device::DeviceSpec;

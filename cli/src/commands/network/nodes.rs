@@ -1,6 +1,8 @@
-//! `--nodes`: some of an input's nodes alone.
+//! `--nodes` and `--region`: some of an input's nodes alone.
 
-use betz::recording::arrays::Values;
+use std::path::Path;
+
+use betz::recording::arrays::{Values, read_npy};
 use betz::{Error, Result};
 
 /// The nodes that `list` has, ascending, none twice: numbers from 0 (`3`), ranges with both ends
@@ -9,8 +11,60 @@ use betz::{Error, Result};
 /// # Errors
 /// What of the list there is not.
 pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Result<Vec<usize>> {
+    listed(list.split(','), nodes, names).map_err(|e| e.at("--nodes"))
+}
+
+/// The nodes that the file at `path` has: entries as [`chosen`] takes them, over any number of lines (what
+/// follows `#` is not read), or an `.npy` with a number for each node, 0 outside.
+///
+/// # Errors
+/// What cannot be read, or is not there; a region without a node.
+pub(super) fn region(path: &Path, nodes: usize, names: Option<&[String]>) -> Result<Vec<usize>> {
+    let at = |e: Error| e.at(format_args!("--region {}", path.display()));
+    let npy = path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy"));
+    let kept = if npy {
+        let mask = read_npy(path)?;
+        if mask.shape.iter().product::<usize>() != nodes {
+            return Err(at(Error::mismatch(format!(
+                "expected a number for each of {nodes} nodes, got {:?}",
+                mask.shape
+            ))));
+        }
+        fn inside<T: Copy + Into<f64>>(of: &[T]) -> Vec<usize> {
+            let inside = |v: T| v.into() != 0.0;
+            (0..of.len()).filter(|n| inside(of[*n])).collect()
+        }
+        match &mask.values {
+            Values::U8(v) => inside(v),
+            Values::U16(v) => inside(v),
+            Values::I16(v) => inside(v),
+            Values::F32(v) => inside(v),
+            Values::F64(v) => inside(v),
+        }
+    } else {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
+        let entries = (text.lines())
+            .map(|line| line.split('#').next().unwrap_or(""))
+            .flat_map(|line| line.split(','))
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty());
+        listed(entries, nodes, names).map_err(at)?
+    };
+    if kept.is_empty() {
+        return Err(at(Error::argument("expected a node, got none")));
+    }
+    Ok(kept)
+}
+
+fn listed<'a>(
+    list: impl Iterator<Item = &'a str>,
+    nodes: usize,
+    names: Option<&[String]>,
+) -> Result<Vec<usize>> {
     let mut kept = vec![false; nodes];
-    for part in list.split(',').map(str::trim) {
+    for part in list.map(str::trim) {
         let named = names.and_then(|names| names.iter().position(|name| name == part));
         if let Some(at) = named {
             kept[at] = true;
@@ -28,7 +82,7 @@ pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Resu
         else {
             let or_names = if names.is_some() { ", or names" } else { "" };
             return Err(Error::argument(format!(
-                "--nodes: expected numbers below {nodes}, ranges such as 3-9{or_names}, got {part:?}"
+                "expected numbers below {nodes}, ranges such as 3-9{or_names}, got {part:?}"
             )));
         };
         kept[first..=last].fill(true);
@@ -79,6 +133,19 @@ mod tests {
             let error = chosen(wrong).unwrap_err();
             assert!(error.message().contains("below 3"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn regions_are_lists_or_masks() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("region.txt");
+        std::fs::write(&list, "# left\n0, 2-3\n\n5 # the last\n").unwrap();
+        assert_eq!(region(&list, 6, None).unwrap(), [0, 2, 3, 5]);
+        let error = region(&list, 5, None).unwrap_err();
+        assert!(error.message().contains("region.txt") && error.message().contains("below 5"));
+        std::fs::write(&list, "# nothing\n").unwrap();
+        assert!(region(&list, 6, None).is_err());
+        assert!(region(&folder.path().join("none"), 6, None).is_err());
     }
 
     #[test]

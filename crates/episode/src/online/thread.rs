@@ -256,6 +256,10 @@ impl Tap for MinerFeed {
             _ => 0,
         };
     }
+
+    fn name(&self) -> &'static str {
+        "miner"
+    }
 }
 
 impl MinerHandle {

@@ -6,6 +6,7 @@ use betz_base::Result;
 use betz_kernels::network::EMPTY;
 
 use super::walker::Found;
+use crate::block::Of;
 use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, too_many};
 use crate::oracle::reaches;
 use crate::signal::Signal;
@@ -71,7 +72,7 @@ pub(super) fn join(
                     continue;
                 }
                 let pair = (q, (key >> NODE_BITS) as usize, (key & NODE) as usize);
-                if let Some(r) = exact_of(signal, chunk, false, pair, &mut x, &mut y)
+                if let Some(r) = exact_of(signal, chunk, Of::Samples, pair, &mut x, &mut y)
                     && reaches(cut.sign.size(r), cut.thresholds[q], cut.strict)
                 {
                     kept.push((key, r as f32));

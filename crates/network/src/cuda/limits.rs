@@ -3,7 +3,7 @@
 use betz_base::{Error, Result};
 use betz_kernels::network as kernels;
 
-use crate::spec::{Measure, NetworkSpec, Threshold};
+use crate::spec::{Measure, NetworkSpec, Taper, Threshold};
 
 /// Bounds that tests narrow.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,9 @@ pub(crate) fn can(spec: &NetworkSpec, nodes: usize) -> Result<()> {
             "the measure pearson or gaussian-information",
             spec.measure.name().to_owned(),
         );
+    }
+    if spec.taper != Taper::Rectangular {
+        return refuse("no taper", spec.taper.name().to_owned());
     }
     if !matches!(spec.threshold, Threshold::Absolute(_)) {
         return refuse("a threshold", format!("{:?}", spec.threshold));

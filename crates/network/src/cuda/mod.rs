@@ -18,6 +18,7 @@ mod walker;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_kernels::{Sample, network as kernels};
 
+use crate::block::Of;
 use crate::chunk::{Done, informations};
 use crate::engine::{Cut, extreme_pairs};
 use crate::oracle::Undefined;
@@ -145,10 +146,10 @@ impl Walkers {
                 _ => extreme.push((q, node)),
             }
         }
-        let extra = extreme_pairs(signal, (chunk, false), &extreme, &cut, progress)?;
+        let extra = extreme_pairs(signal, (chunk, Of::Samples), &extreme, &cut, progress)?;
         let mut edges = join::join(signal, chunk, &cut, found, extra)?;
         if plan.spec().measure == Measure::GaussianInformation {
-            informations(signal, chunk, &mut edges);
+            informations(signal, chunk, Of::Samples, &mut edges);
         }
         Ok(Done {
             edges,

@@ -121,9 +121,56 @@ pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<Tra
         events: Vec::new(),
         count: 0,
     };
-    let mut before: Vec<u32> = vec![NONE; nodes];
-    let mut known = false;
+    let mut tracker = Tracker::new(nodes, matching);
     for (k, partition) in partitions.chunks_exact(nodes).enumerate() {
+        let events = tracker.next(partition)?;
+        tracked.events.extend(events.into_iter().map(|e| (k, e)));
+        tracked.identities.extend(tracker.identities());
+    }
+    tracked.count = tracker.count;
+    Ok(tracked)
+}
+
+/// Follows communities while the windows come: [`track`], a window at a time.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    matching: Matching,
+    /// Identities in the newest window.
+    before: Vec<u32>,
+    known: bool,
+    count: u32,
+}
+
+impl Tracker {
+    /// Of `nodes` nodes, before the first window.
+    pub fn new(nodes: usize, matching: Matching) -> Self {
+        Self {
+            matching,
+            before: vec![NONE; nodes],
+            known: false,
+            count: 0,
+        }
+    }
+
+    /// The identity of each node's community in the newest window, [`NONE`] where it is not followed.
+    pub fn identities(&self) -> &[u32] {
+        &self.before
+    }
+
+    /// The next window's partition, a number for each node; what happened to communities since the last.
+    ///
+    /// # Errors
+    /// [`Mismatch`](betz_base::ErrorKind::Mismatch) unless there is a number for each node.
+    pub fn next(&mut self, partition: &[u32]) -> Result<Vec<Event>> {
+        if partition.len() != self.before.len() {
+            return Err(Error::mismatch(format!(
+                "partition: expected a community for each of {} nodes, got {}",
+                self.before.len(),
+                partition.len()
+            )));
+        }
+        let (matching, before) = (self.matching, &self.before);
+        let mut events = Vec::new();
         let mut now = partition.to_vec();
         let count = super::leiden::renumber(&mut now);
         let mut sizes = vec![0_usize; count];
@@ -159,15 +206,12 @@ pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<Tra
         }
         for c in (0..count).filter(|c| followed(*c)) {
             if names[c] == NONE {
-                names[c] = tracked.count;
-                tracked.count += 1;
-                if known {
-                    tracked.events.push((
-                        k,
-                        Event::Birth {
-                            community: names[c],
-                        },
-                    ));
+                names[c] = self.count;
+                self.count += 1;
+                if self.known {
+                    events.push(Event::Birth {
+                        community: names[c],
+                    });
                 }
             }
         }
@@ -186,26 +230,22 @@ pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<Tra
             }
         }
         for (old, into) in into.into_iter().filter(|(_, into)| into.len() > 1) {
-            tracked.events.push((k, Event::Split { from: old, into }));
+            events.push(Event::Split { from: old, into });
         }
         for (new, from) in from.into_iter().filter(|(_, from)| from.len() > 1) {
-            tracked.events.push((
-                k,
-                Event::Merge {
-                    from,
-                    into: names[new as usize],
-                },
-            ));
+            events.push(Event::Merge {
+                from,
+                into: names[new as usize],
+            });
         }
         for old in old_sizes.keys().filter(|old| !continued.contains(old)) {
-            tracked.events.push((k, Event::Death { community: *old }));
+            events.push(Event::Death { community: *old });
         }
-        before.clear();
-        before.extend(now.iter().map(|c| names[*c as usize]));
-        tracked.identities.extend(&before);
-        known = true;
+        let identities: Vec<u32> = now.iter().map(|c| names[*c as usize]).collect();
+        self.before = identities;
+        self.known = true;
+        Ok(events)
     }
-    Ok(tracked)
 }
 
 impl Network {

@@ -127,7 +127,7 @@ pub(crate) struct Filter<'a> {
 /// Centred samples of a tile's rows and columns in one window, (steps, rows) and (steps, columns).
 pub(crate) type Rebuild<'a> = &'a mut dyn FnMut(usize) -> (*const f32, *const f32);
 
-/// Pairs of a tile that were wanted.
+/// Pairs of tiles that were wanted, tile after tile.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
     /// (window << [`PLACE_BITS`]) + row × columns + column, by window; for one window and row the
@@ -138,10 +138,11 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// Room for every pair of every window, and for one that is written but not wanted.
+    /// Room for every pair of every window of one more tile, and for one that is written but not wanted.
     fn reserve(&mut self, windows: usize) {
-        let len = windows * MAX_PAIRS + 1;
+        let len = self.len + windows * MAX_PAIRS + 1;
         if self.keys.len() < len {
+            let len = len.max(self.len.saturating_mul(2));
             self.keys.resize(len, 0);
             self.values.resize(len, 0.0);
         }
@@ -173,7 +174,7 @@ macro_rules! dispatch {
     };
 }
 
-/// Walks one tile and stores the wanted pairs in `hits`, replacing what was there.
+/// Walks one tile and stores the wanted pairs in `hits`, behind what is there.
 ///
 /// # Safety
 /// The processor has `arch` ([`Arch::available`]); the pointers that `rebuild` returns stay readable

@@ -129,7 +129,7 @@ unsafe fn larger<L: Lanes, const MAGNITUDE: bool>(a: L::V, b: L::V) -> L::V {
 #[repr(align(64))]
 struct Copied([f32; MAX_PAIRS]);
 
-/// See [`super::edges`]; returns the number of hits.
+/// See [`super::edges`]; returns the number of hits, those before included.
 ///
 /// # Safety
 /// As there; the caller has compared the lengths, and `hits` has room for all pairs of all windows.
@@ -147,10 +147,11 @@ pub(super) unsafe fn edges<
 ) -> usize {
     let columns = REGISTERS * L::LEN;
     let (keys, values) = (hits.keys.as_mut_ptr(), hits.values.as_mut_ptr());
-    let mut len = 0;
+    let mut len = hits.len;
     let mut copy = Copied([0.0; MAX_PAIRS]);
     // SAFETY: `check` and the asserts beside it found every slice long enough for the indices below,
-    // which stay below windows, rows and columns; `len` grows by at most rows × columns a window.
+    // which stay below windows, rows and columns; `len` grows by at most rows × columns a window,
+    // for which `reserve` has made room behind it.
     unsafe {
         let mut sums =
             whole::<L, ROWS, REGISTERS>(walk.rows.as_ptr(), walk.columns.as_ptr(), walk.first);

@@ -70,6 +70,11 @@ pub trait Tap: Send {
 
     /// A new trial begins with the next step: the session was reset.
     fn rest(&mut self) {}
+
+    /// What it is, for [`Session::detach_named`].
+    fn name(&self) -> &'static str {
+        ""
+    }
 }
 
 /// A tap and the clock it hears. Made off the loop, attached by moving it.
@@ -175,20 +180,16 @@ impl Session {
             })
     }
 
-    /// As [`attach`](Self::attach), before those that are there: [`detach`](Self::detach) gives it back after
-    /// them.
-    ///
-    /// # Errors
-    /// As [`attach`](Self::attach).
-    pub fn attach_first(&mut self, tap: Box<dyn Tap>, first_tick: i64) -> Result<()> {
-        self.attach(tap, first_tick)?;
-        self.taps_mut().rotate_right(1);
-        Ok(())
-    }
-
     /// Steps are no longer handed to the tap that came last; gives it back, `None` when there was none.
     pub fn detach(&mut self) -> Option<Box<dyn Tap>> {
         self.taps_mut().pop().map(Attached::into_tap)
+    }
+
+    /// As [`detach`](Self::detach), of the taps that have this [name](Tap::name) the one that came last.
+    pub fn detach_named(&mut self, name: &str) -> Option<Box<dyn Tap>> {
+        let taps = self.taps_mut();
+        let at = taps.iter().rposition(|t| t.tap.name() == name)?;
+        Some(taps.remove(at).into_tap())
     }
 }
 

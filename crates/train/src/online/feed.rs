@@ -152,6 +152,10 @@ impl Tap for TrainerTap {
         // What was lost before does not matter any more.
         self.says = REST;
     }
+
+    fn name(&self) -> &'static str {
+        "trainer"
+    }
 }
 
 impl Labels {

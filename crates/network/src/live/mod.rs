@@ -4,8 +4,22 @@
 //! Sums of counts and of their products are whole numbers: what enters is added, what leaves is
 //! subtracted, and nothing ever drifts. A correlation is computed from them in f64; one that is within
 //! 10⁻⁹ of the threshold is decided as the oracle decides it.
+//!
+//! [`Live`] is given bins. [`open`] puts one on a thread of its own, which a [`LiveFeed`] feeds: attached to a
+//! session ([`Session::attach`](betz_runtime::stream::Session::attach)) it hears every step, and the step
+//! only pushes.
+
+mod bins;
+mod feed;
+#[cfg(test)]
+mod tests;
+mod thread;
 
 use betz_base::{Error, Result};
+
+pub use bins::LiveCounts;
+pub use feed::LiveFeed;
+pub use thread::{LiveConfig, LiveHandle, LiveStats, LiveWindow, open};
 
 use crate::network::WindowEdges;
 use crate::oracle::{self, Undefined, reaches};
@@ -25,6 +39,9 @@ pub struct LiveSpec {
     pub sign: Sign,
     /// Correlations must exceed the threshold.
     pub strict: bool,
+    /// Edges of a window that are kept, the first ones by (i, j); all are [counted](Live::found). Their
+    /// memory, 12 bytes each, is taken by [`Live::new`].
+    pub max_edges: usize,
 }
 
 /// Most channels: sums take 8 bytes a pair.
@@ -39,16 +56,56 @@ struct Edges {
     undefined: Vec<u32>,
     why: Vec<Undefined>,
     start: u64,
+    /// From 1: 0 is none yet.
+    index: usize,
+    /// Also those that are not kept.
+    found: usize,
 }
 
-/// Counts bin by bin to a network window by window. All memory is taken by [`Live::new`] but that of
-/// the edges, which grows to the largest window.
+impl Edges {
+    fn with_capacity(most: usize, channels: usize) -> Result<Self> {
+        let pairs = channels * channels.saturating_sub(1) / 2;
+        let most = most.min(pairs);
+        Ok(Self {
+            i: room(most, "edges of a live window")?,
+            j: room(most, "edges of a live window")?,
+            r: room(most, "edges of a live window")?,
+            undefined: room(channels, "undefined channels")?,
+            why: room(channels, "undefined channels")?,
+            start: 0,
+            index: 0,
+            found: 0,
+        })
+    }
+
+    fn as_window(&self, index: usize) -> WindowEdges<'_> {
+        WindowEdges {
+            index,
+            start: self.start,
+            i: &self.i,
+            j: &self.j,
+            r: &self.r,
+            lag: &[],
+            undefined: &self.undefined,
+            why: &self.why,
+        }
+    }
+}
+
+/// Counts bin by bin to a network window by window. All memory is taken by [`Live::new`].
 ///
 /// ```
 /// use betz_network::{Sign, Window, live::{Live, LiveSpec}};
 ///
 /// let window = Window { length: 4, step: 2 };
-/// let mut live = Live::new(LiveSpec { channels: 3, window, threshold: 0.9, sign: Sign::Both, strict: false })?;
+/// let mut live = Live::new(LiveSpec {
+///     channels: 3,
+///     window,
+///     threshold: 0.9,
+///     sign: Sign::Both,
+///     strict: false,
+///     max_edges: 3,
+/// })?;
 /// for (bin, counts) in [[0, 5, 1], [1, 3, 1], [2, 1, 1], [1, 3, 1], [0, 5, 1], [2, 1, 1]].iter().enumerate() {
 ///     // Windows end with bins 3 and 5.
 ///     assert_eq!(live.push(counts)?, bin == 3 || bin == 5);
@@ -111,7 +168,7 @@ impl Live {
             products: zeros(n * (n + 1) / 2, "sums of products")?,
             scale: zeros(n, "scales of channels")?,
             windows: 0,
-            edges: Edges::default(),
+            edges: Edges::with_capacity(spec.max_edges, n)?,
         })
     }
 
@@ -127,6 +184,25 @@ impl Live {
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) unless there is a count for each channel; nothing has
     /// changed then.
     pub fn push(&mut self, counts: &[u16]) -> Result<bool> {
+        let whole = self.take(counts)?;
+        if whole {
+            self.find_edges();
+        }
+        Ok(whole)
+    }
+
+    /// As [`Live::push`], but leaves the edges of a window that is complete where they are: the last
+    /// window's. It counts among [`Live::windows`].
+    ///
+    /// # Errors
+    /// As [`Live::push`].
+    pub fn push_only(&mut self, counts: &[u16]) -> Result<bool> {
+        let whole = self.take(counts)?;
+        self.windows += usize::from(whole);
+        Ok(whole)
+    }
+
+    fn take(&mut self, counts: &[u16]) -> Result<bool> {
         let n = self.spec.channels;
         if counts.len() != n {
             return Err(Error::mismatch(format!(
@@ -161,12 +237,8 @@ impl Live {
         old.copy_from_slice(counts);
         self.taken += 1;
         self.total += 1;
-        let whole = self.taken >= length
-            && (self.taken - length).is_multiple_of(self.spec.window.step as u64);
-        if whole {
-            self.find_edges();
-        }
-        Ok(whole)
+        Ok(self.taken >= length
+            && (self.taken - length).is_multiple_of(self.spec.window.step as u64))
     }
 
     /// Begins anew behind a gap: no window holds bins from before and after it. `lost` bins were not
@@ -179,32 +251,25 @@ impl Live {
         self.total += lost;
     }
 
-    /// The newest whole window, `None` before the first. Its start counts all bins, lost ones as well.
+    /// The newest window whose edges were looked for, `None` before the first. Its start counts all bins,
+    /// lost ones as well.
     pub fn newest(&self) -> Option<WindowEdges<'_>> {
-        let index = self.windows.checked_sub(1)?;
-        let Edges {
-            i,
-            j,
-            r,
-            undefined,
-            why,
-            start,
-        } = &self.edges;
-        Some(WindowEdges {
-            index,
-            start: *start,
-            i,
-            j,
-            r,
-            lag: &[],
-            undefined,
-            why,
-        })
+        let index = self.edges.index.checked_sub(1)?;
+        Some(self.edges.as_window(index))
+    }
+
+    fn edges_mut(&mut self) -> &mut Edges {
+        &mut self.edges
     }
 
     /// Windows completed so far.
     pub fn windows(&self) -> usize {
         self.windows
+    }
+
+    /// Edges of the newest window, also those beyond [`LiveSpec::max_edges`].
+    pub fn found(&self) -> usize {
+        self.edges.found
     }
 
     fn find_edges(&mut self) {
@@ -214,10 +279,13 @@ impl Live {
             threshold,
             sign,
             strict,
+            max_edges,
         } = self.spec;
         let w = window.length as i64;
         self.windows += 1;
         let edges = &mut self.edges;
+        edges.index = self.windows;
+        edges.found = 0;
         edges.start = self.total - window.length as u64;
         edges.i.clear();
         edges.j.clear();
@@ -256,6 +324,10 @@ impl Live {
                     Some(exact) if reaches(sign.size(exact), threshold, strict) => value = exact,
                     _ => return,
                 }
+            }
+            edges.found += 1;
+            if edges.i.len() >= max_edges {
+                return;
             }
             edges.i.push(i as u32);
             edges.j.push(j as u32);
@@ -305,17 +377,21 @@ fn add(row: &mut [i64], counts: &[u16], times: i64) {
     }
 }
 
-fn zeros<T: Clone + Default>(len: usize, what: &str) -> Result<Vec<T>> {
-    let mut zeros = Vec::new();
-    zeros
-        .try_reserve_exact(len)
+fn room<T>(len: usize, what: &str) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(len)
         .map_err(|_| Error::no_memory(what, len.saturating_mul(size_of::<T>())))?;
+    Ok(room)
+}
+
+fn zeros<T: Clone + Default>(len: usize, what: &str) -> Result<Vec<T>> {
+    let mut zeros = room(len, what)?;
     zeros.resize(len, T::default());
     Ok(zeros)
 }
 
 #[cfg(test)]
-mod tests {
+mod bin_tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -358,6 +434,7 @@ mod tests {
                         threshold,
                         sign,
                         strict,
+                        max_edges: usize::MAX,
                     })
                     .unwrap();
                     // Bins 60 to 69 are lost.
@@ -407,6 +484,34 @@ mod tests {
     }
 
     #[test]
+    fn edges_beyond_the_most_are_counted() {
+        let spec = |max_edges| LiveSpec {
+            channels: 30,
+            window: Window {
+                length: 10,
+                step: 1,
+            },
+            threshold: 0.2,
+            sign: Sign::Both,
+            strict: false,
+            max_edges,
+        };
+        let mut all = Live::new(spec(usize::MAX)).unwrap();
+        let mut some = Live::new(spec(5)).unwrap();
+        for counts in counts(30, 40, 3).chunks_exact(30) {
+            all.push(counts).unwrap();
+            some.push(counts).unwrap();
+        }
+        let (all_of, some_of) = (all.newest().unwrap(), some.newest().unwrap());
+        assert!(all_of.i.len() > 5);
+        assert_eq!(
+            (some.found(), all.found()),
+            (all_of.i.len(), all_of.i.len())
+        );
+        assert_eq!((some_of.i, some_of.j), (&all_of.i[..5], &all_of.j[..5]));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         let window = Window {
             length: 10,
@@ -418,6 +523,7 @@ mod tests {
             threshold: 0.5,
             sign: Sign::Both,
             strict: false,
+            max_edges: 6,
         };
         let mut live = Live::new(spec).unwrap();
         assert!(live.newest().is_none());

@@ -1,0 +1,297 @@
+//! Networks as `.npz` files, format 1.
+//!
+//! | array | dtype, shape | meaning |
+//! |---|---|---|
+//! | `meta` | str | JSON: format, measure, window, step, threshold, sign, sample_seconds, source, … |
+//! | `window_start` | i64, (K,) | first sample of each window, ascending |
+//! | `window_seconds` | f64, (K,) | optional: when each begins |
+//! | `indptr` | u64, (K + 1,) | the edges of window k are `indptr[k]..indptr[k + 1]` |
+//! | `i`, `j` | u16 or u32, (E,) | the two nodes of each edge, i < j, by (i, j) within a window |
+//! | `r` | f32, (E,) | its value; i16 where `meta` says `compact`: r·32,767 |
+//! | `full` | f32, (K, N(N−1)/2) | optional: the value of every pair, by (i, j), NaN where undefined |
+//! | `lag` | i16, (E,) | where lagged: samples by which j's window lies later |
+//! | `undefined_indptr` | u64, (K + 1,) | as `indptr`, for |
+//! | `undefined`, `undefined_why` | u32, u8, (U,) | nodes undefined in a window; 0 constant, 1 not finite |
+//! | `node_name` | str, (N,) | optional |
+//! | `node_xy` | f32, (N, 2 or 3) | optional, NaN where unknown |
+//!
+//! In SciPy window k is `csr_array((r[a:b], (i[a:b], j[a:b])), shape=(N, N))` with `a, b =
+//! indptr[k:k + 2]`. Reading takes the numbers from any type they fit, and checks all of the above.
+
+mod header;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use betz_base::{Error, Result};
+use betz_recording::arrays::{Array, Arrays, write};
+use serde::{Deserialize, Serialize};
+
+use crate::export::NodeTable;
+use crate::network::Network;
+use crate::oracle::Undefined;
+use crate::spec::Measure;
+use read::Reading;
+
+/// The format that is written, and read.
+pub const FORMAT: u32 = 1;
+
+/// What a value of 1 is in a compact file.
+const COMPACT: f32 = 32_767.0;
+
+/// What `meta` begins with.
+pub const META_BEGINS: &str = "{\"kind\":\"network\",";
+
+/// A network, its nodes, and where it came from.
+///
+/// ```
+/// use betz_network::file::NetworkFile;
+/// use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
+///
+/// let samples: Vec<f32> = (0..300_u32).map(|t| (t * t % 83) as f32).collect();
+/// let signal = Signal::new(&samples, 3)?;
+/// let spec = NetworkSpec::pearson(Window { length: 50, step: 25 }).threshold(Threshold::Top(1));
+/// let mut file = NetworkFile::new(Plan::new(&spec, &signal)?.run(&signal, &())?);
+/// file.names = Some(["a", "b", "c"].map(str::to_owned).to_vec());
+///
+/// let path = std::env::temp_dir().join("betz-network-doc.npz");
+/// file.write(&path)?;
+/// assert_eq!(NetworkFile::read(&path)?, file);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), betz_network::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkFile {
+    /// The edges of all windows.
+    pub network: Network,
+    /// One per node.
+    pub names: Option<Vec<String>>,
+    /// Where the nodes are.
+    pub positions: Option<Positions>,
+    /// When each window begins, in seconds of what was recorded; one per window.
+    pub window_seconds: Option<Vec<f64>>,
+    /// What it was made of.
+    pub source: Option<Source>,
+    /// How the threshold was found, where surrogates were asked.
+    pub chance: Option<Chance>,
+    /// False where work was stopped before its last window.
+    pub complete: bool,
+    /// Values are written as whole multiples of 1/32,767, in 2 bytes instead of 4: for measures within
+    /// [−1, 1].
+    pub compact: bool,
+    /// The values of all pairs, edges or not: (windows, pairs), the pairs by (i, j); NaN where undefined.
+    pub full: Option<Vec<f32>>,
+}
+
+/// Positions of nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Positions {
+    /// (nodes, axes), row by row; kept to f32's precision.
+    pub values: Vec<f64>,
+    /// 2 or 3.
+    pub axes: usize,
+}
+
+/// What a network was made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// [`Signal::hash`](crate::Signal::hash) in hexadecimal.
+    pub hash: String,
+}
+
+/// How a threshold was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chance {
+    /// How many surrogates.
+    pub surrogates: usize,
+    /// How they were made.
+    pub kind: String,
+    /// `maximum` or `false-discovery`.
+    pub correction: String,
+    /// The level.
+    pub alpha: f64,
+    /// Of the random numbers.
+    pub seed: u64,
+}
+
+impl NetworkFile {
+    /// A file of `network` and nothing else.
+    pub fn new(network: Network) -> Self {
+        Self {
+            network,
+            names: None,
+            positions: None,
+            window_seconds: None,
+            source: None,
+            chance: None,
+            complete: true,
+            compact: false,
+            full: None,
+        }
+    }
+
+    /// The nodes as exports want them.
+    pub fn nodes(&self) -> NodeTable<'_> {
+        NodeTable {
+            names: self.names.as_deref(),
+            positions: (self.positions.as_ref()).map(|p| (p.values.as_slice(), p.axes)),
+        }
+    }
+
+    /// When window `k` begins: its [`NetworkFile::window_seconds`], else by its first sample; `None` where
+    /// neither is known.
+    pub fn seconds(&self, k: usize) -> Option<f64> {
+        match &self.window_seconds {
+            Some(seconds) => seconds.get(k).copied(),
+            None => {
+                let start = *self.network.window_start().get(k)?;
+                Some(start as f64 * self.network.meta().sample_seconds?)
+            }
+        }
+    }
+
+    /// The text of `meta`.
+    ///
+    /// # Errors
+    /// [`Internal`](betz_base::ErrorKind::Internal) when a number cannot be written as JSON.
+    pub fn meta_json(&self) -> Result<String> {
+        serde_json::to_string(&self.header()).map_err(|e| {
+            Error::new(
+                betz_base::ErrorKind::Internal,
+                format!("meta of a network: {e}"),
+            )
+        })
+    }
+
+    /// Writes the file, deflated: whole or not at all. Equal networks give equal bytes. Allocates 4 bytes
+    /// an edge where nodes are stored as u16.
+    ///
+    /// # Errors
+    /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for names, positions or times that are not one per node
+    /// or window; [`Io`](betz_base::ErrorKind::Io).
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let network = &self.network;
+        let nodes = network.nodes();
+        self.nodes().check(nodes)?;
+        let windows = [network.len()];
+        if let Some(seconds) = self
+            .window_seconds
+            .as_ref()
+            .filter(|s| s.len() != windows[0])
+        {
+            return Err(Error::mismatch(format!(
+                "window_seconds: expected one per window, {}, got {}",
+                windows[0],
+                seconds.len()
+            )));
+        }
+        let pairs = nodes * nodes.saturating_sub(1) / 2;
+        if let Some(full) = &self.full
+            && full.len() != windows[0] * pairs
+        {
+            return Err(Error::mismatch(format!(
+                "full: expected {} windows of {pairs} pairs, got {} values",
+                windows[0],
+                full.len()
+            )));
+        }
+        if self.compact && network.meta.spec.measure.largest() > 1.0 {
+            return Err(Error::argument(format!(
+                "compact: expected a measure within [-1, 1], got {}",
+                network.meta.spec.measure.name()
+            )));
+        }
+        let packed: Option<Vec<i16>> = self.compact.then(|| {
+            let pack = |r: &f32| (r * COMPACT).round() as i16;
+            network.r.iter().map(pack).collect()
+        });
+        let meta = [self.meta_json()?];
+        let starts: Vec<i64> = network.window_start.iter().map(|s| *s as i64).collect();
+        let why: Vec<u8> = (network.why.iter())
+            .map(|why| u8::from(*why == Undefined::NonFinite))
+            .collect();
+        let xy: Option<(Vec<f32>, [usize; 2])> = (self.positions.as_ref()).map(|p| {
+            (
+                p.values.iter().map(|v| *v as f32).collect(),
+                [nodes, p.axes],
+            )
+        });
+        let narrow = |of: &[u32]| -> Vec<u16> { of.iter().map(|v| *v as u16).collect() };
+        let small = (nodes <= 1 << 16).then(|| (narrow(&network.i), narrow(&network.j)));
+        let (edges, left_out) = ([network.r.len()], [network.undefined.len()]);
+        let (bounds, named) = ([windows[0] + 1], [nodes]);
+        let mut arrays = vec![
+            ("meta", Array::Text(&[], &meta)),
+            ("window_start", Array::I64(&windows, &starts)),
+            ("indptr", Array::U64(&bounds, &network.indptr)),
+        ];
+        match &small {
+            Some((i, j)) => {
+                arrays.push(("i", Array::U16(&edges, i)));
+                arrays.push(("j", Array::U16(&edges, j)));
+            }
+            None => {
+                arrays.push(("i", Array::U32(&edges, &network.i)));
+                arrays.push(("j", Array::U32(&edges, &network.j)));
+            }
+        }
+        arrays.push(match &packed {
+            Some(packed) => ("r", Array::I16(&edges, packed)),
+            None => ("r", Array::F32(&edges, &network.r)),
+        });
+        let all = [windows[0], pairs];
+        if let Some(full) = &self.full {
+            arrays.push(("full", Array::F32(&all, full)));
+        }
+        if matches!(network.meta.spec.measure, Measure::Lagged { .. }) {
+            arrays.push(("lag", Array::I16(&edges, &network.lag)));
+        }
+        arrays.extend([
+            (
+                "undefined_indptr",
+                Array::U64(&bounds, &network.undefined_indptr),
+            ),
+            ("undefined", Array::U32(&left_out, &network.undefined)),
+            ("undefined_why", Array::U8(&left_out, &why)),
+        ]);
+        if let Some(seconds) = &self.window_seconds {
+            arrays.push(("window_seconds", Array::F64(&windows, seconds)));
+        }
+        if let Some(names) = &self.names {
+            arrays.push(("node_name", Array::Text(&named, names)));
+        }
+        if let Some((values, shape)) = &xy {
+            arrays.push(("node_xy", Array::F32(shape, values)));
+        }
+        write(path, &arrays)
+    }
+
+    /// Reads and checks the network at `path`.
+    ///
+    /// # Errors
+    /// [`Io`](betz_base::ErrorKind::Io); [`InvalidRecording`](betz_base::ErrorKind::InvalidRecording), naming
+    /// file, array and place, for what is damaged, missing, out of order or out of range, and for a format
+    /// of the future.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut arrays = Arrays::open(path)?;
+        Reading {
+            arrays: &mut arrays,
+        }
+        .file()
+        .map_err(|e| {
+            let named = e.message().contains(&*path.to_string_lossy());
+            if named { e } else { e.at(path.display()) }
+        })
+    }
+
+    /// Whether the file at `path` says that it is a network. What cannot be read is none.
+    pub fn is_one(path: &Path) -> bool {
+        Arrays::open(path)
+            .and_then(|mut arrays| arrays.strings("meta", 0))
+            .is_ok_and(|meta| meta.is_some_and(|m| m.iter().any(|m| m.starts_with(META_BEGINS))))
+    }
+}

@@ -1,0 +1,185 @@
+//! Networks as files: there and back, damage and strangers.
+
+use super::*;
+use crate::{NetworkSpec, Plan, Threshold, Window, cases};
+
+fn made(measure: Measure, threshold: Threshold) -> NetworkFile {
+    let mut case = cases::communities(12, 160, 3);
+    let nodes = 12;
+    for t in 40..90 {
+        case.samples[t * nodes + 4] = 0.0;
+    }
+    case.samples[100 * nodes + 7] = f32::NAN;
+    let signal = case.signal().with_segments(vec![0..70, 72..160]).unwrap();
+    let signal = signal.with_sample_seconds(0.1).unwrap();
+    let spec = NetworkSpec::new(
+        measure,
+        Window {
+            length: 30,
+            step: 4,
+        },
+    )
+    .threshold(threshold);
+    let network = Plan::new(&spec, &signal)
+        .unwrap()
+        .run(&signal, &())
+        .unwrap();
+    let windows = network.len();
+    NetworkFile {
+        names: Some((0..12).map(|n| format!("region {n}")).collect()),
+        positions: Some(Positions {
+            values: (0..24).map(f64::from).collect(),
+            axes: 2,
+        }),
+        window_seconds: Some((0..windows).map(|k| k as f64 * 0.4).collect()),
+        source: Some(Source {
+            name: "case".into(),
+            hash: format!("{:016x}", signal.hash()),
+        }),
+        chance: None,
+        complete: true,
+        compact: false,
+        full: None,
+        network,
+    }
+}
+
+#[test]
+fn networks_come_back_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.npz");
+    for (measure, threshold) in [
+        (Measure::Pearson, Threshold::Absolute(0.4)),
+        (Measure::Pearson, Threshold::Absolute(1.0)),
+        (Measure::Lagged { lags: 3 }, Threshold::Density(0.2)),
+        (Measure::Distance { hold: 2 }, Threshold::Absolute(9.0)),
+        (Measure::Spearman, Threshold::Top(5)),
+        (Measure::Covariance, Threshold::TopPerNode(2)),
+    ] {
+        let file = made(measure, threshold);
+        file.write(&path).unwrap();
+        assert!(NetworkFile::is_one(&path));
+        let bytes = std::fs::read(&path).unwrap();
+        let back = NetworkFile::read(&path).unwrap();
+        assert_eq!(back, file);
+        assert!(back.network.undefined().1 > 0, "{measure:?}");
+        back.write(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "equal bytes");
+        assert_eq!(back.seconds(2), Some(0.8));
+    }
+}
+
+#[test]
+fn compact_and_full_files_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.npz");
+    let mut file = made(Measure::Pearson, Threshold::Absolute(0.4));
+    let pairs = 12 * 11 / 2;
+    file.full = Some(vec![0.25; file.network.len() * pairs]);
+    file.compact = true;
+    file.write(&path).unwrap();
+    let back = NetworkFile::read(&path).unwrap();
+    assert!(back.compact && back.full == file.full);
+    assert_eq!(
+        (&back.network.i, &back.network.j),
+        (&file.network.i, &file.network.j)
+    );
+    for (a, b) in back.network.r.iter().zip(&file.network.r) {
+        assert!((a - b).abs() <= 0.51 / COMPACT);
+    }
+    // What is compact stays as it is.
+    back.write(&path).unwrap();
+    assert_eq!(NetworkFile::read(&path).unwrap(), back);
+    file.full = Some(vec![0.0; pairs]);
+    assert!(file.write(&path).is_err());
+    let mut wide = made(Measure::Covariance, Threshold::TopPerNode(2));
+    wide.compact = true;
+    assert!(wide.write(&path).is_err());
+}
+
+/// The arrays of a whole file, one of them changed by `change`, written anew and read.
+fn read_changed(change: &dyn Fn(&mut NetworkFile)) -> Error {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.npz");
+    let mut file = made(Measure::Pearson, Threshold::Absolute(0.4));
+    change(&mut file);
+    file.write(&path).unwrap();
+    NetworkFile::read(&path).unwrap_err()
+}
+
+#[test]
+fn what_is_out_of_order_is_refused_by_array_and_place() {
+    type Change = &'static dyn Fn(&mut NetworkFile);
+    let changes: [(Change, &str); 12] = [
+        (&|f| f.network.window_start[3] = 2, "`window_start`: [3]"),
+        (
+            &|f| *f.network.window_start.last_mut().unwrap() = 140,
+            "`window_start`: [",
+        ),
+        (&|f| f.network.indptr[2] = 1 << 40, "`indptr`: [3]"),
+        (&|f| f.network.indptr[0] = 1, "`indptr`: [0] = 1"),
+        (
+            &|f| *f.network.indptr.last_mut().unwrap() += 1,
+            "`i`: expected",
+        ),
+        (
+            &|f| {
+                f.network.i.swap(0, 1);
+                f.network.j.swap(0, 1);
+            },
+            "[1]",
+        ),
+        (&|f| f.network.j[2] = 12, "`j`: [2] = 12"),
+        (&|f| f.network.i[5] = f.network.j[5], "`j`: [5]"),
+        (&|f| f.network.r[4] = f32::NAN, "`r`: [4] = NaN"),
+        (&|f| f.network.r[4] = -1.5, "`r`: [4] = -1.5"),
+        (&|f| f.network.undefined[1] = 99, "`undefined`: [1] = 99"),
+        (&|f| f.network.meta.spec.window.length = 1, "`meta`"),
+    ];
+    for (number, (change, says)) in changes.iter().enumerate() {
+        let error = read_changed(change);
+        let said = error.message();
+        assert!(
+            said.contains(says) && said.contains("net.npz"),
+            "{number}: {said} should say {says}"
+        );
+        assert_eq!(error.kind(), betz_base::ErrorKind::InvalidRecording);
+    }
+    let mut short = made(Measure::Pearson, Threshold::Absolute(0.4));
+    short.names = Some(vec!["one".into()]);
+    let path = std::env::temp_dir().join("betz-network-never-written.npz");
+    assert!(short.write(&path).is_err() && !path.exists());
+}
+
+#[test]
+fn damage_and_strangers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.npz");
+    made(Measure::Pearson, Threshold::Absolute(0.4))
+        .write(&path)
+        .unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    for cut in [0, 1, 50, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let error = NetworkFile::read(&path).unwrap_err();
+        assert!(error.message().contains("net.npz"), "{error}");
+        assert!(!NetworkFile::is_one(&path));
+    }
+    write(&path, &[("signal", Array::F64(&[2], &[1.0, 2.0]))]).unwrap();
+    let error = NetworkFile::read(&path).unwrap_err();
+    assert!(error.message().contains("arrays here: signal"), "{error}");
+    for (meta, says) in [
+        ("{}", "that of a network"),
+        (
+            "{\"kind\":\"network\",\"format\":2}",
+            "expected format 1, got 2",
+        ),
+        ("{\"kind\":\"other\",\"format\":1}", "got other"),
+        ("{\"kind\":\"network\",\"format\":1}", "missing field"),
+    ] {
+        let meta = [meta.to_owned()];
+        write(&path, &[("meta", Array::Text(&[], &meta))]).unwrap();
+        let error = NetworkFile::read(&path).unwrap_err();
+        assert!(error.message().contains(says), "{error}");
+    }
+}

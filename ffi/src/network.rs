@@ -1,0 +1,450 @@
+//! The network of channels as their spikes come: opened, fed, read, closed.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use betz::network::live::{LiveFeed, LiveHandle, open};
+use betz::stream::Tap;
+use betz::{Error, ErrorKind};
+
+use crate::barrier::{self, Handle, Poison};
+use crate::cast;
+use crate::failure::{Failure, Result};
+use crate::feed::{Feed, Held};
+use crate::grow::{self, grows};
+use crate::network_config::betz_network_config;
+use crate::status::betz_status;
+use crate::workers::{Process, Workers};
+
+/// Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
+/// kept up to date on a thread of its own. They are those that `betz network compute` finds in the same
+/// bins. One thread, or a session, feeds it; any thread may read it.
+pub struct betz_network {
+    feed: Arc<Feed<LiveFeed>>,
+    handle: ManuallyDrop<LiveHandle>,
+    channels: usize,
+    tick_seconds: f64,
+    communities: bool,
+    /// Where its thread is.
+    process: Process,
+    poison: Poison,
+}
+
+impl Drop for betz_network {
+    fn drop(&mut self) {
+        // In a forked child there is nothing to wait for: the thread is the parent's.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.handle) }
+        }
+    }
+}
+
+impl Handle for betz_network {
+    const NAME: &'static str = "network";
+
+    fn poison(&self) -> &Poison {
+        &self.poison
+    }
+}
+
+const TAKEN: Failure = Failure::Argument {
+    name: "network",
+    expected: "one that neither a session nor another thread is feeding",
+};
+
+impl betz_network {
+    pub(crate) fn channels(&self) -> usize {
+        self.channels
+    }
+
+    pub(crate) fn tick_seconds(&self) -> f64 {
+        self.tick_seconds
+    }
+
+    /// The feed for a session, which keeps it until it is dropped.
+    pub(crate) fn lend(&self) -> Result<impl Tap + use<>> {
+        self.process.check("network")?;
+        Held::new(&self.feed).ok_or(TAKEN)
+    }
+
+    /// Fails in a process that does not have the thread, and when it has died of a panic.
+    fn here(&self) -> Result<()> {
+        self.process.check("network")?;
+        if self.handle.is_running() {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Internal, "the network's thread has died");
+        Err(Failure::Betz(error))
+    }
+
+    /// Refuses a number of values that is not the channels'.
+    fn one_per_channel(&self, given: usize) -> Result<()> {
+        if given == self.channels {
+            return Ok(());
+        }
+        Err(Failure::Length {
+            name: "channels",
+            expected: self.channels,
+            got: given,
+        })
+    }
+}
+
+/// An edge: channels `i` < `j` and their correlation.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_edge {
+    /// The first channel.
+    pub i: u32,
+    /// The second one.
+    pub j: u32,
+    /// Pearson's correlation of their counts in the window's bins.
+    pub r: f32,
+}
+
+/// A window of a network.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_network_info {
+    /// Windows completed before this one.
+    pub window: u64,
+    /// The tick of its first step.
+    pub first_tick: i64,
+    /// The tick behind its last step.
+    pub end_tick: i64,
+    /// Its edges, also those beyond `betz_network_config.max_edges`.
+    pub edges: u64,
+    /// Channels whose counts are all equal in this window: they have no correlation with any.
+    pub undefined: u64,
+}
+
+grows!(betz_network_info {
+    window: u64,
+    first_tick: i64,
+    end_tick: i64,
+    edges: u64,
+    undefined: u64,
+});
+
+/// What a network has taken, and how long that took.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct betz_network_stats {
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps that wait for the network's thread now.
+    pub waiting: u64,
+    /// Steps that found no room: the network never saw them, and began anew behind them.
+    pub dropped: u64,
+    /// Whole bins.
+    pub bins: u64,
+    /// Windows completed.
+    pub windows: u64,
+    /// Of these, windows whose edges were not looked for because the thread was late. The next is whole.
+    pub skipped_windows: u64,
+    /// How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
+    /// bins of both sides.
+    pub gaps: u64,
+    /// Steps before a gap that filled no bin.
+    pub partial_steps: u64,
+    /// Spikes of channels that the network does not have.
+    pub unknown_channel_spikes: u64,
+    /// Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
+    pub altered_counts: u64,
+    /// Updates timed: one a bin.
+    pub updates: u64,
+    /// Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
+    /// completes.
+    pub update_p50_us: f64,
+    /// 99th percentile.
+    pub update_p99_us: f64,
+    /// The slowest; what the machine did in between is in it.
+    pub update_max_us: f64,
+}
+
+grows!(betz_network_stats {
+    steps: u64,
+    waiting: u64,
+    dropped: u64,
+    bins: u64,
+    windows: u64,
+    skipped_windows: u64,
+    gaps: u64,
+    partial_steps: u64,
+    unknown_channel_spikes: u64,
+    altered_counts: u64,
+    updates: u64,
+    update_p50_us: f64,
+    update_p99_us: f64,
+    update_max_us: f64,
+});
+
+/// Opens a network and starts its thread, which has the priority and the processors that the configuration
+/// says, whatever the calling thread has, and blocks all signals. After fork() a network of the parent can
+/// only be closed in the child (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread,
+/// `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for sums, edges and what waits. The caller frees it with
+/// `betz_network_close`.
+///
+/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `config` is NULL or a configuration whose arrays are as its fields say; `out` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_open(
+    config: *const betz_network_config,
+    out: *mut *mut betz_network,
+) -> betz_status {
+    barrier::run(|| {
+        // SAFETY: the caller's promise.
+        let (given, workers, out) = unsafe {
+            let given = grow::read(config, "config")?;
+            let workers = Workers::read(
+                0,
+                given.thread_priority,
+                given.processors,
+                given.n_processors,
+            )?;
+            (given, workers, cast::out(out, "out")?)
+        };
+        let config = given.read()?;
+        let communities = config.communities.is_some();
+        let (feed, handle) = workers.run(|| Ok(open(config)?))?;
+        out.write(cast::into_handle(betz_network {
+            feed: Arc::new(Feed::new(feed)),
+            channels: handle.channels(),
+            handle: ManuallyDrop::new(handle),
+            tick_seconds: given.tick_seconds,
+            communities,
+            process: Process::current(),
+            poison: Poison::default(),
+        })?);
+        Ok(())
+    })
+}
+
+/// Puts a step's counts in line, one per channel: for a network without a session. `tick` is the one after the
+/// last step's, or a gap lies between them. A step that finds no room is dropped and counted.
+/// `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
+///
+/// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network; `counts` points to `channels` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_push_counts(
+    network: *mut betz_network,
+    tick: i64,
+    counts: *const u16,
+    channels: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network: &betz_network| {
+            network.one_per_channel(channels)?;
+            let counts = cast::slice(counts, channels, "counts")?;
+            Held::new(&network.feed)
+                .ok_or(TAKEN)?
+                .push_counts(tick, counts);
+            Ok(())
+        })
+    }
+}
+
+/// Waits until every step put in line before this call has been taken.
+///
+/// Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_flush(network: *const betz_network) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network| {
+            network.here()?;
+            Ok(network.handle.flush()?)
+        })
+    }
+}
+
+/// The newest whole window: its edges, by (i, j), to the first places of `edges`, as many as there are or
+/// as `cap` allows; to `*n` how many of them the network keeps (ask again with more room where that is more
+/// than `cap`); and what window it is to `*info`, whose size in bytes is `size` (give `sizeof`). Before the
+/// first window 0 edges, and an info of zeros. `edges` may be NULL with a `cap` of 0.
+///
+/// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+/// thread). Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network; `edges` is NULL or writable for `cap` of them; `n` is NULL or
+/// writable; `info` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_snapshot(
+    network: *const betz_network,
+    edges: *mut betz_edge,
+    cap: usize,
+    n: *mut usize,
+    info: *mut betz_network_info,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network| {
+            let room = cast::slice_mut(edges, cap, "edges")?;
+            let n = cast::out(n, "n")?;
+            grow::check_place(info, size, "info")?;
+            network.here()?;
+            let (kept, about) = network.handle.read(|newest| {
+                let Some(newest) = newest else {
+                    let nothing = betz_network_info {
+                        window: 0,
+                        first_tick: 0,
+                        end_tick: 0,
+                        edges: 0,
+                        undefined: 0,
+                    };
+                    return (0, nothing);
+                };
+                let window = newest.edges;
+                let ends = window.i.iter().zip(window.j).zip(window.r);
+                for (edge, ((&i, &j), &r)) in room.iter_mut().zip(ends) {
+                    *edge = betz_edge { i, j, r };
+                }
+                let about = betz_network_info {
+                    window: window.index as u64,
+                    first_tick: newest.ticks.0,
+                    end_tick: newest.ticks.1,
+                    edges: newest.found as u64,
+                    undefined: window.undefined.len() as u64,
+                };
+                (window.i.len(), about)
+            });
+            grow::write(info, size, "info", about)?;
+            n.write(kept);
+            Ok(())
+        })
+    }
+}
+
+/// The degree of each channel in the newest window, of the edges that the network keeps, to `channels` places
+/// of `out`; zeros before the first window. `channels` must be the network's (`BETZ_ERROR_MISMATCH`).
+///
+/// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+/// thread). Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network; `out` is NULL or writable for `channels` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_degrees(
+    network: *const betz_network,
+    out: *mut f32,
+    channels: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network| {
+            network.one_per_channel(channels)?;
+            let out = cast::slice_mut(out, channels, "out")?;
+            network.here()?;
+            network.handle.read(|newest| {
+                out.fill(0.0);
+                let ends = newest
+                    .iter()
+                    .flat_map(|w| w.edges.i.iter().chain(w.edges.j));
+                ends.for_each(|&end| out[end as usize] += 1.0);
+            });
+            Ok(())
+        })
+    }
+}
+
+/// The community of each channel in the newest window, to `channels` places of `out`: a number that the
+/// community keeps from window to window (of all pairs of old and new ones the most alike are the same), and
+/// `UINT32_MAX` for a channel in none of at least three. `channels` must be the network's
+/// (`BETZ_ERROR_MISMATCH`); `BETZ_ERROR_INVALID_ARGUMENT` unless its configuration asks for communities.
+///
+/// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+/// thread). Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network; `out` is NULL or writable for `channels` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_communities(
+    network: *const betz_network,
+    out: *mut u32,
+    channels: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network| {
+            network.one_per_channel(channels)?;
+            let out = cast::slice_mut(out, channels, "out")?;
+            if !network.communities {
+                return Err(Failure::Argument {
+                    name: "network",
+                    expected: "one whose configuration has communities = 1",
+                });
+            }
+            network.here()?;
+            network.handle.read(|newest| match newest {
+                Some(newest) => out.copy_from_slice(newest.communities),
+                None => out.fill(u32::MAX),
+            });
+            Ok(())
+        })
+    }
+}
+
+/// What the network has taken, to `*out`, whose size in bytes is `size` (give `sizeof`).
+///
+/// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
+/// thread). Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network; `out` is NULL or writable for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_get_stats(
+    network: *const betz_network,
+    out: *mut betz_network_stats,
+    size: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(network, |network| {
+            grow::check_place(out, size, "out")?;
+            network.here()?;
+            let now = network.handle.stats();
+            let stats = betz_network_stats {
+                steps: now.counts.steps,
+                waiting: now.waiting_steps,
+                dropped: now.lost_steps,
+                bins: now.counts.bins,
+                windows: now.counts.windows,
+                skipped_windows: now.counts.skipped_windows,
+                gaps: now.counts.gaps,
+                partial_steps: now.counts.partial_steps,
+                unknown_channel_spikes: now.counts.unknown,
+                altered_counts: now.counts.altered,
+                updates: now.updates,
+                update_p50_us: now.update_p50_us,
+                update_p99_us: now.update_p99_us,
+                update_max_us: now.update_max_us,
+            };
+            grow::write(out, size, "out", stats)
+        })
+    }
+}
+
+/// Closes and frees a network when it has taken what is in line. NULL is nothing to do. A session that feeds
+/// it goes on: what it hands over is lost.
+///
+/// Thread-safe: no (nobody may use the network any more). Realtime-safe: no. Allocates: no.
+///
+/// # Safety
+/// `network` is NULL or a live network, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_network_close(network: *mut betz_network) {
+    // SAFETY: the caller's promise.
+    barrier::run_free(|| unsafe { cast::drop_handle(network) });
+}
