@@ -244,6 +244,8 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
     refused(folder, &train(["--filter", "0.1"]), 2, "TAU:ORDER");
     refused(folder, &train(["--filter", "-1:1"]), 2, "tau > 0");
     refused(folder, &train(["--step", "0"]), 2, "step");
+    refused(folder, &train(["--units", "0"]), 2, "1 to 30");
+    refused(folder, &train(["--units", "31"]), 2, "1 to 30");
     refused(folder, &train(["--segments", "0..9"]), 2, "--segments");
     refused(folder, &train(["--device", "gpu"]), 2, "expected auto, cpu");
     refused(folder, &train(["--noise", "nan"]), 2, "at least 0");

@@ -205,7 +205,12 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
 fn multi_unit(recording: Recording, args: &Train) -> Result<Recording> {
     match (&args.groups, args.units) {
         (Some(path), _) => recording.combine(&read_groups(path, &recording)?),
-        (None, Some(0)) => Err(Error::argument("--units: expected at least 1, got 0")),
+        (None, Some(units)) if !(1..=recording.channels()).contains(&units) => {
+            Err(Error::argument(format!(
+                "--units: expected 1 to {} (the recording's channels), got {units}",
+                recording.channels()
+            )))
+        }
         (None, Some(units)) if units > 1 => {
             let groups = random_groups(recording.channels(), units, args.seed);
             recording.combine(&groups)

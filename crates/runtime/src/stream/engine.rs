@@ -104,9 +104,12 @@ impl Engine {
             Input::Spikes(spikes) => return self.take_spikes(spikes),
             Input::Counts(counts) => {
                 let model = &*self.model;
-                if model.blanking.is_none() && is_one_block(self.drive.len()) {
+                if is_one_block(self.drive.len()) {
                     let (drive, mut known) = (&mut *self.drive, 0);
                     sum_counts(model.width, drive, &model.rows, counts, &mut known);
+                    if let Some(blanking) = &model.blanking {
+                        self.blanked = blanking.is_artefact_among(counts, known);
+                    }
                     return Taken { known, unknown: 0 };
                 }
                 let length = list_fired(counts, &mut self.fired);

@@ -261,6 +261,8 @@ pub(super) struct PreparedBlanking {
     most: u64,
     /// Whether a channel's spikes count, one per channel.
     counts: Vec<bool>,
+    /// Whether those of every channel do.
+    all_count: bool,
     /// Sum of the rows of the mean counts: what a blanked step drives the filters with.
     pub(super) mean_drive: Vec<f64>,
 }
@@ -286,6 +288,7 @@ impl PreparedBlanking {
         Self {
             least: blanking.least.saturating_sub(missing as u64),
             most: blanking.most.saturating_sub(missing as u64),
+            all_count: counts.iter().all(|counts| *counts),
             counts,
             mean_drive,
         }
@@ -300,6 +303,23 @@ impl PreparedBlanking {
         });
         let total: f64 = counted.sum();
         total < self.least as f64 || total > self.most as f64
+    }
+
+    /// As [`is_artefact`](Self::is_artefact), for a count per channel, `known` in all.
+    #[inline]
+    pub(super) fn is_artefact_among(&self, counts: &[u16], known: u64) -> bool {
+        let counted = || {
+            counts
+                .iter()
+                .zip(&self.counts)
+                .filter(|(_, counts)| **counts)
+        };
+        let total = if self.all_count {
+            known
+        } else {
+            counted().map(|(count, _)| u64::from(*count)).sum()
+        };
+        !(self.least..=self.most).contains(&total)
     }
 
     /// As [`is_artefact`](Self::is_artefact), for a list of channels, one entry per spike.

@@ -50,8 +50,8 @@ for_every_width! {
 
 /// The sum of the rows of `counts`, a row being one block; how many spikes there are.
 ///
-/// Where most channels of a block of 64 have fired, those that are silent are not told apart: a count of 0 adds
-/// ±0 to a sum that is never −0, so the bits are the same.
+/// Where most channels of a block of 64 have fired and rows are short, those that are silent are not told apart: a
+/// count of 0 adds ±0 to a sum that is never −0, so the bits are the same.
 #[inline(always)]
 fn sum_rows<const LANES: usize>(drive: &mut [f64], rows: &[f64], counts: &[u16]) -> u64 {
     let rows = rows.as_chunks::<LANES>().0;
@@ -60,7 +60,8 @@ fn sum_rows<const LANES: usize>(drive: &mut [f64], rows: &[f64], counts: &[u16])
     // Loops and not `non_zero`, whose state between two channels took as long as a row.
     for (block, rows) in counts.chunks(64).zip(rows.chunks(64)) {
         let mut fired = fired(block);
-        if 4 * fired.count_ones() as usize >= 3 * block.len() {
+        // A row of more lanes takes longer than finding the next channel.
+        if LANES <= 4 && 4 * fired.count_ones() as usize >= 3 * block.len() {
             for (count, row) in block.iter().zip(rows) {
                 known += u64::from(*count);
                 add(&mut sum, f64::from(*count), row);

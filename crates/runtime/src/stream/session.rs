@@ -132,8 +132,7 @@ impl Session {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(counts.len())?;
-        self.step(&Input::Counts(counts), StepStatus::OK, out);
-        self.finish(&Input::Counts(counts), out, start);
+        self.step_from(&Input::Counts(counts), StepStatus::OK, out, start);
         Ok(())
     }
 
@@ -145,8 +144,7 @@ impl Session {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out).map_err(StepRefused::into_error)?;
         self.check_counts(counts.len())?;
-        self.step(&Input::CountsU8(counts), StepStatus::OK, out);
-        self.finish(&Input::CountsU8(counts), out, start);
+        self.step_from(&Input::CountsU8(counts), StepStatus::OK, out, start);
         Ok(())
     }
 
@@ -166,8 +164,7 @@ impl Session {
                 counts[channel]
             )));
         }
-        self.step(&Input::CountsF32(counts), StepStatus::OK, out);
-        self.finish(&Input::CountsF32(counts), out, start);
+        self.step_from(&Input::CountsF32(counts), StepStatus::OK, out, start);
         Ok(())
     }
 
@@ -188,9 +185,21 @@ impl Session {
                 values[channel]
             )));
         }
-        self.step(&Input::CountsF32(values), StepStatus::OK, out);
-        self.finish(&Input::CountsF32(values), out, start);
+        self.step_from(&Input::CountsF32(values), StepStatus::OK, out, start);
         Ok(())
+    }
+
+    /// One step, and the end of it: one copy for all inputs, which are told apart once in it.
+    #[inline(never)]
+    fn step_from(
+        &mut self,
+        input: &Input<'_>,
+        status: StepStatus,
+        out: &mut [f32],
+        start: Option<u64>,
+    ) {
+        self.step(input, status, out);
+        self.finish(input, out, start);
     }
 
     /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
@@ -234,8 +243,7 @@ impl Session {
                 });
             }
         }
-        self.step(&Input::Spikes(channels), status, out);
-        self.finish(&Input::Spikes(channels), out, start);
+        self.step_from(&Input::Spikes(channels), status, out, start);
         Ok(())
     }
 

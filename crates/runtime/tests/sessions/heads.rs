@@ -364,6 +364,10 @@ fn an_artefact_is_decoded_as_the_mean() {
     assert!(!blanked(&masked));
     masked.step_spikes(&[1; 29], &mut out[0]).unwrap();
     assert!(blanked(&masked));
+    (masked.step_counts(&[0, 0, 40, 0, 0, 0], &mut out[0])).unwrap();
+    assert!(!blanked(&masked));
+    (masked.step_counts(&[0, 29, 0, 0, 0, 0], &mut out[0])).unwrap();
+    assert!(blanked(&masked));
 }
 
 #[test]
