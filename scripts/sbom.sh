@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 features=()
 case ${1:-} in
 "") ;;
---no-cuda) features=(--no-default-features --features train,mine) ;;
+--no-cuda) features=(--no-default-features --features train,mine,network) ;;
 --runtime-only) features=(--no-default-features) ;;
 *) echo "usage: sbom.sh [--no-cuda | --runtime-only]" >&2; exit 2 ;;
 esac

@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Picture,
     /// Weights of a model as `.npz`.
     Weights,
-    /// A correlation network as `.npz`.
+    /// A correlation network as `.npz`, or as a directory (`.zarr`).
     Network,
     /// Measures of a network's graphs as `.npz`.
     GraphMeasures,
@@ -55,7 +55,8 @@ impl Kind {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
-            Self::Simulated | Self::Weights | Self::Network | Self::GraphMeasures => &["npz"],
+            Self::Network => &["npz", "zarr"],
+            Self::Simulated | Self::Weights | Self::GraphMeasures => &["npz"],
             Self::SimulatedEvents => &["csv"],
             _ => &[],
         }

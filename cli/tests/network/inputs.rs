@@ -248,6 +248,26 @@ fn memory_tapers_and_files_are_as_asked_for() {
             }
         }
     }
+    // A directory, with the same in it; what is there is not replaced.
+    let said = done(folder, &format!("compute bare.npz --out net.zarr {HOW}"));
+    assert!(
+        said.starts_with("net.zarr: 21 windows of 9 nodes"),
+        "{said}"
+    );
+    let directory = NetworkFile::read(&folder.join("net.zarr")).unwrap();
+    let file = NetworkFile::read(&folder.join("bare-net.npz")).unwrap();
+    assert_eq!(directory.network, file.network);
+    assert!(done(folder, "graph net.zarr --measures degree").contains("9 nodes"));
+    assert!(done(folder, "export net.zarr --out w.graphml --window 3").contains("1 window"));
+    let output = betz(
+        folder,
+        &format!("compute bare.npz --out net.zarr {HOW} --force"),
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("directory"),
+        "{said}"
+    );
     for (asked, says) in [
         ("--taper hann --measure spearman", "taper"),
         ("--taper round", "round"),

@@ -57,7 +57,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (format!("compute bare.npz --out n.npz {edges} --signal x"), 1, "`x`"),
         (format!("compute bare.npz --out notes.npz {edges}"), 2, "--force"),
         (format!("compute bare.npz --out bare.npz {edges}"), 2, "another file than INPUT"),
-        (format!("compute bare.npz --out n.txt {edges}"), 2, "ending in .npz"),
+        (format!("compute bare.npz --out n.txt {edges}"), 2, "ending in .npz or .zarr"),
         (format!("compute none.npz --out n.npz {edges}"), 1, "none.npz"),
         (format!("compute short.npz --out n.npz {edges}"), 1, "short.npz"),
         (format!("compute other.npz --out n.npz {edges}"), 1, "got x"),

@@ -36,7 +36,7 @@ fn spikes(hz: f64) -> Vec<Vec<u32>> {
                     } else {
                         0.0
                     };
-                    rng.random_bool(alone + group)
+                    rng.random_bool((alone + group).min(1.0))
                 })
                 .collect()
         })

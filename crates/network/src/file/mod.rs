@@ -15,6 +15,9 @@
 //! | `node_name` | str, (N,) | optional |
 //! | `node_xy` | f32, (N, 2 or 3) | optional, NaN where unknown |
 //!
+//! A path that ends in `.zarr` is a directory, a Zarr v3 group of the same arrays in chunks (its attributes hold
+//! `meta` and `node_name`): for what is too large for one file. Attributes: `zarr.open(path).attrs["meta"]`.
+//!
 //! In SciPy window k is `csr_array((r[a:b], (i[a:b], j[a:b])), shape=(N, N))` with `a, b =
 //! indptr[k:k + 2]`. Reading takes the numbers from any type they fit, and checks all of the above.
 
@@ -22,11 +25,12 @@ mod header;
 mod read;
 #[cfg(test)]
 mod tests;
+mod zarr;
 
 use std::path::Path;
 
 use betz_base::{Error, Result};
-use betz_recording::arrays::{Array, Arrays, write};
+use betz_recording::arrays::{Array, Arrays, Number, Numbers, write};
 use serde::{Deserialize, Serialize};
 
 use crate::export::NodeTable;
@@ -267,6 +271,9 @@ impl NetworkFile {
         if let Some((values, shape)) = &xy {
             arrays.push(("node_xy", Array::F32(shape, values)));
         }
+        if is_zarr(path) {
+            return zarr::write(path, &arrays);
+        }
         write(path, &arrays)
     }
 
@@ -277,7 +284,11 @@ impl NetworkFile {
     /// file, array and place, for what is damaged, missing, out of order or out of range, and for a format
     /// of the future.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut arrays = Arrays::open(path)?;
+        let mut arrays = if is_zarr(path) || path.is_dir() {
+            Store::Zarr(zarr::Store::open(path)?)
+        } else {
+            Store::Npz(Arrays::open(path)?)
+        };
         Reading {
             arrays: &mut arrays,
         }
@@ -290,8 +301,48 @@ impl NetworkFile {
 
     /// Whether the file at `path` says that it is a network. What cannot be read is none.
     pub fn is_one(path: &Path) -> bool {
+        if path.is_dir() {
+            let meta = zarr::Store::open(path).and_then(|store| store.strings("meta", 0));
+            let meta = meta.ok().flatten().and_then(|m| m.into_iter().next());
+            let meta = meta.and_then(|m| serde_json::from_str::<serde_json::Value>(&m).ok());
+            return meta.is_some_and(|m| m["kind"] == "network");
+        }
         Arrays::open(path)
             .and_then(|mut arrays| arrays.strings("meta", 0))
             .is_ok_and(|meta| meta.is_some_and(|m| m.iter().any(|m| m.starts_with(META_BEGINS))))
+    }
+}
+
+fn is_zarr(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("zarr"))
+}
+
+/// Where arrays are read from.
+enum Store {
+    Npz(Arrays),
+    Zarr(zarr::Store),
+}
+
+impl Store {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Npz(arrays) => arrays.names(),
+            Self::Zarr(store) => store.names(),
+        }
+    }
+
+    fn strings(&mut self, name: &str, dims: usize) -> Result<Option<Vec<String>>> {
+        match self {
+            Self::Npz(arrays) => arrays.strings(name, dims),
+            Self::Zarr(store) => store.strings(name, dims),
+        }
+    }
+
+    fn numbers<T: Number>(&mut self, name: &str, dims: usize) -> Result<Option<Numbers<T>>> {
+        match self {
+            Self::Npz(arrays) => arrays.numbers(name, dims),
+            Self::Zarr(store) => store.numbers(name, dims),
+        }
     }
 }

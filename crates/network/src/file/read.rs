@@ -1,17 +1,17 @@
 //! Reading a network's file: every array is checked.
 
 use betz_base::{Error, Result};
-use betz_recording::arrays::{Arrays, Number};
+use betz_recording::arrays::Number;
 use serde::Deserialize;
 
 use super::header::{self, Header};
-use super::{COMPACT, FORMAT, NetworkFile, Positions};
+use super::{COMPACT, FORMAT, NetworkFile, Positions, Store};
 use crate::network::{Meta, Network};
 use crate::oracle::Undefined;
 use crate::spec::Measure;
 
 pub(super) struct Reading<'a> {
-    pub(super) arrays: &'a mut Arrays,
+    pub(super) arrays: &'a mut Store,
 }
 
 fn wrong(array: &str, what: impl std::fmt::Display) -> Error {

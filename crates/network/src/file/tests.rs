@@ -97,6 +97,63 @@ fn compact_and_full_files_come_back() {
     assert!(wide.write(&path).is_err());
 }
 
+#[test]
+fn directories_come_back_and_damage_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (measure, threshold) in [
+        (Measure::Pearson, Threshold::Absolute(0.4)),
+        (Measure::Pearson, Threshold::Absolute(1.0)),
+        (Measure::Lagged { lags: 3 }, Threshold::Density(0.2)),
+    ] {
+        let path = folder
+            .path()
+            .join(format!("{measure:?}-{threshold:?}.zarr"));
+        let mut file = made(measure, threshold);
+        if measure == Measure::Pearson {
+            file.full = Some(vec![0.5; file.network.len() * 66]);
+        }
+        file.write(&path).unwrap();
+        assert!(NetworkFile::is_one(&path));
+        assert_eq!(NetworkFile::read(&path).unwrap(), file);
+        // Nothing is replaced, nothing is left beside it.
+        assert!(file.write(&path).is_err());
+        let here = std::fs::read_dir(folder.path()).unwrap();
+        assert!(
+            here.flatten()
+                .all(|e| !e.file_name().to_string_lossy().starts_with('.'))
+        );
+    }
+    let path = folder.path().join("net.zarr");
+    made(Measure::Pearson, Threshold::Absolute(0.4))
+        .write(&path)
+        .unwrap();
+    let whole = std::fs::read(path.join("r/c/0")).unwrap();
+    std::fs::write(path.join("r/c/0"), &whole[..whole.len() - 1]).unwrap();
+    let error = NetworkFile::read(&path).unwrap_err();
+    assert!(
+        error.message().contains("array `r`: chunk 0: expected"),
+        "{error}"
+    );
+    std::fs::remove_file(path.join("r/c/0")).unwrap();
+    assert!(NetworkFile::read(&path).is_err());
+    std::fs::write(path.join("r/c/0"), &whole).unwrap();
+    NetworkFile::read(&path).unwrap();
+    let about = std::fs::read_to_string(path.join("r/zarr.json")).unwrap();
+    for (from, to) in [
+        ("float32", "complex64"),
+        ("\"zarr_format\":3", "\"zarr_format\":2"),
+        ("little", "big"),
+        ("\"shape\":[", "\"shape\":[7,"),
+        ("\"shape\":[", "\"shape\":[9"),
+    ] {
+        assert!(about.contains(from), "{from}: {about}");
+        std::fs::write(path.join("r/zarr.json"), about.replacen(from, to, 1)).unwrap();
+        assert!(NetworkFile::read(&path).is_err(), "{to}");
+    }
+    std::fs::write(path.join("zarr.json"), "{").unwrap();
+    assert!(NetworkFile::read(&path).is_err() && !NetworkFile::is_one(&path));
+}
+
 /// The arrays of a whole file, one of them changed by `change`, written anew and read.
 fn read_changed(change: &dyn Fn(&mut NetworkFile)) -> Error {
     let folder = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ pub struct LiveSpec {
     pub max_edges: usize,
 }
 
-/// Most channels: sums take 8 bytes a pair.
+/// Most channels: sums take 4 bytes a pair, and 8 more once a count is large.
 pub const MOST_CHANNELS: usize = 16_384;
 
 /// A window's edges as they are kept.
@@ -125,9 +125,14 @@ pub struct Live {
     taken: u64,
     total: u64,
     sums: Vec<i64>,
-    /// Of products: row i holds pairs (i, j), j ≥ i.
-    products: Vec<i64>,
+    /// Of products: row i holds pairs (i, j), j ≥ i. In 32 bits while no count is above `small`.
+    narrow: Vec<i32>,
+    wide: Vec<i64>,
+    is_wide: bool,
+    small: u16,
     scale: Vec<f64>,
+    /// `sums`, while they are small.
+    sums_f64: Vec<f64>,
     windows: usize,
     edges: Edges,
 }
@@ -165,8 +170,13 @@ impl Live {
             taken: 0,
             total: 0,
             sums: zeros(n, "sums of counts")?,
-            products: zeros(n * (n + 1) / 2, "sums of products")?,
+            narrow: zeros(n * (n + 1) / 2, "sums of products")?,
+            // Pages of zeros cost nothing until they are written.
+            wide: zeros(n * (n + 1) / 2, "sums of products")?,
+            is_wide: false,
+            small: small_counts(spec.window.length),
             scale: zeros(n, "scales of channels")?,
+            sums_f64: zeros(n, "sums of counts")?,
             windows: 0,
             edges: Edges::with_capacity(spec.max_edges, n)?,
         })
@@ -213,27 +223,21 @@ impl Live {
         let length = self.spec.window.length as u64;
         let slot = (self.taken % length) as usize * n;
         let old = &mut self.ring[slot..slot + n];
-        let (sums, products) = (&mut self.sums, &mut self.products);
+        if !self.is_wide && counts.iter().any(|c| *c > self.small) {
+            self.is_wide = true;
+            let sums = self.wide.iter_mut().zip(&self.narrow);
+            sums.for_each(|(wide, narrow)| *wide = i64::from(*narrow));
+        }
+        for (sum, (x, y)) in self.sums.iter_mut().zip(counts.iter().zip(&*old)) {
+            *sum += i64::from(*x) - i64::from(*y);
+        }
+        let (narrow, wide) = (&mut self.narrow, &mut self.wide);
         // Before the ring is full, what leaves is 0.
-        pulp::Arch::new().dispatch(|| {
-            let mut at = 0;
-            for i in 0..n {
-                let (x, y) = (i64::from(counts[i]), i64::from(old[i]));
-                sums[i] += x - y;
-                let row = &mut products[at..at + n - i];
-                at += n - i;
-                // Most counts are 0.
-                match (x, y) {
-                    (0, 0) => {}
-                    (x, 0) => add(row, &counts[i..], x),
-                    (0, y) => add(row, &old[i..], -y),
-                    (x, y) => {
-                        add(row, &counts[i..], x);
-                        add(row, &old[i..], -y);
-                    }
-                }
-            }
-        });
+        if self.is_wide {
+            pulp::Arch::new().dispatch(|| slide(wide, counts, old));
+        } else {
+            pulp::Arch::new().dispatch(|| slide(narrow, counts, old));
+        }
         old.copy_from_slice(counts);
         self.taken += 1;
         self.total += 1;
@@ -246,7 +250,8 @@ impl Live {
     pub fn gap(&mut self, lost: u64) {
         self.ring.fill(0);
         self.sums.fill(0);
-        self.products.fill(0);
+        self.narrow.fill(0);
+        self.is_wide = false;
         self.taken = 0;
         self.total += lost;
     }
@@ -294,8 +299,13 @@ impl Live {
         edges.why.clear();
         let mut at = 0;
         for i in 0..n {
+            let squares = if self.is_wide {
+                self.wide[at]
+            } else {
+                i64::from(self.narrow[at])
+            };
             // W²·variance, a whole number.
-            let spread = w * self.products[at] - self.sums[i] * self.sums[i];
+            let spread = w * squares - self.sums[i] * self.sums[i];
             at += n - i;
             self.scale[i] = if spread > 0 {
                 1.0 / (spread as f64).sqrt()
@@ -306,8 +316,9 @@ impl Live {
                 edges.undefined.push(i as u32);
                 edges.why.push(Undefined::Constant);
             }
+            self.sums_f64[i] = self.sums[i] as f64;
         }
-        let (products, sums, scale, ring) = (&self.products, &self.sums, &self.scale, &self.ring);
+        let (scale, ring) = (&self.scale, &self.ring);
         let close = 1e-9;
         let oldest = (self.taken % window.length as u64) as usize;
         let mut keep = |i: usize, j: usize, value: f64| {
@@ -333,47 +344,127 @@ impl Live {
             edges.j.push(j as u32);
             edges.r.push(value.clamp(-1.0, 1.0) as f32);
         };
-        pulp::Arch::new().dispatch(|| {
-            let mut at = 0;
-            const STRIP: usize = 64;
-            let mut values = [0.0; STRIP];
-            for i in 0..n {
-                let row = &products[at..at + n - i];
-                at += n - i;
-                if scale[i] == 0.0 {
-                    continue;
-                }
-                let mut j = i + 1;
-                while j < n {
-                    let len = STRIP.min(n - j);
-                    let (row, sums_j, scale_j) =
-                        (&row[j - i..][..len], &sums[j..][..len], &scale[j..][..len]);
-                    let mut largest = -1.0;
-                    for k in 0..len {
-                        let value =
-                            (w * row[k] - sums[i] * sums_j[k]) as f64 * scale[i] * scale_j[k];
-                        values[k] = value;
-                        let size = sign.size(value);
-                        largest = if size > largest { size } else { largest };
-                    }
-                    if largest >= threshold - close {
-                        for (k, value) in values[..len].iter().enumerate() {
-                            if scale_j[k] > 0.0 && sign.size(*value) >= threshold - close {
-                                keep(i, j + k, *value);
-                            }
-                        }
-                    }
-                    j += len;
+        let least = threshold - close;
+        let (narrow, wide) = (&self.narrow, &self.wide);
+        let (sums, sums_f64) = (&self.sums, &self.sums_f64);
+        let vectors = pulp::Arch::new();
+        // Both are exact: whole numbers below 2⁵³, and below 2⁶³.
+        if self.is_wide {
+            let of = |p: i64, x: i64, y: i64| (w * p - x * y) as f64;
+            vectors.dispatch(|| strips(wide, sums, scale, sign, least, of, &mut keep));
+        } else {
+            let w = w as f64;
+            let of = |p: i32, x: f64, y: f64| w * f64::from(p) - x * y;
+            vectors.dispatch(|| strips(narrow, sums_f64, scale, sign, least, of, &mut keep));
+        }
+    }
+}
+
+/// Hands every pair of defined channels to `keep` whose correlation may reach `least`, by (i, j).
+/// `covariance` makes W² times it of the sum of products and the two sums.
+#[inline(always)]
+fn strips<P: Copy, S: Copy>(
+    products: &[P],
+    sums: &[S],
+    scale: &[f64],
+    sign: Sign,
+    least: f64,
+    covariance: impl Fn(P, S, S) -> f64,
+    keep: &mut impl FnMut(usize, usize, f64),
+) {
+    const STRIP: usize = 64;
+    let n = scale.len();
+    let mut at = 0;
+    let mut values = [0.0; STRIP];
+    for i in 0..n {
+        let row = &products[at..at + n - i];
+        at += n - i;
+        if scale[i] == 0.0 {
+            continue;
+        }
+        let mut j = i + 1;
+        while j < n {
+            let len = STRIP.min(n - j);
+            let (row, sums_j, scale_j) =
+                (&row[j - i..][..len], &sums[j..][..len], &scale[j..][..len]);
+            let values = &mut values[..len];
+            for k in 0..len {
+                values[k] = covariance(row[k], sums[i], sums_j[k]) * scale[i] * scale_j[k];
+            }
+            // Lanes of their own, so that they need not wait for each other.
+            let mut largest = [f64::NEG_INFINITY; 16];
+            let (lanes, rest) = values.as_chunks::<16>();
+            for lanes in lanes {
+                for (largest, value) in largest.iter_mut().zip(lanes) {
+                    let size = sign.size(*value);
+                    *largest = if size > *largest { size } else { *largest };
                 }
             }
-        });
+            let reaches = |value: &f64| sign.size(*value) >= least;
+            if largest.iter().any(|l| *l >= least) || rest.iter().any(reaches) {
+                for (k, value) in values.iter().enumerate() {
+                    if scale_j[k] > 0.0 && sign.size(*value) >= least {
+                        keep(i, j + k, *value);
+                    }
+                }
+            }
+            j += len;
+        }
+    }
+}
+
+/// The largest count whose products, a window and a bin of them, fit into 31 bits.
+fn small_counts(length: usize) -> u16 {
+    let most = (f64::from(i32::MAX) / (length as f64 + 1.0)).sqrt();
+    most as u16
+}
+
+/// A sum of products of counts.
+trait Sum: Copy {
+    /// More by `times · count`, modulo 2³² or 2⁶⁴: what a whole window sums to fits.
+    fn add(self, times: i32, count: u16) -> Self;
+}
+
+impl Sum for i32 {
+    #[inline(always)]
+    fn add(self, times: i32, count: u16) -> Self {
+        self.wrapping_add(times.wrapping_mul(i32::from(count)))
+    }
+}
+
+impl Sum for i64 {
+    #[inline(always)]
+    fn add(self, times: i32, count: u16) -> Self {
+        self.wrapping_add(Self::from(times) * Self::from(count))
+    }
+}
+
+/// `new` counts enter the sums of products of all pairs, `old` ones leave.
+#[inline(always)]
+fn slide<T: Sum>(products: &mut [T], new: &[u16], old: &[u16]) {
+    let mut at = 0;
+    for i in 0..new.len() {
+        let (x, y) = (i32::from(new[i]), i32::from(old[i]));
+        let row = &mut products[at..at + new.len() - i];
+        at += new.len() - i;
+        // Most counts are 0.
+        match (x, y) {
+            (0, 0) => {}
+            (x, 0) => add(row, &new[i..], x),
+            (0, y) => add(row, &old[i..], -y),
+            (x, y) => {
+                for (sum, (new, old)) in row.iter_mut().zip(new[i..].iter().zip(&old[i..])) {
+                    *sum = sum.add(x, *new).add(-y, *old);
+                }
+            }
+        }
     }
 }
 
 #[inline(always)]
-fn add(row: &mut [i64], counts: &[u16], times: i64) {
+fn add<T: Sum>(row: &mut [T], counts: &[u16], times: i32) {
     for (sum, count) in row.iter_mut().zip(counts) {
-        *sum += times * i64::from(*count);
+        *sum = sum.add(times, *count);
     }
 }
 
@@ -481,6 +572,57 @@ mod bin_tests {
                 }
             }
         }
+    }
+
+    /// Sums change from 32 to 64 bits in the middle, and back behind a gap.
+    #[test]
+    fn large_counts_among_small_ones_are_exact() {
+        let n = 40;
+        let window = Window {
+            length: 25,
+            step: 3,
+        };
+        let mut all = counts(n, 150, 9);
+        for (bin, counts) in all.chunks_exact_mut(n).enumerate() {
+            for (c, count) in counts.iter_mut().enumerate() {
+                *count = match (bin, c) {
+                    (60..=64, 0..=20) => *count,
+                    _ => *count % 7,
+                };
+            }
+        }
+        let signal = Signal::new(&all, n)
+            .unwrap()
+            .with_segments(vec![0..100, 100..150])
+            .unwrap();
+        let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.3));
+        let plan = Plan::new(&spec, &signal).unwrap();
+        let offline = plan.run(&signal, &()).unwrap();
+        let mut live = Live::new(LiveSpec {
+            channels: n,
+            window,
+            threshold: 0.3,
+            sign: Sign::Both,
+            strict: false,
+            max_edges: usize::MAX,
+        })
+        .unwrap();
+        assert!(small_counts(25) < 65_535 && small_counts(1 << 15) > 200);
+        let mut widths = Vec::new();
+        for (bin, counts) in all.chunks_exact(n).enumerate() {
+            if bin == 100 {
+                live.gap(0);
+            }
+            if live.push(counts).unwrap() {
+                let got = live.newest().unwrap();
+                let expected = offline.window(got.index).unwrap();
+                assert_eq!((got.i, got.j), (expected.i, expected.j), "bin {bin}");
+                assert_eq!(got.undefined, expected.undefined);
+                widths.push(live.is_wide);
+            }
+        }
+        widths.dedup();
+        assert_eq!(widths, [false, true, false]);
     }
 
     #[test]
