@@ -65,6 +65,20 @@ library() {
     [ "$profile" = release ] || return 0
     [ "$size" -le 4000000 ] || { echo "libbetz.so: expected at most 4,000,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" full --check
+    vectors
+}
+
+# What a step spends its time in works on vectors. Once it did not, and only the clock told: the crate that links was
+# made small, and LTO made all others as that one.
+vectors() {
+    [ "$(uname -m)" = x86_64 ] || return 0
+    local loop products
+    for loop in sum_counts sum_fired sum_spikes advance_filters; do
+        products=$(objdump -d --no-show-raw-insn "${CARGO_TARGET_DIR:-target}/release/libbetz.so" |
+            awk -v loop="$loop.*avx512" '/^[0-9a-f]+ </ { inside = $0 ~ loop }
+                                         inside && /v(mul|add)pd.*zmm/ { n++ } END { print n + 0 }')
+        [ "$products" -ge 8 ] || { echo "$loop: expected vectors of 512 bits, got $products"; return 1; }
+    done
 }
 
 # Load and step alone: small, and all that it has works.
