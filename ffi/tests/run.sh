@@ -218,7 +218,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps process memory threads miner network realtime soak; do
+    for test in lifecycle refusals growth steps process memory threads miner network trainer realtime soak; do
         compile "$test"
         "$work/$test"
     done
@@ -249,7 +249,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth threads miner network; do
+    for test in lifecycle refusals growth threads miner network trainer; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done
@@ -261,7 +261,7 @@ valgrind_() {
         echo "no valgrind: skipped"
         return 0
     fi
-    for test in lifecycle refusals growth miner network; do
+    for test in lifecycle refusals growth miner network trainer; do
         compile "$test"
         # "Possibly lost" is what the threads of the training pool hold: they live to the end.
         valgrind --quiet --error-exitcode=9 --leak-check=full \
