@@ -169,6 +169,16 @@ pub(crate) fn score_table(scores: &[OutputScore]) -> Result<()> {
     table.print()
 }
 
+/// `12 s`, `5 min`, `3.5 h`, `12 days`.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
 /// What a reader of `scores` should know and might not see, on standard error.
 pub(crate) fn remarks(scores: &[OutputScore]) {
     let named = |s: &OutputScore| format!("`{}`", s.name);

@@ -1,7 +1,7 @@
 //! What a plan does with one chunk of windows, measure by measure.
 
 use betz_base::progress::check;
-use betz_base::{Error, Progress, Result};
+use betz_base::{Progress, Result};
 
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::pairs::{Correlation, Lagged, Moments};
 use crate::panel::Panels;
 use crate::partial;
 use crate::phase::Phases;
-use crate::plan::Plan;
+use crate::plan::{Plan, spikes_only};
 use crate::scan::{self, Keep};
 use crate::signal::Signal;
 use crate::spec::{Measure, Sign, Taper, Threshold};
@@ -188,11 +188,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// A measure of spike times is asked of a signal.
-pub(crate) fn spikes_only() -> Error {
-    Error::argument("sttc: expected spike times (`SpikeTrains::tiling_network`), got a signal")
 }
 
 /// A chunk's edges, and what was counted.

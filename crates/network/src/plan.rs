@@ -103,7 +103,7 @@ impl Plan {
     pub fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Result<Self> {
         spec.check()?;
         if let Measure::SpikeTiling { .. } = spec.measure {
-            return Err(crate::chunk::spikes_only());
+            return Err(spikes_only());
         }
         let margin = match spec.measure {
             Measure::Lagged { lags } => lags,
@@ -297,4 +297,9 @@ impl Plan {
         }
         self.ran().device
     }
+}
+
+/// A measure of spike times is asked of a signal.
+pub(crate) fn spikes_only() -> Error {
+    Error::argument("sttc: expected spike times (`SpikeTrains::tiling_network`), got a signal")
 }

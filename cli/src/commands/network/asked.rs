@@ -1,7 +1,9 @@
 //! What a network is asked for: the head of what `compute` says, planned or done.
 
-use betz::network::{NetworkSpec, Signal, Threshold};
+use betz::network::{NetworkSpec, Sign, Signal, Taper, Threshold};
 use serde::Serialize;
+
+use crate::network_args::{Edges, SignName};
 
 /// What was asked for, or is planned.
 #[derive(Serialize, Clone)]
@@ -59,4 +61,30 @@ impl Asked {
         }
         asked
     }
+}
+
+/// `spec` with the edges that are asked for.
+pub(super) fn keeping(spec: NetworkSpec, edges: &Edges) -> NetworkSpec {
+    let threshold = match (
+        edges.threshold,
+        edges.density,
+        edges.top,
+        edges.top_per_node,
+    ) {
+        (Some(value), ..) => Threshold::Absolute(value),
+        (_, Some(share), ..) => Threshold::Density(share),
+        (_, _, Some(count), _) => Threshold::Top(count),
+        (.., Some(count)) => Threshold::TopPerNode(count),
+        // Surrogates find one.
+        _ => Threshold::Top(1),
+    };
+    spec.threshold(threshold)
+        .sign(match edges.sign {
+            SignName::Both => Sign::Both,
+            SignName::Pos => Sign::Positive,
+            SignName::Neg => Sign::Negative,
+        })
+        .strict(edges.strict)
+        .taper(Taper::named(&edges.taper).unwrap_or_default())
+        .max_edges(edges.max_edges)
 }

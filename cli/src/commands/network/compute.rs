@@ -1,57 +1,19 @@
 //! `betz network compute`: from a signal or spikes to the edges of every window.
 
-use std::path::Path;
 use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, Taper, Threshold, Window};
+use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Error, ErrorKind, Result, memory};
-use serde::Serialize;
 
-use super::asked::Asked;
-use super::{Spread, expected, full, input::Input, sttc};
+use super::asked::{Asked, keeping};
+use super::outcome::{Seconds, finish};
+use super::{expected, full, input::Input, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::network_args::{Compute, Edges, FdrName, SignName, Span, SurrogateName};
+use crate::network_args::{Compute, FdrName, Span, SurrogateName};
 use crate::report::{self, Bar};
-
-#[derive(Serialize)]
-pub(super) struct Seconds {
-    pub(super) read: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) surrogates: Option<f64>,
-    pub(super) compute: f64,
-    /// Both are known at the end.
-    pub(super) write: f64,
-    pub(super) total: f64,
-}
-
-#[derive(Serialize)]
-struct Undefined {
-    constant: u64,
-    nonfinite: u64,
-}
-
-#[derive(Serialize)]
-struct Computed {
-    #[serde(flatten)]
-    asked: Asked,
-    windows: usize,
-    edges: u64,
-    density: Option<Spread>,
-    undefined: Undefined,
-    trailing: usize,
-    rechecked: u64,
-    rebuilt: u64,
-    extreme: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    chance: Option<Chance>,
-    complete: bool,
-    seconds: Seconds,
-    device: String,
-    out: String,
-}
 
 pub(super) fn run(args: &Compute) -> Result<()> {
     if args.edges.measure == "sttc" {
@@ -167,105 +129,6 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     finish(args, out, &file, Asked::new(&spec, &signal), seconds)
 }
 
-/// Writes the file and says what it holds.
-pub(super) fn finish(
-    args: &Compute,
-    out: &Path,
-    file: &NetworkFile,
-    asked: Asked,
-    mut seconds: Seconds,
-) -> Result<()> {
-    let started = Instant::now();
-    file.write(out)?;
-    seconds.write = started.elapsed().as_secs_f64();
-    seconds.total = report::total_seconds();
-    let network = &file.network;
-    let meta = network.meta();
-    let (constant, nonfinite) = network.undefined();
-    let computed = Computed {
-        asked,
-        windows: network.len(),
-        edges: network.edges(),
-        density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
-        undefined: Undefined {
-            constant,
-            nonfinite,
-        },
-        trailing: meta.trailing,
-        rechecked: meta.rechecked,
-        rebuilt: meta.rebuilt,
-        extreme: meta.extreme,
-        chance: file.chance.clone(),
-        complete: file.complete,
-        seconds,
-        device: meta.device.clone(),
-        out: out.display().to_string(),
-    };
-    if args.common.json {
-        return report::json(&computed);
-    }
-    computed.print()
-}
-
-impl Computed {
-    fn print(&self) -> Result<()> {
-        let asked = &self.asked;
-        report::line(&format!(
-            "{}: {} of {} of {} samples every {}, {} by {}",
-            self.out,
-            report::count(self.windows as u128, "window"),
-            report::count(asked.nodes as u128, "node"),
-            asked.window,
-            asked.step,
-            report::count(self.edges, "edge"),
-            asked.measure
-        ))?;
-        if let Some(threshold) = asked.threshold {
-            let found = if self.chance.is_some() {
-                ", found from surrogates"
-            } else {
-                ""
-            };
-            report::line(&format!("threshold {threshold:.6}{found}"))?;
-        }
-        if let Some(density) = &self.density {
-            report::line(&format!(
-                "density {:.4} % (from {:.4} to {:.4} %)",
-                density.mean * 100.0,
-                density.min * 100.0,
-                density.max * 100.0
-            ))?;
-        }
-        let Undefined {
-            constant,
-            nonfinite,
-        } = self.undefined;
-        if constant + nonfinite > 0 {
-            report::line(&format!(
-                "undefined, counted in each window: {} constant, {nonfinite} not finite",
-                report::count(constant, "node")
-            ))?;
-        }
-        if self.trailing > 0 {
-            report::line(&format!(
-                "in no window: {}",
-                report::count(self.trailing as u128, "sample")
-            ))?;
-        }
-        let Seconds {
-            read,
-            compute,
-            write,
-            total,
-            ..
-        } = self.seconds;
-        report::line(&format!(
-            "read {read:.2} s, compute {compute:.2} s, write {write:.2} s, {total:.2} s in all ({})",
-            self.device
-        ))
-    }
-}
-
 /// What `--memory` leaves beside the signal.
 struct Bounds {
     left: Option<u64>,
@@ -330,12 +193,12 @@ fn say_what_surrogates_take(
             "{} of {} take about {}",
             report::count(chance.count as u128, "surrogate"),
             report::count(estimate.windows as u128, "window"),
-            duration(all)
+            report::duration(all)
         );
         if all > hours * 3600.0 {
             return Err(Error::argument(format!(
                 "--surrogates: expected no more than {} of work (--max-hours), {say}; fewer surrogates, a longer --step or fewer nodes take less",
-                duration(hours * 3600.0)
+                report::duration(hours * 3600.0)
             )));
         }
         Ok(say)
@@ -350,16 +213,6 @@ fn say_what_surrogates_take(
     significant_threshold(spec, signal, &one, &())?;
     eprintln!("{}", take(started.elapsed().as_secs_f64())?);
     Ok(())
-}
-
-/// `12 s`, `5 min`, `3.5 h`, `12 days`.
-pub(super) fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 120.0 => format!("{s:.1} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
-        s => format!("{:.0} days", s / 86_400.0),
-    }
 }
 
 /// So many samples of `signal`.
@@ -389,32 +242,6 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
         step: samples("--step", edges.step, signal)?,
     };
     Ok(keeping(NetworkSpec::new(measure, window), edges))
-}
-
-/// `spec` with the edges that are asked for.
-pub(super) fn keeping(spec: NetworkSpec, edges: &Edges) -> NetworkSpec {
-    let threshold = match (
-        edges.threshold,
-        edges.density,
-        edges.top,
-        edges.top_per_node,
-    ) {
-        (Some(value), ..) => Threshold::Absolute(value),
-        (_, Some(share), ..) => Threshold::Density(share),
-        (_, _, Some(count), _) => Threshold::Top(count),
-        (.., Some(count)) => Threshold::TopPerNode(count),
-        // Surrogates find one.
-        _ => Threshold::Top(1),
-    };
-    spec.threshold(threshold)
-        .sign(match edges.sign {
-            SignName::Both => Sign::Both,
-            SignName::Pos => Sign::Positive,
-            SignName::Neg => Sign::Negative,
-        })
-        .strict(edges.strict)
-        .taper(Taper::named(&edges.taper).unwrap_or_default())
-        .max_edges(edges.max_edges)
 }
 
 fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {

@@ -5,7 +5,6 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use super::compute::duration;
 use crate::network_args::Compute;
 use crate::report;
 
@@ -86,7 +85,7 @@ pub(super) fn run(
     })?;
     report::line(&format!(
         "about {} and {} on {}, edges included",
-        duration(expected.expected_seconds),
+        report::duration(expected.expected_seconds),
         memory::size(expected.memory_bytes),
         expected.device
     ))

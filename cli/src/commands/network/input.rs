@@ -32,6 +32,18 @@ pub(super) struct Input {
 }
 
 impl Input {
+    fn of_lines(lines: lines::Lines) -> Self {
+        Self {
+            values: Values::F64(lines.values),
+            nodes: lines.nodes,
+            segments: Some(lines.segments),
+            segment_seconds: lines.segment_seconds,
+            sample_seconds: lines.sample_seconds,
+            names: lines.names,
+            positions: None,
+        }
+    }
+
     pub(super) fn read(path: &Path, from: &From) -> Result<Self> {
         let ending = |endings: &[&str]| {
             let of = path.extension();
@@ -44,7 +56,7 @@ impl Input {
                 Some(frame) => of_samples(frames::raw(path, frame)?, from),
                 None if framed => of_samples(frames::images(path)?, from),
                 None if ending(&["npy"]) => of_samples(read_npy(path)?, from),
-                None => lines::read(path, from.sample_seconds),
+                None => lines::read(path, from.sample_seconds).map(Self::of_lines),
             };
             input.map_err(|e| placed(path, e))?
         } else {

@@ -1,13 +1,23 @@
 //! Signals as text: on every line a time and a value for each node.
 
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::Path;
 
-use betz::network::file::Positions;
-use betz::recording::arrays::Values;
 use betz::{Error, Result};
 
-use super::input::Input;
+/// A table, whole.
+pub(super) struct Lines {
+    /// (samples, nodes), row-major.
+    pub(super) values: Vec<f64>,
+    pub(super) nodes: usize,
+    /// Ranges of samples without a gap.
+    pub(super) segments: Vec<Range<usize>>,
+    /// When each of them begins, where the times are in seconds.
+    pub(super) segment_seconds: Option<Vec<f64>>,
+    pub(super) sample_seconds: Option<f64>,
+    pub(super) names: Option<Vec<String>>,
+}
 
 /// Reads a table `t, v0, v1, …`: fields parted by commas, semicolons or blanks; a first line of names may stand
 /// above it; lines that begin with `#` are not read; `nan` and empty fields are values that are not finite.
@@ -16,7 +26,7 @@ use super::input::Input;
 ///
 /// # Errors
 /// What the line has, by its number.
-pub(super) fn read(path: &Path, sample_seconds: Option<f64>) -> Result<Input> {
+pub(super) fn read(path: &Path, sample_seconds: Option<f64>) -> Result<Lines> {
     let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let (mut times, mut values, mut names) = (Vec::<f64>::new(), Vec::<f64>::new(), None);
     let mut fields = 0;
@@ -84,15 +94,14 @@ pub(super) fn read(path: &Path, sample_seconds: Option<f64>) -> Result<Input> {
             crate::report::count(gaps.len() as u128, "gap")
         );
     }
-    Ok(Input {
-        values: Values::F64(values),
+    Ok(Lines {
+        values,
         nodes: fields - 1,
-        segments: Some(segments),
+        segments,
         // In units of the file, which are seconds unless something else is said.
         segment_seconds: (sample_seconds.is_none()).then(|| starts().map(|t| times[t]).collect()),
         sample_seconds: sample_seconds.or(step),
         names,
-        positions: None::<Positions>,
     })
 }
 
@@ -109,18 +118,11 @@ fn split(line: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Input> {
+    fn of(text: &str) -> Result<Lines> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.txt");
         std::fs::write(&path, text).unwrap();
         read(&path, None)
-    }
-
-    fn values(input: &Input) -> Vec<f64> {
-        match &input.values {
-            Values::F64(v) => v.clone(),
-            _ => panic!("of its type"),
-        }
     }
 
     #[test]
@@ -132,9 +134,9 @@ mod tests {
             "0\t1\t2\r\n0.5\t3\t4\r\n1\t5\t6\r\n",
         ] {
             let input = of(text).unwrap();
-            assert_eq!(values(&input), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "{text}");
+            assert_eq!(input.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "{text}");
             assert_eq!((input.nodes, input.sample_seconds), (2, Some(0.5)));
-            assert_eq!(input.segments, Some(std::iter::once(0..3).collect()));
+            assert_eq!(input.segments, std::iter::once(0..3).collect::<Vec<_>>());
         }
         let input = of("t,left,right\n0,1,nan\n1,,2").unwrap();
         assert_eq!(input.names.unwrap(), ["left", "right"]);
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn gaps_part_segments() {
         let input = of("10,1\n11,2\n12,3\n20,4\n21,5\n").unwrap();
-        assert_eq!(input.segments.unwrap(), [0..3, 3..5]);
+        assert_eq!(input.segments, [0..3, 3..5]);
         assert_eq!(input.segment_seconds.unwrap(), [10.0, 20.0]);
         assert_eq!(input.sample_seconds, Some(1.0));
     }

@@ -12,6 +12,7 @@ mod input;
 mod inside;
 mod lines;
 mod nodes;
+mod outcome;
 mod sttc;
 mod table;
 

@@ -7,9 +7,9 @@ use betz::network::{Measure, NetworkSpec, Window};
 use betz::recording::SpikeForm;
 use betz::{Error, Result};
 
-use super::asked::Asked;
-use super::compute::{Seconds, finish, keeping};
+use super::asked::{Asked, keeping};
 use super::input;
+use super::outcome::{Seconds, finish};
 use crate::data;
 use crate::files::{Files, Kind, hash_of};
 use crate::network_args::{Compute, Span};

@@ -1,0 +1,149 @@
+//! What `betz network compute` says at its end, and the file that it leaves.
+
+use std::path::Path;
+use std::time::Instant;
+
+use betz::Result;
+use betz::network::file::{Chance, NetworkFile};
+use serde::Serialize;
+
+use super::Spread;
+use super::asked::Asked;
+use crate::network_args::Compute;
+use crate::report;
+
+#[derive(Serialize)]
+pub(super) struct Seconds {
+    pub(super) read: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) surrogates: Option<f64>,
+    pub(super) compute: f64,
+    /// Both are known at the end.
+    pub(super) write: f64,
+    pub(super) total: f64,
+}
+
+#[derive(Serialize)]
+struct Undefined {
+    constant: u64,
+    nonfinite: u64,
+}
+
+#[derive(Serialize)]
+struct Computed {
+    #[serde(flatten)]
+    asked: Asked,
+    windows: usize,
+    edges: u64,
+    density: Option<Spread>,
+    undefined: Undefined,
+    trailing: usize,
+    rechecked: u64,
+    rebuilt: u64,
+    extreme: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance: Option<Chance>,
+    complete: bool,
+    seconds: Seconds,
+    device: String,
+    out: String,
+}
+
+/// Writes the file and says what it holds.
+pub(super) fn finish(
+    args: &Compute,
+    out: &Path,
+    file: &NetworkFile,
+    asked: Asked,
+    mut seconds: Seconds,
+) -> Result<()> {
+    let started = Instant::now();
+    file.write(out)?;
+    seconds.write = started.elapsed().as_secs_f64();
+    seconds.total = report::total_seconds();
+    let network = &file.network;
+    let meta = network.meta();
+    let (constant, nonfinite) = network.undefined();
+    let computed = Computed {
+        asked,
+        windows: network.len(),
+        edges: network.edges(),
+        density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
+        undefined: Undefined {
+            constant,
+            nonfinite,
+        },
+        trailing: meta.trailing,
+        rechecked: meta.rechecked,
+        rebuilt: meta.rebuilt,
+        extreme: meta.extreme,
+        chance: file.chance.clone(),
+        complete: file.complete,
+        seconds,
+        device: meta.device.clone(),
+        out: out.display().to_string(),
+    };
+    if args.common.json {
+        return report::json(&computed);
+    }
+    computed.print()
+}
+
+impl Computed {
+    fn print(&self) -> Result<()> {
+        let asked = &self.asked;
+        report::line(&format!(
+            "{}: {} of {} of {} samples every {}, {} by {}",
+            self.out,
+            report::count(self.windows as u128, "window"),
+            report::count(asked.nodes as u128, "node"),
+            asked.window,
+            asked.step,
+            report::count(self.edges, "edge"),
+            asked.measure
+        ))?;
+        if let Some(threshold) = asked.threshold {
+            let found = if self.chance.is_some() {
+                ", found from surrogates"
+            } else {
+                ""
+            };
+            report::line(&format!("threshold {threshold:.6}{found}"))?;
+        }
+        if let Some(density) = &self.density {
+            report::line(&format!(
+                "density {:.4} % (from {:.4} to {:.4} %)",
+                density.mean * 100.0,
+                density.min * 100.0,
+                density.max * 100.0
+            ))?;
+        }
+        let Undefined {
+            constant,
+            nonfinite,
+        } = self.undefined;
+        if constant + nonfinite > 0 {
+            report::line(&format!(
+                "undefined, counted in each window: {} constant, {nonfinite} not finite",
+                report::count(constant, "node")
+            ))?;
+        }
+        if self.trailing > 0 {
+            report::line(&format!(
+                "in no window: {}",
+                report::count(self.trailing as u128, "sample")
+            ))?;
+        }
+        let Seconds {
+            read,
+            compute,
+            write,
+            total,
+            ..
+        } = self.seconds;
+        report::line(&format!(
+            "read {read:.2} s, compute {compute:.2} s, write {write:.2} s, {total:.2} s in all ({})",
+            self.device
+        ))
+    }
+}
