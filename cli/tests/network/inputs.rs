@@ -18,6 +18,17 @@ fn table(folder: &Path, name: &str, separator: &str, times: impl Fn(usize) -> f6
     fs::write(folder.join(name), text).unwrap();
 }
 
+/// `compute bare.npz` with what is asked is refused in these words, and leaves no file.
+fn refused(folder: &Path, asked: &str, says: &str) {
+    let output = betz(folder, &format!("compute bare.npz --out no.npz {asked}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains(says),
+        "{asked}: {said}"
+    );
+    assert!(!folder.join("no.npz").exists(), "{asked}");
+}
+
 #[test]
 fn tables_are_signals_and_their_gaps_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,16 +285,7 @@ fn memory_tapers_and_files_are_as_asked_for() {
         ("--full --measure distance", "--full"),
         ("--compact --measure covariance", "compact"),
     ] {
-        let output = betz(
-            folder,
-            &format!("compute bare.npz --out no.npz {HOW} {asked}"),
-        );
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.code() == Some(2) && said.contains(says),
-            "{asked}: {said}"
-        );
-        assert!(!folder.join("no.npz").exists(), "{asked}");
+        refused(folder, &format!("{HOW} {asked}"), says);
     }
 }
 
@@ -321,16 +323,7 @@ fn surrogates_are_planned_and_too_many_refused() {
         ("--surrogates 99 --max-hours nan", "--max-hours"),
         ("--surrogates 99 --fdr-procedure by", "--fdr"),
     ] {
-        let output = betz(
-            folder,
-            &format!("compute bare.npz --out no.npz {how} {asked}"),
-        );
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.code() == Some(2) && said.contains(says),
-            "{asked}: {said}"
-        );
-        assert!(!folder.join("no.npz").exists(), "{asked}");
+        refused(folder, &format!("{how} {asked}"), says);
     }
 }
 
