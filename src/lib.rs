@@ -17,6 +17,7 @@
 //! | `train` | batch filtering and decoding, [`train`], [`device`] |
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks whose truth is known |
+//! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
@@ -130,6 +131,8 @@ pub use betz_episode as episode;
 pub use betz_network as network;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
+#[cfg(feature = "spiking")]
+pub use betz_spiking as spiking;
 
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 pub use betz_device as device;

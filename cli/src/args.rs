@@ -23,8 +23,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Simulate a population, train decoders on it, stream a test through them, draw the result
     Demo(Demo),
-    /// Simulate a recording: a tuned population to decode, or a network with chains to mine
-    Simulate(Simulate),
+    /// Simulate: a tuned population to decode, a network with chains to mine, a spiking network, or decoders
+    /// in a closed loop
+    Simulate(crate::simulate_args::Simulate),
     /// Find the best decoder of a recording and write it to a model file
     Train(Train),
     /// Take channels out of a model that retains its sums, as if it had been trained without them
@@ -66,96 +67,6 @@ pub(crate) struct Demo {
     /// Where to write the picture (SVG)
     #[arg(long, value_name = "FILE", default_value = "betz-demo.svg")]
     pub(crate) picture: PathBuf,
-}
-
-#[derive(Args)]
-#[command(
-    group = clap::ArgGroup::new("net").multiple(true),
-    allow_negative_numbers = true,
-    after_help = "Example: betz simulate --sym26 --out spikes.csv"
-)]
-pub(crate) struct Simulate {
-    #[command(flatten)]
-    pub(crate) common: Common,
-    /// Recording to write: .npz, or for networks also .csv (label,seconds a line)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Number of neurons [default: 150; networks: 64, --sym26: 26]
-    #[arg(long, value_name = "N")]
-    pub(crate) neurons: Option<usize>,
-    /// Length of the recording [default: 100; --sym26: 60]
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) seconds: Option<f64>,
-    /// Length of one tick [default: 0.00025; networks: 0.00001]
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) tick: Option<f64>,
-    #[command(flatten)]
-    pub(crate) population: Population,
-    #[command(flatten)]
-    pub(crate) network: Network,
-}
-
-/// Options of the tuned population.
-#[derive(Args)]
-#[command(next_help_heading = "A population with behaviour, to decode (the default)")]
-pub(crate) struct Population {
-    /// A second recording of the same population under a fresh stimulus, to test on
-    #[arg(long, value_name = "FILE", conflicts_with = "net")]
-    pub(crate) test_out: Option<PathBuf>,
-    /// Length of the test recording
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 10.0,
-        conflicts_with = "net"
-    )]
-    pub(crate) test_seconds: f64,
-    /// Range of maximal firing rates in Hz
-    #[arg(
-        long,
-        value_name = "LOW,HIGH",
-        default_value = "20,60",
-        conflicts_with = "net"
-    )]
-    pub(crate) rates: String,
-    /// Combine this many random units into each multi-unit channel (1: single units)
-    #[arg(long, value_name = "K", default_value_t = 1, conflicts_with = "net")]
-    pub(crate) units: usize,
-}
-
-/// Options of the networks with embedded chains.
-#[derive(Args)]
-#[command(next_help_heading = "A network with embedded chains, to mine")]
-pub(crate) struct Network {
-    /// Poisson neurons, some of them linked to chains: 64 at 20 Hz, four chains of 9
-    #[arg(long, group = "net")]
-    pub(crate) network: bool,
-    /// Such a network for the length of the mining papers' data set N, 1 to 8: 4000, 2000, 1000,
-    /// 500, 200, 100, 50 and 20 s
-    #[arg(long, value_name = "N", group = "net", conflicts_with_all = ["seconds", "sym26"])]
-    pub(crate) dataset: Option<usize>,
-    /// The mining papers' Sym26: 26 neurons for 60 s, one short and one long chain
-    #[arg(long, group = "net")]
-    pub(crate) sym26: bool,
-    /// Rate at which every neuron fires by itself [default: 20]
-    #[arg(long, value_name = "HZ", requires = "net")]
-    pub(crate) rate: Option<f64>,
-    /// Nodes of each chain [default: 9,9,9,9; --sym26: 4,6]
-    #[arg(long, value_name = "N,N,...", requires = "net")]
-    pub(crate) chains: Option<String>,
-    /// Probability that a spike of a node makes the next node fire [default: 0.95]
-    #[arg(long, value_name = "P", requires = "net")]
-    pub(crate) connection: Option<f64>,
-    /// Delay of such a spike, low < delay <= high [default: 0.004,0.006]
-    #[arg(long, value_name = "LOW,HIGH", requires = "net")]
-    pub(crate) delay: Option<String>,
-    /// Where to write the chains, one per line as `betz mine --count-only` reads them [default: beside
-    /// the recording, .chains.txt]
-    #[arg(long, value_name = "FILE", requires = "net")]
-    pub(crate) truth: Option<PathBuf>,
 }
 
 /// How Γ is computed.

@@ -53,7 +53,7 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
 /// standard error.
 pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
     if let Some(list) = &part.segments {
-        let wanted = parse_ranges(list, recording.segments.len())?;
+        let wanted = parse_ranges("--segments", list, recording.segments.len())?;
         recording.segments = wanted.iter().map(|&i| recording.segments[i]).collect();
     }
     if let Some(gap) = part.max_gap
@@ -104,11 +104,11 @@ fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Datas
     Ok(dataset)
 }
 
-/// Parses `0..800,805` into indices below `count`.
-fn parse_ranges(list: &str, count: usize) -> Result<Vec<usize>> {
+/// Parses an option's `0..800,805` into ascending indices below `count`.
+pub(crate) fn parse_ranges(option: &str, list: &str, count: usize) -> Result<Vec<usize>> {
     let bad = |item: &str| {
         Error::argument(format!(
-            "--segments: expected numbers and half-open ranges below {count}, such as 0..800,805; got '{item}'"
+            "{option}: expected numbers and half-open ranges below {count}, such as 0..800,805; got '{item}'"
         ))
     };
     let number = |text: &str, item: &str| text.trim().parse::<usize>().map_err(|_| bad(item));
@@ -230,10 +230,16 @@ mod tests {
 
     #[test]
     fn ranges_are_half_open_and_checked() {
-        assert_eq!(parse_ranges("0..3,5", 6).unwrap(), [0, 1, 2, 5]);
-        assert_eq!(parse_ranges("4..", 6).unwrap(), [4, 5]);
+        assert_eq!(
+            parse_ranges("--segments", "0..3,5", 6).unwrap(),
+            [0, 1, 2, 5]
+        );
+        assert_eq!(parse_ranges("--segments", "4..", 6).unwrap(), [4, 5]);
         for bad in ["6", "2..2", "a", "0..7", "-1", ""] {
-            assert!(parse_ranges(bad, 6).is_err(), "{bad} was accepted");
+            assert!(
+                parse_ranges("--segments", bad, 6).is_err(),
+                "{bad} was accepted"
+            );
         }
     }
 }

@@ -47,6 +47,12 @@ pub(crate) enum Kind {
     GraphMeasures,
     /// A network, or a window of it, as text of another program's format.
     NetworkText,
+    /// Spikes of each neuron of a spiking network, as numbers.
+    SpikeCounts,
+    /// A spiking network as JSON.
+    SpikingSpec,
+    /// Synapses as binary records, which nothing tells from others.
+    Connections,
 }
 
 impl Kind {
@@ -83,6 +89,11 @@ impl Kind {
             Self::SimulatedEvents => is_told_of(path, &path.with_extension("chains.txt")),
             Self::Table(headers) => headers.iter().any(|h| begins(h)),
             Self::Chains => begins(CHAINS),
+            Self::SpikeCounts => {
+                !start.is_empty() && start.iter().all(|b| b" \n0123456789".contains(b))
+            }
+            Self::SpikingSpec => begins("{\n  \"step_ms\":"),
+            Self::Connections => false,
             Self::Graph => {
                 begins("digraph episodes {")
                     || (begins("<?xml")

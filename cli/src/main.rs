@@ -21,6 +21,7 @@ mod rates;
 mod recording_picture;
 mod report;
 mod scoring;
+mod simulate_args;
 mod sums_args;
 
 use std::process::ExitCode;

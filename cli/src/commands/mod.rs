@@ -14,7 +14,6 @@ pub(crate) mod mine;
 pub(crate) mod network;
 mod replay;
 pub(crate) mod simulate;
-mod simulate_network;
 pub(crate) mod solve;
 pub(crate) mod stream;
 pub(crate) mod sums;

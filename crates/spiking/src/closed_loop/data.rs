@@ -2,6 +2,7 @@ use betz_base::{Error, Result};
 
 use super::session::{Session, Setup};
 use super::units::Units;
+use super::user::intended;
 use crate::random::{Normal, Purpose, Sequence};
 
 /// One bin: what there was to decode, and what it should have been.
@@ -92,23 +93,12 @@ pub fn reaches(setup: &Setup, units: &mut Units, count: usize) -> Result<Trainin
     Ok(TrainingData { bin_s: bin, bins })
 }
 
-/// A session's bins with the velocities its user is taken to have intended: as fast as the decoder
-/// went, but straight to the target, and none on it (Gilja et al. 2012). What ReFIT retrains on.
+/// A session's bins with what its user is taken to have intended ([`intended`]). What ReFIT retrains on.
 pub fn intention(session: &Session) -> TrainingData {
-    let bins = session.log.iter().map(|bin| {
-        let way = [0, 1].map(|i| bin.target[i] - bin.cursor[i]);
-        let distance = way[0].hypot(way[1]);
-        let speed = bin.velocity[0].hypot(bin.velocity[1]);
-        let scale = if distance < session.radius {
-            0.0
-        } else {
-            speed / distance
-        };
-        Observation {
-            counts: bin.counts.clone(),
-            position: bin.cursor,
-            velocity: way.map(|w| w * scale),
-        }
+    let bins = session.log.iter().map(|bin| Observation {
+        counts: bin.counts.clone(),
+        position: bin.cursor,
+        velocity: intended(bin.cursor, bin.target, bin.velocity, session.radius),
     });
     TrainingData {
         bin_s: session.bin_s,

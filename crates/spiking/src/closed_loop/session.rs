@@ -8,7 +8,7 @@ use super::fault::{Fault, Troubles};
 use super::score::{Scores, Trial};
 use super::task::Task;
 use super::units::{Units, UnitsConfig};
-use super::user::{Mind, User};
+use super::user::{Mind, User, intended};
 use crate::random::{Normal, Purpose, Sequence};
 
 /// A loop without its decoder.
@@ -191,6 +191,7 @@ impl Loop {
         for k in 0..trials {
             let target = self.setup.task.target(k, &mut targets);
             let trial = self.trial(target, decoder, &mut state, &mut session)?;
+            decoder.trial_ended(trial.success);
             session.trials.push(trial);
         }
         Ok(session)
@@ -302,6 +303,11 @@ impl Loop {
         if !state.velocity.iter().all(|v| v.is_finite()) {
             session.non_finite += 1;
             state.velocity = [0.0; 2];
+        }
+        // A bin that comes late is labelled when it is decoded.
+        if state.waiting.is_none() {
+            let radius = self.setup.task.radius();
+            decoder.label(intended(cursor, target, state.velocity, radius));
         }
         let edge = self.setup.workspace_cm;
         state.cursor =

@@ -47,6 +47,16 @@ impl Default for Task {
 }
 
 impl Task {
+    /// Targets within ± 8 cm, accepted within 2 cm, held for 0.5 s, within 3 s.
+    pub fn pinball() -> Self {
+        Self::Pinball {
+            half_side: 8.0,
+            radius: 2.0,
+            hold_s: 0.5,
+            limit_s: 3.0,
+        }
+    }
+
     /// Targets a loop with this half width of its workspace can be set.
     pub(super) fn check(&self, workspace: f64) -> Result<()> {
         let (extent, count) = match *self {

@@ -56,6 +56,18 @@ impl User {
     }
 }
 
+/// The velocity that a user is taken to have intended where a decoder answered `velocity`: as fast as that,
+/// but straight to the target, and none within `radius` of it (Gilja et al. 2012).
+pub fn intended(cursor: [f64; 2], target: [f64; 2], velocity: [f64; 2], radius: f64) -> [f64; 2] {
+    let way = [0, 1].map(|i| target[i] - cursor[i]);
+    let distance = way[0].hypot(way[1]);
+    if distance < radius {
+        return [0.0; 2];
+    }
+    let speed = velocity[0].hypot(velocity[1]);
+    way.map(|w| w * speed / distance)
+}
+
 /// What a user keeps in mind: where the cursor was.
 #[derive(Debug, Clone)]
 pub(super) struct Mind {

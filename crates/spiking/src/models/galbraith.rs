@@ -62,6 +62,15 @@ pub fn listed(neurons: u32, synapses: Vec<Listed>, order: u32) -> Result<Network
     with(neurons, order, 0, Rule::List { synapses })
 }
 
+/// Takes the ends from a network's PSCs: none is cut after 5τ any more.
+pub fn endless(network: &mut Network) {
+    for population in &mut network.populations {
+        if let Synapse::Psc { truncated, .. } = &mut population.synapse {
+            *truncated = false;
+        }
+    }
+}
+
 fn with(neurons: u32, order: u32, seed: u64, rule: Rule) -> Result<Network> {
     let (tau_ms, resistance) = (20.0, 4000.0);
     let mut population = Population::new("neurons", neurons);

@@ -1,5 +1,4 @@
-//! `betz simulate`: recordings with a known truth to decode; [`super::simulate_network`] has those to
-//! mine.
+//! A tuned population and its behaviour: recordings with a known truth to decode.
 
 use std::path::Path;
 
@@ -9,13 +8,11 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::simulate_network;
-use super::written::Written;
-use crate::args::Simulate;
+use crate::commands::written::Written;
 use crate::data;
-use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
+use crate::simulate_args::Simulate;
 
 /// Length of a recording and number of neurons unless told otherwise.
 const SECONDS: f64 = 100.0;
@@ -30,13 +27,9 @@ struct Simulated {
     simulation_seconds: f64,
 }
 
-pub(crate) fn run(args: &Simulate) -> Result<()> {
-    device::cpu_for("a simulation", &args.common.device)?;
-    if args.network.is_asked_for() {
-        return simulate_network::run(args);
-    }
+pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     let (asked, neurons) = (&args.population, args.neurons.unwrap_or(NEURONS));
-    for path in [&args.out].into_iter().chain(&asked.test_out) {
+    for path in [out].into_iter().chain(asked.test_out.as_deref()) {
         if path
             .extension()
             .is_some_and(|e| e.eq_ignore_ascii_case("csv"))
@@ -48,7 +41,7 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         }
     }
     let mut files = Files::new(&args.common);
-    files.writes("--out", &args.out, Kind::Simulated)?;
+    files.writes("--out", out, Kind::Simulated)?;
     files.may_write("--test-out", asked.test_out.as_deref(), Kind::Simulated)?;
     if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));
@@ -69,7 +62,7 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         1 => Ok(recording),
         _ => recording.combine(&groups),
     };
-    let mut recordings = vec![write(&heard(made.train)?, &args.out)?];
+    let mut recordings = vec![write(&heard(made.train)?, out)?];
     if let Some(path) = &asked.test_out {
         recordings.push(write(&heard(made.test)?, path)?);
     }

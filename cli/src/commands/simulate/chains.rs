@@ -1,4 +1,4 @@
-//! `betz simulate --network`: events with embedded chains, and the chains beside them.
+//! A network with embedded chains: events to mine, and the chains beside them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::written::Written;
-use crate::args::{Network, Simulate};
+use crate::commands::written::Written;
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, told_of};
 use crate::report::{self, Bar};
+use crate::simulate_args::{Chains, Simulate};
 
 /// Length of a network's recording unless told otherwise.
 const SECONDS: f64 = 100.0;
@@ -36,24 +36,24 @@ struct Simulated {
     simulation_seconds: f64,
 }
 
-impl Network {
-    /// Whether a network is to be simulated, not a population.
+impl Chains {
+    /// Whether such a network is asked for.
     pub(super) fn is_asked_for(&self) -> bool {
         self.network || self.sym26 || self.dataset.is_some()
     }
 }
 
-pub(super) fn run(args: &Simulate) -> Result<()> {
+pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     let config = config(args)?;
-    let as_csv = is_csv(&args.out)?;
-    let truth = truth_path(args);
+    let as_csv = is_csv(out)?;
+    let truth = truth_path(args, out);
     let mut files = Files::new(&args.common);
     let kind = if as_csv {
         Kind::SimulatedEvents
     } else {
         Kind::Simulated
     };
-    files.writes("--out", &args.out, kind)?;
+    files.writes("--out", out, kind)?;
     files.writes("--truth", &truth, Kind::Chains)?;
     let bar = Bar::new();
     let made = simulate(&config, args.seed)?;
@@ -61,17 +61,17 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let mut told = None;
     if as_csv {
         let events = Events::from_recording(&made.recording)?;
-        write_atomically(&args.out, |file| events.write_csv(file))?;
+        write_atomically(out, |file| events.write_csv(file))?;
         // So that nothing else is ever taken for these events; what is no file is not.
-        told = hash_of(&args.out).ok().filter(|_| args.out.is_file());
+        told = hash_of(out).ok().filter(|_| out.is_file());
     } else {
-        made.recording.write_npz(&args.out)?;
+        made.recording.write_npz(out)?;
     }
     write_truth(&truth, &config, args.seed, told, &made.recording, &patterns)?;
     let alphabet = alphabet(&made.recording)?;
     let clock = alphabet.clock();
     let simulated = Simulated {
-        recordings: [Written::new(&made.recording, &args.out)],
+        recordings: [Written::new(&made.recording, out)],
         neurons: config.neurons,
         seed: args.seed,
         chains: (patterns.iter().zip(&made.chains))
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
 }
 
 fn config(args: &Simulate) -> Result<NetworkConfig> {
-    let asked = &args.network;
+    let asked = &args.chains;
     let mut config = match asked.dataset {
         _ if asked.sym26 => NetworkConfig::sym26(),
         Some(number) => NetworkConfig::data_set(number).map_err(|e| e.at("--dataset"))?,
@@ -145,9 +145,9 @@ fn is_csv(path: &Path) -> Result<bool> {
     }
 }
 
-fn truth_path(args: &Simulate) -> PathBuf {
-    let beside = || args.out.with_extension("chains.txt");
-    args.network.truth.clone().unwrap_or_else(beside)
+fn truth_path(args: &Simulate, out: &Path) -> PathBuf {
+    let beside = || out.with_extension("chains.txt");
+    args.chains.truth.clone().unwrap_or_else(beside)
 }
 
 fn alphabet(recording: &Recording) -> Result<Alphabet> {

@@ -1,0 +1,490 @@
+//! A spiking network: the paper's, a model's or one's own; what it takes, what it does.
+
+use std::io::Write;
+use std::path::Path;
+
+use betz::file::write_atomically;
+use betz::recording::{Recording, Segment, SpikeForm, Spikes};
+use betz::spiking::models::{self, galbraith};
+use betz::spiking::{Engine, Network, Options, Phases, Plan, Report, connections, write_counts};
+use betz::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use super::activity::Activity;
+use crate::commands::written::Written;
+use crate::data;
+use crate::files::{Files, Kind};
+use crate::report::{self, Bar, Table, count, number};
+use crate::simulate_args::{Compat, Simulate, Spiking};
+
+/// Seconds simulated unless told otherwise: of the paper's networks, and of models.
+const PAPER_SECONDS: f64 = 10.0;
+const MODEL_SECONDS: f64 = 1.0;
+/// Neurons from which on threads have enough to do between two meetings.
+const SHARED_FROM: u64 = 5_000;
+/// Milliseconds that a raster shows, as the paper's.
+const SHOWN_MS: f64 = 250.0;
+
+impl Spiking {
+    /// Whether such a network is asked for.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.ring.is_some()
+            || self.full.is_some()
+            || self.random.is_some()
+            || self.model.is_some()
+            || self.spec.is_some()
+            || self.connections.is_some()
+    }
+}
+
+/// What the network takes, said before anything is built.
+#[derive(Serialize)]
+struct Planned {
+    neurons: u64,
+    synapses: f64,
+    threads: usize,
+    bytes: u64,
+    building_bytes: u64,
+    shortest_delay_steps: u32,
+    longest_delay_steps: u32,
+    weight_unit: f64,
+    steps: u64,
+}
+
+/// What the simulation did.
+#[derive(Serialize)]
+struct Simulated {
+    neurons: u64,
+    synapses: u64,
+    /// A hash of all synapses, and one of all spikes, in hexadecimal.
+    synapse_hash: String,
+    steps: u64,
+    spikes: u64,
+    hash: String,
+    /// Seconds of the simulation, without building.
+    seconds: f64,
+    /// Seconds for a second of the network's time.
+    rtf: f64,
+    build_seconds: f64,
+    us_per_step: f64,
+    synaptic_events: u64,
+    threads: usize,
+    bytes: u64,
+    /// Of what the fixed point holds, the largest sum of inputs that a step can have.
+    fixed_point_use: f64,
+    rates_hz: Vec<Rate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Phases>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<Written>,
+    spikes_left_out: u64,
+    interrupted: bool,
+}
+
+/// Mean rate of a population after `--settle`.
+#[derive(Serialize)]
+struct Rate {
+    population: String,
+    neurons: u32,
+    hz: f64,
+}
+
+pub(super) fn run(args: &Simulate) -> Result<()> {
+    let asked = &args.spiking;
+    let network = network(args)?;
+    let (steps, settle) = lengths(args, &network)?;
+    let mut files = Files::new(&args.common)
+        .may_read("--spec", asked.spec.as_deref())
+        .may_read("--connections", asked.connections.as_deref());
+    files.may_write("--out", args.out.as_deref(), Kind::Simulated)?;
+    files.may_write("--counts", asked.counts.as_deref(), Kind::SpikeCounts)?;
+    files.may_write("--traces", asked.traces.as_deref(), TRACES)?;
+    files.may_write(
+        "--write-spec",
+        asked.write_spec.as_deref(),
+        Kind::SpikingSpec,
+    )?;
+    files.may_write(
+        "--write-connections",
+        asked.write_connections.as_deref(),
+        Kind::Connections,
+    )?;
+    let threads = match asked.threads {
+        Some(threads) => threads,
+        None if asked.live || network.neurons() < SHARED_FROM => 1,
+        None => rayon::current_num_threads(),
+    };
+    if asked.dry_run {
+        return planned(&network, threads, steps, args.common.json);
+    }
+    if asked.live && threads != 1 {
+        return Err(Error::argument(format!(
+            "--live: expected one thread, got --threads {threads}"
+        )));
+    }
+    let traced = match &asked.trace {
+        Some(list) => data::parse_ranges("--trace", list, network.neurons() as usize)?,
+        None => Vec::new(),
+    };
+    let options = Options {
+        threads,
+        memory_limit: asked.memory,
+        record_spikes: match (&args.out, asked.raster) {
+            (Some(_), _) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
+            (None, _) => 0,
+        },
+        record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
+        time_phases: asked.phases,
+    };
+    report::stop_on_interrupt();
+    let bar = Bar::new();
+    let mut engine = Engine::build(&network, &options, &bar)?;
+    if let Some(path) = &asked.write_spec {
+        let text = network.to_json()?;
+        write_atomically(path, |file| writeln!(file, "{text}"))?;
+    }
+    if let Some(path) = &asked.write_connections {
+        connections::write(path, &network)?;
+    }
+    let mut activity = Activity::new(&network, SHOWN_MS);
+    let mut ran = Ran::default();
+    ran.steps(&mut engine, settle, &bar)?;
+    let before = engine.counts();
+    // The raster hears the last steps one by one, a live one all of them.
+    let heard = if asked.live {
+        steps
+    } else if asked.raster {
+        activity.steps().min(steps)
+    } else {
+        0
+    };
+    ran.steps(&mut engine, steps - heard, &bar)?;
+    if heard > 0 {
+        drop(bar);
+        ran.heard(&mut engine, heard, &mut activity, asked.live)?;
+    } else {
+        drop(bar);
+    }
+    let report = engine.run(0, &())?;
+    let recording = match &args.out {
+        Some(path) => Some(write_recording(&engine, args, path)?),
+        None => None,
+    };
+    if let Some(path) = &asked.counts {
+        write_counts(path, &engine.counts())?;
+    }
+    if let Some(path) = &asked.traces {
+        write_traces(path, &engine)?;
+    }
+    let simulated = Simulated {
+        neurons: report.neurons,
+        synapses: report.synapses,
+        synapse_hash: format!("{:016x}", engine.synapse_hash()),
+        steps: engine.steps(),
+        spikes: report.spikes,
+        hash: format!("{:016x}", report.hash),
+        seconds: ran.seconds,
+        rtf: ran.seconds / (engine.steps() as f64 * network.step_ms * 1e-3).max(f64::MIN_POSITIVE),
+        build_seconds: report.build_seconds,
+        us_per_step: ran.seconds * 1e6 / (engine.steps() as f64).max(1.0),
+        synaptic_events: ran.events,
+        threads: report.threads,
+        bytes: engine.plan().bytes(),
+        fixed_point_use: engine.fixed_point_use(),
+        rates_hz: rates(&engine, &before, settle.min(engine.steps())),
+        phases: asked.phases.then_some(ran.phases),
+        recording,
+        spikes_left_out: report.spikes_left_out,
+        interrupted: ran.interrupted,
+    };
+    if asked.raster && !args.common.json {
+        activity.print()?;
+    }
+    if args.common.json {
+        return report::json(&simulated);
+    }
+    simulated.print()
+}
+
+/// The network that was asked for.
+fn network(args: &Simulate) -> Result<Network> {
+    let asked = &args.spiking;
+    let order = asked.order.unwrap_or(0);
+    let mut paper = if let Some(neurons) = asked.ring {
+        galbraith::ring(neurons, order).map_err(|e| e.at("--ring"))?
+    } else if let Some(neurons) = asked.full {
+        galbraith::full(neurons, order).map_err(|e| e.at("--full"))?
+    } else if let Some(text) = &asked.random {
+        let (neurons, synapses) = neurons_and_synapses(text)?;
+        galbraith::random(neurons, synapses, order, args.seed).map_err(|e| e.at("--random"))?
+    } else if let Some(path) = &asked.connections {
+        let neurons = args
+            .neurons
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(u32::MAX);
+        let listed = connections::read(path, neurons, connections::Delays::Ignored)?;
+        galbraith::listed(neurons, listed, order).map_err(|e| e.at("--connections"))?
+    } else if let Some(path) = &asked.spec {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
+        return Network::from_json(&text).map_err(|e| e.at(path.display()));
+    } else {
+        let name = asked.model.as_deref().unwrap_or_default();
+        let scale = asked.scale.unwrap_or(1.0);
+        return models::by_name(name, scale, args.seed).map_err(|e| e.at("--model"));
+    };
+    if asked.compat != Some(Compat::Galbraith) {
+        galbraith::endless(&mut paper);
+    }
+    Ok(paper)
+}
+
+/// `1000,500000`.
+fn neurons_and_synapses(text: &str) -> Result<(u32, u64)> {
+    let parsed = text
+        .split_once(',')
+        .and_then(|(n, s)| Some((n.trim().parse().ok()?, s.trim().parse().ok()?)));
+    parsed.ok_or_else(|| {
+        Error::argument(format!(
+            "--random: expected neurons and synapses such as 1000,500000, got '{text}'"
+        ))
+    })
+}
+
+/// Steps in all after those of `--settle`, and those.
+fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
+    let asked = &args.spiking;
+    let default = if asked.model.is_some() || asked.spec.is_some() {
+        MODEL_SECONDS
+    } else {
+        PAPER_SECONDS
+    };
+    let steps =
+        |option: &str, seconds: f64| network.steps_of(seconds * 1e3).map_err(|e| e.at(option));
+    let length = steps("--seconds", args.seconds.unwrap_or(default))?;
+    if length == 0 {
+        return Err(Error::argument(
+            "--seconds: expected a step at least, got 0",
+        ));
+    }
+    Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
+}
+
+fn planned(network: &Network, threads: usize, steps: u64, json: bool) -> Result<()> {
+    let plan = Plan::new(network, threads)?;
+    if json {
+        return report::json(&Planned {
+            neurons: plan.neurons,
+            synapses: plan.synapses,
+            threads: plan.threads,
+            bytes: plan.bytes(),
+            building_bytes: plan.building_bytes,
+            shortest_delay_steps: plan.shortest_delay,
+            longest_delay_steps: plan.longest_delay,
+            weight_unit: plan.weight_unit,
+            steps,
+        });
+    }
+    report::line(&plan.to_string())?;
+    report::line(&format!(
+        "{} of {} ms",
+        count(steps, "step"),
+        network.step_ms
+    ))
+}
+
+/// What runs took, added up.
+#[derive(Default)]
+struct Ran {
+    seconds: f64,
+    events: u64,
+    phases: Phases,
+    interrupted: bool,
+}
+
+impl Ran {
+    /// So many steps on the engine's threads; fewer after Ctrl-C.
+    fn steps(&mut self, engine: &mut Engine, steps: u64, bar: &Bar) -> Result<()> {
+        if steps == 0 || self.interrupted {
+            return Ok(());
+        }
+        let started = std::time::Instant::now();
+        match engine.run(steps, bar) {
+            Ok(report) => self.add(&report),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {
+                self.interrupted = true;
+                self.seconds += started.elapsed().as_secs_f64();
+            }
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, report: &Report) {
+        self.seconds += report.seconds;
+        self.events += report.synaptic_events;
+        self.phases.update_seconds += report.phases.update_seconds;
+        self.phases.exchange_seconds += report.phases.exchange_seconds;
+        self.phases.deliver_seconds += report.phases.deliver_seconds;
+    }
+
+    /// So many steps, one by one, each heard by the raster; drawn as they come and in real time where they are
+    /// watched `live`.
+    fn heard(
+        &mut self,
+        engine: &mut Engine,
+        steps: u64,
+        activity: &mut Activity,
+        live: bool,
+    ) -> Result<()> {
+        use betz::Progress;
+        let begun = std::time::Instant::now();
+        let step_seconds = engine.network().step_ms * 1e-3;
+        let mut fired = Vec::new();
+        let mut view = live.then(super::activity::View::open).transpose()?;
+        for step in 0..steps {
+            if report::UntilInterrupted.cancelled() || self.interrupted {
+                self.interrupted = true;
+                break;
+            }
+            let started = std::time::Instant::now();
+            engine.step(&mut fired);
+            self.seconds += started.elapsed().as_secs_f64();
+            activity.hear(&fired);
+            if let Some(view) = &mut view {
+                let simulated = (step + 1) as f64 * step_seconds;
+                view.show(activity, simulated, begun.elapsed().as_secs_f64())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rates of the populations since `before` was counted, at step `settled`.
+fn rates(engine: &Engine, before: &[u32], settled: u64) -> Vec<Rate> {
+    let network = engine.network();
+    let seconds = (engine.steps() - settled) as f64 * network.step_ms * 1e-3;
+    let (counts, firsts) = (engine.counts(), network.firsts());
+    (network.populations.iter().enumerate())
+        .map(|(p, population)| {
+            let own = firsts[p] as usize..firsts[p + 1] as usize;
+            let spikes: u64 = own.map(|i| u64::from(counts[i] - before[i])).sum();
+            Rate {
+                population: population.name.clone(),
+                neurons: population.neurons,
+                hz: spikes as f64 / f64::from(population.neurons) / seconds.max(f64::MIN_POSITIVE),
+            }
+        })
+        .collect()
+}
+
+/// Spikes as a recording: a channel for each neuron, a tick for each step.
+fn write_recording(engine: &Engine, args: &Simulate, path: &Path) -> Result<Written> {
+    let network = engine.network();
+    let spikes = engine.spikes();
+    let names = network
+        .populations
+        .iter()
+        .flat_map(|population| (0..population.neurons).map(|i| format!("{}{i}", population.name)));
+    let ticks = engine.steps() as i64;
+    let recording = Recording {
+        tick_seconds: network.step_ms * 1e-3,
+        ticks,
+        spikes: Spikes::new(
+            spikes.iter().map(|spike| spike.step as i64).collect(),
+            spikes.iter().map(|spike| spike.neuron).collect(),
+        ),
+        channel_names: names.collect(),
+        behavior: None,
+        segments: vec![Segment {
+            start: 0,
+            stop: ticks,
+        }],
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: Some(format!(
+            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"}}",
+            args.seed,
+            engine.synapse_hash(),
+            engine.hash()
+        )),
+    };
+    recording.write_npz(path)?;
+    Ok(Written::new(&recording, path))
+}
+
+/// How a file of potentials begins.
+const TRACES: Kind = Kind::Table(&["seconds,mV of neuron "]);
+
+fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
+    let traces = engine.potentials();
+    let step_seconds = engine.network().step_ms * 1e-3;
+    write_atomically(path, |file| {
+        write!(file, "seconds")?;
+        for (neuron, _) in &traces {
+            write!(file, ",mV of neuron {neuron}")?;
+        }
+        writeln!(file)?;
+        let steps = traces
+            .iter()
+            .map(|(_, values)| values.len())
+            .min()
+            .unwrap_or(0);
+        for step in 0..steps {
+            write!(file, "{}", number((step + 1) as f64 * step_seconds))?;
+            for (_, values) in &traces {
+                write!(file, ",{}", values[step])?;
+            }
+            writeln!(file)?;
+        }
+        Ok(())
+    })
+}
+
+impl Simulated {
+    fn print(&self) -> Result<()> {
+        if let Some(recording) = &self.recording {
+            recording.print()?;
+        }
+        if self.spikes_left_out > 0 {
+            eprintln!(
+                "left out of the recording: {}, beyond --max-spikes",
+                count(self.spikes_left_out, "spike")
+            );
+        }
+        if self.interrupted {
+            eprintln!("stopped on request: what follows is of the steps until then");
+        }
+        let mut table = Table::new(&["population", "neurons", "Hz"]);
+        for rate in &self.rates_hz {
+            table.row([
+                rate.population.clone(),
+                rate.neurons.to_string(),
+                format!("{:.3}", rate.hz),
+            ]);
+        }
+        table.print()?;
+        report::line(&format!(
+            "{}, {}, {}: {}, hash {}",
+            count(self.neurons, "neuron"),
+            count(self.synapses, "synapse"),
+            count(self.steps, "step"),
+            count(self.spikes, "spike"),
+            self.hash
+        ))?;
+        if let Some(phases) = &self.phases {
+            report::line(&format!(
+                "update {:.3} s, exchange {:.3} s, deliver {:.3} s",
+                phases.update_seconds, phases.exchange_seconds, phases.deliver_seconds
+            ))?;
+        }
+        report::line(&format!(
+            "{:.3} s on {}: {:.3} s a second of the network, {:.2} µs a step; built in {:.2} s, {:.1} MB",
+            self.seconds,
+            count(self.threads as u64, "thread"),
+            self.rtf,
+            self.us_per_step,
+            self.build_seconds,
+            self.bytes as f64 / 1e6
+        ))
+    }
+}
