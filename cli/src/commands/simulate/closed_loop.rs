@@ -422,6 +422,9 @@ impl Compared {
             "angle °",
         ]);
         let shown = |i: Interval, digits: usize| {
+            if i.mean.is_nan() {
+                return "none".to_owned();
+            }
             let number = |v: f64| format!("{v:.digits$}");
             format!(
                 "{} ({} to {})",

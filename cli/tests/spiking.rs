@@ -1,0 +1,306 @@
+//! Spiking networks and the closed loop on the command line.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn betz(folder: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_betz"))
+        .current_dir(folder)
+        .env("BETZ_CACHE", folder.join("cache"))
+        .args(line.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn json(folder: &Path, line: &str) -> Value {
+    let output = betz(folder, &format!("{line} --json"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "betz {line}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(folder: &Path, line: &str, words: &str) {
+    let output = betz(folder, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "betz {line} succeeded");
+    assert!(errors.contains(words), "betz {line}: {errors}");
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect()
+}
+
+/// Counts of Galbraith 2010, chapter 4: neurons 1 to 3 of a ring 4445 spikes, 4 to 12 4444, 13 to 21 4443; every
+/// neuron of a full network 4445.
+#[test]
+fn the_papers_networks_have_the_papers_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let ring = json(
+        folder,
+        "simulate --ring 100 --compat galbraith --counts spikes.txt",
+    );
+    assert_eq!(
+        (ring["neurons"].as_u64(), ring["synapses"].as_u64()),
+        (Some(100), Some(100))
+    );
+    assert_eq!(
+        (ring["steps"].as_u64(), ring["spikes"].as_u64()),
+        (Some(40_000), Some(443_928))
+    );
+    let counts = numbers(&std::fs::read_to_string(folder.join("spikes.txt")).unwrap());
+    assert_eq!(counts.len(), 100);
+    assert!(counts[..3].iter().all(|c| *c == 4445));
+    assert!(counts[3..12].iter().all(|c| *c == 4444) && counts[12..21].iter().all(|c| *c == 4443));
+
+    let again = json(folder, "simulate --ring 100 --compat galbraith --threads 2");
+    assert_eq!(again["hash"], ring["hash"]);
+    assert_eq!(again["synapse_hash"], ring["synapse_hash"]);
+
+    let full = json(folder, "simulate --full 10 --compat galbraith --order 1");
+    assert_eq!(full["spikes"].as_u64(), Some(44_450));
+    // The first neuron reaches all within a few steps, or nothing reaches the others.
+    let random = json(
+        folder,
+        "simulate --random 50,2000 --compat galbraith --seed 2",
+    );
+    assert_eq!(
+        (random["synapses"].as_u64(), random["neurons"].as_u64()),
+        (Some(2000), Some(50))
+    );
+}
+
+#[test]
+fn a_network_goes_through_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let made = json(
+        folder,
+        "simulate --random 40,300 --compat galbraith --seconds 1 --write-spec net.json --write-connections connections.bin",
+    );
+    assert_eq!(
+        std::fs::metadata(folder.join("connections.bin"))
+            .unwrap()
+            .len(),
+        300 * 16
+    );
+    let spec = json(folder, "simulate --spec net.json --seconds 1");
+    assert_eq!(spec["hash"], made["hash"]);
+    let listed = json(
+        folder,
+        "simulate --connections connections.bin --neurons 40 --compat galbraith --seconds 1",
+    );
+    assert_eq!(listed["hash"], made["hash"]);
+
+    let written = json(
+        folder,
+        "simulate --spec net.json --seconds 0.5 --out net.npz --trace 0,3..5 --traces v.csv --phases",
+    );
+    assert_eq!(written["recording"]["spikes"], written["spikes"]);
+    assert!(written["phases"]["update_seconds"].as_f64().unwrap() > 0.0);
+    let traces = std::fs::read_to_string(folder.join("v.csv")).unwrap();
+    let mut lines = traces.lines();
+    assert_eq!(
+        lines.next(),
+        Some("seconds,mV of neuron 0,mV of neuron 3,mV of neuron 4")
+    );
+    assert_eq!(lines.count(), 2000);
+    assert!(betz(folder, "info net.npz").status.success());
+    // What is there and is nobody's earlier result stays.
+    refused(
+        folder,
+        "simulate --ring 5 --seconds 1 --write-connections connections.bin",
+        "connections.bin",
+    );
+    std::fs::write(folder.join("notes.txt"), "mine").unwrap();
+    refused(
+        folder,
+        "simulate --ring 5 --seconds 1 --counts notes.txt",
+        "notes.txt",
+    );
+
+    let truncated = std::fs::read(folder.join("connections.bin")).unwrap();
+    std::fs::write(folder.join("cut.bin"), &truncated[..100]).unwrap();
+    refused(
+        folder,
+        "simulate --connections cut.bin --neurons 40",
+        "cut short in synapse 6",
+    );
+    refused(
+        folder,
+        "simulate --connections connections.bin --neurons 3",
+        "expected neurons below 3",
+    );
+}
+
+#[test]
+fn models_are_planned_run_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let planned = json(folder, "simulate --model pd14 --dry-run");
+    assert_eq!(planned["neurons"].as_u64(), Some(77_169));
+    assert!(planned["bytes"].as_u64().unwrap() > 1_000_000_000);
+    refused(
+        folder,
+        "simulate --model pd14 --memory 100MB --seconds 0.1",
+        "memory",
+    );
+
+    let cuba = json(
+        folder,
+        "simulate --model cuba --scale 0.25 --seconds 0.2 --settle 0.1",
+    );
+    assert_eq!(cuba["neurons"].as_u64(), Some(1000));
+    assert_eq!(cuba["steps"].as_u64(), Some(3000));
+    assert_eq!(cuba["rates_hz"].as_array().unwrap().len(), 2);
+
+    let shown = betz(folder, "simulate --ring 64 --seconds 0.5 --raster");
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.status.success() && text.contains("the last 250 ms; a row of dots: a neuron"),
+        "{text}"
+    );
+    let dots = text
+        .chars()
+        .filter(|c| ('\u{2801}'..='\u{28ff}').contains(c))
+        .count();
+    assert!(dots > 300, "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (line, words) in [
+        ("simulate --ring 0", "ring"),
+        ("simulate --ring 5 --full 5", "cannot be used"),
+        ("simulate --ring 5 --sym26", "cannot be used"),
+        ("simulate --ring 5 --closed-loop", "cannot be used"),
+        ("simulate --random 10", "1000,500000"),
+        ("simulate --random 10,1000", "--random"),
+        ("simulate --model brain", "pd14"),
+        ("simulate --model cuba --scale 0", "--model"),
+        ("simulate --ring 5 --order 9", "--ring"),
+        ("simulate --ring 5 --seconds 0.0001", "whole steps"),
+        ("simulate --ring 5 --trace 0,9 --traces v.csv", "below 5"),
+        ("simulate --ring 5 --live", "terminal"),
+        ("simulate --connections nowhere.bin", "--neurons"),
+        (
+            "simulate --connections nowhere.bin --neurons 4",
+            "nowhere.bin",
+        ),
+        ("simulate --seconds 1", "--out"),
+        ("simulate --closed-loop --decoder nothing", "--decoder"),
+        ("simulate --closed-loop --adapt", "model file"),
+        (
+            "simulate --closed-loop --trials 0 --repeats 1 --decoder ole",
+            "trial",
+        ),
+        ("simulate --closed-loop --bin 0.0003", "whole steps"),
+        ("simulate --closed-loop --feedback-delay -1", "delay"),
+    ] {
+        refused(folder, line, words);
+    }
+    std::fs::write(
+        folder.join("net.json"),
+        r#"{"step_ms": 0.1, "populations": [{"name": "e", "neurons": 5, "neuron": {"lif": {"reset_mv": -50}}}]}"#,
+    )
+    .unwrap();
+    refused(folder, "simulate --spec net.json", "net.json");
+    std::fs::write(
+        folder.join("events.json"),
+        r#"[{"at_s": 1, "kind": "flood"}]"#,
+    )
+    .unwrap();
+    refused(
+        folder,
+        "simulate --closed-loop --events events.json",
+        "events.json",
+    );
+}
+
+/// A decoder that was trained on the loop's own calibration steers; with half of the units lost, one that learns
+/// does better than one that does not.
+#[test]
+fn decoders_steer_and_a_wrong_one_learns() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let compared = json(
+        folder,
+        "simulate --closed-loop --decoder ole,kalman,refit --neurons 60 --reaches 40 --trials 10 --repeats 2",
+    );
+    let decoders = compared["decoders"].as_array().unwrap();
+    assert_eq!(decoders.len(), 3);
+    for decoder in decoders {
+        assert_eq!(decoder["trials"].as_u64(), Some(20));
+        assert!(
+            decoder["success"]["mean"].as_f64().unwrap() > 0.5,
+            "{decoder}"
+        );
+        assert_eq!(decoder["non_finite_bins"].as_u64(), Some(0));
+    }
+    // The same again is the same.
+    let again = json(
+        folder,
+        "simulate --closed-loop --decoder refit --neurons 60 --reaches 40 --trials 10 --repeats 2",
+    );
+    assert_eq!(
+        again["decoders"][0]["time_to_target_s"],
+        decoders[2]["time_to_target_s"]
+    );
+
+    json(
+        folder,
+        "simulate --closed-loop --neurons 60 --reaches 100 --calibration cal.npz",
+    );
+    json(
+        folder,
+        "train cal.npz --filter 0.05:0 --folds 3 --decoder linear --retain --out m.betz",
+    );
+    let steered = json(
+        folder,
+        "simulate --closed-loop --decoder m.betz --neurons 60 --trials 10 --repeats 1",
+    );
+    let success = |of: &Value| of["decoders"][0]["success"]["mean"].as_f64().unwrap();
+    assert!(success(&steered) > 0.8, "{steered}");
+
+    std::fs::write(
+        folder.join("events.json"),
+        r#"[{"at_s": 0, "kind": {"gain_drift": {"low": 0.0, "high": 2.0}}}]"#,
+    )
+    .unwrap();
+    let line = "simulate --closed-loop --decoder m.betz --events events.json --neurons 60 --trials 60 --repeats 1";
+    let (fixed, learning) = (json(folder, line), json(folder, &format!("{line} --adapt")));
+    let time = |of: &Value| {
+        of["decoders"][0]["time_to_target_s"]["mean"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(
+        learning["decoders"][0]["models_accepted"].as_u64().unwrap() > 0,
+        "{learning}"
+    );
+    assert!(
+        time(&learning) < time(&fixed),
+        "{} against {}",
+        time(&learning),
+        time(&fixed)
+    );
+
+    refused(
+        folder,
+        "simulate --closed-loop --decoder m.betz --neurons 61",
+        "60",
+    );
+    refused(
+        folder,
+        "simulate --closed-loop --decoder m.betz --neurons 60 --bin 0.05",
+        "0.025",
+    );
+}
