@@ -8,6 +8,7 @@ import { gzipSync } from "node:zlib";
 process.chdir(dirname(fileURLToPath(import.meta.url)));
 const BUDGET = { minified: 200_000, compressed: 70_000 };
 const options = {
+  absWorkingDir: process.cwd(),
   entryPoints: { app: "src/app.tsx" }, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022",
   jsx: "automatic", jsxImportSource: "preact", legalComments: "eof", logLevel: "warning", charset: "utf8",
 };
