@@ -2,15 +2,15 @@ import "uplot/dist/uPlot.min.css";
 import "./app.css";
 import { render } from "preact";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
+import { Channels } from "./views/Channels.tsx";
 import { Live } from "./views/Live.tsx";
+import { Model } from "./views/Model.tsx";
 import * as keys from "./keys.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
 
 /** Views that come with their own issues keep their place. */
 const LATER: Partial<Record<string, string>> = {
-  channels: "The map of electrodes and the table of channels are not here yet.",
-  model: "The model in use and its swaps are not here yet.",
   episodes: "Episodes are mined with betz mine; their view is not here yet.",
   networks: "Networks are computed with betz network compute; their view is not here yet.",
   simulation: "Populations are simulated with betz simulate; their view is not here yet.",
@@ -25,7 +25,10 @@ function App() {
     <TopBar />
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
-      {view === "live" && (state.store.value ? <Live /> : <main><Waiting /></main>)}
+      {!later && !state.store.value && <main><Waiting /></main>}
+      {state.store.value && view === "live" && <Live />}
+      {state.store.value && view === "channels" && <Channels />}
+      {state.store.value && view === "model" && <Model />}
       {later && <main class="later"><p class="large">{later}</p></main>}
     </div>
     <Help />

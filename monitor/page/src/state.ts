@@ -35,6 +35,8 @@ export const helpOpen = signal(false);
 /** What is said to those who listen instead of look. */
 export const spoken = signal("");
 export const keysOff = signal(false);
+/** What the server answered to what was asked of it last. */
+export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
 export const live = computed(() => address.value.at === null);
 
 export type Pill = { kind: "good" | "warn" | "bad" | "plain"; words: string };
@@ -107,7 +109,7 @@ export function showAround(tick: number): void {
   if (s) go({ at: Math.min(s.seconds_(tick) + address.value.window / 2, s.seconds_(s.end)) });
 }
 
-async function refresh(): Promise<void> {
+export async function refresh(): Promise<void> {
   const answer = await fetch("/api/state");
   if (!answer.ok) throw new Error(await answer.text());
   const next = await answer.json() as ServerState, before = server.value;
