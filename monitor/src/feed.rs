@@ -59,7 +59,7 @@ pub(crate) struct Taken {
 }
 
 /// Most spikes that one channel's count in one step is drawn as.
-const MOST_OF_A_COUNT: u32 = 64;
+pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 
 /// A feed of sessions with so many outputs, and its other end; `words` of 4 bytes lie between them.
 pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {

@@ -27,8 +27,12 @@ for (const scheme of ["light", "dark"]) {
   test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
     await page.emulateMedia({ colorScheme: scheme });
     await page.goto(rig.url);
-    await known(page, 1);
-    expect(await findings(page)).toEqual([]);
+    for (const view of ["live", "channels", "model", "networks"]) {
+      await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
+      await known(page, 1);
+      await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
+      expect(await findings(page), view).toEqual([]);
+    }
   });
 }
 

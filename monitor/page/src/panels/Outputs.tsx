@@ -2,10 +2,10 @@
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import { lowerBound } from "../link/store.ts";
-import { POINTS, reduce } from "./reduce.ts";
+import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
 import { colours, outputInk, painted } from "../theme.ts";
-import { timeLabel } from "./format.ts";
+import { timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 function Line({ k }: { k: number }) {
@@ -111,7 +111,7 @@ export function Outputs() {
   void state.beat.value;
   const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
   const note = <>{truth && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
-    {known.length > 0 && <>· R² of the last 30 s <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
+    {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
   return <Panel area="outputs" title={truth ? "Decoded against true" : "Decoded"} note={note}>
     <div class={outputs.length >= 2 ? "split" : "whole"}>
