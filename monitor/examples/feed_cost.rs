@@ -26,7 +26,10 @@ const VIEWERS: usize = 8;
 /// Reads what comes, says that it was drawn, and looks at nothing of it.
 fn viewer(monitor: &Monitor) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(monitor.address())?;
-    let (host, token) = (monitor.address(), monitor.token().map_or("", |t| t.as_str()));
+    let (host, token) = (
+        monitor.address(),
+        monitor.token().map_or("", |t| t.as_str()),
+    );
     write!(
         stream,
         "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz={token}\r\nConnection: Upgrade\r\n\
@@ -46,7 +49,10 @@ fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let channels: usize = args.next().and_then(|a| a.parse().ok()).unwrap_or(256);
     let rate: f64 = args.next().and_then(|a| a.parse().ok()).unwrap_or(20.0);
-    let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 0 }])?;
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.1,
+        order: 0,
+    }])?;
     let names = (0..channels).map(|c| format!("ch{c}")).collect();
     let parts = DecoderParts {
         weights: (0..2 * channels).map(|i| i as f64).collect(),
@@ -56,7 +62,10 @@ fn main() -> Result<()> {
     let mut alone = Session::open(&model, SessionConfig::default())?;
     let mut watched = Session::open(&model, SessionConfig::default())?;
     // Steps come far faster than real time here: the ring must not fill, or only counting would be timed.
-    let options = Options { ring_words: 1 << 24, ..Options::default() };
+    let options = Options {
+        ring_words: 1 << 24,
+        ..Options::default()
+    };
     let (monitor, feed) = Monitor::start(Source::of("feed_cost", &model), options)?;
     watched.attach(Box::new(feed), 0)?;
     for _ in 0..VIEWERS {
@@ -64,12 +73,20 @@ fn main() -> Result<()> {
     }
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let spikes: Vec<Vec<u32>> = (0..STEPS)
-        .map(|_| (0..channels as u32).filter(|_| random.random::<f64>() < rate * 0.001).collect())
+        .map(|_| {
+            (0..channels as u32)
+                .filter(|_| random.random::<f64>() < rate * 0.001)
+                .collect()
+        })
         .collect();
     let mut out = [0.0; 2];
     let mut times = [Vec::new(), Vec::new()];
     for block in 0..2 * BLOCKS {
-        let session = if block % 2 == 0 { &mut alone } else { &mut watched };
+        let session = if block % 2 == 0 {
+            &mut alone
+        } else {
+            &mut watched
+        };
         let begin = Instant::now();
         for step in &spikes {
             session.step_spikes(step, &mut out)?;
@@ -79,10 +96,16 @@ fn main() -> Result<()> {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let mean = spikes.iter().map(Vec::len).sum::<usize>() as f64 / STEPS as f64;
-    println!("{channels} channels, {mean:.1} spikes a step, {VIEWERS} viewers, {BLOCKS} blocks each");
+    println!(
+        "{channels} channels, {mean:.1} spikes a step, {VIEWERS} viewers, {BLOCKS} blocks each"
+    );
     for (name, times) in ["alone", "with a feed"].iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
-        println!("{name:<12} median {:7.1} ns a step, least {:7.1} ns", times[times.len() / 2], times[0]);
+        println!(
+            "{name:<12} median {:7.1} ns a step, least {:7.1} ns",
+            times[times.len() / 2],
+            times[0]
+        );
     }
     println!(
         "difference   median {:7.1} ns,         least {:7.1} ns",

@@ -65,7 +65,10 @@ impl Recorded {
         let steps = i64::try_from(self.dataset.steps).unwrap_or(i64::MAX);
         let longest = (LONGEST_SECONDS * self.ticks_a_second()).ceil() as i64;
         let from = span.start.clamp(0, steps);
-        let to = span.end.clamp(from, steps).min(from.saturating_add(longest));
+        let to = span
+            .end
+            .clamp(from, steps)
+            .min(from.saturating_add(longest));
         let width = self.source.outputs.len();
         let shape = Shape {
             channels: u32::try_from(self.dataset.channels()).unwrap_or(u32::MAX),
@@ -80,7 +83,9 @@ impl Recorded {
         let mut next = spikes.range(from, to).start;
         for tick in from..to {
             step.tick = tick;
-            step.trial_begins = (self.dataset.segments).binary_search_by_key(&tick, |s| s.start).is_ok();
+            step.trial_begins = (self.dataset.segments)
+                .binary_search_by_key(&tick, |s| s.start)
+                .is_ok();
             step.spikes.clear();
             while next < spikes.ticks.len() && spikes.ticks[next] == tick {
                 // As a session's counts: rounded, and drawn as so many at most.
@@ -99,10 +104,18 @@ impl Recorded {
             let truth = row(&self.dataset.behavior, meant).filter(|_| inside && width > 0);
             gathering.push(&step, truth.as_deref().unwrap_or(&[]));
             if (tick + 1 - from) % a_frame == 0 {
-                frames.extend(gathering.finish(&Counters::default(), None).map(|f| f.bytes));
+                frames.extend(
+                    gathering
+                        .finish(&Counters::default(), None)
+                        .map(|f| f.bytes),
+                );
             }
         }
-        frames.extend(gathering.finish(&Counters::default(), None).map(|f| f.bytes));
+        frames.extend(
+            gathering
+                .finish(&Counters::default(), None)
+                .map(|f| f.bytes),
+        );
         frames
     }
 
@@ -137,7 +150,11 @@ mod tests {
     use betz_runtime::psc::{Filter, FilterBank};
 
     fn recorded() -> Recorded {
-        let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 0 }]).unwrap();
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: 0.1,
+            order: 0,
+        }])
+        .unwrap();
         let names: Vec<String> = (0..3).map(|c| format!("ch{c}")).collect();
         let parts = DecoderParts::linear(0.01, bank, names.clone(), vec!["x".into()]);
         Recorded {
@@ -146,8 +163,17 @@ mod tests {
                 step_seconds: 0.01,
                 steps: 250,
                 channel_names: names,
-                spikes: Spikes { weights: vec![1.0, 3.0, 1.0], ..Spikes::new(vec![5, 100, 249], vec![0, 1, 2]) },
-                segments: vec![Segment { start: 0, stop: 50 }, Segment { start: 90, stop: 250 }],
+                spikes: Spikes {
+                    weights: vec![1.0, 3.0, 1.0],
+                    ..Spikes::new(vec![5, 100, 249], vec![0, 1, 2])
+                },
+                segments: vec![
+                    Segment { start: 0, stop: 50 },
+                    Segment {
+                        start: 90,
+                        stop: 250,
+                    },
+                ],
                 outputs: vec!["x".into()],
                 behavior: (0..250).map(|t| t as f32).collect(),
             },
@@ -167,7 +193,13 @@ mod tests {
         assert_eq!(frames[0].u16(Section::TRIALS).collect::<Vec<_>>(), [0, 90]);
         let truth: Vec<f32> = frames[0].f32(Section::TRUTH).collect();
         // What the estimate of step 10 means lay two steps before; between the trials nothing is meant.
-        assert!(truth[10] == 8.0 && truth[51] == 49.0 && truth[52].is_nan() && truth[91].is_nan() && truth[92] == 90.0);
+        assert!(
+            truth[10] == 8.0
+                && truth[51] == 49.0
+                && truth[52].is_nan()
+                && truth[91].is_nan()
+                && truth[92] == 90.0
+        );
         assert_eq!(frames[0].f32(Section::ESTIMATE).nth(10), Some(10.5));
     }
 
@@ -197,9 +229,19 @@ mod tests {
     fn arrays_of_another_length_are_refused() {
         let mut r = recorded();
         r.estimates.pop();
-        assert!(r.check().unwrap_err().message().contains("249 decoded values"));
+        assert!(
+            r.check()
+                .unwrap_err()
+                .message()
+                .contains("249 decoded values")
+        );
         let mut r = recorded();
         r.dataset.channel_names.pop();
-        assert!(r.check().unwrap_err().message().contains("expected 3 channels, got 2"));
+        assert!(
+            r.check()
+                .unwrap_err()
+                .message()
+                .contains("expected 3 channels, got 2")
+        );
     }
 }

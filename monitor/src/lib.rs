@@ -231,8 +231,10 @@ impl Monitor {
             events,
         });
         let (stop, stopped) = watch::channel(false);
-        let runtime = (tokio::runtime::Builder::new_current_thread().enable_all().build())
-            .map_err(|e| Error::new(ErrorKind::Io, format!("the page's server: {e}")))?;
+        let runtime = (tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build())
+        .map_err(|e| Error::new(ErrorKind::Io, format!("the page's server: {e}")))?;
         let at_server = shared.clone();
         let work = move || {
             runtime.block_on(async move {

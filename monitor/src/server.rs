@@ -192,7 +192,11 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         return no_source(&app, which.source);
     }
     let source = recorded.map_or(&app.source, |r| &r.source);
-    let sources: Vec<&str> = app.recorded.iter().map(|r| r.source.name.as_str()).collect();
+    let sources: Vec<&str> = app
+        .recorded
+        .iter()
+        .map(|r| r.source.name.as_str())
+        .collect();
     let (swap, model, span, ended) = {
         let seen = lock(&app.seen);
         (seen.swap, seen.model, seen.history.span(), seen.ended)
@@ -223,7 +227,10 @@ async fn events(State(app): State<App>) -> Response {
 }
 
 fn no_source(app: &App, asked: usize) -> Response {
-    let words = format!("expected one of {} recordings, got number {asked}", app.recorded.len());
+    let words = format!(
+        "expected one of {} recordings, got number {asked}",
+        app.recorded.len()
+    );
     (StatusCode::NOT_FOUND, words).into_response()
 }
 

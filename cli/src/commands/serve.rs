@@ -25,7 +25,9 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
             report::count(models.len() as u64, "other file")
         )));
     }
-    let model = models.first().map(|path| Ok((name_of(path), Decoder::load(path)?)));
+    let model = models
+        .first()
+        .map(|path| Ok((name_of(path), Decoder::load(path)?)));
     let model: Option<(String, Decoder)> = model.transpose()?;
     let bar = Bar::new();
     let recorded: Vec<Recorded> = (recordings.iter())
@@ -45,7 +47,8 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
 }
 
 fn is_npz(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"))
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npz"))
 }
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.

@@ -259,8 +259,9 @@ function second(now: number, s: Store | null): void {
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
     const r2 = s.hasTruth ? s.r2(s.end - tail, s.end) : [];
-    const at = s.seconds[s.seconds.length - 1];
-    if (at && r2.length > 0) at.r2 = r2.reduce((a, b) => a + b, 0) / r2.length;
+    const mean = r2.reduce((a, b) => a + b, 0) / r2.length;
+    // A page that is slow says it for the seconds it left out, too.
+    if (r2.length > 0) for (let i = s.seconds.length - 1, before = Math.max(0, i - 5); i > before && Number.isNaN(s.seconds[i]!.r2); i--) s.seconds[i]!.r2 = mean;
     slowly.value = {
       // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
       spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2,

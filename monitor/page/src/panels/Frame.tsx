@@ -29,7 +29,7 @@ export function TopBar() {
     <Clock />
     <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
       <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
-    {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="plain" onClick={() => state.go({ at: null })}>back to live</button>}
+    {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
     <button class="icon" onClick={() => { state.exportOpen.value = true; }} title="Take along (E)" aria-label="Take along what is shown">⤓</button>
     <button class="icon" onClick={theme.next} title="Theme (T)" aria-label={`Theme: ${theme.theme.value}`}>◐</button>
     <button class="icon" onClick={() => { state.helpOpen.value = true; }} title="Keys (?)" aria-label="Keys">?</button>

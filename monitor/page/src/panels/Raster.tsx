@@ -63,7 +63,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: 
   if (!on) return;
   const { g, w, h } = on, axis = 16, high = h - axis - 3, cells = view.cells, n = cells.columns;
   if (n > 0 && cells.sums.length === n) {
-    const stop = cells.stop(p.end), bars = Math.max(1, Math.floor(w / 3)), per = n / bars;
+    const stop = cells.stop(p.end), bars = Math.max(1, Math.min(Math.floor(w / 3), p.window)), per = n / bars;
     const sums = new Float32Array(bars);
     let top = 0;
     for (let b = 0; b < bars; b++) {
