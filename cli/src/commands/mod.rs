@@ -11,6 +11,7 @@ pub(crate) mod info;
 mod inside;
 mod listed;
 pub(crate) mod mine;
+pub(crate) mod monitor;
 pub(crate) mod network;
 mod replay;
 pub(crate) mod simulate;
