@@ -115,7 +115,7 @@ test("a hole is hatched and said", async ({ watched: { page } }) => {
   const before = await ink(page);
   await page.evaluate(() => { const s = globalThis.betz.store; s.holes = [{ from: s.first, to: s.end, fillable: false }]; s.version++; });
   await expect(page.locator(".raster .note")).toContainText("not shown");
-  expect(await ink(page)).toBeGreaterThan(before + 0.05);
+  await expect.poll(() => ink(page)).toBeGreaterThan(before + 0.05);
 });
 
 test("without a token there is nothing", async ({ page, rig }) => {
