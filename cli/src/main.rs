@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
         args::Command::Monitor(a) => commands::monitor::run(&a),
+        args::Command::Serve(a) => commands::serve::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
         args::Command::Network(a) => commands::network::run(&a),
         args::Command::Info(a) => commands::info::run(&a),

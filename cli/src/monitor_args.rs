@@ -41,6 +41,22 @@ pub(crate) struct Monitor {
     pub(crate) page: Page,
 }
 
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz"
+)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Recordings (.npz), and at most one model, whose estimates are shown beside what was recorded
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) page: Page,
+}
+
 /// How a page is served.
 #[derive(Args)]
 #[command(next_help_heading = "The page")]

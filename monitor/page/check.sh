@@ -30,6 +30,6 @@ if [ "$what" = all ] || [ "$what" = browser ]; then
     chromium=${BETZ_CHROMIUM:-$(command -v chromium || command -v chromium-browser || true)}
     [ -n "$chromium" ] || skip "no chromium"
     watched=${BETZ_WATCHED:-$root/target/debug/examples/watched}
-    [ -x "$watched" ] || (cd "$root" && cargo build --quiet -p betz-monitor --example watched) || skip "no session to watch"
+    [ -n "${BETZ_WATCHED:-}" ] || (cd "$root" && cargo build --quiet -p betz-monitor --example watched) || skip "no session to watch"
     BETZ_CHROMIUM=$chromium BETZ_WATCHED=$watched npx --no-install playwright test -c e2e/playwright.config.mjs
 fi

@@ -12,6 +12,8 @@
 //! - Whoever looks needs the token, whatever the address; the page is read-only unless
 //!   [`Options::control`] says otherwise.
 //!
+//! [`Monitor::open`] serves recordings to be looked at, in the same frames.
+//!
 //! # A session that is watched
 //! ```
 //! use betz_monitor::{Monitor, Options, Source};
@@ -36,6 +38,7 @@
 //! ```
 
 mod control;
+mod explore;
 mod feed;
 pub mod frame;
 mod guard;
@@ -59,6 +62,7 @@ use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
+pub use explore::Recorded;
 pub use feed::{Feed, Truth};
 pub use guard::Token;
 pub use source::{ModelCard, Source};
@@ -114,6 +118,9 @@ impl Default for Options {
     }
 }
 
+/// Events that are to be told.
+type Told = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
+
 /// A page that is served. Dropping it ends its threads; the session goes on.
 pub struct Monitor {
     url: String,
@@ -136,8 +143,63 @@ impl Monitor {
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
         let outputs = source.outputs.len();
-        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
+        let (feed, reader) = feed::feed(outputs, source.channel_names.len(), options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
+        let shape = Shape {
+            channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),
+            outputs,
+            ticks_a_second: 1.0 / source.step_seconds,
+            deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
+        };
+        let (mut monitor, mut to_tell) = Self::serve(source, Vec::new(), options)?;
+        *lock(&monitor.truth) = Some(truth);
+        let mut hub = Hub::new(reader, truth_reader, shape);
+        let (shared, given) = (monitor.shared.clone(), monitor.health.clone());
+        let stopping = monitor.stopping.clone();
+        let turn = Duration::from_secs(1) / FRAMES_A_SECOND;
+        let work = move || {
+            let mut due = Instant::now();
+            while !stopping.load(Ordering::Relaxed) {
+                if let Some(health) = lock(&given).take() {
+                    hub.watch(health);
+                }
+                let mut send = |frame| {
+                    let _ = shared.frames.send(frame);
+                };
+                hub.turn(&shared.seen, &mut send);
+                while let Ok((kind, more)) = to_tell.try_recv() {
+                    let tick = hub.tick();
+                    hub.event(&shared.seen, &kind, more, tick, &mut send);
+                }
+                due += turn;
+                match due.checked_duration_since(Instant::now()) {
+                    Some(wait) => std::thread::sleep(wait),
+                    None => due = Instant::now(),
+                }
+            }
+        };
+        monitor.threads.push(thread("betz-hub", work)?);
+        Ok((monitor, feed))
+    }
+
+    /// Serves recordings to be looked at: the page asks for what it shows, and nothing runs.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); `InvalidArgument` where there is no recording; `Mismatch` for one whose
+    /// arrays do not fit each other.
+    pub fn open(recorded: Vec<Recorded>, options: Options) -> Result<Self> {
+        let first = (recorded.first())
+            .ok_or_else(|| Error::argument("a page: expected a recording to look at, got none"))?;
+        for one in &recorded {
+            check(&one.source, &options)?;
+            one.check()?;
+        }
+        let source = first.source.clone();
+        Ok(Self::serve(source, recorded, options)?.0)
+    }
+
+    /// Listens and starts the server's thread.
+    fn serve(source: Source, recorded: Vec<Recorded>, options: Options) -> Result<(Self, Told)> {
         let token = match (options.no_token, options.token) {
             (true, _) => None,
             (false, Some(token)) => Some(token),
@@ -150,18 +212,13 @@ impl Monitor {
             IpAddr::V6(a) => format!("[{a}]"),
         });
         let guard = Guard::new(address.port(), &names, token.clone(), options.control);
-        let shape = Shape {
-            channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),
-            outputs,
-            ticks_a_second: 1.0 / source.step_seconds,
-            deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
-        };
         let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
         let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
         let seen = Seen::new(source.channel_names.len(), kept, around);
-        let (events, mut to_tell) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             source,
+            recorded,
             seen: Mutex::new(seen),
             frames: broadcast::Sender::new(8),
             guard,
@@ -173,64 +230,33 @@ impl Monitor {
             page_folder: options.page_folder,
             events,
         });
-        let health: Arc<Mutex<Option<HealthReader>>> = Arc::default();
         let (stop, stopped) = watch::channel(false);
-        let stopping = Arc::new(AtomicBool::new(false));
-
-        let mut hub = Hub::new(reader, truth_reader, shape);
-        let (at_hub, given, stop_hub) = (shared.clone(), health.clone(), stopping.clone());
-        let turn = Duration::from_secs(1) / FRAMES_A_SECOND;
-        let hub_thread = thread("betz-hub", move || {
-            let mut due = Instant::now();
-            while !stop_hub.load(Ordering::Relaxed) {
-                if let Some(health) = lock(&given).take() {
-                    hub.watch(health);
-                }
-                let send = |frame| {
-                    let _ = at_hub.frames.send(frame);
-                };
-                hub.turn(&at_hub.seen, send);
-                while let Ok((kind, more)) = to_tell.try_recv() {
-                    let tick = hub.tick();
-                    hub.event(&at_hub.seen, &kind, more, tick, &mut |frame| {
-                        let _ = at_hub.frames.send(frame);
-                    });
-                }
-                due += turn;
-                match due.checked_duration_since(Instant::now()) {
-                    Some(wait) => std::thread::sleep(wait),
-                    None => due = Instant::now(),
-                }
-            }
-        })?;
         let runtime = (tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build())
         .map_err(|e| Error::new(ErrorKind::Io, format!("the page's server: {e}")))?;
         let at_server = shared.clone();
-        let server_thread = thread("betz-page", move || {
+        let work = move || {
             runtime.block_on(async move {
                 let listeners = listeners.into_iter();
                 let listeners = listeners.filter_map(|l| tokio::net::TcpListener::from_std(l).ok());
                 server::serve(listeners.collect(), at_server, stopped).await;
             });
-        })?;
-
-        let query = token
-            .as_ref()
-            .map_or(String::new(), |t| format!("?token={}", t.as_str()));
+        };
+        let server_thread = thread("betz-page", work)?;
+        let query = (token.as_ref()).map_or(String::new(), |t| format!("?token={}", t.as_str()));
         let monitor = Self {
             url: format!("http://{address}/{query}"),
             token,
             address,
             shared,
-            health,
-            truth: Mutex::new(Some(truth)),
+            health: Arc::default(),
+            truth: Mutex::new(None),
             stop,
-            stopping,
-            threads: vec![hub_thread, server_thread],
+            stopping: Arc::default(),
+            threads: vec![server_thread],
         };
-        Ok((monitor, feed))
+        Ok((monitor, told))
     }
 
     /// What to open in a browser: with the token, so for those who may look alone.

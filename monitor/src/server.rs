@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::control::{Asked, Control};
+use crate::explore::Recorded;
 use crate::frame;
 use crate::guard::{Entry, Guard, POLICY};
 use crate::hub::{Seen, lock};
@@ -45,6 +46,8 @@ const PROTOCOL: &str = "betz.v1";
 /// What every request looks at.
 pub(crate) struct Shared {
     pub(crate) source: Source,
+    /// What is looked at instead of a session.
+    pub(crate) recorded: Vec<Recorded>,
     pub(crate) seen: Mutex<Seen>,
     pub(crate) frames: broadcast::Sender<Bytes>,
     pub(crate) guard: Guard,
@@ -118,6 +121,7 @@ fn router(app: App) -> Router {
     let api = Router::new()
         .route("/state", get(state))
         .route("/events", get(events))
+        .route("/outline", get(outline))
         .route("/spikes", get(spikes))
         .route("/misses", get(misses))
         .route("/misses/{id}", get(moment))
@@ -175,7 +179,24 @@ async fn file(State(app): State<App>, request: Request) -> Response {
     (headers, text.into_owned()).into_response()
 }
 
-async fn state(State(app): State<App>) -> Response {
+/// Which of several recordings is meant.
+#[derive(Deserialize)]
+struct Which {
+    #[serde(default)]
+    source: usize,
+}
+
+async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
+    let recorded = app.recorded.get(which.source);
+    if recorded.is_none() && (which.source > 0 || !app.recorded.is_empty()) {
+        return no_source(&app, which.source);
+    }
+    let source = recorded.map_or(&app.source, |r| &r.source);
+    let sources: Vec<&str> = app
+        .recorded
+        .iter()
+        .map(|r| r.source.name.as_str())
+        .collect();
     let (swap, model, span, ended) = {
         let seen = lock(&app.seen);
         (seen.swap, seen.model, seen.history.span(), seen.ended)
@@ -184,10 +205,11 @@ async fn state(State(app): State<App>) -> Response {
     json_of(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "frame_version": frame::VERSION,
-        "mode": "live",
+        "mode": if app.recorded.is_empty() { "live" } else { "file" },
+        "sources": sources,
         "epoch": app.epoch,
-        "source": app.source.json(),
-        "model": app.source.model.as_ref().map(ModelCard::json),
+        "source": source.json(),
+        "model": source.model.as_ref().map(ModelCard::json),
         "running": format!("{model:016x}"),
         "swap": format!("{swap:?}"),
         "history": span.map(|s| [s.start, s.end]),
@@ -204,16 +226,37 @@ async fn events(State(app): State<App>) -> Response {
     (headers, format!("[{}]", all.join(","))).into_response()
 }
 
+fn no_source(app: &App, asked: usize) -> Response {
+    let words = format!(
+        "expected one of {} recordings, got number {asked}",
+        app.recorded.len()
+    );
+    (StatusCode::NOT_FOUND, words).into_response()
+}
+
+/// The whole of a recording in short.
+async fn outline(State(app): State<App>, Query(which): Query<Which>) -> Response {
+    match app.recorded.get(which.source) {
+        Some(recorded) => json_of(&recorded.outline()),
+        None => no_source(&app, which.source),
+    }
+}
+
 #[derive(Deserialize)]
 struct Span {
+    #[serde(default)]
+    source: usize,
     from: i64,
     to: i64,
 }
 
-/// Frames of the last minute again, back to back.
+/// Frames of the last minute again, or of a recording, back to back.
 async fn spikes(State(app): State<App>, Query(span): Query<Span>) -> Response {
     if span.to <= span.from {
         return (StatusCode::BAD_REQUEST, "expected from before to, in ticks").into_response();
+    }
+    if let Some(recorded) = app.recorded.get(span.source) {
+        return frames_again(&recorded.frames(span.from..span.to));
     }
     let frames: Vec<Bytes> = {
         let seen = lock(&app.seen);

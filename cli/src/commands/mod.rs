@@ -14,6 +14,7 @@ pub(crate) mod mine;
 pub(crate) mod monitor;
 pub(crate) mod network;
 mod replay;
+pub(crate) mod serve;
 pub(crate) mod simulate;
 mod simulate_network;
 pub(crate) mod solve;

@@ -21,7 +21,7 @@ use crate::report::{self, Bar, UntilInterrupted};
 /// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 /// How often Ctrl-C is looked for while nothing happens.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 const DEMO_STEP_SECONDS: f64 = 0.001;
 const DEMO_SEED: u64 = 1;
 
@@ -124,7 +124,7 @@ pub(crate) fn announce(monitor: &Monitor, page: &Page, json: bool) -> Result<Opt
     })
 }
 
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
 }

@@ -27,8 +27,12 @@ for (const scheme of ["light", "dark"]) {
   test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
     await page.emulateMedia({ colorScheme: scheme });
     await page.goto(rig.url);
-    await known(page, 1);
-    expect(await findings(page)).toEqual([]);
+    for (const view of ["live", "channels", "model", "networks"]) {
+      await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
+      await known(page, 1);
+      await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
+      expect(await findings(page), view).toEqual([]);
+    }
   });
 }
 
@@ -111,7 +115,7 @@ test("a hole is hatched and said", async ({ watched: { page } }) => {
   const before = await ink(page);
   await page.evaluate(() => { const s = globalThis.betz.store; s.holes = [{ from: s.first, to: s.end, fillable: false }]; s.version++; });
   await expect(page.locator(".raster .note")).toContainText("not shown");
-  expect(await ink(page)).toBeGreaterThan(before + 0.05);
+  await expect.poll(() => ink(page)).toBeGreaterThan(before + 0.05);
 });
 
 test("without a token there is nothing", async ({ page, rig }) => {

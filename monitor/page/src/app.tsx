@@ -1,6 +1,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./app.css";
 import { render } from "preact";
+import { Export } from "./panels/Export.tsx";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
 import { Channels } from "./views/Channels.tsx";
 import { Live } from "./views/Live.tsx";
@@ -32,6 +33,7 @@ function App() {
       {later && <main class="later"><p class="large">{later}</p></main>}
     </div>
     <Help />
+    <Export />
     <div class="sr" aria-live="polite">{state.spoken.value}</div>
   </>;
 }

@@ -16,7 +16,7 @@ const channels = (step: number) => () => {
 
 export const ACTIONS: Action[] = [
   { keys: VIEWS.map((_, i) => String(i + 1)), shown: "1 – 7", words: "views", act: e => state.go({ view: VIEWS[Number(e.key) - 1]! }) },
-  { keys: [" "], shown: "Space", words: "pause, go on", act: () => state.pause() },
+  { keys: [" "], shown: "Space", words: "pause, go on; a recording: play, stop", act: () => state.pause() },
   { keys: ["ArrowLeft"], shown: "←", words: "back by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? -1 : -0.1) },
   { keys: ["ArrowRight"], shown: "→", words: "on by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? 1 : 0.1) },
   { keys: ["+", "="], shown: "+", words: "less time, larger", act: () => state.zoom(0.5) },
@@ -24,12 +24,13 @@ export const ACTIONS: Action[] = [
   { keys: ["ArrowUp"], shown: "↑", words: "channel before", act: channels(-1) },
   { keys: ["ArrowDown"], shown: "↓", words: "next channel", act: channels(1) },
   { keys: ["o", "O"], shown: "O", words: "order of channels: number or rate", act: () => state.go({ order: state.address.value.order === "rate" ? "channel" : "rate" }) },
-  { keys: ["n", "N"], shown: "N", words: "next miss, swap or mark", act: () => state.jump(true) },
+  { keys: ["n", "N"], shown: "N", words: "next miss, swap, mark or trial", act: () => state.jump(true) },
   { keys: ["p", "P"], shown: "P", words: "the one before", act: () => state.jump(false) },
-  { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: null, channel: null }) },
+  { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },
+  { keys: ["e", "E"], shown: "E", words: "take along what is shown: PNG, SVG, CSV, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
   { keys: ["t", "T"], shown: "T", words: "theme: system, light, dark, low light", act: () => { theme.next(); state.spoken.value = `theme: ${theme.theme.value}`; } },
   { keys: ["?"], shown: "?", words: "these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },
-  { keys: ["Escape"], shown: "Esc", words: "out", act: () => { if (state.helpOpen.value) state.helpOpen.value = false; else state.go({ channel: null, at: null }); } },
+  { keys: ["Escape"], shown: "Esc", words: "out", act: () => { if (state.helpOpen.value || state.exportOpen.value) state.helpOpen.value = state.exportOpen.value = false; else if (state.file.value) state.go({ channel: null }); else state.go({ channel: null, at: null }); } },
 ];
 
 export function find(event: { key: string; ctrlKey: boolean; metaKey: boolean; altKey: boolean }): Action | undefined {

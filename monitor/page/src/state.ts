@@ -13,7 +13,7 @@ export interface ModelCard {
   scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[];
 }
 export interface ServerState {
-  version: string; mode: "live" | "file"; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
+  version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
   history: [number, number] | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
@@ -32,11 +32,15 @@ export const store = signal<Store | null>(null);
 export const beat = signal(0);
 export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
 export const helpOpen = signal(false);
+export const exportOpen = signal(false);
 /** What is said to those who listen instead of look. */
 export const spoken = signal("");
 export const keysOff = signal(false);
 /** What the server answered to what was asked of it last. */
 export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
+/** The whole of a recording in short; null for a session. */
+export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
+export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
 
 export type Pill = { kind: "good" | "warn" | "bad" | "plain"; words: string };
@@ -52,6 +56,7 @@ export const pill = computed((): Pill => {
   if (connection.value === "damaged" || connection.value === "lost") return { kind: "bad", words: "lost: the session goes on" };
   if (connection.value === "connecting") return { kind: "plain", words: "connecting" };
   if (server.value?.ended) return { kind: "warn", words: "session stopped" };
+  if (file.value) return playing.value ? { kind: "good", words: "plays" } : { kind: "plain", words: "recording" };
   if (!store.value) return { kind: "plain", words: "no session yet" };
   if (!live.value) return { kind: "warn", words: "paused" };
   const quiet = (performance.now() - lastFrame) / 1000;
@@ -71,25 +76,34 @@ export function viewEnd(s: Store): number {
 }
 export const viewWindow = (s: Store): number => Math.max(2, Math.round(address.value.window / s.shape.stepSeconds));
 
+/** The ticks that can be gone to. */
+export const reach = (s: Store): { first: number; end: number } => file.value ? { first: 0, end: file.value.steps } : { first: s.first, end: s.end };
+
 export function pause(on = live.value): void {
   const s = store.value;
   if (!s) return;
+  if (file.value) {
+    const at = viewEnd(s);
+    if (!playing.value && at >= file.value.steps) go({ at: address.value.window });
+    playing.value = !playing.value;
+    return;
+  }
   go({ at: on ? s.seconds_(s.end) : null });
 }
 
 export function move(windows: number): void {
   const s = store.value;
   if (!s) return;
-  const step = s.shape.stepSeconds, now = address.value.at ?? s.seconds_(s.end);
-  const at = Math.min(now + windows * address.value.window, s.seconds_(s.end));
-  const least = s.seconds_(s.first) + Math.min(address.value.window, (s.end - s.first) * step);
+  const { first, end } = reach(s), step = s.shape.stepSeconds, now = address.value.at ?? s.seconds_(end);
+  const at = Math.min(now + windows * address.value.window, s.seconds_(end));
+  const least = s.seconds_(first) + Math.min(address.value.window, (end - first) * step);
   go({ at: Math.max(at, least) });
 }
 
 export function zoom(factor: number, around = 1): void {
   const { window, at } = address.value, next = Math.min(60, Math.max(0.05, window * factor));
   const s = store.value;
-  const end = at !== null && s ? Math.min(at + (next - window) * (1 - around), s.seconds_(s.end)) : at;
+  const end = at !== null && s ? Math.min(at + (next - window) * (1 - around), s.seconds_(reach(s).end)) : at;
   go({ window: next, at: end });
 }
 
@@ -98,19 +112,19 @@ export function jump(forward: boolean): void {
   const s = store.value;
   if (!s) return;
   const now = viewEnd(s) - viewWindow(s) / 2;
-  const all = [...s.misses.map(m => m.tick), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= s.first).sort((a, b) => a - b);
+  const all = [...(file.value?.trials ?? []), ...s.misses.map(m => m.tick), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= reach(s).first).sort((a, b) => a - b);
   const found = forward ? all.find(t => t > now + 1) : all.findLast(t => t < now - 1);
-  if (found === undefined) { spoken.value = forward ? "no later miss, swap or mark" : "no earlier miss, swap or mark"; return; }
+  if (found === undefined) { spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to"; return; }
   showAround(found);
 }
 
 export function showAround(tick: number): void {
   const s = store.value;
-  if (s) go({ at: Math.min(s.seconds_(tick) + address.value.window / 2, s.seconds_(s.end)) });
+  if (s) go({ at: Math.min(s.seconds_(tick) + address.value.window / 2, s.seconds_(reach(s).end)) });
 }
 
 export async function refresh(): Promise<void> {
-  const answer = await fetch("/api/state");
+  const answer = await fetch(`/api/state?source=${address.value.source}`);
   if (!answer.ok) throw new Error(await answer.text());
   const next = await answer.json() as ServerState, before = server.value;
   batch(() => {
@@ -163,7 +177,69 @@ function take(frame: Frame, lost: boolean): void {
 
 export const painters = new Set<(s: Store) => void>();
 
+export function choose(source: number): void {
+  go({ source, at: null, channels: null, channel: null });
+  playing.value = false;
+  void openFile().catch(() => { connection.value = "lost"; });
+}
+
+/** A recording: its outline, and as much around the view as is kept of a session. */
+async function openFile(): Promise<void> {
+  await refresh();
+  const answer = await fetch(`/api/outline?source=${address.value.source}`);
+  if (!answer.ok) throw new Error(await answer.text());
+  const outline = await answer.json() as { steps: number; seconds: number[]; trials: number[] };
+  batch(() => {
+    file.value = outline;
+    loaded = [0, 0];
+    const end = outline.steps * server.value!.source.step_seconds;
+    go({ at: Math.min(address.value.at ?? address.value.window, end) });
+    connection.value = "open";
+  });
+  await load();
+}
+
+let loaded: [number, number] = [0, 0], loading = false;
+/** Loads what is round the view, where it is not there. */
+async function load(): Promise<void> {
+  const outline = file.value, source = server.value?.source, which = address.value.source;
+  if (!outline || !source || loading) return;
+  const step = source.step_seconds, end = Math.round((address.value.at ?? 0) / step), begin = end - Math.round(address.value.window / step);
+  if (begin >= loaded[0] && end <= loaded[1] || store.value && loaded[1] > 0 && Math.max(0, begin) >= loaded[0] && Math.min(end, outline.steps) <= loaded[1]) return;
+  loading = true;
+  try {
+    // More of what comes than of what was: it may play.
+    const around = Math.round(KEEP_SECONDS / 4 / step), from = Math.max(0, begin - around), to = Math.min(outline.steps, end + 2 * around);
+    const answer = await fetch(`/api/spikes?source=${which}&from=${from}&to=${Math.max(from + 1, to)}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    const frames = parseAll(await answer.arrayBuffer());
+    if (which !== address.value.source) return;
+    const s = new Store({ channels: source.channels, outputs: source.outputs.length, stepSeconds: step, keepSeconds: 2 * KEEP_SECONDS }, 0);
+    for (const frame of frames) s.add(frame, false);
+    s.seconds = outline.seconds.map(spikes => ({ spikes, misses: 0, r2: NaN }));
+    s.trials = outline.trials;
+    s.rates = new Float32Array(source.channels);
+    for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from) * step);
+    loaded = [from, to];
+    store.value = s;
+  } catch { connection.value = "lost"; }
+  finally { loading = false; }
+}
+
+let playedAt = 0;
+function play(now: number): void {
+  const outline = file.value, source = server.value?.source;
+  if (outline && source && playing.value && playedAt > 0) {
+    const end = outline.steps * source.step_seconds, at = Math.min(end, (address.value.at ?? 0) + Math.min(0.5, (now - playedAt) / 1000));
+    go({ at });
+    if (at >= end) playing.value = false;
+  }
+  playedAt = now;
+  if (outline) void load();
+}
+
 function frameLoop(now: number): void {
+  play(now);
   for (const { frame, lost } of queue) take(frame, lost);
   queue.length = 0;
   link?.drawn();
@@ -176,11 +252,16 @@ function frameLoop(now: number): void {
 
 function second(now: number, s: Store | null): void {
   const elapsed = (now - marks.time) / 1000;
+  if (s && file.value) {
+    const end = viewEnd(s);
+    slowly.value = { ...slowly.value, fps: drawn / elapsed, r2: s.hasTruth ? s.r2(end - viewWindow(s), end) : [] };
+  }
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
     const r2 = s.hasTruth ? s.r2(s.end - tail, s.end) : [];
-    const at = s.seconds[s.seconds.length - 1];
-    if (at && r2.length > 0) at.r2 = r2.reduce((a, b) => a + b, 0) / r2.length;
+    const mean = r2.reduce((a, b) => a + b, 0) / r2.length;
+    // A page that is slow says it for the seconds it left out, too.
+    if (r2.length > 0) for (let i = s.seconds.length - 1, before = Math.max(0, i - 5); i > before && Number.isNaN(s.seconds[i]!.r2); i--) s.seconds[i]!.r2 = mean;
     slowly.value = {
       // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
       spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2,
@@ -225,6 +306,7 @@ export async function begin(): Promise<void> {
   while (!server.value) {
     try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
+  if (server.value.mode === "file") { await openFile(); return; }
   link = new Link({
     frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },
     connection: state => {

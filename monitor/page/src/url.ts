@@ -12,9 +12,11 @@ export interface Address {
   order: "channel" | "rate";
   /** The channel that is looked at. */
   channel: number | null;
+  /** Which of several recordings. */
+  source: number;
 }
 
-export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null };
+export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0 };
 export const WINDOWS = [1, 2, 5, 10, 20, 30, 60];
 
 const number = (text: string | null): number | null => {
@@ -37,6 +39,8 @@ export function read(hash: string): Address {
   if (query.get("o") === "rate") address.order = "rate";
   const channel = number(query.get("c"));
   if (channel !== null && Number.isInteger(channel) && channel >= 0) address.channel = channel;
+  const source = number(query.get("s"));
+  if (source !== null && Number.isInteger(source) && source >= 0) address.source = source;
   return address;
 }
 
@@ -50,5 +54,6 @@ export function write(address: Address): string {
   if (address.channels) parts.push(`ch=${address.channels[0]}-${address.channels[1] - 1}`);
   if (address.order !== START.order) parts.push(`o=${address.order}`);
   if (address.channel !== null) parts.push(`c=${address.channel}`);
+  if (address.source !== 0) parts.push(`s=${address.source}`);
   return `#${parts.join("&")}`;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Store, lowerBound, percentile } from "../src/link/store.ts";
-import { reduce } from "../src/panels/reduce.ts";
+import { reduce } from "../src/draw/reduce.ts";
 import { frame, random } from "./make.ts";
 
 const store = () => new Store({ channels: 8, outputs: 1, stepSeconds: 0.001, keepSeconds: 60 }, 0);

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { START, read, write, type Address } from "../src/url.ts";
-import { ticks, timeLabel, clock } from "../src/panels/format.ts";
+import { ticks, timeLabel, clock } from "../src/draw/format.ts";
 
 test("an address says what was written", () => {
-  const all: Address[] = [START, { ...START, view: "model", window: 2.5, at: 412.125, channels: [3, 77], order: "rate", channel: 12 }, { ...START, at: 0, channel: 0, channels: [5, 6] }];
+  const all: Address[] = [START, { ...START, view: "model", window: 2.5, at: 412.125, channels: [3, 77], order: "rate", channel: 12, source: 2 }, { ...START, at: 0, channel: 0, channels: [5, 6] }];
   for (const address of all) {
     assert.deepEqual(read(write(address)), address);
     assert.ok(write(address).length < 400);

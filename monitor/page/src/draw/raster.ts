@@ -132,16 +132,17 @@ export class RasterView {
     for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
   }
 
-  draw(store: Store, picture: Picture): void {
+  /** `size`: device pixels; those of the canvas on the page where none is said. */
+  draw(store: Store, picture: Picture, size?: [number, number]): void {
     if (this.lost) return;
     const gl = this.gl, ratio = devicePixelRatio || 1;
     const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
-    const w = Math.min(most, Math.max(16, Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, Math.round(this.canvas.clientHeight * ratio)));
+    const w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
     const changed = this.cells.update(store, picture, w, h), rows = this.cells.rows;
-    const size = `${w} ${rows}`;
+    const textures = `${w} ${rows}`;
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
-    if (this.sized !== size) { this.textures(w, rows); this.sized = size; this.upload(0, w - 1); }
+    if (this.sized !== textures) { this.textures(w, rows); this.sized = textures; this.upload(0, w - 1); }
     else if (changed === null || changed[1] - changed[0] >= w - 1) this.upload(0, w - 1);
     else if (changed[1] >= changed[0]) {
       const a = ((changed[0] % w) + w) % w, b = ((changed[1] % w) + w) % w;

@@ -5,7 +5,7 @@ import type { ChannelState } from "../link/health.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { font, surface, usePainter } from "./Panel.tsx";
-import { whole } from "./format.ts";
+import { whole } from "../draw/format.ts";
 
 export interface Places { at: ([number, number] | null)[]; known: boolean; pitch: number; box: [number, number, number, number] }
 

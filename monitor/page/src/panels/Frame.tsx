@@ -4,7 +4,7 @@ import * as state from "../state.ts";
 import * as theme from "../theme.ts";
 import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
-import { clock, whole } from "./format.ts";
+import { clock, whole } from "../draw/format.ts";
 import { usePainter } from "./Panel.tsx";
 
 const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
@@ -22,11 +22,15 @@ export function TopBar() {
     <nav aria-label="Views">{VIEWS.map((view, i) => <a key={view} href={`#v=${view}`} aria-keyshortcuts={String(i + 1)}
       aria-current={state.address.value.view === view ? "page" : undefined}
       onClick={event => { event.preventDefault(); state.go({ view }); }}>{NAMES[view]}</a>)}</nav>
-    <span class="source" title={source?.name}>{source?.name ?? ""}</span>
+    {state.server.value && state.server.value.sources.length > 1
+      ? <select class="source" aria-label="Recording" value={String(state.address.value.source)} onChange={e => state.choose(Number(e.currentTarget.value))}>
+        {state.server.value.sources.map((name, i) => <option key={i} value={String(i)}>{name}</option>)}</select>
+      : <span class="source" title={source?.name}>{source?.name ?? ""}</span>}
     <Clock />
-    <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title="Pause or go on (Space)">
+    <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
       <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
-    {!state.live.value && state.connection.value === "open" && <button class="plain" onClick={() => state.go({ at: null })}>back to live</button>}
+    {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
+    <button class="icon" onClick={() => { state.exportOpen.value = true; }} title="Take along (E)" aria-label="Take along what is shown">⤓</button>
     <button class="icon" onClick={theme.next} title="Theme (T)" aria-label={`Theme: ${theme.theme.value}`}>◐</button>
     <button class="icon" onClick={() => { state.helpOpen.value = true; }} title="Keys (?)" aria-label="Keys">?</button>
   </header>;
@@ -48,11 +52,22 @@ export function TruthStrip() {
   fault("unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have");
   fault("not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full");
   fault("skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them");
-  return <dl class="truth" aria-label="Totals">
+  if (state.file.value) return <FileStrip />;
+  return <section class="strip" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
-  </dl>;
+  </dl></section>;
+}
+
+/** Of a recording: what it holds. */
+function FileStrip() {
+  const file = state.file.value!, source = state.server.value!.source, seconds = file.steps * source.step_seconds;
+  const total = file.seconds.reduce((a, b) => a + b, 0);
+  const facts: [string, string][] = [["length", clock(seconds, 1)], ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
+    ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ["trials", whole(file.trials.length)]];
+  return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+    <div class="page zero"><dt>page</dt><dd>{state.slowly.value.fps.toFixed(0)} fps</dd></div></dl></section>;
 }
 
 export function Help() {

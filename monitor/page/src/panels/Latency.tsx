@@ -4,7 +4,7 @@ import { percentile } from "../link/store.ts";
 import { bucketBegins } from "../link/frame.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { clock, whole } from "./format.ts";
+import { clock, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
@@ -52,7 +52,7 @@ export function Latency() {
   void state.beat.value;
   const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [];
   const counted = recent?.some(n => n > 0) ?? false;
-  return <Panel area="latency" title="Step latency" note={counted ? "last minute; pale: since the page came" : "the session keeps no times"}>
+  return <Panel area="latency" title="Step latency" note={counted ? "last minute; pale: since the page came" : state.file.value ? "a recording has none" : "the session keeps no times"}>
     <canvas ref={canvas} role="img" aria-label="Histogram of step latencies, both axes logarithmic" />
     <dl class="quantiles">{recent && ([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]] as const).map(([name, share]) =>
       <div key={name}><dt>{name}</dt><dd>≤ {duration(percentile(recent, share))}</dd></div>)}</dl>

@@ -2,10 +2,10 @@
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import { lowerBound } from "../link/store.ts";
-import { POINTS, reduce } from "./reduce.ts";
+import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
 import { colours, outputInk, painted } from "../theme.ts";
-import { timeLabel } from "./format.ts";
+import { timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 function Line({ k }: { k: number }) {
@@ -110,10 +110,11 @@ export function Outputs() {
   const outputs = state.server.value?.source.outputs ?? [], truth = state.store.value?.hasTruth;
   void state.beat.value;
   const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
-  const note = <>{truth && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
-    {known.length > 0 && <>· R² of the last 30 s <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
+  const recorded = state.file.value !== null && state.server.value?.model === null;
+  const note = <>{truth && !recorded && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
+    {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
-  return <Panel area="outputs" title={truth ? "Decoded against true" : "Decoded"} note={note}>
+  return <Panel area="outputs" title={recorded ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded"} note={note}>
     <div class={outputs.length >= 2 ? "split" : "whole"}>
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
       {outputs.length >= 2 && <Plane />}

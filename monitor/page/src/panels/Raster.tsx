@@ -6,7 +6,7 @@ import { RasterView, type Picture } from "../draw/raster.ts";
 import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
 import { WINDOWS } from "../url.ts";
-import { ticks, timeLabel, whole } from "./format.ts";
+import { ticks, timeLabel, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
@@ -15,8 +15,12 @@ const rank = (rates: Float32Array): Uint32Array => {
   return order;
 };
 
+let orderNow: Uint32Array | null = null;
+/** The order that the raster shows. */
+export const rasterOrder = (s: Store): Uint32Array | null => orderNow?.length === s.shape.channels ? orderNow : null;
+
 /** A picture of the store as the address asks for it. */
-function picture(s: Store, order: Uint32Array | null): Picture {
+export function rasterPicture(s: Store, order: Uint32Array | null): Picture {
   const [from, to] = state.address.value.channels ?? [0, s.shape.channels];
   const low = Math.min(from, s.shape.channels - 1);
   return {
@@ -59,7 +63,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: 
   if (!on) return;
   const { g, w, h } = on, axis = 16, high = h - axis - 3, cells = view.cells, n = cells.columns;
   if (n > 0 && cells.sums.length === n) {
-    const stop = cells.stop(p.end), bars = Math.max(1, Math.floor(w / 3)), per = n / bars;
+    const stop = cells.stop(p.end), bars = Math.max(1, Math.min(Math.floor(w / 3), p.window)), per = n / bars;
     const sums = new Float32Array(bars);
     let top = 0;
     for (let b = 0; b < bars; b++) {
@@ -111,7 +115,8 @@ export function Raster() {
   usePainter(store => {
     if (!view.current) return;
     void painted.value;
-    const p = picture(store, order);
+    orderNow = order;
+    const p = rasterPicture(store, order);
     view.current.draw(store, p);
     // Marks and axis are text: thirty times a second is enough.
     if (slow.current++ % 2 === 0) { drawMarks(marks.current, store, p); drawFoot(foot.current, store, p, view.current); }
@@ -120,7 +125,7 @@ export function Raster() {
   const at = (event: MouseEvent): { tick: number; channel: number } | null => {
     const box = canvas.current?.getBoundingClientRect();
     if (!box || !s) return null;
-    const p = picture(s, order), place = p.from + Math.floor((event.clientY - box.top) / box.height * (p.to - p.from));
+    const p = rasterPicture(s, order), place = p.from + Math.floor((event.clientY - box.top) / box.height * (p.to - p.from));
     const channel = order ? order.indexOf(place) : place;
     return { tick: Math.floor(p.end - p.window + (event.clientX - box.left) / box.width * p.window), channel };
   };
@@ -129,7 +134,7 @@ export function Raster() {
     if (!box || !here || !s) return;
     if (drag.current) {
       const moved = (drag.current.x - event.clientX) / box.width * address.window;
-      state.go({ at: Math.min(s.seconds_(s.end), Math.max(s.seconds_(s.first), drag.current.at + moved)) });
+      state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + moved)) });
       return;
     }
     const names = state.server.value?.source.channel_names, near = Math.ceil(state.viewWindow(s) / box.width * 2);
@@ -155,6 +160,7 @@ export function Raster() {
   });
 
   void state.beat.value;
+  const moves = state.file.value ? state.playing.value : state.live.value;
   const [from, to] = address.channels ?? [0, s?.shape.channels ?? 0], shown = to - from, rows = Math.max(1, Math.min(shown, canvas.current?.clientHeight ?? shown));
   const hidden = s ? s.hidden(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
   const note = s ? [
@@ -170,10 +176,10 @@ export function Raster() {
       <option value="channel">channel</option><option value="rate">rate</option></select></label>
     <label>window <select value={String(address.window)} onChange={e => state.go({ window: Number(e.currentTarget.value) })}>
       {[...new Set([...WINDOWS, address.window])].sort((a, b) => a - b).map(w => <option key={w} value={String(w)}>{Number(w.toFixed(2))} s</option>)}</select></label>
-    <button class="icon" onClick={() => state.pause()} aria-pressed={!state.live.value} aria-label="Pause" title="Pause (Space)">{state.live.value ? "❚❚" : "▶"}</button>
+    <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
   </span>}>
     <canvas class="marks" ref={marks} aria-hidden="true" />
-    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); drag.current = null; }} onDblClick={() => state.go({ at: null })}
+    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
       onMouseDown={e => { if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; }}
       onClick={e => { const here = at(e); if (here && e.detail === 1) state.go({ channel: here.channel }); }}>
       <canvas class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />

@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { ticks, timeLabel } from "./format.ts";
+import { ticks, timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 export function Timeline() {
@@ -11,8 +11,8 @@ export function Timeline() {
     void painted.value;
     const on = surface(canvas.current);
     if (!on) return;
-    const { g, w, h } = on, step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(s.first), end = s.seconds_(s.end);
-    const begin = Math.min(first, Math.max(0, end - 60)), length = Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
+    const { g, w, h } = on, reach = state.reach(s), step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(reach.first), end = s.seconds_(reach.end);
+    const begin = state.file.value ? 0 : Math.min(first, Math.max(0, end - 60)), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
     span.current = [begin, begin + length];
     g.fillStyle = colours.dim.css;
     g.globalAlpha = 0.08;
@@ -53,10 +53,11 @@ export function Timeline() {
     const s = state.store.value, box = canvas.current?.getBoundingClientRect();
     if (!s || !box) return;
     const t = span.current[0] + (event.clientX - box.left) / box.width * (span.current[1] - span.current[0]) + state.address.value.window / 2;
-    const last = s.seconds_(s.end);
-    state.go({ at: t >= last ? null : Math.max(t, s.seconds_(s.first)) });
+    const reach = state.reach(s), last = s.seconds_(reach.end);
+    if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
+    else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
-  return <Panel area="timeline" title="Session" note={<><span class="key bar" aria-hidden="true" />spikes a second <span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}>
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second <span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}>
     <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
       onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
       onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />

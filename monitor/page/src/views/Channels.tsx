@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { RULES, measure, neighbours, type ChannelState, type Health, type Rules } from "../link/health.ts";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { Panel } from "../panels/Panel.tsx";
-import { whole } from "../panels/format.ts";
+import { whole } from "../draw/format.ts";
 import * as state from "../state.ts";
 import { control } from "../control.ts";
 

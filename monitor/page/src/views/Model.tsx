@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { Panel } from "../panels/Panel.tsx";
-import { clock, whole } from "../panels/format.ts";
+import { clock, whole } from "../draw/format.ts";
 import { control } from "../control.ts";
 import * as state from "../state.ts";
 

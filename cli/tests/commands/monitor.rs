@@ -1,4 +1,4 @@
-//! `betz monitor` through the built binary: it prints its address, and who has the token sees the session.
+//! `betz monitor` and `betz serve` through the built binary: they print their address, and who has the token sees.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -43,50 +43,75 @@ fn ask(host: &str, path: &str, token: &str) -> String {
     answer
 }
 
-#[test]
-fn a_session_on_a_recording_is_seen_by_who_has_the_token() {
+/// A simulated recording, a model trained on it, another recording.
+fn files() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &str| {
-        assert!(
-            betz(folder.path(), arguments).status().unwrap().success(),
-            "{arguments}"
-        )
+        let status = betz(folder.path(), arguments).status().unwrap();
+        assert!(status.success(), "{arguments}");
     };
     run(
         "simulate --neurons 12 --seconds 12 --tick 0.001 --test-seconds 3 --out train.npz --test-out test.npz",
     );
     run("train train.npz --out model.betz");
-    let mut child = betz(
-        folder.path(),
-        "monitor model.betz test.npz --no-open --json --speed 20",
-    )
-    .spawn()
-    .unwrap();
-    let mut line = String::new();
+    folder
+}
+
+/// Runs a command that serves; gives its host and token.
+fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
+    let mut child = betz(folder, arguments).spawn().unwrap();
     let output = child.stdout.take().unwrap();
-    let _running = Running(child);
+    let running = Running(child);
+    let mut line = String::new();
     BufReader::new(output).read_line(&mut line).unwrap();
     let said: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let url = said["url"].as_str().unwrap();
-    let (host, token) = url
-        .strip_prefix("http://")
+    let url = said["url"]
+        .as_str()
         .unwrap()
-        .split_once("/?token=")
+        .strip_prefix("http://")
         .unwrap();
-    assert!(ask(host, "/api/state", "wrong").starts_with("HTTP/1.1 401"));
-    let state = ask(host, "/api/state", token);
+    let (host, token) = url.split_once("/?token=").unwrap();
+    (running, host.to_owned(), token.to_owned())
+}
+
+#[test]
+fn a_session_on_a_recording_is_seen_by_who_has_the_token() {
+    let folder = files();
+    let arguments = "monitor model.betz test.npz --no-open --json --speed 20";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    assert!(ask(&host, "/api/state", "wrong").starts_with("HTTP/1.1 401"));
+    let state = ask(&host, "/api/state", &token);
     assert!(
         state.contains("\"channels\":12") && state.contains("model.betz on test.npz"),
         "{state}"
     );
     let begin = Instant::now();
     // The recording ends, and the page stays.
-    while !ask(host, "/api/events", token).contains("\"type\":\"ended\"") {
+    while !ask(&host, "/api/events", &token).contains("\"type\":\"ended\"") {
         assert!(begin.elapsed() < Duration::from_secs(100));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let metrics = ask(host, "/metrics", token);
-    assert!(metrics.contains("betz_steps_total 3000\n"), "{metrics}");
+    // Three seconds in steps of 5 ms.
+    let metrics = ask(&host, "/metrics", &token);
+    assert!(metrics.contains("betz_steps_total 600\n"), "{metrics}");
+}
+
+#[test]
+fn recordings_are_looked_at_with_and_without_a_model() {
+    let folder = files();
+    for (arguments, decoded) in [
+        ("serve test.npz train.npz --no-open --json", false),
+        ("serve model.betz test.npz train.npz --no-open --json", true),
+    ] {
+        let (_running, host, token) = serve(folder.path(), arguments);
+        let state = ask(&host, "/api/state", &token);
+        assert!(state.contains("\"mode\":\"file\""), "{state}");
+        assert_eq!(state.contains("\"model\":null"), !decoded, "{state}");
+        let second = ask(&host, "/api/state?source=1", &token);
+        assert!(second.contains("train.npz"), "{second}");
+        assert!(ask(&host, "/api/outline", &token).contains("\"steps\":600"));
+        assert!(ask(&host, "/api/outline?source=2", &token).starts_with("HTTP/1.1 404"));
+    }
 }
 
 #[test]
@@ -100,6 +125,9 @@ fn wrong_usage_is_told() {
             "monitor --demo --no-token --host 0.0.0.0 --no-open --with x",
             2,
         ),
+        ("serve", 2),
+        ("serve a.betz b.betz c.npz --no-open", 2),
+        ("serve nothing.npz --no-open", 1),
         ("monitor nothing.betz nothing.npz --no-open", 1),
     ] {
         assert_eq!(
