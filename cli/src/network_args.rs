@@ -132,7 +132,7 @@ pub(crate) struct Compute {
     /// Signal (.npz, .npy) or recording (.npz)
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
-    /// Network to write (.npz; .zarr: a directory in chunks, for what is too large for one file)
+    /// Network to write (.npz; .zarr: a directory in chunks, which an .npz of more than 2 GiB becomes by itself)
     #[arg(long, value_name = "NET", required_unless_present = "dry_run")]
     pub(crate) out: Option<PathBuf>,
     /// Say how many windows, pairs and edges, how much memory and time it will take, and stop. Edges are

@@ -110,6 +110,7 @@ struct deleter {
     void operator()(betz_queue *queue) const noexcept { betz_queue_close(queue); }
     void operator()(betz_miner *miner) const noexcept { betz_miner_close(miner); }
     void operator()(betz_watch_list *list) const noexcept { betz_watch_list_free(list); }
+    void operator()(betz_network *network) const noexcept { betz_network_close(network); }
 };
 } // namespace detail
 
@@ -345,6 +346,7 @@ struct swap_config : betz_swap_config {
 };
 
 class miner;
+class network;
 
 // A decoder at work. Moves, does not copy; one thread at a time, but for the model swap.
 class session {
@@ -449,6 +451,10 @@ public:
     // Steps hand their spikes to `miner`, the next one as `first_tick`; neither has to outlive the other.
     void attach(miner &miner, std::int64_t first_tick = 0);
     void detach_miner() { check(betz_session_detach_miner(get())); }
+
+    // The same for `network`: which channels go together in what the steps take in.
+    void attach(network &network, std::int64_t first_tick = 0);
+    void detach_network() { check(betz_session_detach_network(get())); }
 #endif
 
     betz_session *get() const noexcept { return handle_.get(); }
@@ -740,9 +746,147 @@ private:
     std::unique_ptr<betz_miner, detail::deleter> handle_;
 };
 
+// betz_network_config with its defaults. Processors are copied; other fields are set as in C.
+struct network_config : betz_network_config {
+    // Windows of `window` bins; a tick and a bin in seconds.
+    network_config(std::uint32_t channel_count, double tick, double bin, std::uint32_t window)
+        : betz_network_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_network_config_default(this, sizeof(betz_network_config)) == BETZ_OK);
+        channels = channel_count;
+        tick_seconds = tick;
+        bin_seconds = bin;
+        window_bins = window;
+    }
+
+    // Processors that the network's thread may run on.
+    network_config &run_on(span<const std::uint32_t> given) {
+        on_.assign(given.begin(), given.end());
+        return *this;
+    }
+
+    [[nodiscard]] betz_status try_open(betz_network **out) const noexcept {
+        betz_network_config config = *this;
+        if (!on_.empty()) {
+            config.processors = on_.data();
+            config.n_processors = on_.size();
+        }
+        return betz_network_open(&config, out);
+    }
+
+private:
+    std::vector<std::uint32_t> on_;
+};
+
+// The edges of a window, by (i, j), and which window it is.
+struct network_window {
+    betz_network_info info{};
+    std::vector<betz_edge> edges;
+};
+
+// Which channels' counts go together over a window that slides. Moves, does not copy; one thread or a session
+// feeds it, any thread reads.
+class network {
+public:
+    // None yet: for try_open.
+    network() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(const network_config &config, network &out) noexcept {
+        betz_network *handle = nullptr;
+        const betz_status status = config.try_open(&handle);
+        if (status == BETZ_OK) {
+            out.handle_.reset(handle);
+            out.channels_ = config.channels;
+        }
+        return status;
+    }
+
+    std::size_t channels() const noexcept { return channels_; }
+
+    // A step's counts, one per channel. One that finds no room is dropped and counted.
+    [[nodiscard]] betz_status try_push(std::int64_t tick, span<const std::uint16_t> counts) noexcept {
+        return betz_network_push_counts(get(), tick, counts.data(), counts.size());
+    }
+
+    // Waits until every step put in line so far has been taken.
+    [[nodiscard]] betz_status try_flush() const noexcept { return betz_network_flush(get()); }
+
+    // The first edges of the newest whole window, as many as `edges` has room for; `kept`: how many there are.
+    [[nodiscard]] betz_status try_snapshot(span<betz_edge> edges, std::size_t &kept,
+                                           betz_network_info &info) const noexcept {
+        return betz_network_snapshot(get(), edges.data(), edges.size(), &kept, &info, sizeof info);
+    }
+
+    // One a channel.
+    [[nodiscard]] betz_status try_degrees(span<float> out) const noexcept {
+        return betz_network_degrees(get(), out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_communities(span<std::uint32_t> out) const noexcept {
+        return betz_network_communities(get(), out.data(), out.size());
+    }
+
+    [[nodiscard]] betz_status try_stats(betz_network_stats &out) const noexcept {
+        return betz_network_get_stats(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    explicit network(const network_config &config) { check(try_open(config, *this)); }
+
+    void push(std::int64_t tick, span<const std::uint16_t> counts) { check(try_push(tick, counts)); }
+
+    void flush() const { check(try_flush()); }
+
+    // The newest whole window: all edges that the network keeps. No edges, and zeros, before the first.
+    [[nodiscard]] network_window snapshot() const {
+        network_window window;
+        for (;;) {
+            // The next window, which may have more edges, may come between one call and the other.
+            std::size_t kept = 0;
+            check(try_snapshot(window.edges, kept, window.info));
+            const bool whole = kept <= window.edges.size();
+            window.edges.resize(kept);
+            if (whole) {
+                return window;
+            }
+        }
+    }
+
+    // In the newest window, of the edges that the network keeps.
+    [[nodiscard]] std::vector<float> degrees() const {
+        std::vector<float> degrees(channels());
+        check(try_degrees(degrees));
+        return degrees;
+    }
+
+    // UINT32_MAX for a channel in none of at least three; for a configuration with communities = 1.
+    [[nodiscard]] std::vector<std::uint32_t> communities() const {
+        std::vector<std::uint32_t> communities(channels());
+        check(try_communities(communities));
+        return communities;
+    }
+
+    [[nodiscard]] betz_network_stats stats() const {
+        betz_network_stats stats;
+        check(try_stats(stats));
+        return stats;
+    }
+#endif
+
+    betz_network *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_network, detail::deleter> handle_;
+    std::size_t channels_ = 0;
+};
+
 #if BETZ_EXCEPTIONS
 inline void session::attach(miner &miner, std::int64_t first_tick) {
     check(betz_session_attach_miner(get(), miner.get(), first_tick));
+}
+
+inline void session::attach(network &network, std::int64_t first_tick) {
+    check(betz_session_attach_network(get(), network.get(), first_tick));
 }
 #endif
 

@@ -61,11 +61,7 @@ fn main() -> Result<()> {
     let model = Decoder::new(parts)?;
     let mut alone = Session::open(&model, SessionConfig::default())?;
     let mut watched = Session::open(&model, SessionConfig::default())?;
-    // Steps come far faster than real time here: the ring must not fill, or only counting would be timed.
-    let options = Options {
-        ring_words: 1 << 24,
-        ..Options::default()
-    };
+    let options = Options::default();
     let (monitor, feed) = Monitor::start(Source::of("feed_cost", &model), options)?;
     watched.attach(Box::new(feed), 0)?;
     for _ in 0..VIEWERS {

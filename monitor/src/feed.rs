@@ -25,8 +25,10 @@ const TRIAL: u32 = 2;
 /// the trial before, and is marked.
 pub struct Feed {
     ring: HeapProd<u32>,
-    /// Head and estimates of a step, put together before they are pushed.
+    /// Head, estimates and list of a step, put together before they are pushed.
     scratch: Box<[u32]>,
+    /// Words before the list.
+    base: usize,
     not_shown: Arc<AtomicU64>,
     lost: u64,
     number: u64,
@@ -61,19 +63,25 @@ pub(crate) struct Taken {
 /// Most spikes that one channel's count in one step is drawn as.
 pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 
-/// A feed of sessions with so many outputs, and its other end; `words` of 4 bytes lie between them.
-pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {
+/// Longest list of spikes that is put together with its head.
+const SHORT: usize = 64;
+
+/// A feed of sessions with so many outputs and channels, and its other end; `words` of 4 bytes lie between them.
+pub(crate) fn feed(outputs: usize, channels: usize, words: usize) -> Result<(Feed, FeedReader)> {
     let (to, from) = ring::ring("the ring to the page", words)?;
     let not_shown = Arc::new(AtomicU64::new(0));
-    let scratch = betz_base::memory::filled("a step", 0u32, HEAD + outputs)?;
+    let base = HEAD + outputs;
+    let list = channels.saturating_mul(2).max(SHORT);
+    let scratch = betz_base::memory::filled("a step", 0u32, base.saturating_add(list))?;
     let reader = FeedReader {
         ring: from,
-        head: scratch.clone().into_boxed_slice(),
+        head: scratch[..base].into(),
         not_shown: not_shown.clone(),
     };
     let feed = Feed {
         ring: to,
         scratch: scratch.into_boxed_slice(),
+        base,
         not_shown,
         lost: 0,
         number: 0,
@@ -85,9 +93,9 @@ pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {
 }
 
 impl Feed {
-    /// The step's head and estimates; `false` where `listed` words more do not fit.
+    /// Puts a step into the ring whose first `listed` words are in the scratch already, `more` follow them.
     #[inline]
-    fn head(&mut self, step: &Step<'_>, listed: usize, flags: u32) -> bool {
+    fn put(&mut self, step: &Step<'_>, listed: usize, more: &[u32], flags: u32) {
         let mut flags = flags;
         if self.resting {
             self.resting = false;
@@ -100,15 +108,16 @@ impl Feed {
         self.last = Some(tick);
         let number = self.number;
         self.number += 1;
+        let words = self.base + listed;
         // A session that was swapped for one with other outputs is not shown either.
-        let fits = step.estimates.len() == self.scratch.len() - HEAD
-            && self.ring.vacant_len() >= self.scratch.len().saturating_add(listed);
+        let fits = step.estimates.len() == self.base - HEAD
+            && self.ring.vacant_len() >= words.saturating_add(more.len());
         if !fits {
             self.lost += 1;
             self.not_shown.store(self.lost, Ordering::Relaxed);
             // The mark is made on the next step that is shown.
             self.resting = flags & TRIAL != 0;
-            return false;
+            return;
         }
         let head = [
             tick as u32,
@@ -117,22 +126,32 @@ impl Feed {
             (number >> 32) as u32,
             step.previous_latency_ns,
             flags,
-            listed as u32,
+            (listed + more.len()) as u32,
         ];
         self.scratch[..HEAD].copy_from_slice(&head);
         for (to, from) in self.scratch[HEAD..].iter_mut().zip(step.estimates) {
             *to = from.to_bits();
         }
-        self.ring.push_slice(&self.scratch);
-        true
+        self.ring.push_slice(&self.scratch[..words]);
+        if !more.is_empty() {
+            self.ring.push_slice(more);
+        }
     }
 
-    fn pairs(&mut self, step: &Step<'_>, pairs: impl Iterator<Item = (u32, u32)> + Clone) {
-        let listed = 2 * pairs.clone().count();
-        if self.head(step, listed, PAIRS) {
-            self.ring
-                .push_iter(pairs.flat_map(|(channel, count)| [channel, count]));
+    /// Lists channel and count where there is one.
+    fn counts(&mut self, step: &Step<'_>, counts: impl Iterator<Item = u32>) {
+        let mut listed = 0;
+        let pairs = self.scratch[self.base..].chunks_exact_mut(2);
+        let mut pairs = pairs.into_iter();
+        for (channel, count) in (0u32..).zip(counts) {
+            if count > 0
+                && let Some(pair) = pairs.next()
+            {
+                pair.copy_from_slice(&[channel, count]);
+                listed += 2;
+            }
         }
+        self.put(step, listed, &[], PAIRS);
     }
 }
 
@@ -140,20 +159,19 @@ impl Tap for Feed {
     #[inline]
     fn take(&mut self, step: &Step<'_>) {
         match step.input {
-            Input::Spikes(channels) => {
-                if self.head(step, channels.len(), 0) {
-                    self.ring.push_slice(channels);
+            // Short lists, which most are, go in with the head.
+            Input::Spikes(channels) => match self.scratch[self.base..].get_mut(..channels.len()) {
+                Some(to) => {
+                    to.copy_from_slice(channels);
+                    self.put(step, channels.len(), &[], 0);
                 }
-            }
-            Input::Counts(counts) => self.pairs(step, some(counts.iter().map(|&c| u32::from(c)))),
-            Input::CountsU8(counts) => self.pairs(step, some(counts.iter().map(|&c| u32::from(c)))),
+                None => self.put(step, 0, channels, 0),
+            },
+            Input::Counts(counts) => self.counts(step, counts.iter().map(|&c| u32::from(c))),
+            Input::CountsU8(counts) => self.counts(step, counts.iter().map(|&c| u32::from(c))),
             // Rounded; what is not a positive number is no spike.
-            Input::CountsF32(counts) => {
-                self.pairs(step, some(counts.iter().map(|&c| c.round() as u32)));
-            }
-            _ => {
-                self.head(step, 0, 0);
-            }
+            Input::CountsF32(counts) => self.counts(step, counts.iter().map(|&c| c.round() as u32)),
+            _ => self.put(step, 0, &[], 0),
         }
     }
 
@@ -164,11 +182,6 @@ impl Tap for Feed {
     fn name(&self) -> &'static str {
         "page"
     }
-}
-
-/// Channel and count, where there is one.
-fn some(counts: impl Iterator<Item = u32> + Clone) -> impl Iterator<Item = (u32, u32)> + Clone {
-    (counts.enumerate().filter(|c| c.1 > 0)).map(|(channel, count)| (channel as u32, count))
 }
 
 impl FeedReader {

@@ -143,7 +143,7 @@ impl Monitor {
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
         let outputs = source.outputs.len();
-        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
+        let (feed, reader) = feed::feed(outputs, source.channel_names.len(), options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
         let shape = Shape {
             channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),

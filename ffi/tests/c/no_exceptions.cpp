@@ -64,6 +64,25 @@ int main(int argc, char **argv) {
     mining.watch("0 1").edges(std::vector<betz_interval>{{0.0, 0.1}});
     betz::miner miner;
     CHECK(betz::miner::try_open(mining, miner) == BETZ_OK && miner.try_flush() == BETZ_OK);
+    betz::network_config networking(4, 0.02, 0.02, 2);
+    betz::network network;
+    CHECK(network.get() == nullptr && network.channels() == 0);
+    CHECK(betz::network::try_open(networking, network) == BETZ_OK && network.channels() == 4);
+    for (std::int64_t t = 0; t < 2; ++t) {
+        const std::uint16_t fired = static_cast<std::uint16_t>(t);
+        CHECK(network.try_push(t, std::vector<std::uint16_t>{fired, fired, 0, 0}) == BETZ_OK);
+    }
+    CHECK(network.try_flush() == BETZ_OK);
+    std::vector<betz_edge> edges(6);
+    std::vector<float> degrees(4);
+    betz_network_info info;
+    betz_network_stats taken;
+    std::size_t kept = 0;
+    CHECK(network.try_snapshot(edges, kept, info) == BETZ_OK && kept == 1 && info.edges == 1);
+    CHECK(network.try_degrees(degrees) == BETZ_OK && degrees[1] == 1.0f);
+    CHECK(network.try_stats(taken) == BETZ_OK && taken.windows == 1);
+    std::vector<std::uint32_t> communities(4);
+    CHECK(network.try_communities(communities) == BETZ_ERROR_INVALID_ARGUMENT);
     std::puts("no exceptions: ok");
     return 0;
 }

@@ -44,6 +44,51 @@ extern "C" betz_status betz_miner_counts(const betz_miner *miner, std::uint64_t 
     return status;
 }
 
+// A network of a few channels: by itself, at `session`, moved, refused.
+static void networks(betz::session &session, std::uint32_t channels) {
+    betz::network_config config(channels, 0.02, 0.02, 4);
+    config.threshold = 0.9;
+    config.communities = 1;
+    betz::network_config none = config;
+    none.window_bins = 1;
+    CHECK(status_of([&] { betz::network{none}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::network first(config.run_on(std::vector<std::uint32_t>{}));
+    betz::network network = std::move(first);
+    CHECK(first.get() == nullptr && network.channels() == channels);
+    CHECK(network.snapshot().edges.empty() && network.snapshot().info.end_tick == 0);
+    // 0 and 1 fire together, 2 when they do not; the others never.
+    for (std::int64_t t = 0; t < 8; ++t) {
+        std::vector<std::uint16_t> counts(channels);
+        counts[0] = counts[1] = static_cast<std::uint16_t>(t % 2);
+        counts[2] = static_cast<std::uint16_t>(1 - t % 2);
+        network.push(t, counts);
+    }
+    network.flush();
+    const betz::network_window window = network.snapshot();
+    CHECK(window.info.window == 4 && window.info.first_tick == 4 && window.info.end_tick == 8);
+    CHECK(window.info.edges == 3 && window.info.undefined == channels - 3 && window.edges.size() == 3);
+    CHECK(window.edges[0].i == 0 && window.edges[0].j == 1 && window.edges[0].r == 1.0f);
+    CHECK(window.edges[2].i == 1 && window.edges[2].j == 2 && window.edges[2].r == -1.0f);
+    CHECK(network.degrees()[0] == 2.0f && network.degrees()[3] == 0.0f);
+    CHECK(network.communities().size() == channels && network.communities()[3] == UINT32_MAX);
+    CHECK(network.stats().steps == 8 && network.stats().windows == 5 && network.stats().gaps == 0);
+    CHECK(status_of([&] { network.push(8, std::vector<std::uint16_t>(channels + 1)); }) ==
+          BETZ_ERROR_MISMATCH);
+    std::vector<float> out(2);
+    session.attach(network, 8);
+    session.step_spikes(std::vector<std::uint32_t>{0, 1}, out);
+    CHECK(status_of([&] { network.push(9, std::vector<std::uint16_t>(channels)); }) ==
+          BETZ_ERROR_INVALID_ARGUMENT);
+    session.detach_network();
+    network.flush();
+    CHECK(network.stats().steps == 9);
+    CHECK(status_of([&] { session.detach_network(); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::network_config plain = config;
+    plain.communities = 0;
+    CHECK(status_of([&] { static_cast<void>(betz::network(plain).communities()); }) ==
+          BETZ_ERROR_INVALID_ARGUMENT);
+}
+
 int main() {
     constexpr std::size_t channels = 6, outputs = 2, steps = 300;
     std::vector<std::uint16_t> counts(steps * channels);
@@ -175,6 +220,8 @@ int main() {
     CHECK((miner.counts() == std::vector<std::uint64_t>{2, 2, 1}) && grows_by == 0);
     betz::miner following(betz::miner_config(channels, 0.02).edges(near).window(10.0, 5));
     CHECK(following.counts().empty() && following.watch_list().size() == 0);
+
+    networks(moved, channels);
 
     char path[] = "/tmp/betz-wrapper-XXXXXX";
     const int file = mkstemp(path);

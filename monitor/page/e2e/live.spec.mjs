@@ -110,12 +110,13 @@ test.describe("misses", () => {
 });
 
 test("a hole is hatched and said", async ({ watched: { page } }) => {
-  await known(page, 2);
+  await known(page, 6);
   await page.keyboard.press("Space");
+  await expect(page.getByRole("status").first()).toHaveText("paused");
   const before = await ink(page);
   await page.evaluate(() => { const s = globalThis.betz.store; s.holes = [{ from: s.first, to: s.end, fillable: false }]; s.version++; });
   await expect(page.locator(".raster .note")).toContainText("not shown");
-  expect(await ink(page)).toBeGreaterThan(before + 0.05);
+  await expect.poll(() => ink(page)).toBeGreaterThan(before + 0.03);
 });
 
 test("without a token there is nothing", async ({ page, rig }) => {

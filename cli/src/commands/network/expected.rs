@@ -1,5 +1,6 @@
 //! `betz network compute --dry-run`: what it would take.
 
+use betz::network::file::LARGEST;
 use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
 use serde::Serialize;
@@ -83,6 +84,17 @@ pub(super) fn run(
         Some(edges) => format!("about {edges:.0} edges"),
         None => "how many edges: only the whole work tells".to_owned(),
     })?;
+    let edge = if expected.asked.nodes <= 1 << 16 {
+        8.0
+    } else {
+        12.0
+    };
+    if edges.is_some_and(|edges| edges * edge > LARGEST as f64) {
+        report::line(&format!(
+            "more than {} to write: a directory (.zarr)",
+            memory::size(LARGEST)
+        ))?;
+    }
     report::line(&format!(
         "about {} and {} on {}, edges included",
         report::duration(expected.expected_seconds),

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use betz::Result;
-use betz::network::file::{Chance, NetworkFile};
+use betz::network::file::{Chance, LARGEST, NetworkFile};
+use betz::{Result, memory};
 use serde::Serialize;
 
 use super::Spread;
@@ -58,7 +58,16 @@ pub(super) fn finish(
     mut seconds: Seconds,
 ) -> Result<()> {
     let started = Instant::now();
-    file.write(out)?;
+    let place = file.place(out);
+    if place != out {
+        eprintln!(
+            "{} would have more than {}: written as the directory {}",
+            out.display(),
+            memory::size(LARGEST),
+            place.display()
+        );
+    }
+    file.write(&place)?;
     seconds.write = started.elapsed().as_secs_f64();
     seconds.total = report::total_seconds();
     let network = &file.network;
@@ -81,7 +90,7 @@ pub(super) fn finish(
         complete: file.complete,
         seconds,
         device: meta.device.clone(),
-        out: out.display().to_string(),
+        out: place.display().to_string(),
     };
     if args.common.json {
         return report::json(&computed);

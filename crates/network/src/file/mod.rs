@@ -16,7 +16,8 @@
 //! | `node_xy` | f32, (N, 2 or 3) | optional, NaN where unknown |
 //!
 //! A path that ends in `.zarr` is a directory, a Zarr v3 group of the same arrays in chunks (its attributes hold
-//! `meta` and `node_name`): for what is too large for one file. Attributes: `zarr.open(path).attrs["meta"]`.
+//! `meta` and `node_name`): for what is too large for one file, more than [`LARGEST`] bytes
+//! ([`NetworkFile::place`]). Attributes: `zarr.open(path).attrs["meta"]`.
 //!
 //! In SciPy window k is `csr_array((r[a:b], (i[a:b], j[a:b])), shape=(N, N))` with `a, b =
 //! indptr[k:k + 2]`. Reading takes the numbers from any type they fit, and checks all of the above.
@@ -27,7 +28,7 @@ mod read;
 mod tests;
 mod zarr;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use betz_base::{Error, Result};
 use betz_recording::arrays::{Array, Arrays, Number, Numbers, write};
@@ -41,6 +42,9 @@ use read::Reading;
 
 /// The format that is written, and read.
 pub const FORMAT: u32 = 1;
+
+/// Bytes of arrays up to which a network is one file.
+pub const LARGEST: u64 = 2 << 30;
 
 /// What a value of 1 is in a compact file.
 const COMPACT: f32 = 32_767.0;
@@ -169,6 +173,28 @@ impl NetworkFile {
                 format!("meta of a network: {e}"),
             )
         })
+    }
+
+    /// Bytes of its arrays as they are written, before they are deflated; without texts.
+    pub fn bytes(&self) -> u64 {
+        let network = &self.network;
+        let node = if network.nodes() <= 1 << 16 { 2 } else { 4 };
+        let lag = if network.lag.is_empty() { 0 } else { 2 };
+        let edge = 2 * node + if self.compact { 2 } else { 4 } + lag;
+        let window = 24 + if self.window_seconds.is_some() { 8 } else { 0 };
+        let full = self.full.as_ref().map_or(0, |full| 4 * full.len() as u64);
+        let positions = (self.positions.as_ref()).map_or(0, |p| 4 * p.values.len() as u64);
+        network.edges() * edge
+            + network.undefined.len() as u64 * 5
+            + network.len() as u64 * window
+            + full
+            + positions
+    }
+
+    /// Where it is best written when `path` is asked for: there, but for a file of more than [`LARGEST`]
+    /// bytes a directory of the same name that ends in `.zarr`, unless something is there already.
+    pub fn place(&self, path: &Path) -> PathBuf {
+        place(path, self.bytes(), LARGEST)
     }
 
     /// Writes the file, deflated: whole or not at all. Equal networks give equal bytes. Allocates 4 bytes
@@ -311,6 +337,17 @@ impl NetworkFile {
             .and_then(|mut arrays| arrays.strings("meta", 0))
             .is_ok_and(|meta| meta.is_some_and(|m| m.iter().any(|m| m.starts_with(META_BEGINS))))
     }
+}
+
+fn place(path: &Path, bytes: u64, largest: u64) -> PathBuf {
+    let directory = path.with_extension("zarr");
+    let is_file = path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npz"));
+    if is_file && bytes > largest && directory.symlink_metadata().is_err() {
+        return directory;
+    }
+    path.to_owned()
 }
 
 fn is_zarr(path: &Path) -> bool {

@@ -240,3 +240,29 @@ fn damage_and_strangers_are_refused() {
         assert!(error.message().contains(says), "{error}");
     }
 }
+
+#[test]
+fn what_is_too_large_for_a_file_becomes_a_directory_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let npz = folder.path().join("net.npz");
+    let file = made(Measure::Pearson, Threshold::Absolute(0.3));
+    // As many bytes as its arrays have.
+    let edges = file.network.edges();
+    assert!(edges > 0 && file.bytes() >= 8 * edges);
+    let compact = NetworkFile {
+        compact: true,
+        ..file.clone()
+    };
+    assert_eq!(file.bytes() - compact.bytes(), 2 * edges);
+    assert_eq!(file.place(&npz), npz);
+    let bytes = file.bytes();
+    assert_eq!(place(&npz, bytes, bytes), npz);
+    let zarr = place(&npz, bytes, bytes - 1);
+    assert_eq!(zarr, folder.path().join("net.zarr"));
+    file.write(&zarr).unwrap();
+    assert_eq!(NetworkFile::read(&zarr).unwrap(), file);
+    // What is there is never written over: a file it is, then.
+    assert_eq!(place(&npz, bytes, bytes - 1), npz);
+    let other = folder.path().join("net.ZARR");
+    assert_eq!(place(&other, bytes, 0), other);
+}
