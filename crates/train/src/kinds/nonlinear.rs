@@ -4,12 +4,12 @@
 use super::family::{Family, held_out, scored};
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
-use crate::blank::blanking;
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
 use crate::folds::Folds;
 use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, Targets, run, targets};
+use crate::limits::limits;
 use crate::retained::Retained;
 use crate::score::mean_r2;
 use crate::solve::{CentredEquations, FeatureNames, Solution};
@@ -18,7 +18,7 @@ use crate::{MaskPolicy, NormalEquations, TrainOptions};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
 /// Most latents that a decoder may have.
@@ -207,9 +207,7 @@ impl<'a> Nonlinear<'a> {
         let parts = DecoderParts {
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
-            limits: Limits {
-                blanking: blanking(&data, &mask),
-            },
+            limits: limits(&data, &mask),
             channel_mask: mask,
             weights: rows.flat_map(|row| &row[..latents]).copied().collect(),
             intercept: stage.intercept[..latents].to_vec(),
