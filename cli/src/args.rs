@@ -42,6 +42,10 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Replay a recording tick by tick through the real-time session; scores and step latency
     Stream(Stream),
+    /// Run a session on a recording in real time, and serve a page that shows it at work
+    Monitor(crate::monitor_args::Monitor),
+    /// Serve a page to look at recordings, with what a model makes of them
+    Serve(crate::monitor_args::Serve),
     /// Find the frequent episodes of spikes (which fire in which order, at which delays, how often)
     Mine(Mine),
     /// Correlation networks over sliding windows: edges, graphs, communities

@@ -158,6 +158,12 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
+    let recording = recording_for(model, path)?;
+    dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
+}
+
+/// The recording at `path` with `model`'s channels, by name.
+pub(crate) fn recording_for(model: &Decoder, path: &Path) -> Result<Recording> {
     let recording = read_recording(path)?;
     input_form::check(model, &recording).map_err(|e| e.at(path.display()))?;
     if invented_channel_names(model.channel_names())
@@ -165,10 +171,9 @@ pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result
     {
         eprintln!("channels have no names in the model or the recording: taken by their numbers");
     }
-    let recording = recording
+    recording
         .with_channels(model.channel_names())
-        .map_err(|e| e.at(path.display()))?;
-    dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
+        .map_err(|e| e.at(path.display()))
 }
 
 /// `text` in quotes where it would not be one field otherwise.

@@ -5,6 +5,7 @@
 
 mod adapt_args;
 mod args;
+mod browser;
 mod chart;
 mod commands;
 mod common_args;
@@ -13,6 +14,7 @@ mod device;
 mod evaluation_picture;
 mod files;
 mod input_form;
+mod monitor_args;
 mod network_args;
 mod network_picture;
 mod picture;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         args::Command::Drift(a) => commands::drift::run(&a),
         args::Command::Evaluate(a) => commands::evaluate::run(&a),
         args::Command::Stream(a) => commands::stream::run(&a),
+        args::Command::Monitor(a) => commands::monitor::run(&a),
+        args::Command::Serve(a) => commands::serve::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
         args::Command::Network(a) => commands::network::run(&a),
         args::Command::Info(a) => commands::info::run(&a),

@@ -9,8 +9,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use nalgebra::{DMatrix, DVector};
-
 use super::cache;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::write_atomically;
@@ -227,17 +225,25 @@ pub fn fit(runs: &[(Vec<f64>, f64)]) -> Result<Vec<f64>> {
         if scale.contains(&0.0) {
             continue;
         }
-        let rows = DMatrix::from_fn(runs.len(), used.len(), |r, c| {
-            runs[r].0[used[c]] / runs[r].1 / scale[c]
-        });
-        let ones = DVector::from_element(runs.len(), 1.0);
-        let Ok(solved) = rows.clone().svd(true, true).solve(&ones, 1e-9) else {
+        let columns = used.iter().zip(&scale);
+        let columns =
+            columns.map(|(&t, scale)| runs.iter().map(|(x, s)| x[t] / s / scale).collect());
+        let columns: Vec<Vec<f64>> = columns.collect();
+        let Some(solved) = least_squares(&columns, &vec![1.0; runs.len()]) else {
             continue;
         };
         if solved.iter().any(|c| *c < 0.0) {
             continue;
         }
-        let error = (rows * &solved - ones).norm_squared();
+        let off = |r: usize| {
+            let sum: f64 = columns
+                .iter()
+                .zip(&solved)
+                .map(|(column, c)| column[r] * c)
+                .sum();
+            sum - 1.0
+        };
+        let error: f64 = (0..runs.len()).map(|r| off(r) * off(r)).sum();
         if error < best.0 {
             let mut coefficients = vec![0.0; terms];
             for ((&t, c), scale) in used.iter().zip(solved.iter()).zip(&scale) {
@@ -249,9 +255,61 @@ pub fn fit(runs: &[(Vec<f64>, f64)]) -> Result<Vec<f64>> {
     Ok(best.1)
 }
 
+/// A column that is a combination of others to within this part of its length adds nothing.
+const DEPENDENT: f64 = 1e-9;
+
+/// The x that minimises |Σ x_c column_c − right|², by Gram and Schmidt's orthogonalisation, done twice for each
+/// column; `None` where a column is a combination of those before it (fewer columns do as well then).
+fn least_squares(columns: &[Vec<f64>], right: &[f64]) -> Option<Vec<f64>> {
+    let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+    let n = columns.len();
+    let mut orthogonal: Vec<Vec<f64>> = Vec::with_capacity(n);
+    // (n, n), upper: column c is the sum of upper[k][c] orthogonal_k.
+    let mut upper = vec![vec![0.0; n]; n];
+    for (c, column) in columns.iter().enumerate() {
+        let mut rest = column.clone();
+        for _ in 0..2 {
+            for (k, before) in orthogonal.iter().enumerate() {
+                let share = dot(before, &rest);
+                upper[k][c] += share;
+                rest.iter_mut()
+                    .zip(before)
+                    .for_each(|(r, b)| *r -= share * b);
+            }
+        }
+        let length = dot(&rest, &rest).sqrt();
+        if !(length.is_finite() && length > DEPENDENT * dot(column, column).sqrt()) {
+            return None;
+        }
+        upper[c][c] = length;
+        rest.iter_mut().for_each(|r| *r /= length);
+        orthogonal.push(rest);
+    }
+    let mut solved: Vec<f64> = orthogonal.iter().map(|q| dot(q, right)).collect();
+    for c in (0..n).rev() {
+        let known: f64 = (c + 1..n).map(|k| upper[c][k] * solved[k]).sum();
+        solved[c] = (solved[c] - known) / upper[c][c];
+    }
+    Some(solved)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn least_squares_are_least_and_combinations_are_told() {
+        let columns = vec![vec![1.0; 4], vec![0.0, 1.0, 2.0, 3.0]];
+        // The line through (0, 1), (1, 3), (2, 4), (3, 6): 1.1 + 1.6 x.
+        let line = least_squares(&columns, &[1.0, 3.0, 4.0, 6.0]).unwrap();
+        assert!((line[0] - 1.1).abs() < 1e-12 && (line[1] - 1.6).abs() < 1e-12);
+        let twice = vec![
+            columns[1].clone(),
+            columns[1].iter().map(|v| 3.0 * v).collect(),
+        ];
+        assert_eq!(least_squares(&twice, &[1.0; 4]), None);
+        assert_eq!(least_squares(&[vec![0.0; 4]], &[1.0; 4]), None);
+    }
 
     const MODEL: CostModel = CostModel {
         name: "work.cpu",

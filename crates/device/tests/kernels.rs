@@ -1,5 +1,7 @@
 //! Every kernel compiles for every architecture Betz supports; no GPU needed, NVRTC is.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use betz_device::cuda::{compile, nvrtc_version};
 
 /// The variants a kernel's file names in lines `// Variants: -DA=1 -DB=2 | -DA=2`; one without
@@ -27,21 +29,33 @@ fn every_kernel_compiles_for_sm_80_and_sm_90() {
             return;
         }
     }
-    let mut compiled = 0;
+    let mut all = Vec::new();
     for kernel in betz_kernels::ALL {
         for options in variants(kernel.text) {
-            for capability in [(8, 0), (9, 0)] {
-                compile(
-                    kernel.name,
-                    kernel.text,
-                    kernel.headers,
-                    &options,
-                    capability,
-                )
-                .unwrap_or_else(|e| panic!("{options:?}: {e}"));
-                compiled += 1;
-            }
+            all.extend([(8, 0), (9, 0)].map(|capability| (kernel, options.clone(), capability)));
         }
     }
+    // This test is all that runs meanwhile: every processor takes the next kernel there is.
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((kernel, options, capability)) =
+                    all.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    compile(
+                        kernel.name,
+                        kernel.text,
+                        kernel.headers,
+                        options,
+                        *capability,
+                    )
+                    .unwrap_or_else(|e| panic!("{options:?}: {e}"));
+                }
+            });
+        }
+    });
+    let compiled = all.len();
     assert!(compiled >= betz_kernels::ALL.len(), "{compiled} kernels");
 }

@@ -5,7 +5,7 @@ use betz_base::{Progress, Result};
 
 use rayon::prelude::*;
 
-use crate::block::{Making, Of};
+use crate::block::{Making, Of, Rules, margin};
 use crate::engine::{ChunkEdges, Cut, correlate, exact_of};
 use crate::oracle::Undefined;
 use crate::pairs::{Correlation, Lagged, Moments};
@@ -74,6 +74,13 @@ impl Plan {
         match self.spec.measure {
             Measure::Pearson | Measure::GaussianInformation | Measure::Spearman => {
                 let panels = panels(chunk);
+                let rules = Rules {
+                    margin: rules.margin.or(match self.making().of {
+                        Of::Samples => Some(margin(&chunk)),
+                        _ => None,
+                    }),
+                    ..rules
+                };
                 let mut edges = if let Keep::Reaching { threshold, strict } = keep {
                     let cut = Cut {
                         thresholds: vec![threshold; chunk.windows],
@@ -153,7 +160,8 @@ impl Plan {
                 })
             }
             Measure::PhaseLocking | Measure::ImaginaryPhaseLocking | Measure::PhaseConsistency => {
-                let phases = Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin);
+                let phases =
+                    Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin());
                 let edges = scan::scan(&phases, keep, most, progress)?;
                 Ok(Done {
                     edges,

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 
 use crate::block::{Of, Rules};
 use crate::oracle::{self, reaches};
-use crate::panel::Panels;
+use crate::panel::{Limits, Panels};
 use crate::signal::Signal;
 use crate::spec::Sign;
-use crate::tile::{self, Hits, PLACE_BITS};
+use crate::tile::{self, Hits};
 use crate::tiling::{Tiling, Unit, above_diagonal, units};
 use crate::window::Chunk;
 
@@ -65,17 +65,12 @@ struct UnitEdges {
 #[derive(Default)]
 struct Room {
     hits: Hits,
-    /// Of each tile of the unit: where its hits end, and its corner, rows << 16 | columns from the unit's.
+    /// Of each tile of the unit: where its runs end, and its corner, rows << 16 | columns from the unit's.
     tiles: Vec<(usize, u32)>,
-    /// Hits that f64 decides.
-    doubtful: Vec<usize>,
     rebuilt: Vec<f32>,
     x: Vec<f64>,
     y: Vec<f64>,
 }
-
-/// The key of a hit that is no edge after all: of a window that no chunk has.
-const GONE: u32 = u32::MAX;
 
 /// The f64 correlation of nodes i and j in window `q` of the panels' chunk.
 pub(crate) fn exact(
@@ -171,8 +166,8 @@ fn decide(
     y: &mut Vec<f64>,
 ) -> Option<f32> {
     let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[q]);
-    let close =
-        size <= threshold + rules.margin && (rules.one_sided || size >= threshold - rules.margin);
+    let close = size <= threshold + rules.margin()
+        && (rules.one_sided || size >= threshold - rules.margin());
     if close && rules.recheck {
         counts.rechecked += 1;
         return exact(signal, panels, q, i, j, x, y)
@@ -196,28 +191,24 @@ fn walk_unit(
     let tiling = panels.tiling();
     let (height, width) = (tiling.height, tiling.width);
     let (first_row, first_column) = (unit.rows.0 * height, unit.columns.0 * width);
-    let least: Vec<f32> = cut
-        .thresholds
-        .iter()
-        .map(|t| (t - rules.margin) as f32)
-        .collect();
-    // Beyond this, f32 is enough; rounded up.
-    let clear: Vec<f32> = (cut.thresholds.iter())
-        .map(|t| ((t + rules.margin) as f32).next_up())
-        .collect();
+    let limits = Limits::new(
+        panels.arch,
+        cut.thresholds.iter().map(|t| (t - rules.margin()) as f32),
+        // From here on f32 is enough; rounded up.
+        (cut.thresholds.iter()).map(|t| ((t + rules.margin()) as f32).next_up()),
+    );
+    let all_doubtful = limits.all_doubtful();
     let magnitude = cut.sign == Sign::Both;
     let mut counts = Counts::default();
     let Room {
         hits,
         tiles,
-        doubtful,
         rebuilt,
         x,
         y,
     } = room;
-    hits.len = 0;
+    hits.clear(panels.chunk.windows);
     tiles.clear();
-    let mut sizes = vec![0; panels.chunk.windows + 1];
     'tiles: for j in unit.columns.0..unit.columns.1 {
         for i in unit.rows.0..unit.rows.1 {
             if !above_diagonal(&tiling, i, j) {
@@ -232,7 +223,11 @@ fn walk_unit(
                 let (rows, columns) = rebuilt.split_at(panels.first * height);
                 (rows.as_ptr(), columns.as_ptr())
             };
-            let from = hits.len;
+            let from = hits.values.len();
+            let (row0, column0) = (i * height, j * width);
+            // Inside the triangle and the signal every pair counts.
+            let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
+            let limits = if whole { &limits } else { &all_doubtful };
             // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched
             // until it is asked for again.
             #[allow(unsafe_code)]
@@ -240,40 +235,19 @@ fn walk_unit(
                 tile::edges(
                     panels.arch,
                     &panels.walk(i, j),
-                    &panels.filter(i, j, &least, magnitude),
+                    &panels.filter(i, j, limits, magnitude),
                     &mut rebuild,
                     hits,
                 );
             }
-            let (row0, column0) = (i * height, j * width);
             tiles.push((
-                hits.len,
+                hits.runs.len(),
                 (((row0 - first_row) << 16) | (column0 - first_column)) as u32,
             ));
-            let keys = &mut hits.keys[from..hits.len];
-            let values = &mut hits.values[from..hits.len];
-            if panels.negative {
-                values.iter_mut().for_each(|r| *r = -*r);
-            }
-            // Inside the triangle and the signal every pair counts.
-            let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
-            doubtful.clear();
-            for (at, (key, r)) in keys.iter().zip(&*values).enumerate() {
-                let q = (key >> PLACE_BITS) as usize;
-                sizes[q + 1] += 1;
-                let size = match cut.sign {
-                    Sign::Both => r.abs(),
-                    Sign::Positive => *r,
-                    Sign::Negative => -*r,
-                };
-                if !(whole && size > clear[q]) {
-                    doubtful.push(at);
-                }
-            }
             let mut gone = 0;
-            for &at in &*doubtful {
-                let (q, row, column) = parts(keys[at], width);
-                let (a, b) = (row0 + row, column0 + column);
+            for (at, q, place) in hits.doubtful.drain(..) {
+                let (a, b) = (row0 + place / width, column0 + place % width);
+                let value = &mut hits.values[at];
                 let kept = if b <= a || b >= panels.nodes {
                     None
                 } else {
@@ -283,63 +257,60 @@ fn walk_unit(
                         cut,
                         rules,
                         (q, a, b),
-                        values[at],
+                        *value,
                         &mut counts,
                         x,
                         y,
                     )
                 };
-                match kept {
-                    Some(r) => values[at] = r,
-                    None => {
-                        keys[at] = GONE;
-                        sizes[q + 1] -= 1;
-                        gone += 1;
-                    }
-                }
+                *value = kept.unwrap_or_else(|| {
+                    hits.counts[q] -= 1;
+                    gone += 1;
+                    f32::NAN
+                });
             }
-            let new = (hits.len - from - gone) as u64;
+            let new = (hits.values.len() - from - gone) as u64;
             if new > 0 && found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     }
-    by_window(sizes, hits, tiles, width, counts)
+    by_window(panels.chunk.windows, hits, tiles, width, counts)
 }
 
-/// Window, row and column of a hit; tiles are as wide as a power of two.
-#[inline(always)]
-fn parts(key: u32, width: usize) -> (usize, usize, usize) {
-    let place = key as usize & ((1 << PLACE_BITS) - 1);
-    let q = (key >> PLACE_BITS) as usize;
-    (q, place >> width.trailing_zeros(), place & (width - 1))
-}
-
-/// Brings a unit's edges into the order of their windows; `offsets[q + 1]` are in window q.
+/// Brings a unit's edges into the order of their windows.
 fn by_window(
-    mut offsets: Vec<usize>,
+    windows: usize,
     hits: &Hits,
     tiles: &[(usize, u32)],
     width: usize,
     counts: Counts,
 ) -> UnitEdges {
-    for q in 1..offsets.len() {
-        offsets[q] += offsets[q - 1];
+    let mut offsets = Vec::with_capacity(windows + 1);
+    let mut total = 0;
+    for count in hits.counts[..windows].iter().chain([&0]) {
+        offsets.push(total);
+        total += *count as usize;
     }
     let mut next = offsets.clone();
-    let mut sorted = vec![0; offsets[offsets.len() - 1]];
+    let mut sorted = vec![0; total];
+    let mut values = hits.values.iter();
     let mut from = 0;
     for &(end, corner) in tiles {
-        let (keys, values) = (&hits.keys[from..end], &hits.values[from..end]);
-        for (key, r) in keys.iter().zip(values) {
-            if *key == GONE {
-                continue;
+        for run in &hits.runs[from..end] {
+            let place = usize::from(run.place);
+            // Tiles are as wide as a power of two.
+            let (row, column) = (place >> width.trailing_zeros(), place & (width - 1));
+            let place = u64::from(corner + ((row << 16) | column) as u32) << 32;
+            for (q, r) in run.windows().zip(values.by_ref()) {
+                // No edge after all.
+                if r.is_nan() {
+                    continue;
+                }
+                let at = &mut next[q];
+                sorted[*at] = place | u64::from(r.to_bits());
+                *at += 1;
             }
-            let (q, row, column) = parts(*key, width);
-            let place = corner + ((row << 16) | column) as u32;
-            let at = &mut next[q];
-            sorted[*at] = u64::from(place) << 32 | u64::from(r.clamp(-1.0, 1.0).to_bits());
-            *at += 1;
         }
         from = end;
     }
@@ -448,27 +419,26 @@ fn join(
                     |u: usize| &parts[u].items[parts[u].offsets[q]..parts[u].offsets[q + 1]];
                 // Count by row, then put each edge behind its row's last: units come by columns.
                 next.clear();
-                next.resize((rows.1 - rows.0) * height + 1, 0);
+                next.resize((rows.1 - rows.0) * height, 0);
                 for u in u..end {
                     for item in slice(u) {
-                        next[(item >> 48) as usize + 1] += 1;
+                        next[(item >> 48) as usize] += 1;
                     }
                 }
-                next[0] = done;
-                for row in 1..next.len() {
-                    next[row] += next[row - 1];
+                let row0 = (rows.0 * height) as u32;
+                for (row, next) in (row0..).zip(next.iter_mut()) {
+                    let (first, count) = (done, *next);
+                    i[first..first + count].fill(row);
+                    *next = first;
+                    done += count;
                 }
-                done = next[next.len() - 1];
                 for u in u..end {
-                    let row0 = (rows.0 * height) as u32;
                     let column0 = (units[u].columns.0 * width) as u32;
                     for item in slice(u) {
-                        let row = (item >> 48) as u32;
-                        let at = next[row as usize];
-                        next[row as usize] = at + 1;
-                        i[at] = row0 + row;
-                        j[at] = column0 + (item >> 32 & 0xffff) as u32;
-                        r[at] = f32::from_bits(*item as u32);
+                        let next = &mut next[(item >> 48) as usize];
+                        j[*next] = column0 + (item >> 32 & 0xffff) as u32;
+                        r[*next] = f32::from_bits(*item as u32);
+                        *next += 1;
                     }
                 }
                 u = end;

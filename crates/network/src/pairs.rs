@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::block::Rules;
 use crate::engine;
 use crate::oracle;
-use crate::panel::Panels;
+use crate::panel::{Limits, Panels};
 use crate::scan::{Found, Room, Scan};
 use crate::signal::Signal;
 use crate::spec::Sign;
@@ -74,11 +74,9 @@ impl Scan for Correlation<'_> {
         found: &mut dyn FnMut(Found),
     ) {
         let tiling = self.tiling();
-        // f32 holds no −∞ times 0; what is below −1 is below everything.
-        let least: Vec<f32> = least
-            .iter()
-            .map(|l| (l - self.rules.margin).max(-2.0) as f32)
-            .collect();
+        let least = least.iter().map(|l| (l - self.rules.margin()) as f32);
+        // Nothing is doubtful here: pairs are handed out with their bounds.
+        let limits = Limits::new(self.panels.arch, least.clone(), least);
         let rebuilt = &mut room.rebuilt;
         let mut rebuild = |q: usize| {
             self.panels
@@ -86,8 +84,8 @@ impl Scan for Correlation<'_> {
             let (left, right) = rebuilt.split_at(self.panels.first * tiling.height);
             (left.as_ptr(), right.as_ptr())
         };
-        let filter = self.panels.filter(i, j, &least, self.sign == Sign::Both);
-        room.hits.len = 0;
+        let filter = (self.panels).filter(i, j, &limits, self.sign == Sign::Both);
+        room.hits.clear(tiling.windows);
         // SAFETY: as for `tile_sums`.
         #[allow(unsafe_code)]
         unsafe {
@@ -99,24 +97,22 @@ impl Scan for Correlation<'_> {
                 &mut room.hits,
             );
         }
-        let hits = &room.hits;
-        for (key, value) in hits.keys[..hits.len].iter().zip(&hits.values[..hits.len]) {
-            let place = (key & ((1 << tile::PLACE_BITS) - 1)) as usize;
+        let mut values = room.hits.values.iter();
+        for run in &room.hits.runs {
+            let place = usize::from(run.place);
             let (row, column) = (place / tiling.width, place % tiling.width);
             let (a, b) = (i * tiling.height + row, j * tiling.width + column);
-            let q = (key >> tile::PLACE_BITS) as usize;
-            let defined = filter.row_scale[q * tiling.height + row] > 0.0
-                && filter.column_scale[q * tiling.width + column] > 0.0;
-            if b > a && b < tiling.nodes && defined {
-                let value = f64::from(*value).clamp(-1.0, 1.0);
-                found(Found {
-                    q,
-                    i: a as u32,
-                    j: b as u32,
-                    value: if self.panels.negative { -value } else { value },
-                    bound: self.rules.margin,
-                    lag: 0,
-                });
+            for (q, value) in run.windows().zip(values.by_ref()) {
+                if b > a && b < tiling.nodes {
+                    found(Found {
+                        q,
+                        i: a as u32,
+                        j: b as u32,
+                        value: f64::from(*value),
+                        bound: self.rules.margin(),
+                        lag: 0,
+                    });
+                }
             }
         }
     }
@@ -167,7 +163,6 @@ impl Scan for Moments<'_> {
     ) {
         tile_sums(self.panels, self.panels, self.signal, (i, j), room);
         let tiling = self.tiling();
-        let filter = self.panels.filter(i, j, &[], true);
         let w = self.panels.chunk.window.length as f64;
         for (q, sums) in room
             .sums
@@ -180,16 +175,12 @@ impl Scan for Moments<'_> {
                 if sa < 0.0 || sb < 0.0 {
                     return;
                 }
-                let (row, column) = (place / tiling.width, place % tiling.width);
-                let (ra, rb) = (
-                    filter.row_scale[q * tiling.height + row],
-                    filter.column_scale[q * tiling.width + column],
-                );
+                let (ra, rb) = (self.panels.scale(q, a), self.panels.scale(q, b));
                 let spread = sa.sqrt() * sb.sqrt();
                 // Too large or small for f32, though not constant.
                 let extreme = (ra == 0.0 && sa > 0.0) || (rb == 0.0 && sb > 0.0);
                 let products = f64::from(sums[place]) * f64::from(ra) * f64::from(rb) * spread;
-                let error = self.rules.margin * spread;
+                let error = self.rules.margin() * spread;
                 let (value, bound) = if self.distance {
                     let squares = sa + sb - 2.0 * products + w * (ma - mb) * (ma - mb);
                     let rounding = 1e-9 * (sa + sb + w * (ma * ma + mb * mb) * 1e-4);
@@ -302,13 +293,10 @@ impl Scan for Lagged<'_> {
         for (at, columns) in self.shifted.iter().enumerate() {
             tile_sums(self.rows, columns, self.signal, (i, j), room);
             let lag = at as i16 - self.lags() as i16;
-            let left = self.rows.filter(i, j, &[], true).row_scale;
-            let right = columns.filter(i, j, &[], true).column_scale;
             for q in 0..tiling.windows {
                 let sums = &room.sums[q * pairs..][..pairs];
-                each_pair(&tiling, i, j, |place, _, _| {
-                    let a = left[q * tiling.height + place / tiling.width];
-                    let b = right[q * tiling.width + place % tiling.width];
+                each_pair(&tiling, i, j, |place, a, b| {
+                    let (a, b) = (self.rows.scale(q, a), columns.scale(q, b));
                     let best = &mut best[q * pairs + place];
                     if a == 0.0 || b == 0.0 {
                         return;
@@ -340,7 +328,7 @@ impl Scan for Lagged<'_> {
             each_pair(&tiling, i, j, |place, a, b| {
                 let best = best[q * pairs + place];
                 let value = f64::from(best.value).clamp(-1.0, 1.0);
-                let margin = self.rules.margin;
+                let margin = self.rules.margin();
                 let size = f64::from(best.size);
                 if best.open || size + margin >= least[q] && size > f64::NEG_INFINITY {
                     // Two lags within reach of each other: f64 says which.
@@ -394,17 +382,14 @@ pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: 
                 for j in unit.columns.0..unit.columns.1 {
                     for i in (unit.rows.0..unit.rows.1).filter(|i| above_diagonal(&tiling, *i, j)) {
                         tile_sums(panels, panels, signal, (i, j), &mut room);
-                        let filter = panels.filter(i, j, &[], true);
                         for (q, sums) in room
                             .sums
                             .chunks_exact(pairs)
                             .take(tiling.windows)
                             .enumerate()
                         {
-                            each_pair(&tiling, i, j, |place, _, _| {
-                                let a = filter.row_scale[q * tiling.height + place / tiling.width];
-                                let b =
-                                    filter.column_scale[q * tiling.width + place % tiling.width];
+                            each_pair(&tiling, i, j, |place, a, b| {
+                                let (a, b) = (panels.scale(q, a), panels.scale(q, b));
                                 let size = sign.size(f64::from(sums[place] * a * b));
                                 if a > 0.0 && b > 0.0 && size >= 0.0 {
                                     counts[of(size)] += 1;

@@ -16,8 +16,9 @@
 //! squares are f64; f32 comes last.
 //!
 //! Rounding adds up over a walk, and what a burst leaves behind would swamp quiet windows after it.
-//! So a block is flagged in a window where the sum of squares of one of its nodes has fallen below a
-//! quarter of the largest since the last flag: a tile of that block starts from zero there.
+//! So a block is flagged in a window where the sum of squares of one of its nodes has fallen so far
+//! below the largest since the last flag that the rounding since then could come near the margin
+//! within which f64 decides ([`crate::block::falls`]): a tile of that block starts from zero there.
 
 use rayon::prelude::*;
 
@@ -26,7 +27,7 @@ use crate::moments::{Scratch, moments, read};
 use crate::oracle::Undefined;
 use crate::signal::Signal;
 use crate::step::{scaled, scales, write};
-use crate::tile::Arch;
+use crate::tile::{Arch, GROUP};
 use crate::tiling::Tiling;
 use crate::window::Chunk;
 
@@ -43,11 +44,13 @@ pub(crate) struct Panels {
     /// (row block, step, row); (column block, step, column).
     rows: Vec<f32>,
     columns: Vec<f32>,
-    /// (block, window, node): 1/√(sum of squares) in the node's scale, 0 where undefined.
-    row_scale: Vec<f32>,
-    column_scale: Vec<f32>,
-    /// (row block, window).
-    row_max: Vec<f32>,
+    /// (node, window), padded to whole groups: 1/√(sum of squares) in the node's scale, 0 where undefined.
+    scales: Vec<f32>,
+    /// (row block, group of windows), and (column block, group, column): see [`crate::tile::Filter`].
+    row_least: Vec<f32>,
+    row_norm: Vec<f32>,
+    column_least: Vec<f32>,
+    column_norm: Vec<f32>,
     row_anchor: Vec<u8>,
     column_anchor: Vec<u8>,
     /// For each node what its samples are multiplied with, and what stands for a non-finite one.
@@ -63,6 +66,50 @@ pub(crate) struct Panels {
     pub(crate) undefined: Vec<(u32, u32, Undefined)>,
     /// (window, node) that f32 cannot hold, by node.
     pub(crate) extreme: Vec<(u32, u32)>,
+}
+
+/// What a pair's value must reach in each window of a chunk, padded to whole groups.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    least: Vec<f32>,
+    of_group: Vec<f32>,
+    clear: Vec<f32>,
+}
+
+impl Limits {
+    /// What does not reach `clear` is doubtful, though it reaches `least`.
+    pub(crate) fn new(
+        arch: Arch,
+        least: impl Iterator<Item = f32>,
+        clear: impl Iterator<Item = f32>,
+    ) -> Self {
+        let padded = |of: &mut dyn Iterator<Item = f32>| {
+            // Not a limit for anything: even what is undefined, 0, would reach it.
+            let mut of: Vec<f32> = of
+                .map(|l| if l > 0.0 { l } else { f32::NEG_INFINITY })
+                .collect();
+            of.resize(of.len().next_multiple_of(GROUP), f32::INFINITY);
+            of
+        };
+        let (mut least, mut clear) = (least, clear);
+        let least = padded(&mut least);
+        let of_group = (least.chunks_exact(arch.group()))
+            .map(|group| group.iter().fold(f32::INFINITY, |a, b| a.min(*b)))
+            .collect();
+        Self {
+            least,
+            of_group,
+            clear: padded(&mut clear),
+        }
+    }
+
+    /// Everything is doubtful.
+    pub(crate) fn all_doubtful(&self) -> Self {
+        Self {
+            clear: vec![f32::INFINITY; self.clear.len()],
+            ..self.clone()
+        }
+    }
 }
 
 /// Most windows in a chunk: as many as amortise the first one, as few as keep rounding and memory low.
@@ -98,12 +145,17 @@ impl<'a> BlockOut<'a> {
             len(panels.row_anchor.len()),
             len(panels.column_anchor.len()),
         );
-        let (panel, scales) = (len(panels.rows.len()), len(panels.row_scale.len()));
+        let panel = len(panels.rows.len());
+        let scales = len(panels.scales.len());
+        let (row_groups, column_groups) =
+            (len(panels.row_least.len()), len(panels.column_least.len()));
         let mut rows = panels.rows.chunks_mut(panel);
         let mut columns = panels.columns.chunks_mut(panel);
-        let mut row_scale = panels.row_scale.chunks_mut(scales);
-        let mut column_scale = panels.column_scale.chunks_mut(scales);
-        let mut row_max = panels.row_max.chunks_mut(row_blocks);
+        let mut scales = panels.scales.chunks_mut(scales);
+        let mut row_least = panels.row_least.chunks_mut(row_groups);
+        let mut row_norm = panels.row_norm.chunks_mut(row_groups);
+        let mut column_least = panels.column_least.chunks_mut(column_groups);
+        let mut column_norm = panels.column_norm.chunks_mut(column_groups);
         let mut row_anchor = panels.row_anchor.chunks_mut(row_blocks);
         let mut column_anchor = panels.column_anchor.chunks_mut(column_blocks);
         let mut scale = panels.scale.chunks_mut(BLOCK);
@@ -112,9 +164,11 @@ impl<'a> BlockOut<'a> {
             Some(Self {
                 rows: rows.next()?,
                 columns: columns.next()?,
-                row_scale: row_scale.next()?,
-                column_scale: column_scale.next()?,
-                row_max: row_max.next()?,
+                scales: scales.next()?,
+                row_least: row_least.next()?,
+                row_norm: row_norm.next()?,
+                column_least: column_least.next()?,
+                column_norm: column_norm.next()?,
                 row_anchor: row_anchor.next()?,
                 column_anchor: column_anchor.next()?,
                 scale: scale.next()?,
@@ -145,6 +199,7 @@ impl Panels {
         let blocks = nodes.div_ceil(BLOCK);
         let padded = blocks * BLOCK;
         let (row_blocks, column_blocks) = (padded / arch.rows(), padded / arch.columns());
+        let groups = windows.div_ceil(arch.group());
         let mut panels = Self {
             arch,
             chunk,
@@ -155,9 +210,11 @@ impl Panels {
             direct: making.of.anew() || direct(&chunk),
             rows: vec![0.0; padded * steps],
             columns: vec![0.0; padded * steps],
-            row_scale: vec![0.0; padded * windows],
-            column_scale: vec![0.0; padded * windows],
-            row_max: vec![0.0; row_blocks * windows],
+            scales: vec![0.0; padded * windows.next_multiple_of(GROUP)],
+            row_least: vec![f32::INFINITY; row_blocks * groups],
+            row_norm: vec![0.0; row_blocks * groups],
+            column_least: vec![f32::INFINITY; padded * groups],
+            column_norm: vec![0.0; padded * groups],
             row_anchor: vec![0; row_blocks * windows],
             column_anchor: vec![0; column_blocks * windows],
             scale: vec![1.0; padded],
@@ -235,22 +292,43 @@ impl Panels {
         }
     }
 
-    /// The scales of tile (row block, column block) that make correlations of its sums.
+    /// Windows of a node's scales: all, padded to whole groups.
+    pub(crate) fn stride(&self) -> usize {
+        self.chunk.windows.next_multiple_of(GROUP)
+    }
+
+    /// What makes correlations of a node's sums in window q; 0 where it is undefined (or too large or small).
+    pub(crate) fn scale(&self, q: usize, node: usize) -> f32 {
+        self.scales[node * self.stride() + q]
+    }
+
+    /// The filter of tile (row block, column block).
     pub(crate) fn filter<'a>(
         &'a self,
         i: usize,
         j: usize,
-        least: &'a [f32],
+        limits: &'a Limits,
         magnitude: bool,
     ) -> crate::tile::Filter<'a> {
-        let windows = self.chunk.windows;
-        let (rows, columns) = (self.arch.rows() * windows, self.arch.columns() * windows);
+        let (stride, groups) = (
+            self.stride(),
+            self.chunk.windows.div_ceil(self.arch.group()),
+        );
+        let (rows, columns) = (self.arch.rows(), self.arch.columns());
+        let of_columns = columns * groups;
         crate::tile::Filter {
-            row_scale: &self.row_scale[i * rows..][..rows],
-            column_scale: &self.column_scale[j * columns..][..columns],
-            row_max: &self.row_max[i * windows..][..windows],
-            least,
+            row_scale: &self.scales[i * rows * stride..][..rows * stride],
+            column_scale: &self.scales[j * columns * stride..][..columns * stride],
+            stride,
+            row_least: &self.row_least[i * groups..][..groups],
+            row_norm: &self.row_norm[i * groups..][..groups],
+            column_least: &self.column_least[j * of_columns..][..of_columns],
+            column_norm: &self.column_norm[j * of_columns..][..of_columns],
+            least: &limits.least,
+            least_of_group: &limits.of_group,
+            clear: &limits.clear,
             magnitude,
+            negative: self.negative,
         }
     }
 

@@ -78,7 +78,7 @@ pub(crate) fn prepare(
                 inverse[c] = (1.0 / (sum.sqrt() * scale)) as f32;
             }
         }
-        put_scales(making.arch, windows, q, &inverse, out);
+        put_scales(making.arch, q, &inverse, out);
         let scales = [scale; BLOCK];
         let mut steps = Steps::new(making, out);
         let (rows, _) = ranks.as_chunks::<BLOCK>();

@@ -40,7 +40,7 @@ pub(crate) struct Room {
 pub(crate) trait Scan: Sync {
     fn tiling(&self) -> Tiling;
 
-    /// Hands out every pair of tile (i, j) whose size in window q may reach `least[q]`, by window.
+    /// Hands out every pair of tile (i, j) whose size in window q may reach `least[q]`.
     fn tile(
         &self,
         i: usize,
@@ -311,6 +311,7 @@ pub(crate) fn scan(
                             },
                         ));
                     });
+                    batch.sort_by_key(|(q, _)| *q);
                     let mut run: Vec<Candidate> = Vec::new();
                     for same in batch.chunk_by(|a, b| a.0 == b.0) {
                         run.clear();

@@ -1,12 +1,9 @@
 //! A block's scales and the steps of its panels, rounded to f32 at the very end.
 
-use crate::block::{BLOCK, BlockOut, Making, direct};
+use crate::block::{BLOCK, BlockOut, Making, direct, falls};
 use crate::moments::{Row, Scratch, row};
 use crate::tile::Arch;
 use crate::window::Chunk;
-
-/// A fall of the sum of squares by this factor asks for a start from zero.
-const FALL: f64 = 4.0;
 
 /// Scaled sums of squares beyond this (or below its inverse) do not go through f32 sums: such windows
 /// of a node are correlated in f64, pair by pair.
@@ -23,20 +20,23 @@ pub(crate) fn scaled(centred: f64, scale: f64) -> f32 {
 
 /// Writes the scales of window q.
 #[inline(always)]
-pub(crate) fn put_scales(
-    arch: Arch,
-    windows: usize,
-    q: usize,
-    inverse: &[f32; BLOCK],
-    out: &mut BlockOut<'_>,
-) {
+pub(crate) fn put_scales(arch: Arch, q: usize, inverse: &[f32; BLOCK], out: &mut BlockOut<'_>) {
     let (rows, columns) = (arch.rows(), arch.columns());
+    let stride = out.scales.len() / BLOCK;
+    for (c, scale) in inverse.iter().enumerate() {
+        out.scales[c * stride + q] = *scale;
+    }
+    let (g, groups) = (q / arch.group(), out.column_least.len() / BLOCK);
     for (b, values) in inverse.chunks_exact(rows).enumerate() {
-        out.row_scale[(b * windows + q) * rows..][..rows].copy_from_slice(values);
-        out.row_max[b * windows + q] = values.iter().fold(0.0, |a: f32, v| a.max(*v));
+        let least = &mut out.row_least[b * groups + g];
+        // 1/0 is +∞: such nodes are never wanted.
+        *least = least.min(1.0 / values.iter().fold(0.0, |a: f32, v| a.max(*v)));
     }
     for (b, values) in inverse.chunks_exact(columns).enumerate() {
-        out.column_scale[(b * windows + q) * columns..][..columns].copy_from_slice(values);
+        let least = &mut out.column_least[(b * groups + g) * columns..][..columns];
+        for (least, scale) in least.iter_mut().zip(values) {
+            *least = least.min(1.0 / scale);
+        }
     }
 }
 
@@ -83,6 +83,8 @@ pub(crate) fn scales(
     // For each height and width of blocks its own history of peaks.
     let mut peaks = [[0.0_f64; BLOCK]; 2];
     let mut spoilt = [[false; BLOCK]; 2];
+    let mut begun = [[0; BLOCK]; 2];
+    let falls = falls(chunk);
     for q in 0..windows {
         let sums = row(&scratch.squares, q);
         let mut inverse = [0.0_f32; BLOCK];
@@ -107,7 +109,7 @@ pub(crate) fn scales(
                 }
             }
         }
-        put_scales(arch, windows, q, &inverse, out);
+        put_scales(arch, q, &inverse, out);
         if chunk.windows == 1 || direct(chunk) || making.of.anew() || !rules.anchors {
             continue;
         }
@@ -117,17 +119,20 @@ pub(crate) fn scales(
         ];
         for (side, (width, flags)) in sides.into_iter().enumerate() {
             let (peaks, spoilt) = (&mut peaks[side], &mut spoilt[side]);
+            let begun = &mut begun[side];
             for (b, from) in (0..BLOCK).step_by(width).enumerate() {
                 let mut fell = false;
+                let fall = falls[q - begun[b]];
                 for c in from..from + width {
                     let size = sums[c].abs();
                     peaks[c] = peaks[c].max(size);
-                    fell |= inverse[c] > 0.0 && (peaks[c] > FALL * size || spoilt[c]);
+                    fell |= inverse[c] > 0.0 && (peaks[c] > fall * size || spoilt[c]);
                     spoilt[c] |= too_large[c];
                 }
                 if fell {
                     // The first window is summed from zero anyway.
                     flags[b * windows + q] = u8::from(q > 0);
+                    begun[b] = q;
                     for c in from..from + width {
                         peaks[c] = sums[c].abs();
                         spoilt[c] = too_large[c];
@@ -148,6 +153,11 @@ pub(crate) struct Steps<'a> {
     width: usize,
     steps: usize,
     negative: bool,
+    row_norm: &'a mut [f32],
+    column_norm: &'a mut [f32],
+    /// Windows of a group, and Σ of the squares of this group's steps.
+    group: usize,
+    squares: [f32; BLOCK],
 }
 
 impl<'a> Steps<'a> {
@@ -159,7 +169,26 @@ impl<'a> Steps<'a> {
             height: making.arch.rows(),
             width: making.arch.columns(),
             negative: making.negative,
+            row_norm: out.row_norm,
+            column_norm: out.column_norm,
+            group: making.arch.group(),
+            squares: [0.0; BLOCK],
         }
+    }
+
+    /// The norms of the group that window q is in, from the steps put since the group before.
+    #[inline(always)]
+    fn norms(&mut self, q: usize) {
+        let (g, groups) = (q / self.group, self.column_norm.len() / BLOCK);
+        // Rounded up, and by more than what f32 sums of these steps may be off.
+        let norms = self.squares.map(|v| v.sqrt() * (1.0 + 1e-4));
+        for (b, values) in norms.chunks_exact(self.height).enumerate() {
+            self.row_norm[b * groups + g] = values.iter().fold(0.0, |a: f32, v| a.max(*v));
+        }
+        for (b, values) in norms.chunks_exact(self.width).enumerate() {
+            self.column_norm[(b * groups + g) * self.width..][..self.width].copy_from_slice(values);
+        }
+        self.squares = [0.0; BLOCK];
     }
 
     /// One step: `values` times their scales; the row panel gets the sign of the product.
@@ -168,6 +197,7 @@ impl<'a> Steps<'a> {
         let mut rounded = [0.0_f32; BLOCK];
         for c in 0..BLOCK {
             rounded[c] = scaled(values[c], scale[c]);
+            self.squares[c] += rounded[c] * rounded[c];
         }
         for (b, values) in rounded.chunks_exact(self.width).enumerate() {
             self.columns[(b * self.steps + step) * self.width..][..self.width]
@@ -215,6 +245,7 @@ pub(crate) fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut 
     if anew {
         return;
     }
+    out.squares = [0.0; BLOCK];
     let g = s as f64 / w as f64;
     let root = (1.0 + g * g).sqrt();
     let (plus, minus) = (root - g, root + g);
@@ -265,5 +296,8 @@ pub(crate) fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut 
         }
         out.put(base, &p, scale, false);
         out.put(base + s, &o, scale, true);
+        if (q + 1).is_multiple_of(out.group) || q + 1 == windows {
+            out.norms(q);
+        }
     }
 }

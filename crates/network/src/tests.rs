@@ -257,7 +257,7 @@ fn the_edge_set_does_not_depend_on_the_margin() {
         (ends.iter().zip([1e-5, 3e-5, 1e-4]))
             .map(|(end, margin)| {
                 let rules = Rules {
-                    margin,
+                    margin: Some(margin),
                     one_sided,
                     ..Rules::default()
                 };

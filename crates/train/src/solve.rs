@@ -6,9 +6,7 @@
 
 pub(super) mod cuda;
 
-use faer::linalg::cholesky::llt::factor::LltError;
-use faer::linalg::solvers::{DenseSolveCore, Llt, Solve};
-use faer::{Mat, Side};
+use betz_linear::{Cholesky, Mat, product};
 
 use super::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
@@ -195,27 +193,21 @@ impl CentredEquations {
     }
 
     /// Factors Γ_c + λI of the kept features, or says which pivot is not positive.
-    fn factor(&self, kept: &[usize], ridge: f64) -> std::result::Result<Llt<f64>, usize> {
+    fn factor(&self, kept: &[usize], ridge: f64) -> std::result::Result<Cholesky, usize> {
         let n = kept.len();
         let system = Mat::from_fn(n, n, |i, j| {
             self.gram[(kept[i], kept[j])] + if i == j { ridge } else { 0.0 }
         });
-        let factor = Llt::new(system.as_ref(), Side::Lower).map_err(|e| match e {
-            LltError::NonPositivePivot { index } => index,
-        })?;
-        let lower = factor.L();
-        match (0..n).find(|&i| {
-            let pivot = lower[(i, i)] * lower[(i, i)];
-            pivot.is_nan() || pivot <= PIVOT_TOLERANCE * system[(i, i)]
-        }) {
-            Some(index) => Err(index),
-            None => Ok(factor),
-        }
+        let factor = Cholesky::new(system.as_ref()).map_err(|e| e.index)?;
+        let tiny =
+            |(i, pivot): (usize, f64)| pivot.is_nan() || pivot <= PIVOT_TOLERANCE * system[(i, i)];
+        let found = factor.pivots().enumerate().position(tiny);
+        found.map_or(Ok(factor), Err)
     }
 
     fn finish(
         &self,
-        factor: &Llt<f64>,
+        factor: &Cholesky,
         kept: &[usize],
         solver: Solver,
         channel_mask: Vec<bool>,
@@ -223,8 +215,8 @@ impl CentredEquations {
         let outputs = self.upsilon.ncols();
         let right = Mat::from_fn(kept.len(), outputs, |i, o| self.upsilon[(kept[i], o)]);
         let solved = match solver {
-            Solver::Cholesky => factor.solve(&right),
-            Solver::Inverse => factor.inverse() * &right,
+            Solver::Cholesky => factor.solve(right.as_ref()),
+            Solver::Inverse => product(factor.inverse().as_ref(), right.as_ref()),
         };
         let mut weights = vec![0.0; self.gram.nrows() * outputs];
         let mut intercept = self.output_mean.clone();

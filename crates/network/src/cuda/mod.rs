@@ -134,7 +134,7 @@ impl Walkers {
         progress: &dyn Progress,
     ) -> Result<Done> {
         let cut = cut(plan, chunk, most)?;
-        let found = self.find(signal, chunk, &cut, plan.rules.margin, true, progress)?;
+        let found = self.find(signal, chunk, &cut, plan.rules.margin(), true, progress)?;
         let mut undefined = Vec::new();
         let mut extreme = Vec::new();
         // Every device has seen all nodes.
@@ -255,7 +255,7 @@ impl Plan {
         let mut count = DeviceCount::default();
         for chunk in self.windows().chunks(walkers.windows()) {
             let cut = cut(self, &chunk, self.spec().max_edges)?;
-            let margin = self.rules.margin;
+            let margin = self.rules.margin();
             let found = walkers.find(signal, &chunk, &cut, margin, false, progress)?;
             // The slowest device of several tells.
             let slowest = (found.iter().map(|f| f.count))

@@ -11,10 +11,10 @@ mod walk;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Largest number of pairs in a tile; places in one fit into [`PLACE_BITS`] bits.
+/// Largest number of pairs in a tile.
 pub(crate) const MAX_PAIRS: usize = 384;
-/// Bits of a [`Hits`] key that say which pair of the tile; the others say which window.
-pub(crate) const PLACE_BITS: u32 = 9;
+/// What is kept for each window of a node is padded to a multiple of this, and of [`Arch::group`].
+pub(crate) const GROUP: usize = 16;
 
 /// Kinds of vector registers the kernel is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,6 +83,15 @@ impl Arch {
         }
     }
 
+    /// Windows whose sums are looked at together: as many as a register holds.
+    pub(crate) fn group(self) -> usize {
+        match self {
+            Self::Avx512 => 16,
+            Self::Avx2 => 8,
+            Self::Portable => 4,
+        }
+    }
+
     /// Pair-windows a second of one thread without edges, of the order of: for plans.
     pub(crate) fn rate(self) -> f64 {
         match self {
@@ -110,49 +119,96 @@ pub(crate) struct Walk<'a> {
     pub(crate) column_anchor: &'a [u8],
 }
 
-/// Which pairs of a tile are wanted.
+/// Which pairs of a tile are wanted: those whose value, sum × row scale × column scale, reaches a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filter<'a> {
-    /// (windows, rows) and (windows, columns): a pair's value is sum × row scale × column scale.
+    /// For each node of the rows, and of the columns, the scales of all windows, `stride` apart: 0 where it
+    /// is undefined.
     pub(crate) row_scale: &'a [f32],
     pub(crate) column_scale: &'a [f32],
-    /// For each window the largest row scale.
-    pub(crate) row_max: &'a [f32],
-    /// For each window the least value that is wanted.
+    pub(crate) stride: usize,
+    /// For each group of [`Arch::group`] windows, or group and column: the inverse of the largest scale
+    /// in any window, infinite where undefined, and the root of the sum of the squares of its steps
+    /// into windows of the group. Of the rows the least and the largest.
+    pub(crate) row_least: &'a [f32],
+    pub(crate) row_norm: &'a [f32],
+    pub(crate) column_least: &'a [f32],
+    pub(crate) column_norm: &'a [f32],
+    /// For each window the least value that is wanted, padded to a multiple of [`GROUP`]: positive, or −∞
+    /// for every pair that is defined.
     pub(crate) least: &'a [f32],
+    /// Of each group the least of these.
+    pub(crate) least_of_group: &'a [f32],
+    /// For each window, padded as well: what does not reach this is also put among the doubtful.
+    pub(crate) clear: &'a [f32],
     /// Compare magnitudes; otherwise values.
     pub(crate) magnitude: bool,
+    /// Give values the opposite sign, once they are compared.
+    pub(crate) negative: bool,
 }
 
 /// Centred samples of a tile's rows and columns in one window, (steps, rows) and (steps, columns).
 pub(crate) type Rebuild<'a> = &'a mut dyn FnMut(usize) -> (*const f32, *const f32);
 
-/// Pairs of tiles that were wanted, tile after tile.
+/// Windows in which a pair of a tile is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// The window of the lowest bit.
+    pub(crate) begin: u32,
+    /// row × columns + column
+    pub(crate) place: u16,
+    pub(crate) windows: u16,
+}
+
+impl Run {
+    /// The windows, ascending.
+    #[inline(always)]
+    pub(crate) fn windows(self) -> impl Iterator<Item = usize> {
+        let mut left = self.windows;
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            (left != 0).then(|| {
+                left &= left - 1;
+                self.begin as usize + bit as usize
+            })
+        })
+    }
+}
+
+/// Pairs of tiles that were wanted, tile after tile: for one window and row of a tile the columns ascend.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
-    /// (window << [`PLACE_BITS`]) + row × columns + column, by window; for one window and row the
-    /// columns ascend.
-    pub(crate) keys: Vec<u32>,
+    pub(crate) runs: Vec<Run>,
+    /// One for each window of each run, −1 to 1.
     pub(crate) values: Vec<f32>,
-    pub(crate) len: usize,
+    /// (which of the values, window, place) of those that do not reach [`Filter::clear`].
+    pub(crate) doubtful: Vec<(usize, usize, usize)>,
+    /// Values of each window.
+    pub(crate) counts: Vec<u32>,
+    /// Where the kernel puts a few windows' sums before it looks at single pairs.
+    group: Box<walk::Group>,
 }
 
 impl Hits {
-    /// Room for every pair of every window of one more tile, and for one that is written but not wanted.
+    /// Forgets everything, for tiles of `windows` windows.
+    pub(crate) fn clear(&mut self, windows: usize) {
+        self.runs.clear();
+        self.values.clear();
+        self.doubtful.clear();
+        self.counts.clear();
+        self.counts.resize(windows.next_multiple_of(GROUP), 0);
+    }
+
+    /// Room for every pair of every window of one more tile, and for what is written but not wanted.
     fn reserve(&mut self, windows: usize) {
-        let len = self.len + windows * MAX_PAIRS + 1;
-        if self.keys.len() < len {
-            let len = len.max(self.len.saturating_mul(2));
-            self.keys.resize(len, 0);
-            self.values.resize(len, 0.0);
-        }
+        self.values.reserve(windows * MAX_PAIRS + GROUP);
     }
 }
 
 /// Panics (a bug of this crate) unless the slices are as long as the kernel will read.
 fn check(arch: Arch, walk: &Walk<'_>) {
     let steps = walk.first + walk.further * (walk.windows - 1);
-    assert!(walk.windows > 0 && walk.windows < 1 << (32 - PLACE_BITS));
+    assert!(walk.windows > 0 && walk.windows <= 1 << 24);
     assert!(walk.rows.len() >= steps * arch.rows());
     assert!(walk.columns.len() >= steps * arch.columns());
     assert!(walk.row_anchor.len() >= walk.windows && walk.column_anchor.len() >= walk.windows);
@@ -187,11 +243,19 @@ pub(crate) unsafe fn edges(
     hits: &mut Hits,
 ) {
     check(arch, walk);
-    assert!(filter.row_scale.len() >= walk.windows * arch.rows());
-    assert!(filter.column_scale.len() >= walk.windows * arch.columns());
-    assert!(filter.row_max.len() >= walk.windows && filter.least.len() >= walk.windows);
+    let padded = walk.windows.next_multiple_of(GROUP);
+    assert!(filter.stride >= padded);
+    assert!(filter.row_scale.len() >= filter.stride * arch.rows());
+    assert!(filter.column_scale.len() >= filter.stride * arch.columns());
+    let groups = walk.windows.div_ceil(arch.group());
+    assert!(filter.row_least.len() >= groups && filter.row_norm.len() >= groups);
+    assert!(filter.column_least.len() >= groups * arch.columns());
+    assert!(filter.column_norm.len() >= groups * arch.columns());
+    assert!(filter.least_of_group.len() >= groups);
+    assert!(filter.least.len() >= padded && filter.clear.len() >= padded);
+    assert!(hits.counts.len() >= padded);
     hits.reserve(walk.windows);
-    hits.len = dispatch!(arch, edges, walk, filter, rebuild, hits);
+    dispatch!(arch, edges, walk, filter, rebuild, hits);
 }
 
 /// Walks one tile and writes the sums of every pair in every window to `sums`, (window, row, column).

@@ -71,6 +71,29 @@ impl Lanes for Four {
     }
 
     #[inline(always)]
+    unsafe fn min(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        each(a, b, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, stride: usize) -> [f32; 4] {
+        // SAFETY: see above.
+        unsafe { [0, 1, 2, 3].map(|lane: usize| *from.add(lane * stride)) }
+    }
+
+    #[inline(always)]
+    unsafe fn compress(to: *mut f32, value: [f32; 4], mask: u32) {
+        // SAFETY: see above.
+        unsafe { walk::compress(to, &value, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn count(to: *mut u32, mask: u32) {
+        // SAFETY: see above.
+        unsafe { walk::count::<4>(to, mask) }
+    }
+
+    #[inline(always)]
     unsafe fn reaches(a: [f32; 4], b: [f32; 4]) -> u32 {
         u32::from(a[0] >= b[0])
             | u32::from(a[1] >= b[1]) << 1
@@ -84,7 +107,7 @@ pub(super) unsafe fn edges(
     filter: &Filter<'_>,
     rebuild: Rebuild<'_>,
     hits: &mut Hits,
-) -> usize {
+) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         if filter.magnitude {

@@ -1,6 +1,8 @@
 //! The walk, once for all kinds of registers.
 
-use super::{Filter, Hits, MAX_PAIRS, PLACE_BITS, Rebuild, Walk};
+use std::ops::Range;
+
+use super::{Filter, Hits, MAX_PAIRS, Rebuild, Run, Walk};
 
 /// Steps of one sum in registers when a window is summed from zero: sums of sums keep digits that
 /// one long f32 sum would round away.
@@ -24,8 +26,71 @@ pub(super) trait Lanes {
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// The larger magnitude.
     unsafe fn magnitude(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
     /// One bit a lane: a ≥ b.
     unsafe fn reaches(a: Self::V, b: Self::V) -> u32;
+    /// The numbers at `from`, `from + stride`, ….
+    unsafe fn gather(from: *const f32, stride: usize) -> Self::V;
+    /// The lanes of `mask` side by side; up to [`Lanes::LEN`] numbers are written.
+    unsafe fn compress(to: *mut f32, value: Self::V, mask: u32);
+    /// Adds one where `mask` says.
+    unsafe fn count(to: *mut u32, mask: u32);
+}
+
+/// [`Lanes::compress`] by plain loops.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn compress(mut to: *mut f32, lanes: &[f32], mask: u32) {
+    for (lane, value) in lanes.iter().enumerate() {
+        // SAFETY: `to` advances by at most a number a lane.
+        unsafe {
+            // Always written, kept if wanted: no branch to guess.
+            *to = *value;
+            to = to.add((mask >> lane & 1) as usize);
+        }
+    }
+}
+
+/// [`Lanes::count`] by plain loops.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn count<const LEN: usize>(to: *mut u32, mask: u32) {
+    for lane in 0..LEN {
+        // SAFETY: as the caller promises.
+        unsafe { *to.add(lane) += mask >> lane & 1 };
+    }
+}
+
+/// Windows that go through the filter together; those of one pair fill a register of at most this many.
+const MAX_GROUP: usize = 16;
+/// Registers of the largest sums of a group: rows three by three (or two by two) times columns by registers.
+const MAX_PARTS: usize = 8;
+
+/// Rows that are looked at together.
+const fn rows_of_a_part(rows: usize) -> usize {
+    if rows.is_multiple_of(3) { 3 } else { 2 }
+}
+
+/// The sums of a group of windows, (window, row, column).
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Group {
+    sums: [f32; MAX_GROUP * MAX_PAIRS],
+    /// Those of the last window.
+    last: [f32; MAX_PAIRS],
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            sums: [0.0; MAX_GROUP * MAX_PAIRS],
+            last: [0.0; MAX_PAIRS],
+        }
+    }
 }
 
 /// Adds `steps` steps to the sums.
@@ -125,11 +190,95 @@ unsafe fn larger<L: Lanes, const MAGNITUDE: bool>(a: L::V, b: L::V) -> L::V {
     }
 }
 
-/// Where a tile's sums are looked at one by one.
-#[repr(align(64))]
-struct Copied([f32; MAX_PAIRS]);
+/// Stores a tile's sums.
+#[inline(always)]
+unsafe fn put<L: Lanes, const ROWS: usize, const REGISTERS: usize>(
+    sums: &[[L::V; REGISTERS]; ROWS],
+    to: *mut f32,
+) {
+    for (i, sums) in sums.iter().enumerate() {
+        for (v, sum) in sums.iter().enumerate() {
+            // SAFETY: the caller has room for a tile.
+            unsafe { L::store(to.add((i * REGISTERS + v) * L::LEN), *sum) };
+        }
+    }
+}
 
-/// See [`super::edges`]; returns the number of hits, those before included.
+/// Takes the last sums through more windows, of which none is flagged, and stores those of each if told to.
+///
+/// A loop in which nothing else is done: every sum then stays in its register.
+#[inline(always)]
+unsafe fn slide<
+    L: Lanes,
+    const ROWS: usize,
+    const REGISTERS: usize,
+    const TWO: bool,
+    const STORE: bool,
+>(
+    walk: &Walk<'_>,
+    windows: Range<usize>,
+    group: *mut Group,
+) {
+    let pairs = ROWS * REGISTERS * L::LEN;
+    // SAFETY: `check` found the panels long enough for all windows.
+    unsafe {
+        let last = (&raw mut (*group).last).cast::<f32>();
+        let to = (&raw mut (*group).sums).cast::<f32>();
+        let mut sums = [[L::splat(0.0); REGISTERS]; ROWS];
+        for (i, sums) in sums.iter_mut().enumerate() {
+            for (v, sum) in sums.iter_mut().enumerate() {
+                *sum = L::load(last.add((i * REGISTERS + v) * L::LEN));
+            }
+        }
+        let at = walk.first + (windows.start - 1) * walk.further;
+        let mut rows = walk.rows.as_ptr().add(at * ROWS);
+        let mut columns = walk.columns.as_ptr().add(at * REGISTERS * L::LEN);
+        let steps = if TWO { 2 } else { walk.further };
+        for q in windows {
+            add_steps::<L, ROWS, REGISTERS>(&mut sums, rows, columns, steps);
+            rows = rows.add(steps * ROWS);
+            columns = columns.add(steps * REGISTERS * L::LEN);
+            if STORE {
+                put::<L, ROWS, REGISTERS>(&sums, to.add(q % L::LEN * pairs));
+            }
+        }
+        put::<L, ROWS, REGISTERS>(&sums, last);
+    }
+}
+
+/// True when no pair can be wanted in any window of group `g`, in none of which the tile is flagged: sums
+/// change by the products of its steps, and Σ|pᵢ pⱼ| ≤ |pᵢ|·|pⱼ|.
+#[inline(always)]
+unsafe fn quiet<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNITUDE: bool>(
+    filter: &Filter<'_>,
+    g: usize,
+    group: *const Group,
+) -> bool {
+    let columns = REGISTERS * L::LEN;
+    // SAFETY: the caller found the filter long enough for all groups.
+    unsafe {
+        let last = (&raw const (*group).last).cast::<f32>();
+        let least =
+            L::splat(filter.least_of_group.get_unchecked(g) * filter.row_least.get_unchecked(g));
+        let norm = L::splat(*filter.row_norm.get_unchecked(g));
+        let mut any = 0;
+        for v in 0..REGISTERS {
+            let at = g * columns + v * L::LEN;
+            let mut largest = L::load(last.add(v * L::LEN));
+            largest = larger::<L, MAGNITUDE>(largest, largest);
+            for i in 1..ROWS {
+                let sum = L::load(last.add((i * REGISTERS + v) * L::LEN));
+                largest = larger::<L, MAGNITUDE>(largest, sum);
+            }
+            let change = L::load(filter.column_norm.as_ptr().add(at));
+            let bound = L::mul(least, L::load(filter.column_least.as_ptr().add(at)));
+            any |= L::reaches(L::fma(norm, change, largest), bound);
+        }
+        any == 0
+    }
+}
+
+/// See [`super::edges`].
 ///
 /// # Safety
 /// As there; the caller has compared the lengths, and `hits` has room for all pairs of all windows.
@@ -142,86 +291,177 @@ pub(super) unsafe fn edges<
 >(
     walk: &Walk<'_>,
     filter: &Filter<'_>,
-    mut rebuild: Rebuild<'_>,
+    rebuild: Rebuild<'_>,
     hits: &mut Hits,
-) -> usize {
-    let columns = REGISTERS * L::LEN;
-    let (keys, values) = (hits.keys.as_mut_ptr(), hits.values.as_mut_ptr());
-    let mut len = hits.len;
-    let mut copy = Copied([0.0; MAX_PAIRS]);
-    // SAFETY: `check` and the asserts beside it found every slice long enough for the indices below,
-    // which stay below windows, rows and columns; `len` grows by at most rows × columns a window,
-    // for which `reserve` has made room behind it.
+) {
+    const { assert!(ROWS * REGISTERS * L::LEN <= MAX_PAIRS && L::LEN <= MAX_GROUP) };
+    const { assert!(ROWS / rows_of_a_part(ROWS) * REGISTERS <= MAX_PARTS) };
+    let pairs = ROWS * REGISTERS * L::LEN;
+    let group = &raw mut *hits.group;
+    // SAFETY: `check` and the asserts beside it found every slice long enough for the windows below; a
+    // group has room for the sums of each of its windows.
     unsafe {
-        let mut sums =
-            whole::<L, ROWS, REGISTERS>(walk.rows.as_ptr(), walk.columns.as_ptr(), walk.first);
-        let mut at = walk.first;
-        for q in 0..walk.windows {
-            if q > 0 {
-                advance::<L, ROWS, REGISTERS>(&mut sums, walk, &mut rebuild, q, at);
-                at += walk.further;
-            }
-            // Largest of the even rows and of the odd ones.
-            let mut part = [[L::splat(0.0); REGISTERS]; 2];
-            for (i, sums) in sums.iter().enumerate() {
-                for (v, sum) in sums.iter().enumerate() {
-                    part[i % 2][v] = if i < 2 {
-                        *sum
+        let last = (&raw mut (*group).last).cast::<f32>();
+        let first = (&raw mut (*group).sums).cast::<f32>();
+        let flagged = |q: usize| {
+            *walk.row_anchor.get_unchecked(q) | *walk.column_anchor.get_unchecked(q) != 0
+        };
+        for g in 0..walk.windows.div_ceil(L::LEN) {
+            let begin = g * L::LEN;
+            let end = (begin + L::LEN).min(walk.windows);
+            let mut q = begin;
+            while q < end {
+                if q > 0 && !walk.direct && !flagged(q) {
+                    let mut to = q + 1;
+                    while to < end && !flagged(to) {
+                        to += 1;
+                    }
+                    let all = q <= begin.max(1) && to == end;
+                    if all && quiet::<L, ROWS, REGISTERS, MAGNITUDE>(filter, g, group) {
+                        if walk.further == 2 {
+                            slide::<L, ROWS, REGISTERS, true, false>(walk, q..to, group);
+                        } else {
+                            slide::<L, ROWS, REGISTERS, false, false>(walk, q..to, group);
+                        }
+                        // Nothing to take from this group.
+                        break;
+                    }
+                    if walk.further == 2 {
+                        slide::<L, ROWS, REGISTERS, true, true>(walk, q..to, group);
                     } else {
-                        larger::<L, MAGNITUDE>(part[i % 2][v], *sum)
-                    };
+                        slide::<L, ROWS, REGISTERS, false, true>(walk, q..to, group);
+                    }
+                    q = to;
+                    continue;
                 }
+                let (rows, columns, steps) = if q > 0 && flagged(q) {
+                    let (rows, columns) = rebuild(q);
+                    (rows, columns, walk.first)
+                } else if q > 0 {
+                    let at = walk.first + (q - 1) * walk.further;
+                    (
+                        walk.rows.as_ptr().add(at * ROWS),
+                        walk.columns.as_ptr().add(at * REGISTERS * L::LEN),
+                        walk.further,
+                    )
+                } else {
+                    (walk.rows.as_ptr(), walk.columns.as_ptr(), walk.first)
+                };
+                let sums = whole::<L, ROWS, REGISTERS>(rows, columns, steps);
+                put::<L, ROWS, REGISTERS>(&sums, last);
+                put::<L, ROWS, REGISTERS>(&sums, first.add(q % L::LEN * pairs));
+                q += 1;
             }
-            let row_max = L::splat(*filter.row_max.get_unchecked(q));
-            let bound = L::splat(*filter.least.get_unchecked(q));
-            let column_scale = filter.column_scale.as_ptr().add(q * columns);
-            let mut any = 0;
-            for v in 0..REGISTERS {
-                let largest = larger::<L, MAGNITUDE>(part[0][v], part[1][v]);
-                let scale = L::mul(row_max, L::load(column_scale.add(v * L::LEN)));
-                any |= L::reaches(L::mul(largest, scale), bound);
-            }
-            if any == 0 {
-                continue;
-            }
-            // Sums are copied rather than indexed, and nothing is called: they must not leave their
-            // registers on the common way. Bits of `found`: columns of the even rows, then of the odd.
-            let mut found = 0_u64;
-            for (g, part) in part.iter().enumerate() {
-                for (v, part) in part.iter().enumerate() {
-                    let largest = larger::<L, MAGNITUDE>(*part, *part);
-                    let scale = L::mul(row_max, L::load(column_scale.add(v * L::LEN)));
-                    let mask = L::reaches(L::mul(largest, scale), bound);
-                    found |= u64::from(mask) << (g * columns + v * L::LEN);
-                }
-            }
-            let copy = copy.0.as_mut_ptr();
-            for (i, sums) in sums.iter().enumerate() {
-                for (v, sum) in sums.iter().enumerate() {
-                    L::store(copy.add((i * REGISTERS + v) * L::LEN), *sum);
-                }
-            }
-            let row_scale = filter.row_scale.as_ptr().add(q * ROWS);
-            let least = *filter.least.get_unchecked(q);
-            while found != 0 {
-                let bit = found.trailing_zeros() as usize;
-                found &= found - 1;
-                let (odd, column) = (bit / columns, bit % columns);
-                let scale = *column_scale.add(column);
-                for pair in 0..ROWS / 2 {
-                    let row = 2 * pair + odd;
-                    let place = row * columns + column;
-                    let value = *copy.add(place) * *row_scale.add(row) * scale;
-                    let size = if MAGNITUDE { value.abs() } else { value };
-                    // Always written, counted if wanted: no branch to guess.
-                    *values.add(len) = value;
-                    *keys.add(len) = ((q as u32) << PLACE_BITS) + place as u32;
-                    len += usize::from(size >= least);
-                }
+            if q == end {
+                take::<L, ROWS, REGISTERS, MAGNITUDE>(filter, begin..end, group, hits);
             }
         }
     }
-    len
+}
+
+/// Stores the wanted pairs of a group of windows: all windows of a pair at once.
+#[inline(always)]
+unsafe fn take<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNITUDE: bool>(
+    filter: &Filter<'_>,
+    windows: Range<usize>,
+    group: *const Group,
+    hits: &mut Hits,
+) {
+    let columns = REGISTERS * L::LEN;
+    let pairs = ROWS * columns;
+    let part_rows = rows_of_a_part(ROWS);
+    let (begin, g) = (windows.start, windows.start / L::LEN);
+    // SAFETY: lanes behind the last window hold what was there before and are left out; scales and limits
+    // are padded to whole groups; `hits` has room for every pair of every window and a register behind it.
+    unsafe {
+        let sums = (&raw const (*group).sums).cast::<f32>();
+        // The largest of a few rows in any window of the group.
+        let mut largest = [[L::splat(0.0); REGISTERS]; MAX_PARTS];
+        for (part, largest) in largest.iter_mut().enumerate().take(ROWS / part_rows) {
+            for (v, largest) in largest.iter_mut().enumerate() {
+                *largest = L::load(sums.add((part * part_rows * REGISTERS + v) * L::LEN));
+                *largest = larger::<L, MAGNITUDE>(*largest, *largest);
+            }
+        }
+        for at in 0..windows.len() {
+            let sums = sums.add(at * pairs);
+            for (part, largest) in largest.iter_mut().enumerate().take(ROWS / part_rows) {
+                for row in part * part_rows..(part + 1) * part_rows {
+                    for (v, largest) in largest.iter_mut().enumerate() {
+                        let sum = L::load(sums.add((row * REGISTERS + v) * L::LEN));
+                        *largest = larger::<L, MAGNITUDE>(*largest, sum);
+                    }
+                }
+            }
+        }
+        let least =
+            L::splat(filter.least_of_group.get_unchecked(g) * filter.row_least.get_unchecked(g));
+        let mut any = [0_u64; MAX_PARTS / 4];
+        for v in 0..REGISTERS {
+            let column_least = filter.column_least.as_ptr().add(g * columns + v * L::LEN);
+            let bound = L::mul(least, L::load(column_least));
+            for (part, largest) in largest.iter().enumerate().take(ROWS / part_rows) {
+                // A bit a lane, of at most 16.
+                let found = u64::from(L::reaches(largest[v], bound));
+                let bits = part * REGISTERS + v;
+                any[bits / 4] |= found << (bits % 4 * 16);
+            }
+        }
+        if any == [0; MAX_PARTS / 4] {
+            return;
+        }
+        let valid = ((1_u64 << windows.len()) - 1) as u32;
+        let least = L::load(filter.least.as_ptr().add(begin));
+        let clear = L::load(filter.clear.as_ptr().add(begin));
+        let defined = L::splat(f32::MIN_POSITIVE);
+        let (one, minus_one) = (L::splat(1.0), L::splat(-1.0));
+        let sign = if filter.negative { minus_one } else { one };
+        let mut len = hits.values.len();
+        for (word, mut any) in any.into_iter().enumerate() {
+            while any != 0 {
+                let bit = any.trailing_zeros() as usize + 64 * word;
+                any &= any - 1;
+                let (part, lane) = (bit / 16, bit % 16);
+                let column = part % REGISTERS * L::LEN + lane;
+                let scales = filter.column_scale.as_ptr();
+                let column_scale = L::load(scales.add(column * filter.stride + begin));
+                for row in part / REGISTERS * part_rows..(part / REGISTERS + 1) * part_rows {
+                    let place = row * columns + column;
+                    let scales = filter.row_scale.as_ptr();
+                    let row_scale = L::load(scales.add(row * filter.stride + begin));
+                    let scale = L::mul(row_scale, column_scale);
+                    let value = L::mul(L::gather(sums.add(place), pairs), scale);
+                    let size = if MAGNITUDE {
+                        L::magnitude(value, value)
+                    } else {
+                        value
+                    };
+                    let wanted = L::reaches(size, least) & L::reaches(scale, defined) & valid;
+                    if wanted == 0 {
+                        continue;
+                    }
+                    let value = L::mul(sign, L::max(minus_one, L::min(one, value)));
+                    L::compress(hits.values.as_mut_ptr().add(len), value, wanted);
+                    L::count(hits.counts.as_mut_ptr().add(begin), wanted);
+                    let mut doubtful = wanted & !L::reaches(size, clear);
+                    while doubtful != 0 {
+                        let lane = doubtful.trailing_zeros();
+                        doubtful &= doubtful - 1;
+                        let before = (wanted & ((1 << lane) - 1)).count_ones() as usize;
+                        hits.doubtful
+                            .push((len + before, begin + lane as usize, place));
+                    }
+                    hits.runs.push(Run {
+                        begin: begin as u32,
+                        place: place as u16,
+                        windows: wanted as u16,
+                    });
+                    len += wanted.count_ones() as usize;
+                }
+            }
+        }
+        hits.values.set_len(len);
+    }
 }
 
 /// See [`super::sums`].

@@ -13,7 +13,7 @@ macro_rules! entry_points {
             filter: &Filter<'_>,
             rebuild: Rebuild<'_>,
             hits: &mut Hits,
-        ) -> usize {
+        ) {
             // SAFETY: the caller's promise is passed on.
             unsafe {
                 if filter.magnitude {
@@ -95,6 +95,39 @@ pub(super) mod avx512 {
         }
 
         #[inline(always)]
+        unsafe fn min(a: __m512, b: __m512) -> __m512 {
+            // SAFETY: see above.
+            unsafe { _mm512_min_ps(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn gather(from: *const f32, stride: usize) -> __m512 {
+            // SAFETY: see above. Strides are those of tiles, far below 2³¹ / 16.
+            unsafe {
+                let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+                let at = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(stride as i32));
+                _mm512_i32gather_ps::<4>(at, from.cast())
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn compress(to: *mut f32, value: __m512, mask: u32) {
+            // SAFETY: see above.
+            unsafe { _mm512_storeu_ps(to, _mm512_maskz_compress_ps(mask as u16, value)) }
+        }
+
+        #[inline(always)]
+        unsafe fn count(to: *mut u32, mask: u32) {
+            // SAFETY: see above.
+            unsafe {
+                let before = _mm512_loadu_si512(to.cast_const().cast());
+                let one = _mm512_set1_epi32(1);
+                let after = _mm512_mask_add_epi32(before, mask as u16, before, one);
+                _mm512_storeu_si512(to.cast(), after);
+            }
+        }
+
+        #[inline(always)]
         unsafe fn reaches(a: __m512, b: __m512) -> u32 {
             // SAFETY: see above.
             unsafe { _mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b).into() }
@@ -163,6 +196,38 @@ pub(super) mod avx2 {
                 let sign = _mm256_set1_ps(-0.0);
                 _mm256_max_ps(_mm256_andnot_ps(sign, a), _mm256_andnot_ps(sign, b))
             }
+        }
+
+        #[inline(always)]
+        unsafe fn min(a: __m256, b: __m256) -> __m256 {
+            // SAFETY: see above.
+            unsafe { _mm256_min_ps(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn gather(from: *const f32, stride: usize) -> __m256 {
+            // SAFETY: see above. Strides are those of tiles, far below 2³¹ / 8.
+            unsafe {
+                let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let at = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(stride as i32));
+                _mm256_i32gather_ps::<4>(from, at)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn compress(to: *mut f32, value: __m256, mask: u32) {
+            // SAFETY: see above.
+            unsafe {
+                let mut lanes = [0.0; 8];
+                _mm256_storeu_ps(lanes.as_mut_ptr(), value);
+                walk::compress(to, &lanes, mask);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn count(to: *mut u32, mask: u32) {
+            // SAFETY: see above.
+            unsafe { walk::count::<8>(to, mask) }
         }
 
         #[inline(always)]

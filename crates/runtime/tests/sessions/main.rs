@@ -5,6 +5,7 @@ mod common;
 
 mod checkpoint;
 mod faults;
+mod from_outside;
 mod heads;
 mod model_swap;
 mod session;

@@ -7,8 +7,7 @@
 mod clusters;
 mod search;
 
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
 
 use crate::readout::{Basis, Pass, Walk};
@@ -125,8 +124,8 @@ impl Discriminant {
         for i in 0..n {
             within[(i, i)] += (SHRINKAGE * mean_diagonal).max(1e-12);
         }
-        let factor = Llt::new(within.as_ref(), Side::Lower).map_err(|_| lacking("differ"))?;
-        let scores = factor.solve(&means);
+        let factor = Cholesky::new(within.as_ref()).map_err(|_| lacking("differ"))?;
+        let scores = factor.solve(means.as_ref());
         let weights = (0..clusters).flat_map(|k| (0..n).map(move |i| (i, k)));
         let bias = (0..clusters).map(|k| {
             let half: f64 = (0..n).map(|i| means[(i, k)] * scores[(i, k)]).sum::<f64>() / 2.0;

@@ -7,8 +7,7 @@
 
 mod enter;
 
-use faer::linalg::solvers::{Llt, PartialPivLu, Solve};
-use faer::{Mat, Side};
+use betz_linear::{Cholesky, Mat, product, solve_general};
 
 use crate::NormalEquations;
 use crate::folds::Part;
@@ -187,22 +186,24 @@ impl SteadyKalman {
         let upsilon = sums.centred_upsilon();
         let upsilon = Mat::from_fn(n, m, |f, o| upsilon[f * m + o] * scale[o]);
         let c = factored(&state)?
-            .solve(&upsilon.transpose().to_owned())
+            .solve(upsilon.transpose())
             .transpose()
             .to_owned();
         let feature_mean = sums.feature_mean();
-        let explained = &c * upsilon.transpose();
+        let explained = product(c.as_ref(), upsilon.transpose());
         let noise = Mat::from_fn(n, n, |i, j| {
             let centred = sums.gram[j * n + i] - sums.feature_sum[j] * feature_mean[i];
             let symmetric = (explained[(i, j)] + explained[(j, i)]) / 2.0;
             centred - symmetric + if i == j { ridge } else { 0.0 }
         });
-        let weighted = factored(&noise)?.solve(&c) * faer::Scale(steps);
-        let information = c.transpose() * &weighted;
+        let weighted = factored(&noise)?.solve(c.as_ref());
+        let weighted = Mat::from_fn(n, m, |f, o| weighted[(f, o)] * steps);
+        let information = product(c.transpose(), weighted.as_ref());
         let p = settle(&a, &w, &information)?;
-        let gain = &p * weighted.transpose();
-        let kept = Mat::<f64>::identity(m, m) - &p * &information;
-        let m_matrix = kept * &a;
+        let gain = product(p.as_ref(), weighted.transpose());
+        let seen = product(p.as_ref(), information.as_ref());
+        let kept = Mat::<f64>::identity(m, m) - seen;
+        let m_matrix = product(kept.as_ref(), a.as_ref());
         let unscale = |i: usize| if scale[i] > 0.0 { 1.0 / scale[i] } else { 0.0 };
         let gain: Vec<f64> = (0..n)
             .flat_map(|f| (0..m).map(move |o| (f, o)))
@@ -242,10 +243,10 @@ fn transition(dynamics: &Dynamics, scale: &[f64]) -> Result<(Mat<f64>, Mat<f64>)
     let after_before = centred(&dynamics.after_before, (after, before), pairs, scale);
     let after_after = centred(&dynamics.after_after, (after, after), pairs, scale);
     let a = factored(&before_before)?
-        .solve(&after_before.transpose().to_owned())
+        .solve(after_before.transpose())
         .transpose()
         .to_owned();
-    let explained = &a * after_before.transpose();
+    let explained = product(a.as_ref(), after_before.transpose());
     let w = Mat::from_fn(m, m, |i, j| {
         let symmetric = (explained[(i, j)] + explained[(j, i)]) / 2.0;
         (after_after[(i, j)] - symmetric) / pairs
@@ -259,10 +260,11 @@ fn settle(a: &Mat<f64>, w: &Mat<f64>, information: &Mat<f64>) -> Result<Mat<f64>
     let identity = Mat::<f64>::identity(m, m);
     let mut p = w.clone();
     for _ in 0..MOST_STEPS {
-        let ahead = a * &p * a.transpose() + w;
+        let moved = product(a.as_ref(), p.as_ref());
+        let ahead = product(moved.as_ref(), a.transpose()) + w;
         // P = P⁻(I + S P⁻)⁻¹, as ((I + P⁻ S)⁻¹ P⁻).
-        let system = &identity + &ahead * information;
-        let next = PartialPivLu::new(system.as_ref()).solve(&ahead);
+        let system = &identity + product(ahead.as_ref(), information.as_ref());
+        let next = solve_general(system.as_ref(), ahead.as_ref());
         let next = Mat::from_fn(m, m, |i, j| (next[(i, j)] + next[(j, i)]) / 2.0);
         let (mut change, mut size) = (0.0_f64, 0.0_f64);
         for i in 0..m {
@@ -285,8 +287,8 @@ fn settle(a: &Mat<f64>, w: &Mat<f64>, information: &Mat<f64>) -> Result<Mat<f64>
     ))
 }
 
-fn factored(matrix: &Mat<f64>) -> Result<Llt<f64>> {
-    Llt::new(matrix.as_ref(), Side::Lower).map_err(|_| {
+fn factored(matrix: &Mat<f64>) -> Result<Cholesky> {
+    Cholesky::new(matrix.as_ref()).map_err(|_| {
         Error::new(
             ErrorKind::NotPositiveDefinite,
             "kalman: expected a covariance that can be solved with, got one that is singular",

@@ -14,7 +14,7 @@ pub(crate) use targets::{Targets, labels, speed, targets};
 use super::NormalEquations;
 use super::solve::Solution;
 use betz_base::error::{Error, ErrorKind, Result};
-use faer::{Mat, Side};
+use betz_linear::{Mat, eigen};
 
 /// An eigenvalue below this part of the largest says nothing.
 const RANK: f64 = 1e-9;
@@ -86,11 +86,8 @@ impl Latents {
                 "latents: expected finite predictions of the targets, got NaN or infinity",
             ));
         }
-        let eigen = covariance
-            .self_adjoint_eigen(Side::Lower)
-            .map_err(|_| nothing())?;
-        // Ascending.
-        let (vectors, values) = (eigen.U(), eigen.S().column_vector());
+        let found = eigen(covariance.as_ref()).ok_or_else(nothing)?;
+        let (vectors, values) = (&found.vectors, &found.values);
         let largest = if m == 0 { 0.0 } else { values[m - 1] };
         if largest <= 0.0 {
             return Err(nothing());

@@ -1,7 +1,6 @@
 //! The ridge readout of stage 2, and which features and ridge leave least of what was held out.
 
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
 
 use crate::NormalEquations;
@@ -148,13 +147,13 @@ impl Centred {
         for i in 0..subset.len() {
             system[(i, i)] += ridge;
         }
-        let factor = Llt::new(system.as_ref(), Side::Lower).map_err(|_| {
+        let factor = Cholesky::new(system.as_ref()).map_err(|_| {
             Error::new(
                 ErrorKind::NotPositiveDefinite,
                 format!("readout: expected a system that can be solved, got none at a ridge of {kappa:e} of its mean diagonal"),
             )
         })?;
-        let solved = factor.solve(&self.upsilon);
+        let solved = factor.solve(self.upsilon.as_ref());
         let mut weights = vec![0.0; sums.features * m];
         let mut intercept = sums.output_mean();
         let mean = sums.feature_mean();

@@ -4,8 +4,7 @@
 //! W·turn, so what training turned by is found again, the least-squares solution of W·turn = φ, and
 //! whatever is solved later is turned by the same: what is behind the latents needs no data.
 
-use faer::linalg::solvers::Solve;
-use faer::{Mat, MatRef};
+use betz_linear::{Mat, MatRef, product, svd};
 
 use super::Retained;
 use super::remove::{factored, mask_blanking};
@@ -206,7 +205,7 @@ impl Refit {
             let f = kept[i];
             sums.upsilon[f * m + o] - sums.feature_sum[f] * (sums.output_sum[o] / steps)
         });
-        let solved = factored(&system)?.solve(&right);
+        let solved = factored(&system)?.solve(right.as_ref());
         if !finite(solved.as_ref()) {
             return Err(Error::new(
                 ErrorKind::NonFinite,
@@ -228,11 +227,10 @@ impl Refit {
                 "retained sums: expected those that the model's latents were made of, got others",
             )
         };
-        let svd = solved.thin_svd().map_err(|_| unlike())?;
-        let values = svd.S().column_vector();
-        let rank = values.nrows();
-        let largest = (0..rank).map(|k| values[k]).fold(0.0, f64::max);
-        let share = svd.U().transpose() * &phi;
+        let found = svd(solved.as_ref()).ok_or_else(unlike)?;
+        let (values, rank) = (&found.values, found.values.len());
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        let share = product(found.u.transpose(), phi.as_ref());
         let scaled = Mat::from_fn(rank, latents, |k, o| {
             if values[k] > RANK * largest {
                 share[(k, o)] / values[k]
@@ -240,8 +238,8 @@ impl Refit {
                 0.0
             }
         });
-        let turn = svd.V() * scaled;
-        let off = solved * &turn - &phi;
+        let turn = product(found.v.as_ref(), scaled.as_ref());
+        let off = product(solved.as_ref(), turn.as_ref()) - &phi;
         if !finite(turn.as_ref()) || off.norm_l2() > CLOSE * phi.norm_l2() {
             return Err(unlike());
         }

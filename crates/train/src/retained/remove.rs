@@ -1,7 +1,6 @@
 //! Channels taken away.
 
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use betz_linear::{Cholesky, Mat, product};
 
 use super::Retained;
 use betz_base::error::{Error, ErrorKind, Result};
@@ -15,7 +14,7 @@ pub struct Remover {
     kept: Vec<usize>,
     /// M = Γ_c + λI over `kept`.
     system: Mat<f64>,
-    factor: Llt<f64>,
+    factor: Cholesky,
     /// Mean of each feature.
     mean: Vec<f64>,
 }
@@ -121,11 +120,12 @@ impl Remover {
         let unit = Mat::from_fn(self.kept.len(), go.len(), |i, j| {
             f64::from(u8::from(i == go[j]))
         });
-        let columns = self.factor.solve(&unit);
+        let columns = self.factor.solve(unit.as_ref());
         let own = Mat::from_fn(go.len(), go.len(), |i, j| columns[(go[i], j)]);
         let gone = Mat::from_fn(go.len(), phi.ncols(), |i, o| phi[(go[i], o)]);
-        let share = factored(&own)?.solve(&gone);
-        let off = Mat::from_fn(stay.len(), go.len(), |i, j| columns[(stay[i], j)]) * share;
+        let share = factored(&own)?.solve(gone.as_ref());
+        let rows = Mat::from_fn(stay.len(), go.len(), |i, j| columns[(stay[i], j)]);
+        let off = product(rows.as_ref(), share.as_ref());
         Ok(Mat::from_fn(stay.len(), phi.ncols(), |i, o| {
             phi[(stay[i], o)] - off[(i, o)]
         }))
@@ -147,12 +147,12 @@ impl Remover {
 
     /// M_RR⁻¹(M φ)_R.
     fn by_rest(&self, phi: &Mat<f64>, stay: &[usize]) -> Result<Mat<f64>> {
-        let right = &self.system * phi;
+        let right = product(self.system.as_ref(), phi.as_ref());
         let right = Mat::from_fn(stay.len(), phi.ncols(), |i, o| right[(stay[i], o)]);
         let rest = Mat::from_fn(stay.len(), stay.len(), |i, j| {
             self.system[(stay[i], stay[j])]
         });
-        Ok(factored(&rest)?.solve(&right))
+        Ok(factored(&rest)?.solve(right.as_ref()))
     }
 }
 
@@ -176,8 +176,8 @@ pub(super) fn mask_blanking(parts: &mut DecoderParts, mask: &[bool]) {
     }
 }
 
-pub(super) fn factored(system: &Mat<f64>) -> Result<Llt<f64>> {
-    Llt::new(system.as_ref(), Side::Lower).map_err(|_| {
+pub(super) fn factored(system: &Mat<f64>) -> Result<Cholesky> {
+    Cholesky::new(system.as_ref()).map_err(|_| {
         Error::new(
             ErrorKind::NotPositiveDefinite,
             "removing channels: expected a system that can be solved, got one that is singular; retain the sums of a decoder trained with a ridge",

@@ -113,7 +113,7 @@ fn both_ways_give_the_same() {
     let decoder = Decoder::new(trained(&data, &[true; 7])).unwrap();
     let remover = Remover::new(&decoder, &retained(&data)).unwrap();
     let (stay, go): (Vec<usize>, Vec<usize>) = (0..21).partition(|f| f / 3 != 2 && f / 3 != 5);
-    let phi = faer::Mat::from_fn(21, 2, |i, o| decoder.weights()[i * 2 + o]);
+    let phi = betz_linear::Mat::from_fn(21, 2, |i, o| decoder.weights()[i * 2 + o]);
     let (a, b) = remover.both(&phi, &stay, &go);
     for i in 0..stay.len() {
         for o in 0..2 {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 #[test]
 fn every_command_of_the_guide_runs() {
-    let guide = include_str!("../../docs/guide.md");
+    let guide = include_str!("../../../docs/guide.md");
     let blocks: Vec<&str> = guide
         .split("```sh\n")
         .skip(1)

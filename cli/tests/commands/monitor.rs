@@ -1,0 +1,139 @@
+//! `betz monitor` and `betz serve` through the built binary: they print their address, and who has the token sees.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn betz(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_betz"));
+    command
+        .current_dir(folder)
+        .args(arguments.split_whitespace());
+    command.env("BETZ_CACHE", folder.join("cache"));
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+fn ask(host: &str, path: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A simulated recording, a model trained on it, another recording.
+fn files() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| {
+        let status = betz(folder.path(), arguments).status().unwrap();
+        assert!(status.success(), "{arguments}");
+    };
+    run(
+        "simulate --neurons 12 --seconds 12 --tick 0.001 --test-seconds 3 --out train.npz --test-out test.npz",
+    );
+    run("train train.npz --out model.betz");
+    folder
+}
+
+/// Runs a command that serves; gives its host and token.
+fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
+    let mut child = betz(folder, arguments).spawn().unwrap();
+    let output = child.stdout.take().unwrap();
+    let running = Running(child);
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let url = said["url"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap();
+    let (host, token) = url.split_once("/?token=").unwrap();
+    (running, host.to_owned(), token.to_owned())
+}
+
+#[test]
+fn a_session_on_a_recording_is_seen_by_who_has_the_token() {
+    let folder = files();
+    let arguments = "monitor model.betz test.npz --no-open --json --speed 20";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    assert!(ask(&host, "/api/state", "wrong").starts_with("HTTP/1.1 401"));
+    let state = ask(&host, "/api/state", &token);
+    assert!(
+        state.contains("\"channels\":12") && state.contains("model.betz on test.npz"),
+        "{state}"
+    );
+    let begin = Instant::now();
+    // The recording ends, and the page stays.
+    while !ask(&host, "/api/events", &token).contains("\"type\":\"ended\"") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Three seconds in steps of 5 ms.
+    let metrics = ask(&host, "/metrics", &token);
+    assert!(metrics.contains("betz_steps_total 600\n"), "{metrics}");
+}
+
+#[test]
+fn recordings_are_looked_at_with_and_without_a_model() {
+    let folder = files();
+    for (arguments, decoded) in [
+        ("serve test.npz train.npz --no-open --json", false),
+        ("serve model.betz test.npz train.npz --no-open --json", true),
+    ] {
+        let (_running, host, token) = serve(folder.path(), arguments);
+        let state = ask(&host, "/api/state", &token);
+        assert!(state.contains("\"mode\":\"file\""), "{state}");
+        assert_eq!(state.contains("\"model\":null"), !decoded, "{state}");
+        let second = ask(&host, "/api/state?source=1", &token);
+        assert!(second.contains("train.npz"), "{second}");
+        assert!(ask(&host, "/api/outline", &token).contains("\"steps\":600"));
+        assert!(ask(&host, "/api/outline?source=2", &token).starts_with("HTTP/1.1 404"));
+    }
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, code) in [
+        ("monitor", 2),
+        ("monitor --demo --speed 0", 2),
+        ("monitor --demo --deadline -1", 2),
+        (
+            "monitor --demo --no-token --host 0.0.0.0 --no-open --with x",
+            2,
+        ),
+        ("serve", 2),
+        ("serve a.betz b.betz c.npz --no-open", 2),
+        ("serve nothing.npz --no-open", 1),
+        ("monitor nothing.betz nothing.npz --no-open", 1),
+    ] {
+        assert_eq!(
+            betz(folder.path(), arguments).status().unwrap().code(),
+            Some(code),
+            "{arguments}"
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! A step of a session: what may come in, and what is done with it.
+
+use super::Session;
+use crate::stream::running::Beside;
+use crate::stream::tap::{Input, Step};
+use crate::stream::timing::Timing;
+use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
+use betz_base::error::{Error, Result};
+
+impl Session {
+    /// One tick from binned counts, one per channel; the estimates go to `out`, one per output. What they
+    /// are worth says [`status`](Self::status).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not one per channel or `out` not one per output.
+    /// Nothing has changed then and `out` is untouched.
+    pub fn step_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out).map_err(StepRefused::into_error)?;
+        self.check_counts(counts.len())?;
+        self.step_from(&Input::Counts(counts), StepStatus::OK, out, start);
+        Ok(())
+    }
+
+    /// As [`step_counts`](Self::step_counts), from counts of 8 bits.
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts).
+    pub fn step_counts_u8(&mut self, counts: &[u8], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out).map_err(StepRefused::into_error)?;
+        self.check_counts(counts.len())?;
+        self.step_from(&Input::CountsU8(counts), StepStatus::OK, out, start);
+        Ok(())
+    }
+
+    /// As [`step_counts`](Self::step_counts), from counts that need not be whole (weighted, smoothed).
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a count that is not
+    /// finite, below 0 or above 65,535.
+    pub fn step_counts_f32(&mut self, counts: &[f32], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out).map_err(StepRefused::into_error)?;
+        self.check_counts(counts.len())?;
+        let believed = |count: &f32| (0.0..=65535.0).contains(count);
+        if let Some(channel) = counts.iter().position(|count| !believed(count)) {
+            return Err(Error::argument(format!(
+                "count of channel {channel}: expected 0 to 65535, got {}",
+                counts[channel]
+            )));
+        }
+        self.step_from(&Input::CountsF32(counts), StepStatus::OK, out, start);
+        Ok(())
+    }
+
+    /// As [`step_counts`](Self::step_counts), from features of any sign, one per channel, such as the
+    /// power in a band: what a model of a [`signal`](betz_recording::SpikeForm::Signal) was trained on.
+    ///
+    /// # Errors
+    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not
+    /// finite, or further than 10¹⁵ from 0.
+    pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out).map_err(StepRefused::into_error)?;
+        self.check_counts(values.len())?;
+        let believed = |value: &f32| value.abs() <= 1e15;
+        if let Some(channel) = values.iter().position(|value| !believed(value)) {
+            return Err(Error::argument(format!(
+                "value of channel {channel}: expected a finite number of at most 1e15, got {}",
+                values[channel]
+            )));
+        }
+        self.step_from(&Input::CountsF32(values), StepStatus::OK, out, start);
+        Ok(())
+    }
+
+    /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
+    /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output, or when a channel is unknown and
+    /// the policy is [`UnknownChannels::Refuse`]. Nothing has changed then and `out` is untouched.
+    pub fn step_spikes(&mut self, channels: &[u32], out: &mut [f32]) -> Result<()> {
+        self.step_spikes_as(channels, StepStatus::OK, out)
+            .map_err(StepRefused::into_error)
+    }
+
+    /// One tick whose data did not come: the filters pass it in silence, and the
+    /// [`Hold`](crate::stream::Hold) policy gives the outputs. Without one, the estimates slide to what silence
+    /// means, and the step is flagged [`STALE`](StepStatus::STALE).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output.
+    pub fn step_stale(&mut self, out: &mut [f32]) -> Result<()> {
+        self.step_spikes_as(&[], StepStatus::STALE, out)
+            .map_err(StepRefused::into_error)
+    }
+
+    /// [`step_spikes`](Self::step_spikes), of which `status` is known already.
+    pub(in crate::stream) fn step_spikes_as(
+        &mut self,
+        channels: &[u32],
+        status: StepStatus,
+        out: &mut [f32],
+    ) -> std::result::Result<(), StepRefused> {
+        let start = self.timing.as_ref().map(Timing::start);
+        self.check_out(out)?;
+        if self.unknown_channels == UnknownChannels::Refuse {
+            let known = self.channels();
+            if let Some(spike) = channels.iter().position(|c| *c as usize >= known) {
+                return Err(StepRefused::UnknownChannel {
+                    spike,
+                    channel: channels[spike],
+                    channels: known,
+                });
+            }
+        }
+        self.step_from(&Input::Spikes(channels), status, out, start);
+        Ok(())
+    }
+
+    /// As many ticks as `counts` holds, (ticks, channels) row-major; `out` is (ticks, outputs).
+    /// The same as one [`step_counts`](Self::step_counts) a tick.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not a whole number of ticks or `out` holds not as
+    /// many. Nothing has changed then.
+    pub fn run_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
+        let (channels, outputs) = (self.channels(), self.outputs());
+        let ticks = counts.len() / channels;
+        if counts.len() != ticks * channels || out.len() != ticks * outputs {
+            return Err(Error::mismatch(format!(
+                "expected counts of (ticks, {channels}) and room for (ticks, {outputs}) estimates, got {} and {} values",
+                counts.len(),
+                out.len()
+            )));
+        }
+        let rows = counts.chunks_exact(channels);
+        for (counts, out) in rows.zip(out.chunks_exact_mut(outputs)) {
+            self.step_counts(counts, out)?;
+        }
+        Ok(())
+    }
+
+    /// One step, and the end of it: one copy for all inputs, which are told apart once in it.
+    #[inline(never)]
+    fn step_from(
+        &mut self,
+        input: &Input<'_>,
+        status: StepStatus,
+        out: &mut [f32],
+        start: Option<u64>,
+    ) {
+        self.step(input, status, out);
+        self.finish(input, out, start);
+    }
+
+    #[inline]
+    fn check_out(&self, out: &[f32]) -> std::result::Result<(), StepRefused> {
+        let (expected, got) = (self.outputs(), out.len());
+        if got == expected {
+            return Ok(());
+        }
+        Err(StepRefused::Outputs { expected, got })
+    }
+
+    #[inline]
+    fn check_counts(&self, counts: usize) -> Result<()> {
+        let channels = self.channels();
+        if counts == channels {
+            return Ok(());
+        }
+        Err(Error::mismatch(format!(
+            "counts: expected {channels}, one per channel of the model, got {counts}"
+        )))
+    }
+
+    #[inline(always)]
+    fn step(&mut self, input: &Input<'_>, known: StepStatus, out: &mut [f32]) {
+        let mut status = known | std::mem::take(&mut self.pending);
+        if self.has_request() {
+            status |= StepStatus::SWAPPED.when(self.follow());
+        }
+        if let Some(counted) = &self.counted {
+            status |= counted.take(input);
+        }
+        let active = self.running.active_mut();
+        let taken = active.take(input);
+        active.advance();
+        for (out, estimate) in out.iter_mut().zip(active.estimates()) {
+            *out = *estimate as f32;
+        }
+        status |= StepStatus::UNKNOWN.when(taken.unknown > 0)
+            | StepStatus::BLANKED.when(active.blanked())
+            | StepStatus::OUT_OF_RANGE.when(active.outside());
+        if self.running.is_swapping() {
+            let beside = self.running.feed_other(input, out, self.mailbox.as_ref());
+            let Beside { fading, taken_over } = beside;
+            status |= StepStatus::FADING.when(fading);
+            self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
+            self.pending |= StepStatus::SWAPPED.when(taken_over);
+        }
+        if self.holding.catch_non_finite(out) {
+            status |= StepStatus::NON_FINITE;
+            self.mend();
+        }
+        if let Some(clamp) = &self.clamp {
+            let mut clamped = false;
+            for (out, Clamp { low, high }) in out.iter_mut().zip(clamp) {
+                let bounded = out.clamp(*low, *high);
+                clamped |= bounded != *out;
+                *out = bounded;
+            }
+            status |= StepStatus::CLAMPED.when(clamped);
+        }
+        self.holding.judge(&mut status, out);
+        self.status = status;
+        self.counters.ticks = self.counters.ticks.saturating_add(1);
+        self.counters.spikes = self.counters.spikes.saturating_add(taken.known);
+        self.counters.unknown = self.counters.unknown.saturating_add(taken.unknown);
+    }
+
+    /// Filters whose states are no numbers any more would never come back: they start from rest.
+    #[cold]
+    fn mend(&mut self) {
+        let active = self.running.active_mut();
+        if !active.states().all(|state| state.is_finite()) {
+            active.reset();
+        }
+    }
+
+    /// What comes after a step's estimates: taps, clock, timing, what other threads read.
+    #[inline(always)]
+    fn finish(&mut self, input: &Input<'_>, out: &[f32], start: Option<u64>) {
+        if !self.taps.is_empty() {
+            let step = Step {
+                tick: self.tick,
+                input: *input,
+                estimates: out,
+                status: self.status,
+                previous_latency_ns: self.timing.as_ref().map_or(0, Timing::last_ns),
+                swap: self.running.state(),
+            };
+            self.taps.iter_mut().for_each(|tap| tap.take(&step));
+        }
+        self.tick = self.tick.saturating_add(1);
+        self.clock_is_set = false;
+        if let (Some(timing), Some(start)) = (&mut self.timing, start) {
+            timing.stop(start);
+        }
+        if let Some(published) = &self.published {
+            published.write(self.current_health());
+        }
+    }
+}

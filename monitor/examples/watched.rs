@@ -1,0 +1,188 @@
+//! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
+//!
+//! ```text
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--port N] [--slow-every STEPS]
+//! ```
+//! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
+//! one noisy, and with `--slow-every` a step now and then takes far too long, as it may on a machine that does
+//! something else.
+
+use std::f64::consts::TAU;
+use std::time::{Duration, Instant};
+
+use betz_base::error::{Error, Result};
+use betz_monitor::{Control, Monitor, Options, Source, Token};
+use betz_recording::OutputInfo;
+use betz_runtime::model::{Decoder, DecoderParts};
+use betz_runtime::psc::{Filter, FilterBank};
+use betz_runtime::stream::{Session, SessionConfig, Step, Tap};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const STEP: f64 = 0.001;
+/// Channels do more while the hand moves their way.
+const DEPTH: f64 = 0.8;
+/// Millimetres a second.
+const FASTEST: f64 = 300.0;
+
+/// Preferred directions spread over the channels, as a population vector reads them.
+fn decoder(channels: usize, rate: f64, tau_seconds: f64) -> Result<Decoder> {
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds,
+        order: 1,
+    }])?;
+    let names = (0..channels).map(|c| format!("ch{c}")).collect();
+    let output = |name: &str| OutputInfo {
+        name: name.into(),
+        unit: "mm/s".into(),
+    };
+    // A filtered spike stands for rate × step: n channels of depth d say d · n / 2 of a direction.
+    let gain = FASTEST / (rate * STEP * DEPTH * channels as f64 / 2.0);
+    let weights = (0..channels)
+        .flat_map(|c| {
+            [
+                preferred(c, channels).cos() * gain,
+                preferred(c, channels).sin() * gain,
+            ]
+        })
+        .collect();
+    Decoder::new(DecoderParts {
+        weights,
+        ..DecoderParts::linear(STEP, bank, names, vec![output("vx"), output("vy")])
+    })
+}
+
+fn preferred(channel: usize, channels: usize) -> f64 {
+    TAU * channel as f64 / channels as f64
+}
+
+/// Velocity of the hand as a share of the fastest.
+fn hand(t: f64) -> [f64; 2] {
+    let slow = 0.55 + 0.45 * (t * 0.7).sin();
+    [
+        slow * (t * 2.1).cos() * (1.0 - 0.3 * (t * 5.3).sin()),
+        slow * (t * 1.3).sin(),
+    ]
+}
+
+/// Takes far too long now and then, inside the step: what another program's interruption looks like.
+struct Hiccup {
+    every: u64,
+    steps: u64,
+}
+
+impl Tap for Hiccup {
+    fn take(&mut self, _: &Step<'_>) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(self.every) {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(900) {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+fn number(name: &str, otherwise: f64) -> f64 {
+    let args: Vec<String> = std::env::args().collect();
+    let at = args.iter().position(|a| a == name);
+    at.and_then(|i| args.get(i + 1)?.parse().ok())
+        .unwrap_or(otherwise)
+}
+
+fn main() -> Result<()> {
+    let channels = number("--channels", 192.0) as usize;
+    let rate = number("--rate", 20.0);
+    let seconds = number("--seconds", f64::INFINITY);
+    let slow_every = number("--slow-every", 0.0) as u64;
+    let model = decoder(channels, rate, 0.04)?;
+    let slower = decoder(channels, rate, 0.08)?;
+    let deadline = Duration::from_micros(number("--deadline", 500.0) as u64);
+    let mut session = Session::open(
+        &model,
+        SessionConfig {
+            deadline: Some(deadline),
+            ..SessionConfig::default()
+        },
+    )?;
+    let control = std::env::args().any(|a| a == "--control");
+    let fixed = std::env::var("BETZ_MONITOR_TOKEN")
+        .ok()
+        .filter(|t| t == "none");
+    let options = Options {
+        port: number("--port", 0.0) as u16,
+        no_token: fixed.is_some(),
+        token: if fixed.is_some() {
+            None
+        } else {
+            Some(Token::new()?)
+        },
+        control,
+        page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
+        ..Options::default()
+    };
+    let mut source = Source::of("a made-up session", &model);
+    source.deadline = Some(deadline);
+    let wide = (channels as f64).sqrt().ceil() as usize;
+    source.electrode_um = Some(
+        (0..channels)
+            .map(|c| [(c % wide) as f32 * 400.0, (c / wide) as f32 * 400.0])
+            .collect(),
+    );
+    let (monitor, feed) = Monitor::start(source, options)?;
+    monitor.watch(session.health());
+    let mut truth = monitor.truth().ok_or_else(|| Error::argument("no truth"))?;
+    if control {
+        let models = vec![
+            ("tau 40 ms".to_owned(), model),
+            ("tau 80 ms".to_owned(), slower),
+        ];
+        monitor.control(Control::new(session.swapper()?, models)?)?;
+    }
+    session.attach(Box::new(feed), 0)?;
+    if slow_every > 0 {
+        session.attach(
+            Box::new(Hiccup {
+                every: slow_every,
+                steps: 0,
+            }),
+            0,
+        )?;
+    }
+    println!("{}", monitor.url());
+
+    let mut random = ChaCha8Rng::seed_from_u64(number("--seed", 1.0) as u64);
+    let mut spikes = Vec::with_capacity(channels);
+    let mut out = [0.0f32; 2];
+    let started = Instant::now();
+    for step in 0u64.. {
+        let t = step as f64 * STEP;
+        if t >= seconds {
+            break;
+        }
+        let due = Duration::from_secs_f64(t);
+        if let Some(wait) = due.checked_sub(started.elapsed()) {
+            std::thread::sleep(wait);
+        }
+        let [x, y] = hand(t);
+        spikes.clear();
+        for c in 0..channels {
+            let angle = preferred(c, channels);
+            let drive = 1.0 + DEPTH * (angle.cos() * x + angle.sin() * y);
+            let wanted = match c % 61 {
+                17 => 0.0,
+                43 if c < 61 => 12.0 * rate,
+                _ => rate * drive,
+            };
+            if random.random::<f64>() < wanted * STEP {
+                spikes.push(c as u32);
+            }
+        }
+        truth.step(&[(x * FASTEST) as f32, (y * FASTEST) as f32]);
+        session.step_spikes(&spikes, &mut out)?;
+    }
+    drop(session);
+    std::thread::sleep(Duration::from_secs(2));
+    monitor.stop();
+    Ok(())
+}

@@ -1,0 +1,132 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { expect, ink, known, start, test } from "./rig.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// By the debugger, not by a script tag: the page's policy forbids those, and is a thing tested.
+const findings = async page => {
+  await page.evaluate(axe);
+  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
+};
+
+test("draws spikes, lines and numbers, without a word and asking nobody else", async ({ watched: { page, faults } }) => {
+  await known(page, 3);
+  await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+  const share = await ink(page);
+  // 192 channels at about 20 spikes a second: not nothing, not a black square.
+  expect(share).toBeGreaterThan(0.02);
+  expect(share).toBeLessThan(0.6);
+  await expect(page.locator(".truth")).toContainText("step");
+  const r2 = await page.waitForFunction(() => { const r = globalThis.betz.slowly.r2; return r.length === 2 && r.every(v => v > 0.5) ? r : null; });
+  expect(await r2.jsonValue()).toHaveLength(2);
+  expect(page.url()).not.toContain("token");
+  expect(faults).toEqual([]);
+});
+
+for (const scheme of ["light", "dark"]) {
+  test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.goto(rig.url);
+    for (const view of ["live", "channels", "model", "networks"]) {
+      await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
+      await known(page, 1);
+      await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
+      expect(await findings(page), view).toEqual([]);
+    }
+  });
+}
+
+test("axe would find something", async ({ watched: { page } }) => {
+  await known(page, 0.2);
+  await page.evaluate(() => document.body.append(document.createElement("img"), Object.assign(document.createElement("button"), { className: "x" })));
+  expect((await findings(page)).join()).toContain("image-alt");
+});
+
+test("the page's policy forbids what is not its own", async ({ watched: { page, faults } }) => {
+  await page.evaluate(() => { const s = document.createElement("script"); s.textContent = "globalThis.taken = 1"; document.body.append(s); });
+  expect(await page.evaluate(() => globalThis.taken)).toBeUndefined();
+  expect(faults.join()).toMatch(/Content Security Policy/);
+});
+
+test("everything by the keyboard, and the address says it", async ({ watched: { page } }) => {
+  await known(page, 3);
+  await page.keyboard.press("Space");
+  await expect(page.getByRole("status").first()).toHaveText("paused");
+  const at = () => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("t")));
+  await expect.poll(at).toBeGreaterThan(0);
+  await page.keyboard.press("+");
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=5");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await expect(page.locator(".picked")).toContainText("ch1");
+  await expect(page.locator("[aria-live=polite]").last()).toContainText("channel ch1");
+  await page.keyboard.press("o");
+  await expect(page.getByLabel("order")).toHaveValue("rate");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toBeHidden();
+  await page.keyboard.press("4");
+  await expect(page.locator("nav a[aria-current]")).toHaveText("Networks");
+});
+
+test("a link to a moment shows it", async ({ page, rig }) => {
+  await page.goto(rig.url);
+  await known(page, 3);
+  await page.goto(`http://127.0.0.1:${rig.port}/#w=2&t=2.5&ch=10-19&o=rate`);
+  await page.reload();
+  await known(page, 3);
+  await expect(page.locator(".clock")).toHaveText("0:02.5");
+  await expect(page.locator(".raster .note")).toContainText("10 of 192 channels");
+});
+
+test("lost, it says so and comes back by itself", async ({ page }) => {
+  let rig = await start("--channels", "64");
+  await page.goto(rig.url);
+  await known(page, 1);
+  await rig.stop();
+  await expect(page.getByRole("status").first()).toHaveText(/lost/);
+  await expect(page.locator(".content.lost")).toBeVisible();
+  // Another program at the same address has another token: the page stays lost rather than showing it.
+  rig = await start("--channels", "64", "--port", rig.port);
+  await page.goto(rig.url);
+  await known(page, 0.5);
+  await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+  await rig.stop();
+});
+
+test.describe("misses", () => {
+  test.use({ args: ["--channels", "64", "--slow-every", "700"] });
+  test("each is listed, and goes to what was around it", async ({ watched: { page } }) => {
+    await known(page, 3);
+    const listed = page.locator(".misses button");
+    await expect(listed.first()).toBeVisible();
+    await expect(page.locator(".truth .bad")).toContainText("▲");
+    await listed.first().click();
+    await expect(page.getByRole("status").first()).toHaveText("paused");
+  });
+});
+
+test("a hole is hatched and said", async ({ watched: { page } }) => {
+  await known(page, 2);
+  await page.keyboard.press("Space");
+  const before = await ink(page);
+  await page.evaluate(() => { const s = globalThis.betz.store; s.holes = [{ from: s.first, to: s.end, fillable: false }]; s.version++; });
+  await expect(page.locator(".raster .note")).toContainText("not shown");
+  expect(await ink(page)).toBeGreaterThan(before + 0.05);
+});
+
+test("without a token there is nothing", async ({ page, rig }) => {
+  const answer = await page.goto(`http://127.0.0.1:${rig.port}/`);
+  expect(answer.status()).toBe(401);
+  expect(await page.content()).toContain("expected the token");
+});
+
+test("without motion it sweeps", async ({ page, rig }) => {
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await page.goto(rig.url);
+  await known(page, 2);
+  expect(await ink(page)).toBeGreaterThan(0.01);
+});

@@ -1,0 +1,13 @@
+import { defineConfig } from "@playwright/test";
+
+export default defineConfig({
+  testDir: ".", timeout: 90_000, expect: { timeout: 30_000 }, workers: 1, reporter: [["list"]], outputDir: "../test-results",
+  use: {
+    viewport: { width: 1400, height: 860 },
+    launchOptions: {
+      executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium",
+      // Software drawing: without a word WebGL is off where there is no GPU, and tests would be green on nothing.
+      args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"],
+    },
+  },
+});

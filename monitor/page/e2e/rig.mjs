@@ -1,0 +1,40 @@
+// A session at work for each test: the example `watched`, on a port of its own.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { test as base, expect } from "@playwright/test";
+
+const program = process.env.BETZ_WATCHED;
+
+export async function start(...args) {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  return { url: line, port: new URL(line).port, stop: async () => { child.kill(); if (child.exitCode === null) await once(child, "exit"); } };
+}
+
+export const test = base.extend({
+  args: [["--channels", "192"], { option: true }],
+  rig: async ({ args }, use) => { const rig = await start(...args); await use(rig); await rig.stop(); },
+  // Whatever a page says on its console, or asks of anybody else, is a fault.
+  watched: async ({ page, rig }, use) => {
+    const faults = [];
+    page.on("console", m => faults.push(`console: ${m.text()}`));
+    page.on("pageerror", e => faults.push(`error: ${e.message}`));
+    page.on("request", r => { if (!new URL(r.url()).host.endsWith(`:${rig.port}`) && !r.url().startsWith("data:")) faults.push(`asks ${r.url()}`); });
+    await page.goto(rig.url);
+    await use({ page, faults });
+  },
+});
+export { expect };
+
+/** Steps on which the raster's pixels are inked, as a share. */
+export const ink = page => page.evaluate(() => {
+  const canvas = document.querySelector("canvas.cells"), gl = canvas.getContext("webgl2"), { width, height } = canvas;
+  const pixels = new Uint8Array(width * height * 4);
+  gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+  const paper = Array.from(getComputedStyle(document.querySelector(".panel")).backgroundColor.match(/\d+/g), Number);
+  let inked = 0;
+  for (let i = 0; i < pixels.length; i += 4) if (Math.abs(pixels[i] - paper[0]) + Math.abs(pixels[i + 1] - paper[1]) + Math.abs(pixels[i + 2] - paper[2]) > 60) inked++;
+  return inked / (width * height);
+});
+export const known = (page, seconds) => page.waitForFunction(s => { const store = globalThis.betz?.store; return store && (store.end - store.first) * store.shape.stepSeconds >= s; }, seconds);

@@ -1,0 +1,117 @@
+// What is shown, to take along: pictures drawn anew, tables of what is in them.
+import { lowerBound, type Store } from "../link/store.ts";
+import { RasterView, type Picture } from "./raster.ts";
+import { POINTS, reduce } from "./reduce.ts";
+import { ticks, timeLabel } from "./format.ts";
+
+export interface Facts { source: string; checksum: string; address: string; version: string; channels: string[]; outputs: { name: string; unit: string }[] }
+export interface Inks { ink: string; dim: string; line: string; paper: string; intended: string; decoded: string[] }
+
+/** Beyond this many spikes the raster of an SVG is a picture in it. */
+export const MOST_MARKS = 50_000;
+const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, GAP = 34;
+
+const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
+
+/** Every spike that is shown: seconds, channel. */
+export function spikesCsv(s: Store, p: Picture, f: Facts): string {
+  const lines = [`${head(f)}seconds,channel,spikes`], end = lowerBound(s.tick, s.spikes, p.end), digits = Math.max(0, Math.ceil(-Math.log10(s.shape.stepSeconds)) + 1);
+  for (let i = lowerBound(s.tick, s.spikes, p.end - p.window); i < end; i++) {
+    const c = s.channel[i]!, place = p.order ? p.order[c]! : c;
+    if (place >= p.from && place < p.to) lines.push(`${s.seconds_(s.tick[i]!).toFixed(digits)},${quoted(f.channels[c] ?? String(c))},${s.weight[i]!}`);
+  }
+  return lines.join("\n") + "\n";
+}
+
+/** Every step that is shown: seconds, what was decoded, what was true. */
+export function outputsCsv(s: Store, p: Picture, f: Facts): string {
+  const o = s.shape.outputs, digits = Math.max(0, Math.ceil(-Math.log10(s.shape.stepSeconds)) + 1);
+  const lines = [head(f) + ["seconds", ...f.outputs.map(x => quoted(x.name)), ...(s.hasTruth ? f.outputs.map(x => quoted(`${x.name}_true`)) : [])].join(",")];
+  const cell = (v: number) => Number.isNaN(v) ? "" : String(v), end = lowerBound(s.rowTick, s.rows, p.end);
+  for (let i = lowerBound(s.rowTick, s.rows, p.end - p.window); i < end; i++) {
+    const row = [s.seconds_(s.rowTick[i]!).toFixed(digits)];
+    for (const values of s.hasTruth ? [s.estimate, s.truth] : [s.estimate]) for (let k = 0; k < o; k++) row.push(cell(values[i * o + k]!));
+    lines.push(row.join(","));
+  }
+  return lines.join("\n") + "\n";
+}
+
+/** The raster as a picture of its own, `scale` device pixels to one. */
+export function rasterPng(s: Store, p: Picture, scale: number): string {
+  const canvas = document.createElement("canvas"), view = new RasterView(canvas);
+  view.draw(s, { ...p, sweep: false }, [Math.round((WIDTH - LEFT - RIGHT) * scale), Math.round(RASTER * scale)]);
+  return canvas.toDataURL("image/png");
+}
+
+const safe = (text: string): string => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
+
+/** Raster and lines as SVG: all lines and letters are vectors, spikes too up to MOST_MARKS. */
+export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => string): string {
+  const w = WIDTH - LEFT - RIGHT, begin = p.end - p.window, x = (tick: number) => LEFT + (tick - begin) / p.window * w;
+  const o = Math.min(s.shape.outputs, 4), height = TOP + RASTER + GAP + o * (LINE + 14) + 20, parts: string[] = [];
+  const text = (at: number, y: number, words: string, ink: string, anchor = "start", more = "") => parts.push(`<text x="${at}" y="${y}" fill="${ink}" text-anchor="${anchor}"${more}>${safe(words)}</text>`);
+  parts.push(`<rect width="${WIDTH}" height="${height}" fill="${inks.paper}"/>`);
+  text(LEFT, 24, f.source, inks.ink, "start", ' font-weight="bold" font-size="15"');
+  const a = lowerBound(s.tick, s.spikes, begin), b = lowerBound(s.tick, s.spikes, p.end);
+  if (b - a > MOST_MARKS) parts.push(`<image x="${LEFT}" y="${TOP}" width="${w}" height="${RASTER}" preserveAspectRatio="none" href="${raster()}"/>`);
+  else {
+    const row = RASTER / (p.to - p.from), high = Math.max(0.6, row * 0.8), marks: string[] = [];
+    for (let i = a; i < b; i++) {
+      const c = s.channel[i]!, place = (p.order ? p.order[c]! : c) - p.from;
+      if (place >= 0 && place < p.to - p.from) marks.push(`M${x(s.tick[i]!).toFixed(2)} ${(TOP + place * row + (row - high) / 2).toFixed(2)}v${high.toFixed(2)}`);
+    }
+    parts.push(`<path d="${marks.join("")}" stroke="${inks.ink}" stroke-width="0.8" fill="none"/>`);
+  }
+  for (const hole of s.holes) {
+    const from = Math.max(hole.from, begin), to = Math.min(hole.to, p.end);
+    if (from < to) parts.push(`<rect x="${x(from).toFixed(2)}" y="${TOP}" width="${(x(to) - x(from)).toFixed(2)}" height="${RASTER}" fill="url(#hole)"/>`);
+  }
+  parts.push(`<rect x="${LEFT}" y="${TOP}" width="${w}" height="${RASTER}" fill="none" stroke="${inks.line}"/>`);
+  text(LEFT - 8, TOP + 10, f.channels[p.order ? p.order.indexOf(p.from) : p.from] ?? "", inks.dim, "end");
+  text(LEFT - 8, TOP + RASTER, f.channels[p.order ? p.order.indexOf(p.to - 1) : p.to - 1] ?? "", inks.dim, "end");
+  const t0 = s.seconds_(begin), t1 = s.seconds_(p.end), all = ticks(t0, t1, 8), step = (all[1] ?? 1) - (all[0] ?? 0);
+  for (const t of all) {
+    const at = LEFT + (t - t0) / (t1 - t0) * w;
+    parts.push(`<path d="M${at.toFixed(1)} ${TOP + RASTER}v5" stroke="${inks.dim}"/>`);
+    text(at, TOP + RASTER + 18, timeLabel(t, step), inks.dim, "middle");
+  }
+  const xs = new Float64Array(2 * POINTS), ys: (number | null)[] = [];
+  for (let k = 0; k < o; k++) {
+    const top = TOP + RASTER + GAP + k * (LINE + 14), lines: [Float32Array, string, string][] = [];
+    if (s.hasTruth) lines.push([s.truth, inks.intended, ' stroke-dasharray="5 4"']);
+    lines.push([s.estimate, inks.decoded[k % inks.decoded.length]!, ""]);
+    let low = Infinity, high = -Infinity;
+    for (const [values] of lines) { const n = reduce(s, values, k, begin, p.end, xs, ys); for (let i = 0; i < n; i++) if (ys[i] !== null) { low = Math.min(low, ys[i]!); high = Math.max(high, ys[i]!); } }
+    parts.push(`<rect x="${LEFT}" y="${top}" width="${w}" height="${LINE}" fill="none" stroke="${inks.line}"/>`);
+    text(LEFT - 8, top + LINE / 2, `${f.outputs[k]?.name ?? ""} ${f.outputs[k]?.unit ?? ""}`, inks.ink, "end");
+    if (!(high > low)) continue;
+    text(LEFT - 8, top + 10, high.toPrecision(3), inks.dim, "end");
+    text(LEFT - 8, top + LINE, low.toPrecision(3), inks.dim, "end");
+    for (const [values, ink, dash] of lines) {
+      const n = reduce(s, values, k, begin, p.end, xs, ys), path: string[] = [];
+      let open = false;
+      for (let i = 0; i < n; i++) {
+        if (ys[i] === null) { open = false; continue; }
+        path.push(`${open ? "L" : "M"}${(LEFT + (xs[i]! - t0) / (t1 - t0) * w).toFixed(1)} ${(top + 4 + (high - ys[i]!) / (high - low) * (LINE - 8)).toFixed(1)}`);
+        open = true;
+      }
+      parts.push(`<path d="${path.join("")}" stroke="${ink}" fill="none" stroke-width="1.5"${dash}/>`);
+    }
+  }
+  text(LEFT, height - 6, `${f.address} · betz ${f.version}`, inks.dim, "start", ' font-size="9"');
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">`
+    + `<defs><pattern id="hole" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0v7" stroke="${inks.dim}" stroke-width="2"/></pattern></defs>${parts.join("")}</svg>\n`;
+}
+
+/** An SVG as PNG: drawn by the browser, larger by `scale`. */
+export async function png(text: string, scale: number): Promise<Blob> {
+  const image = new Image(), size = /width="(\d+)" height="(\d+)"/.exec(text)!;
+  await new Promise<void>((done, failed) => { image.onload = () => done(); image.onerror = () => failed(new Error("the picture cannot be drawn")); image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })); });
+  const canvas = document.createElement("canvas");
+  canvas.width = Number(size[1]) * scale;
+  canvas.height = Number(size[2]) * scale;
+  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((done, failed) => { canvas.toBlob(blob => blob ? done(blob) : failed(new Error("no picture came of it")), "image/png"); });
+}

@@ -1,0 +1,191 @@
+// The raster: one texel a pixel, counted here, columns uploaded as time moves on, one triangle drawn. The cost is
+// the same for ten spikes and ten million.
+import type { Store } from "../link/store.ts";
+import { lowerBound } from "../link/store.ts";
+import { program, type Rgb } from "./gl.ts";
+
+export interface Picture {
+  /** End of what is shown, exclusive, and its length, in ticks. */
+  end: number; window: number;
+  /** Channels shown: [from, to). */
+  from: number; to: number;
+  /** Which row a channel is in, of all of them; null: its own number. */
+  order: Uint32Array | null;
+  /** Sweeps like an oscilloscope instead of scrolling. */
+  sweep: boolean;
+  ink: Rgb; paper: Rgb; dim: Rgb;
+}
+
+/** Counts of a column's rows; separate from the drawing, so that it can be tested against a plain count. */
+export class Cells {
+  columns = 0; rows = 0;
+  counts = new Uint8Array(0);
+  /** 0: nothing known, 1: known, 2: a hole. */
+  state = new Uint8Array(0);
+  /** Spikes of a column. */
+  sums = new Float32Array(0);
+  private end = 0; private window = 1; private from = 0; private to = 1; private order: Uint32Array | null = null;
+  private version = -1; private store: Store | null = null;
+
+  /** Ticks [a, b) are in the columns [start(a), stop(b)), counted from the clock's start. */
+  start(tick: number): number { return Math.floor(tick * this.columns / this.window); }
+  stop(tick: number): number { return Math.ceil(tick * this.columns / this.window); }
+  private wrap(column: number): number { return ((column % this.columns) + this.columns) % this.columns; }
+
+  /** Brings the counts up to the picture's end; gives the columns that changed, [first, last], or null where all did. */
+  update(store: Store, picture: Picture, columns: number, height: number): [number, number] | null {
+    const rows = Math.max(1, Math.min(picture.to - picture.from, height));
+    const same = store === this.store && columns === this.columns && rows === this.rows && picture.window === this.window
+      && picture.from === this.from && picture.to === this.to && picture.order === this.order && store.version === this.version
+      && picture.end >= this.end;
+    if (!same || this.stop(picture.end) - this.start(this.end) >= columns) {
+      this.rebuild(store, picture, columns, rows);
+      return null;
+    }
+    const done = this.end;
+    this.end = picture.end;
+    for (let c = this.stop(done); c < this.stop(this.end); c++) this.clear(c);
+    this.count(store, done, this.end);
+    return [this.start(done), this.stop(this.end) - 1];
+  }
+
+  private rebuild(store: Store, picture: Picture, columns: number, rows: number): void {
+    if (columns !== this.columns || rows !== this.rows) {
+      this.counts = new Uint8Array(columns * rows);
+      this.state = new Uint8Array(columns);
+      this.sums = new Float32Array(columns);
+    } else {
+      this.counts.fill(0);
+      this.state.fill(0);
+      this.sums.fill(0);
+    }
+    Object.assign(this, { store, columns, rows, end: picture.end, window: picture.window, from: picture.from, to: picture.to, order: picture.order, version: store.version });
+    // From the beginning of the oldest column that is shown.
+    this.count(store, Math.ceil((this.stop(this.end) - columns) * this.window / columns), this.end);
+  }
+
+  private clear(column: number): void {
+    const c = this.wrap(column);
+    this.counts.fill(0, c * this.rows, (c + 1) * this.rows);
+    this.state[c] = 0;
+    this.sums[c] = 0;
+  }
+
+  private count(store: Store, from: number, to: number): void {
+    const { rows, counts, sums } = this, shown = this.to - this.from;
+    const mark = (a: number, b: number, state: number) => {
+      if (a < b) for (let c = this.start(a), last = this.stop(b); c < last; c++) this.state[this.wrap(c)] = state;
+    };
+    mark(Math.max(from, store.first), Math.min(to, store.end), 1);
+    for (const hole of store.holes) mark(Math.max(hole.from, from), Math.min(hole.to, to), 2);
+    // A tick wider than a column is drawn so wide that the next one is told apart.
+    const wide = Math.max(1, Math.floor(this.columns / this.window * 0.7));
+    const end = lowerBound(store.tick, store.spikes, to);
+    for (let i = lowerBound(store.tick, store.spikes, from); i < end; i++) {
+      const channel = store.channel[i]!, place = (this.order ? this.order[channel]! : channel) - this.from;
+      if (place < 0 || place >= shown) continue;
+      const n = store.weight[i]!, column = this.start(store.tick[i]!), row = Math.floor(place * rows / shown);
+      sums[this.wrap(column)]! += n;
+      for (let k = 0; k < wide; k++) {
+        const at = this.wrap(column + k) * rows + row;
+        counts[at] = Math.min(255, counts[at]! + n);
+      }
+    }
+  }
+}
+
+const VERTEX = "out vec2 uv;void main(){vec2 q=vec2(gl_VertexID&1,gl_VertexID>>1)*2.;uv=q;gl_Position=vec4(q*2.-1.,0,1);}";
+const FRAGMENT = `uniform sampler2D cells,states;uniform float head,per,rows,sweep,gap,least;uniform vec3 ink,paper,dim;in vec2 uv;out vec4 o;
+void main(){float x=fract(uv.x+head*(1.-sweep)),y=1.-uv.y;
+float s=texture(states,vec2(x,.5)).r*255.;
+vec3 c=paper;
+if(s<.5)c=mix(paper,dim,.07);
+if(s>1.5){float d=mod(gl_FragCoord.x+gl_FragCoord.y,10.);c=mix(paper,dim,d<2.?.65:.08);}
+float v=texture(cells,vec2(y,x)).r*255.;
+float a=v>0.?clamp(least+(1.-least)*(1.-exp(-v/per)),0.,1.):0.;
+a*=step(gap,fract(y*rows));
+c=mix(c,ink,a);
+if(sweep>.5){float f=fract(uv.x-head);if(f<.004)c=ink;else if(f<.02)c=mix(paper,dim,.07);}
+o=vec4(c,1);}`;
+
+export class RasterView {
+  readonly cells = new Cells();
+  private readonly gl: WebGL2RenderingContext;
+  private program!: WebGLProgram;
+  private uniforms: Record<string, WebGLUniformLocation | null> = {};
+  private counts: WebGLTexture | null = null;
+  private states: WebGLTexture | null = null;
+  private sized = "";
+  lost = false;
+
+  constructor(readonly canvas: HTMLCanvasElement) {
+    const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: true });
+    if (!gl) throw new Error("no WebGL2");
+    this.gl = gl;
+    canvas.addEventListener("webglcontextlost", event => { event.preventDefault(); this.lost = true; });
+    canvas.addEventListener("webglcontextrestored", () => { this.begin(); this.sized = ""; this.lost = false; });
+    this.begin();
+  }
+
+  private begin(): void {
+    this.program = program(this.gl, VERTEX, FRAGMENT);
+    for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
+  }
+
+  /** `size`: device pixels; those of the canvas on the page where none is said. */
+  draw(store: Store, picture: Picture, size?: [number, number]): void {
+    if (this.lost) return;
+    const gl = this.gl, ratio = devicePixelRatio || 1;
+    const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
+    const w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
+    if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
+    const changed = this.cells.update(store, picture, w, h), rows = this.cells.rows;
+    const textures = `${w} ${rows}`;
+    gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
+    if (this.sized !== textures) { this.textures(w, rows); this.sized = textures; this.upload(0, w - 1); }
+    else if (changed === null || changed[1] - changed[0] >= w - 1) this.upload(0, w - 1);
+    else if (changed[1] >= changed[0]) {
+      const a = ((changed[0] % w) + w) % w, b = ((changed[1] % w) + w) % w;
+      if (a <= b) this.upload(a, b); else { this.upload(a, w - 1); this.upload(0, b); }
+    }
+    const head = ((this.cells.stop(picture.end) % w) + w) % w / w;
+    gl.viewport(0, 0, w, h);
+    gl.useProgram(this.program);
+    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.counts);
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.states);
+    const u = this.uniforms, pixels = h / rows;
+    gl.uniform1i(u["cells"]!, 0); gl.uniform1i(u["states"]!, 1);
+    gl.uniform1f(u["head"]!, head); gl.uniform1f(u["sweep"]!, picture.sweep ? 1 : 0);
+    // Where cells hold many spikes, one is little: the ink goes by what a cell holds on average.
+    let spikes = 0;
+    for (const n of this.cells.sums) spikes += n;
+    const average = spikes / (rows * w);
+    gl.uniform1f(u["per"]!, Math.max(1, average * 1.8)); gl.uniform1f(u["least"]!, Math.max(0, 0.5 - average * 0.9));
+    gl.uniform1f(u["rows"]!, rows); gl.uniform1f(u["gap"]!, pixels >= 3 ? Math.min(0.34, 1.01 / pixels * Math.max(1, Math.floor(pixels / 6))) : 0);
+    gl.uniform3fv(u["ink"]!, picture.ink); gl.uniform3fv(u["paper"]!, picture.paper); gl.uniform3fv(u["dim"]!, picture.dim);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
+  private textures(w: number, rows: number): void {
+    const gl = this.gl;
+    gl.deleteTexture(this.counts); gl.deleteTexture(this.states);
+    const make = (unit: number, x: number, y: number) => {
+      const texture = gl.createTexture();
+      gl.activeTexture(unit); gl.bindTexture(gl.TEXTURE_2D, texture);
+      gl.texStorage2D(gl.TEXTURE_2D, 1, gl.R8, x, y);
+      for (const which of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, which, gl.NEAREST);
+      for (const which of [gl.TEXTURE_WRAP_S, gl.TEXTURE_WRAP_T]) gl.texParameteri(gl.TEXTURE_2D, which, gl.CLAMP_TO_EDGE);
+      return texture;
+    };
+    this.counts = make(gl.TEXTURE0, rows, w);
+    this.states = make(gl.TEXTURE1, w, 1);
+  }
+
+  private upload(a: number, b: number): void {
+    const gl = this.gl, { rows, counts, state } = this.cells;
+    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.counts);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, a, rows, b - a + 1, gl.RED, gl.UNSIGNED_BYTE, counts.subarray(a * rows, (b + 1) * rows));
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.states);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, a, 0, b - a + 1, 1, gl.RED, gl.UNSIGNED_BYTE, state.subarray(a, b + 1));
+  }
+}

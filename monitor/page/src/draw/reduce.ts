@@ -1,0 +1,26 @@
+// Lines of a few hundred points from as many rows as there are.
+import { lowerBound, type Store } from "../link/store.ts";
+
+/** Columns of a line: two points each. */
+export const POINTS = 700;
+
+/** Least and greatest value of every column of `store`'s rows in [from, to), NaN where a column has none. */
+export function reduce(s: Store, values: Float32Array, k: number, from: number, to: number, xs: Float64Array, ys: (number | null)[], most = POINTS): number {
+  const o = s.shape.outputs, a = lowerBound(s.rowTick, s.rows, from), b = lowerBound(s.rowTick, s.rows, to);
+  const columns = Math.min(most, to - from), per = (to - from) / columns;
+  let n = 0, i = a;
+  for (let c = 0; c < columns; c++) {
+    const stop = from + (c + 1) * per;
+    let low = Infinity, high = -Infinity, lowFirst = true;
+    for (; i < b && s.rowTick[i]! < stop; i++) {
+      const v = values[i * o + k]!;
+      if (v < low) { low = v; lowFirst = false; }
+      if (v > high) { high = v; lowFirst = true; }
+    }
+    const x = (from + c * per + s.base) * s.shape.stepSeconds, half = per / 2 * s.shape.stepSeconds;
+    const none = low === Infinity;
+    xs[n] = x; ys[n++] = none ? null : lowFirst ? low : high;
+    if (per > 1.5) { xs[n] = x + half; ys[n++] = none ? null : lowFirst ? high : low; }
+  }
+  return n;
+}

@@ -1,0 +1,53 @@
+// Every action has a key; every key is listed here, and the help shows this list.
+import * as state from "./state.ts";
+import * as theme from "./theme.ts";
+import { VIEWS } from "./url.ts";
+
+export interface Action { keys: string[]; shown: string; words: string; act: (event: KeyboardEvent) => void }
+
+const channels = (step: number) => () => {
+  const s = state.store.value;
+  if (!s) return;
+  const now = state.address.value.channel, last = s.shape.channels - 1;
+  const next = Math.min(last, Math.max(0, now === null ? 0 : now + step));
+  state.go({ channel: next });
+  state.spoken.value = `channel ${state.server.value?.source.channel_names[next] ?? next}, ${s.rates[next]?.toFixed(1) ?? "–"} spikes a second`;
+};
+
+export const ACTIONS: Action[] = [
+  { keys: VIEWS.map((_, i) => String(i + 1)), shown: "1 – 7", words: "views", act: e => state.go({ view: VIEWS[Number(e.key) - 1]! }) },
+  { keys: [" "], shown: "Space", words: "pause, go on; a recording: play, stop", act: () => state.pause() },
+  { keys: ["ArrowLeft"], shown: "←", words: "back by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? -1 : -0.1) },
+  { keys: ["ArrowRight"], shown: "→", words: "on by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? 1 : 0.1) },
+  { keys: ["+", "="], shown: "+", words: "less time, larger", act: () => state.zoom(0.5) },
+  { keys: ["-"], shown: "−", words: "more time, smaller", act: () => state.zoom(2) },
+  { keys: ["ArrowUp"], shown: "↑", words: "channel before", act: channels(-1) },
+  { keys: ["ArrowDown"], shown: "↓", words: "next channel", act: channels(1) },
+  { keys: ["o", "O"], shown: "O", words: "order of channels: number or rate", act: () => state.go({ order: state.address.value.order === "rate" ? "channel" : "rate" }) },
+  { keys: ["n", "N"], shown: "N", words: "next miss, swap, mark or trial", act: () => state.jump(true) },
+  { keys: ["p", "P"], shown: "P", words: "the one before", act: () => state.jump(false) },
+  { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },
+  { keys: ["e", "E"], shown: "E", words: "take along what is shown: PNG, SVG, CSV, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
+  { keys: ["t", "T"], shown: "T", words: "theme: system, light, dark, low light", act: () => { theme.next(); state.spoken.value = `theme: ${theme.theme.value}`; } },
+  { keys: ["?"], shown: "?", words: "these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },
+  { keys: ["Escape"], shown: "Esc", words: "out", act: () => { if (state.helpOpen.value || state.exportOpen.value) state.helpOpen.value = state.exportOpen.value = false; else if (state.file.value) state.go({ channel: null }); else state.go({ channel: null, at: null }); } },
+];
+
+export function find(event: { key: string; ctrlKey: boolean; metaKey: boolean; altKey: boolean }): Action | undefined {
+  if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  return ACTIONS.find(action => action.keys.includes(event.key));
+}
+
+export function begin(): void {
+  addEventListener("keydown", event => {
+    const on = event.target as HTMLElement;
+    if (on.closest("input:not([type=checkbox]):not([type=range]),select,textarea,[contenteditable]")) return;
+    const action = find(event);
+    if (!action || (state.keysOff.value && event.key !== "Escape")) return;
+    // A button that has the focus is pressed by the space bar.
+    if (event.key === " " && on.closest("button,a,summary,input")) return;
+    if (event.key.startsWith("Arrow") && on.closest("[role=tablist],input,table")) return;
+    event.preventDefault();
+    action.act(event);
+  });
+}

@@ -1,0 +1,57 @@
+// The connection: frames in, "so many drawn" out. Lost, it comes back by itself.
+import { parseAll, FrameError, type Frame } from "./frame.ts";
+
+export interface Listener {
+  frame(frame: Frame, lost: boolean): void;
+  connection(state: "open" | "lost" | "version" | "damaged"): void;
+}
+
+export class Link {
+  skipped = 0; frames = 0; bytes = 0;
+  private socket: WebSocket | null = null;
+  private messages = 0;
+  private sequence = -1;
+  private delay = 250;
+  private stopped = false;
+
+  constructor(private readonly listener: Listener) { this.connect(); }
+
+  private connect(): void {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const socket = this.socket = new WebSocket(`${scheme}://${location.host}/live`, "betz.v1");
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => { this.messages = 0; this.sequence = -1; this.delay = 250; this.listener.connection("open"); };
+    socket.onmessage = message => this.message(message.data as ArrayBuffer);
+    socket.onclose = () => {
+      if (this.stopped) return;
+      this.listener.connection("lost");
+      setTimeout(() => this.connect(), this.delay * (0.75 + Math.random() / 2));
+      this.delay = Math.min(8000, this.delay * 2);
+    };
+  }
+
+  private message(data: ArrayBuffer): void {
+    this.bytes += data.byteLength;
+    this.messages++;
+    try {
+      for (const frame of parseAll(data)) {
+        const lost = this.sequence >= 0 ? frame.sequence - this.sequence - 1 >>> 0 : 0;
+        this.skipped += lost;
+        this.sequence = frame.sequence;
+        this.frames++;
+        this.listener.frame(frame, lost > 0);
+      }
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.stopped = error.version;
+      this.listener.connection(error.version ? "version" : "damaged");
+      this.socket?.close();
+    }
+  }
+
+  /** What came was drawn: there is room for as many messages more. A page that does not draw is sent nothing. */
+  drawn(): void {
+    if (this.messages > 0 && this.socket?.readyState === WebSocket.OPEN) this.socket.send(new Uint32Array([this.messages]));
+    this.messages = 0;
+  }
+}

@@ -1,0 +1,311 @@
+// What the page knows of a session: the last minute of spikes and outputs, in arrays of fixed size, and its holes.
+import { STEP_BEFORE, type Counters, type Frame } from "./frame.ts";
+
+export interface Shape { channels: number; outputs: number; stepSeconds: number; keepSeconds: number }
+export interface Miss { tick: number; ns: number }
+export interface Hole { from: number; to: number; fillable: boolean }
+export interface Happened { tick: number; type: string; [more: string]: unknown }
+/** One second of the session's timeline. */
+export interface Second { spikes: number; misses: number; r2: number }
+
+const BUCKETS = 64, LATENCY_SECONDS = 60, MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
+/** Most spikes that are kept: 48 MB. */
+const MOST_SPIKES = 1 << 23;
+
+export class Store {
+  readonly shape: Shape;
+  /** Ticks from `base`, ascending, and the channels of as many spikes. */
+  readonly base: number;
+  tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array; spikes = 0;
+  /** One row a step: its tick, what was decoded, what was true. */
+  rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; rows = 0;
+  hasTruth = false;
+  /** Ticks from `base`: [first, end) is what is known, but for the holes. */
+  first = 0; end = 0;
+  holes: Hole[] = [];
+  trials: number[] = []; misses: Miss[] = []; events: Happened[] = [];
+  rates: Float32Array;
+  /** Rates of the last minute, a row a second, the oldest first. */
+  trend: Float32Array[] = [];
+  counters: Counters | null = null;
+  readonly latency = new Float64Array(BUCKETS);
+  private readonly latencyRing = new Uint32Array(LATENCY_SECONDS * BUCKETS);
+  private latencySecond = -1;
+  seconds: Second[] = [];
+  /** Goes up whenever something other than the end changes. */
+  version = 0;
+  /** Spikes that came in cells: their channels are those of a row's middle. */
+  grouped = 0;
+  private readonly keep: number;
+
+  constructor(shape: Shape, base: number) {
+    this.shape = shape;
+    this.base = base;
+    this.keep = Math.ceil(shape.keepSeconds / shape.stepSeconds);
+    const wanted = Math.max(1 << 20, shape.channels * 30 * shape.keepSeconds);
+    const room = Math.min(MOST_SPIKES, 2 ** Math.ceil(Math.log2(wanted)));
+    this.tick = new Int32Array(room);
+    this.channel = shape.channels > 65_536 ? new Uint32Array(room) : new Uint16Array(room);
+    this.weight = new Uint8Array(room);
+    const rows = Math.min(1 << 18, Math.max(2048, this.keep * 2));
+    this.rowTick = new Int32Array(rows);
+    this.estimate = new Float32Array(rows * shape.outputs);
+    this.truth = new Float32Array(rows * shape.outputs);
+    this.rates = new Float32Array(shape.channels);
+  }
+
+  seconds_(tick: number): number { return (tick + this.base) * this.shape.stepSeconds; }
+
+  /** How many seconds are kept: fewer than wanted where there are more spikes than room. */
+  get keptSeconds(): number { return (this.end - Math.max(this.first, this.end - this.keep)) * this.shape.stepSeconds; }
+
+  /** A frame of steps as they are taken. `lost`: frames between it and the one before never came. */
+  add(frame: Frame, lost: boolean): void {
+    const first = frame.first - this.base;
+    if (this.end === 0 && this.rows === 0) this.first = this.end = first;
+    if (first < this.end) this.forget(first);
+    if (first > this.end) this.holes.push({ from: this.end, to: first, fillable: lost });
+    this.append(frame, first);
+    if (frame.counters) this.counters = frame.counters;
+    this.addLatency(frame, first);
+    for (const offset of frame.trials) this.trials.push(first + offset);
+    if (this.trials.length > MOST_TRIALS) this.trials.splice(0, MOST_TRIALS / 2);
+    for (const { offset, ns } of frame.slow) {
+      this.misses.push({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
+      this.second(first).misses++;
+    }
+    if (this.misses.length > MOST_MISSES) this.misses.splice(0, MOST_MISSES / 2);
+    if (frame.rates) {
+      this.rates = frame.rates.slice();
+      this.trend.push(this.rates);
+      if (this.trend.length > 60) this.trend.shift();
+    }
+    this.end = first + frame.ticks;
+    this.second(first).spikes += frame.spikeTick.length;
+    if (this.end - this.first > this.keep * 2) this.first = this.end - this.keep * 2;
+    while (this.holes.length > 0 && this.holes[0]!.to < this.first) this.holes.shift();
+  }
+
+  happened(event: Happened): void {
+    this.events.push({ ...event, tick: event.tick - this.base });
+    if (this.events.length > MOST_EVENTS) this.events.splice(0, MOST_EVENTS / 2);
+    this.version++;
+  }
+
+  private second(tick: number): Second {
+    const at = Math.max(0, Math.floor(tick * this.shape.stepSeconds));
+    while (this.seconds.length <= at) this.seconds.push({ spikes: 0, misses: 0, r2: NaN });
+    return this.seconds[at]!;
+  }
+
+  private addLatency(frame: Frame, first: number): void {
+    const second = Math.floor(first * this.shape.stepSeconds);
+    for (let s = this.latencySecond + 1; s <= second && s <= this.latencySecond + LATENCY_SECONDS; s++) {
+      const slot = (((s < 0 ? 0 : s) % LATENCY_SECONDS)) * BUCKETS;
+      this.latencyRing.fill(0, slot, slot + BUCKETS);
+    }
+    this.latencySecond = Math.max(this.latencySecond, second);
+    const slot = (Math.max(0, second) % LATENCY_SECONDS) * BUCKETS;
+    for (let i = 0; i < frame.latency.length && i < BUCKETS; i++) {
+      this.latency[i]! += frame.latency[i]!;
+      this.latencyRing[slot + i]! += frame.latency[i]!;
+    }
+  }
+
+  /** Steps by latency of the last minute. */
+  recentLatency(): Float64Array {
+    const sum = new Float64Array(BUCKETS);
+    for (let i = 0; i < this.latencyRing.length; i++) sum[i % BUCKETS]! += this.latencyRing[i]!;
+    return sum;
+  }
+
+  /** The session's clock went back: what lay after is no more. */
+  private forget(from: number): void {
+    this.spikes = lowerBound(this.tick, this.spikes, from);
+    this.rows = lowerBound(this.rowTick, this.rows, from);
+    this.holes = this.holes.filter(h => h.from < from);
+    this.end = from;
+    this.version++;
+  }
+
+  private append(frame: Frame, first: number): void {
+    const cells = frame.cells;
+    if (cells) {
+      const { rows, columns, wide, counts } = cells, per = this.shape.channels / rows;
+      for (let c = 0; c < columns; c++) for (let r = 0; r < rows; r++) {
+        const n = counts[c * rows + r]!;
+        if (n > 0) { this.spike(first + c * wide, Math.floor((r + 0.5) * per), n); this.grouped += n; }
+      }
+    } else {
+      const n = Math.min(frame.spikeTick.length, frame.spikeChannel.length);
+      this.room(n);
+      const at = this.spikes;
+      for (let i = 0; i < n; i++) this.tick[at + i] = first + frame.spikeTick[i]!;
+      this.channel.set(frame.spikeChannel.subarray(0, n) as Uint16Array, at);
+      this.weight.fill(1, at, at + n);
+      this.spikes += n;
+    }
+    this.appendRows(frame, first);
+  }
+
+  private appendRows(frame: Frame, first: number): void {
+    const outputs = this.shape.outputs;
+    const rows = outputs > 0 ? Math.floor(frame.estimate.length / outputs) : frame.ticks;
+    if (this.rows + rows > this.rowTick.length) {
+      const keep = Math.min(this.rows, this.rowTick.length >> 1), from = this.rows - keep;
+      this.rowTick.copyWithin(0, from, this.rows);
+      this.estimate.copyWithin(0, from * outputs, this.rows * outputs);
+      this.truth.copyWithin(0, from * outputs, this.rows * outputs);
+      this.rows = keep;
+      if (keep + rows > this.rowTick.length) return;
+    }
+    for (let i = 0; i < rows; i++) {
+      const tick = first + (frame.rowTick ? frame.rowTick[i]! : i);
+      const before = i > 0 ? this.rowTick[this.rows + i - 1]! : tick - 1;
+      // Ticks without a step are not silence.
+      if (tick > before + 1) this.holes.push({ from: before + 1, to: tick, fillable: false });
+      this.rowTick[this.rows + i] = tick;
+    }
+    this.estimate.set(frame.estimate.subarray(0, rows * outputs), this.rows * outputs);
+    if (frame.truth && frame.truth.length >= rows * outputs) {
+      this.hasTruth = true;
+      this.truth.set(frame.truth.subarray(0, rows * outputs), this.rows * outputs);
+    } else this.truth.fill(NaN, this.rows * outputs, (this.rows + rows) * outputs);
+    this.rows += rows;
+  }
+
+  private room(n: number): void {
+    if (this.spikes + n <= this.tick.length) return;
+    const keep = Math.min(this.spikes, Math.max(0, (this.tick.length >> 1) + (this.tick.length >> 2) - n)), from = this.spikes - keep;
+    this.tick.copyWithin(0, from, this.spikes);
+    this.channel.copyWithin(0, from, this.spikes);
+    this.weight.copyWithin(0, from, this.spikes);
+    this.spikes = keep;
+    if (keep > 0) this.first = Math.max(this.first, this.tick[0]!);
+  }
+
+  private spike(tick: number, channel: number, n: number): void {
+    this.room(1);
+    this.tick[this.spikes] = tick;
+    this.channel[this.spikes] = channel;
+    this.weight[this.spikes++] = n;
+  }
+
+  /** Frames of the server's history, into the ticks [from, to): before what is known, or into a hole. */
+  fill(frames: Frame[], from: number, to: number): void {
+    const late = new Store(this.shape, this.base);
+    late.first = late.end = Math.max(from, -2147483648);
+    const covered: [number, number][] = [];
+    for (const frame of frames) {
+      const first = frame.first - this.base;
+      if (first + frame.ticks <= from || first >= to || first < late.end - frame.ticks) continue;
+      late.append(frame, first);
+      late.end = first + frame.ticks;
+      covered.push([Math.max(first, from), Math.min(first + frame.ticks, to)]);
+      const within = first >= from && first + frame.ticks <= to;
+      for (const offset of frame.trials) if (first + offset >= from && first + offset < to) this.trials.push(first + offset);
+      if (within) for (const { offset, ns } of frame.slow) this.misses.push({ tick: offset === STEP_BEFORE ? first - 1 : first + offset, ns });
+      if (within) this.second(first).spikes += frame.spikeTick.length;
+    }
+    if (covered.length === 0) return;
+    this.trials.sort((a, b) => a - b);
+    this.misses.sort((a, b) => a.tick - b.tick);
+    this.hasTruth ||= late.hasTruth;
+    this.insertSpikes(late, from, to);
+    this.insertRows(late, from, to);
+    const before = from < this.first;
+    if (before) this.first = Math.max(from, covered[0]![0]);
+    const left: Hole[] = [];
+    for (const hole of this.holes) {
+      let at = hole.from;
+      for (const [a, b] of covered) {
+        if (b <= at || a >= hole.to) continue;
+        if (a > at) left.push({ from: at, to: a, fillable: false });
+        at = Math.max(at, b);
+      }
+      if (at < hole.to) left.push({ from: at, to: hole.to, fillable: at === hole.from && hole.fillable });
+    }
+    left.push(...late.holes.filter(h => h.from >= from && h.to <= to && h.from >= this.first));
+    this.holes = left.sort((a, b) => a.from - b.from);
+    this.version++;
+  }
+
+  private insertSpikes(late: Store, from: number, to: number): void {
+    const a = lowerBound(this.tick, this.spikes, from), b = lowerBound(this.tick, this.spikes, to);
+    const c = lowerBound(late.tick, late.spikes, from), d = lowerBound(late.tick, late.spikes, to);
+    const after = this.spikes - b, n = d - c;
+    // The oldest go where there is no room.
+    const drop = Math.min(a, Math.max(0, a + n + after - this.tick.length)), take = Math.min(n, this.tick.length - (a - drop) - after);
+    for (const [mine, theirs] of [[this.tick, late.tick], [this.channel, late.channel], [this.weight, late.weight]] as [Int32Array, Int32Array][]) {
+      const tail = mine.slice(b, this.spikes);
+      if (drop > 0) mine.copyWithin(0, drop, a);
+      mine.set(theirs.subarray(d - take, d), a - drop);
+      mine.set(tail, a - drop + take);
+    }
+    this.spikes = a - drop + take + after;
+  }
+
+  private insertRows(late: Store, from: number, to: number): void {
+    const o = this.shape.outputs;
+    const a = lowerBound(this.rowTick, this.rows, from), b = lowerBound(this.rowTick, this.rows, to);
+    const c = lowerBound(late.rowTick, late.rows, from), d = lowerBound(late.rowTick, late.rows, to);
+    const after = this.rows - b, n = d - c;
+    const drop = Math.min(a, Math.max(0, a + n + after - this.rowTick.length)), take = Math.min(n, this.rowTick.length - (a - drop) - after);
+    for (const [mine, theirs, w] of [[this.rowTick, late.rowTick, 1], [this.estimate, late.estimate, o], [this.truth, late.truth, o]] as [Float32Array, Float32Array, number][]) {
+      const tail = mine.slice(b * w, this.rows * w);
+      if (drop > 0) mine.copyWithin(0, drop * w, a * w);
+      mine.set(theirs.subarray((d - take) * w, d * w), (a - drop) * w);
+      mine.set(tail, (a - drop + take) * w);
+    }
+    this.rows = a - drop + take + after;
+  }
+
+  /** The share of ticks in [from, to) that are not known. */
+  hidden(from: number, to: number): number {
+    let ticks = 0;
+    for (const h of this.holes) ticks += Math.max(0, Math.min(h.to, to) - Math.max(h.from, from));
+    return ticks;
+  }
+
+  /** 1 − residual / total sum of squares of each output over [from, to); NaN where there is no truth. */
+  r2(from: number, to: number): number[] {
+    const o = this.shape.outputs, a = lowerBound(this.rowTick, this.rows, from), b = lowerBound(this.rowTick, this.rows, to);
+    const result: number[] = [];
+    for (let k = 0; k < o; k++) {
+      let n = 0, mean = 0, total = 0, residual = 0;
+      for (let i = a; i < b; i++) {
+        const t = this.truth[i * o + k]!, e = this.estimate[i * o + k]!;
+        if (t !== t || e !== e) continue;
+        n++;
+        const d = t - mean;
+        mean += d / n;
+        total += d * (t - mean);
+        residual += (e - t) * (e - t);
+      }
+      result.push(n > 1 && total > 0 ? 1 - residual / total : NaN);
+    }
+    return result;
+  }
+}
+
+/** The first of `n` ascending numbers that is not below `value`. */
+export function lowerBound(sorted: ArrayLike<number>, n: number, value: number): number {
+  let low = 0, high = n;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle]! < value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+/** Percentile of a latency histogram, in nanoseconds: the end of the bucket it lies in. */
+export function percentile(counts: Float64Array, share: number): number {
+  let total = 0, seen = 0;
+  for (const n of counts) total += n;
+  if (total === 0) return NaN;
+  for (let i = 0; i < counts.length; i++) {
+    seen += counts[i]!;
+    if (seen >= share * total) return 64 * 2 ** ((i + 1) / 4);
+  }
+  return NaN;
+}

@@ -1,0 +1,99 @@
+// What is round every view: the bar at the top, the truth strip, the keys.
+import { useEffect, useRef } from "preact/hooks";
+import * as state from "../state.ts";
+import * as theme from "../theme.ts";
+import { ACTIONS } from "../keys.ts";
+import { VIEWS, type View } from "../url.ts";
+import { clock, whole } from "../draw/format.ts";
+import { usePainter } from "./Panel.tsx";
+
+const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
+
+function Clock() {
+  const text = useRef<HTMLElement>(null);
+  usePainter(s => { if (text.current) text.current.textContent = clock(s.seconds_(state.viewEnd(s)), 1); }, 20);
+  return <time class="clock" ref={text as never} aria-label="Session clock">–:––</time>;
+}
+
+export function TopBar() {
+  const pill = state.pill.value, source = state.server.value?.source;
+  return <header class="top">
+    <h1>Betz</h1>
+    <nav aria-label="Views">{VIEWS.map((view, i) => <a key={view} href={`#v=${view}`} aria-keyshortcuts={String(i + 1)}
+      aria-current={state.address.value.view === view ? "page" : undefined}
+      onClick={event => { event.preventDefault(); state.go({ view }); }}>{NAMES[view]}</a>)}</nav>
+    {state.server.value && state.server.value.sources.length > 1
+      ? <select class="source" aria-label="Recording" value={String(state.address.value.source)} onChange={e => state.choose(Number(e.currentTarget.value))}>
+        {state.server.value.sources.map((name, i) => <option key={i} value={String(i)}>{name}</option>)}</select>
+      : <span class="source" title={source?.name}>{source?.name ?? ""}</span>}
+    <Clock />
+    <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
+      <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
+    {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
+    <button class="icon" onClick={() => { state.exportOpen.value = true; }} title="Take along (E)" aria-label="Take along what is shown">⤓</button>
+    <button class="icon" onClick={theme.next} title="Theme (T)" aria-label={`Theme: ${theme.theme.value}`}>◐</button>
+    <button class="icon" onClick={() => { state.helpOpen.value = true; }} title="Keys (?)" aria-label="Keys">?</button>
+  </header>;
+}
+
+/** What the page does not show, what came too late, what was lost: counted, and never left out. */
+export function TruthStrip() {
+  const now = state.slowly.value, counters = state.store.value?.counters, s = state.store.value;
+  void state.beat.value;
+  const facts: [string, string, "" | "warn" | "bad", string][] = [
+    ["step", counters ? whole(counters.steps) : "–", "", "Steps taken"],
+    ["channels", s ? whole(s.shape.channels) : "–", "", "Channels of the model"],
+    ["spikes/s", counters ? whole(now.spikesPerSecond) : "–", "", "Spikes taken in the last second"],
+  ];
+  const fault = (name: string, value: number, what: string, kind: "warn" | "bad" = "warn") => facts.push([name, whole(value), value > 0 ? kind : "", what]);
+  fault("deadline missed", counters?.misses ?? 0, "Steps that took longer than the deadline", "bad");
+  fault("dropped", counters?.dropped ?? 0, "Spikes lost before the session");
+  fault("late", counters?.late ?? 0, "Spikes that came after their tick");
+  fault("unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have");
+  fault("not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full");
+  fault("skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them");
+  if (state.file.value) return <FileStrip />;
+  return <section class="strip" aria-label="Totals"><dl class="truth">
+    {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
+      <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
+    <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
+  </dl></section>;
+}
+
+/** Of a recording: what it holds. */
+function FileStrip() {
+  const file = state.file.value!, source = state.server.value!.source, seconds = file.steps * source.step_seconds;
+  const total = file.seconds.reduce((a, b) => a + b, 0);
+  const facts: [string, string][] = [["length", clock(seconds, 1)], ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
+    ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ["trials", whole(file.trials.length)]];
+  return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+    <div class="page zero"><dt>page</dt><dd>{state.slowly.value.fps.toFixed(0)} fps</dd></div></dl></section>;
+}
+
+export function Help() {
+  const box = useRef<HTMLDialogElement>(null), open = state.helpOpen.value;
+  useEffect(() => {
+    if (open && !box.current?.open) box.current?.showModal();
+    if (!open && box.current?.open) box.current.close();
+  }, [open]);
+  return <dialog ref={box} aria-labelledby="h-keys" onClose={() => { state.helpOpen.value = false; }}
+    onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
+    <h2 id="h-keys">Keys</h2>
+    <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
+    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time. Double click: now.</p>
+    <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>
+    <button onClick={() => { state.helpOpen.value = false; }}>close</button>
+  </dialog>;
+}
+
+/** What there is to say before there is something to see. */
+export function Waiting() {
+  const connection = state.connection.value;
+  if (state.store.value) return null;
+  const lost = connection === "lost";
+  return <div class="waiting" role="status">
+    <p class="large">{lost ? "The server does not answer." : connection === "open" ? "Waiting for steps." : "Connecting …"}</p>
+    {connection === "open" && <p>A session publishes with <code>betz_monitor::Feed</code>. To see one at work: <code>betz monitor --demo</code>.</p>}
+    {lost && <p>The page tries again by itself; a session goes on without it.</p>}
+  </div>;
+}

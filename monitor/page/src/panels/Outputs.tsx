@@ -1,0 +1,123 @@
+// Decoded against true: a line an output, and the first two as a cursor in the plane.
+import uPlot from "uplot";
+import { useEffect, useRef } from "preact/hooks";
+import { lowerBound } from "../link/store.ts";
+import { POINTS, reduce } from "../draw/reduce.ts";
+import * as state from "../state.ts";
+import { colours, outputInk, painted } from "../theme.ts";
+import { timeLabel } from "../draw/format.ts";
+import { Panel, font, surface, usePainter } from "./Panel.tsx";
+
+function Line({ k }: { k: number }) {
+  const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null);
+  const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
+  const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[] });
+  const range = useRef<[number, number]>([0, 1]);
+  useEffect(() => {
+    const axis = { stroke: () => colours.dim.css, grid: { stroke: () => colours.line.css, width: 1 }, ticks: { stroke: () => colours.line.css, size: 4 }, font: font(11) };
+    plot.current = new uPlot({
+      width: box.current?.clientWidth ?? 300, height: box.current?.clientHeight ?? 100, legend: { show: false }, pxAlign: 1,
+      cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false } },
+      scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
+      axes: [{ ...axis, size: 22, space: 70, values: (_u, v) => v.map(t => timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
+      padding: [6, 6, 0, 0],
+      series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, spanGaps: false }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, spanGaps: false }],
+    }, [[], [], []], box.current!);
+    const resized = new ResizeObserver(() => { if (box.current) plot.current?.setSize({ width: box.current.clientWidth, height: box.current.clientHeight }); });
+    resized.observe(box.current!);
+    return () => { resized.disconnect(); plot.current?.destroy(); plot.current = null; };
+  }, [k]);
+  usePainter(s => {
+    void painted.value;
+    const end = state.viewEnd(s), from = end - state.viewWindow(s), d = data.current;
+    range.current = [s.seconds_(from), s.seconds_(end)];
+    const n = reduce(s, s.estimate, k, from, end, d.xs, d.decoded);
+    if (s.hasTruth) reduce(s, s.truth, k, from, end, d.xs, d.intended);
+    for (let i = 0; i < n; i++) if (!s.hasTruth || Number.isNaN(d.intended[i])) d.intended[i] = null;
+    d.decoded.length = d.intended.length = n;
+    plot.current?.setData([d.xs.subarray(0, n), d.intended, d.decoded] as never);
+  }, 30);
+  const r2 = state.slowly.value.r2[k];
+  return <div class="line">
+    <div class="label"><span class={`key ink${k % 3}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}</div>
+    <div class="plot" ref={box} role="img" aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds`} />
+  </div>;
+}
+
+/** The first two outputs as a point in the plane, with the last two seconds of its path. */
+function Plane() {
+  const canvas = useRef<HTMLCanvasElement>(null), extent = useRef([0, 0, 0, 0]), drawnAt = useRef(0);
+  usePainter(s => {
+    const on = surface(canvas.current);
+    if (!on) return;
+    const { g, w, h } = on, o = s.shape.outputs, end = lowerBound(s.rowTick, s.rows, state.viewEnd(s)), endTick = state.viewEnd(s);
+    const begin = lowerBound(s.rowTick, s.rows, endTick - Math.round(2 / s.shape.stepSeconds));
+    // Bounds are those of the last half minute, so that the picture stands still.
+    const far = lowerBound(s.rowTick, s.rows, endTick - Math.round(30 / s.shape.stepSeconds)), skip = Math.max(1, Math.floor((end - far) / 2000));
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let i = far; i < end; i += skip) for (const v of s.hasTruth ? [s.estimate, s.truth] : [s.estimate]) {
+      const x = v[i * o]!, y = v[i * o + 1]!;
+      if (x === x && y === y) { x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
+    }
+    if (x1 < x0) return;
+    const e = extent.current, now = performance.now(), ease = e[0] === e[1] ? 1 : 1 - Math.exp((drawnAt.current - now) / 400);
+    drawnAt.current = now;
+    [x0, x1, y0, y1].forEach((v, i) => { e[i]! += (v - e[i]!) * ease; });
+    const scale = Math.min((w - 24) / Math.max(1e-9, e[1]! - e[0]!), (h - 24) / Math.max(1e-9, e[3]! - e[2]!));
+    const px = (x: number) => w / 2 + (x - (e[0]! + e[1]!) / 2) * scale, py = (y: number) => h / 2 - (y - (e[2]! + e[3]!) / 2) * scale;
+    g.strokeStyle = colours.line.css;
+    g.strokeRect(0.5, 0.5, w - 1, h - 1);
+    g.beginPath(); g.moveTo(px(0), 0); g.lineTo(px(0), h); g.moveTo(0, py(0)); g.lineTo(w, py(0)); g.stroke();
+    const path = (values: Float32Array, ink: string, width: number, dash: number[]) => {
+      g.strokeStyle = ink; g.lineWidth = width; g.setLineDash(dash); g.lineCap = "round";
+      const parts = 8;
+      for (let part = 0; part < parts; part++) {
+        g.globalAlpha = (part + 1) / parts * 0.9;
+        g.beginPath();
+        let open = false;
+        const a = begin + Math.floor((end - begin) * part / parts), b = Math.min(end, begin + Math.floor((end - begin) * (part + 1) / parts) + 1);
+        for (let i = a; i < b; i++) {
+          const x = values[i * o]!, y = values[i * o + 1]!;
+          if (x !== x || y !== y) { open = false; continue; }
+          if (open) g.lineTo(px(x), py(y)); else g.moveTo(px(x), py(y));
+          open = true;
+        }
+        g.stroke();
+      }
+      g.setLineDash([]); g.globalAlpha = 1; g.lineWidth = 1;
+    };
+    if (s.hasTruth) path(s.truth, colours.true.css, 1.2, [4, 4]);
+    path(s.estimate, colours.x.css, 2, []);
+    if (end > begin) {
+      const i = end - 1, dot = (values: Float32Array, fill: boolean) => {
+        const x = px(values[i * o]!), y = py(values[i * o + 1]!);
+        if (x !== x || y !== y) return;
+        g.beginPath(); g.arc(x, y, 5, 0, 7);
+        g.lineWidth = 2;
+        if (fill) { g.fillStyle = colours.x.css; g.fill(); } else { g.strokeStyle = colours.ink.css; g.stroke(); }
+        g.lineWidth = 1;
+      };
+      if (s.hasTruth) dot(s.truth, false);
+      dot(s.estimate, true);
+    }
+  }, 30);
+  const names = state.server.value?.source.outputs;
+  return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path`} />
+    <figcaption>{names?.[0]?.name} → , {names?.[1]?.name} ↑ · 2 s</figcaption></figure>;
+}
+
+export function Outputs() {
+  const outputs = state.server.value?.source.outputs ?? [], truth = state.store.value?.hasTruth;
+  void state.beat.value;
+  const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
+  const recorded = state.file.value !== null && state.server.value?.model === null;
+  const note = <>{truth && !recorded && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
+    {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
+    {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
+  return <Panel area="outputs" title={recorded ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded"} note={note}>
+    <div class={outputs.length >= 2 ? "split" : "whole"}>
+      <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
+      {outputs.length >= 2 && <Plane />}
+    </div>
+  </Panel>;
+}

@@ -1,0 +1,48 @@
+// A panel: title, what is hidden, its content.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Store } from "../link/store.ts";
+import { painters } from "../state.ts";
+
+export function Panel({ title, note, area, tools, children }: { title: string; note?: ComponentChildren; area: string; tools?: ComponentChildren; children: ComponentChildren }) {
+  const id = `h-${area}`;
+  return <section class={`panel ${area}`} aria-labelledby={id}>
+    <header><h2 id={id}>{title}</h2><span class="note">{note}</span>{tools}</header>
+    {children}
+  </section>;
+}
+
+/** Calls `paint` in every animation frame, as long as the component is there; at most `rate` times a second. */
+export function usePainter(paint: (store: Store) => void, rate = 60): void {
+  const latest = useRef(paint);
+  latest.current = paint;
+  useEffect(() => {
+    let last = 0;
+    const call = (store: Store) => {
+      const now = performance.now();
+      if (now - last < 1000 / rate - 4) return;
+      last = now;
+      latest.current(store);
+    };
+    painters.add(call);
+    return () => { painters.delete(call); };
+  }, [rate]);
+}
+
+/** The context of a canvas, sized to the device's pixels; all drawing is in CSS pixels. */
+export function surface(canvas: HTMLCanvasElement | null): { g: CanvasRenderingContext2D; w: number; h: number } | null {
+  const g = canvas?.getContext("2d");
+  if (!canvas || !g) return null;
+  const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+  if (w < 2 || h < 2) return null;
+  if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) {
+    canvas.width = Math.round(w * ratio);
+    canvas.height = Math.round(h * ratio);
+  }
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, w, h);
+  return { g, w, h };
+}
+
+const FONT = 'system-ui,"DejaVu Sans",sans-serif';
+export const font = (size = 11): string => `${size}px ${FONT}`;

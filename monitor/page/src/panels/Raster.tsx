@@ -1,0 +1,198 @@
+// Spikes: what fired when, its marks above, time and the population's rate below.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Store } from "../link/store.ts";
+import { lowerBound } from "../link/store.ts";
+import { RasterView, type Picture } from "../draw/raster.ts";
+import * as state from "../state.ts";
+import { colours, painted, still } from "../theme.ts";
+import { WINDOWS } from "../url.ts";
+import { ticks, timeLabel, whole } from "../draw/format.ts";
+import { Panel, font, surface, usePainter } from "./Panel.tsx";
+
+const rank = (rates: Float32Array): Uint32Array => {
+  const by = Array.from(rates.keys()).sort((a, b) => rates[b]! - rates[a]! || a - b), order = new Uint32Array(rates.length);
+  by.forEach((channel, place) => { order[channel] = place; });
+  return order;
+};
+
+let orderNow: Uint32Array | null = null;
+/** The order that the raster shows. */
+export const rasterOrder = (s: Store): Uint32Array | null => orderNow?.length === s.shape.channels ? orderNow : null;
+
+/** A picture of the store as the address asks for it. */
+export function rasterPicture(s: Store, order: Uint32Array | null): Picture {
+  const [from, to] = state.address.value.channels ?? [0, s.shape.channels];
+  const low = Math.min(from, s.shape.channels - 1);
+  return {
+    end: state.viewEnd(s), window: state.viewWindow(s), from: low, to: Math.max(low + 1, Math.min(to, s.shape.channels)),
+    order, sweep: still.matches && state.live.value,
+    ink: colours.spike.rgb, paper: colours.panel.rgb, dim: colours.dim.rgb,
+  };
+}
+
+/** Trials ┆, misses ▲, swaps ◆ and marks ⚑ where they lie. */
+function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void {
+  const on = surface(canvas);
+  if (!on) return;
+  const { g, w, h } = on, begin = p.end - p.window, x = (tick: number) => (tick - begin) / p.window * w;
+  g.font = font(10);
+  g.textBaseline = "middle";
+  g.strokeStyle = colours.line.css;
+  g.setLineDash([2, 2]);
+  g.beginPath();
+  for (let i = lowerBound(s.trials, s.trials.length, begin); i < s.trials.length && s.trials[i]! < p.end; i++) { g.moveTo(x(s.trials[i]!), 0); g.lineTo(x(s.trials[i]!), h); }
+  g.strokeStyle = colours.dim.css;
+  g.stroke();
+  g.setLineDash([]);
+  g.textAlign = "center";
+  let last = -99;
+  for (const miss of s.misses) if (miss.tick >= begin && miss.tick < p.end && x(miss.tick) - last > 5) {
+    last = x(miss.tick);
+    g.fillStyle = colours.bad.css;
+    g.fillText("▲", last, h / 2 + 1);
+  }
+  for (const event of s.events) if (event.tick >= begin && event.tick < p.end && event.type !== "swap state") {
+    g.fillStyle = colours.warn.css;
+    g.fillText(event.type === "swap" ? "◆" : "⚑", x(event.tick), h / 2 + 1);
+  }
+}
+
+/** The population's rate a column, and the time below it. */
+function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: RasterView): void {
+  const on = surface(canvas);
+  if (!on) return;
+  const { g, w, h } = on, axis = 16, high = h - axis - 3, cells = view.cells, n = cells.columns;
+  if (n > 0 && cells.sums.length === n) {
+    const stop = cells.stop(p.end), bars = Math.max(1, Math.min(Math.floor(w / 3), p.window)), per = n / bars;
+    const sums = new Float32Array(bars);
+    let top = 0;
+    for (let b = 0; b < bars; b++) {
+      for (let c = Math.floor(b * per); c < Math.floor((b + 1) * per); c++) {
+        const at = p.sweep ? c : (((stop + c) % n) + n) % n;
+        sums[b]! += cells.sums[at]!;
+      }
+      top = Math.max(top, sums[b]!);
+    }
+    g.fillStyle = colours.x.css;
+    g.globalAlpha = 0.55;
+    for (let b = 0; b < bars; b++) { const v = top > 0 ? sums[b]! / top * (high - 12) : 0; g.fillRect(b * w / bars, high - v, w / bars + 0.3, v); }
+    g.globalAlpha = 1;
+    const seconds = p.window * s.shape.stepSeconds / bars;
+    g.fillStyle = colours.dim.css;
+    g.font = font(10);
+    g.textAlign = "left";
+    g.textBaseline = "top";
+    if (top > 0) g.fillText(`most ${whole(top / seconds)} spikes/s`, 3, 1);
+  }
+  g.strokeStyle = colours.line.css;
+  g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
+  if (p.sweep) return;
+  const end = s.seconds_(p.end), begin = end - p.window * s.shape.stepSeconds, all = ticks(begin, end, w / 110), step = (all[1] ?? 1) - (all[0] ?? 0);
+  g.fillStyle = colours.dim.css;
+  g.font = font(11);
+  g.textBaseline = "bottom";
+  for (const t of all) {
+    if (t < 0) continue;
+    const x = (t - begin) / (end - begin) * w, text = timeLabel(t, step), half = g.measureText(text).width / 2;
+    g.fillRect(Math.round(x), high, 1, 4);
+    if (x - half > 0 && x + half < w) { g.textAlign = "center"; g.fillText(text, x, h); }
+  }
+}
+
+export function Raster() {
+  const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null);
+  const view = useRef<RasterView | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
+  const [failed, setFailed] = useState(false), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null);
+  const address = state.address.value, s = state.store.value, byRate = address.order === "rate";
+  // Sorted anew every five seconds: rows that jump every second cannot be followed.
+  const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
+  const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
+  useEffect(() => {
+    if (!canvas.current) return;
+    try { view.current = new RasterView(canvas.current); } catch { setFailed(true); }
+  }, []);
+  const slow = useRef(0);
+  usePainter(store => {
+    if (!view.current) return;
+    void painted.value;
+    orderNow = order;
+    const p = rasterPicture(store, order);
+    view.current.draw(store, p);
+    // Marks and axis are text: thirty times a second is enough.
+    if (slow.current++ % 2 === 0) { drawMarks(marks.current, store, p); drawFoot(foot.current, store, p, view.current); }
+  });
+
+  const at = (event: MouseEvent): { tick: number; channel: number } | null => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (!box || !s) return null;
+    const p = rasterPicture(s, order), place = p.from + Math.floor((event.clientY - box.top) / box.height * (p.to - p.from));
+    const channel = order ? order.indexOf(place) : place;
+    return { tick: Math.floor(p.end - p.window + (event.clientX - box.left) / box.width * p.window), channel };
+  };
+  const hover = (event: MouseEvent) => {
+    const box = canvas.current?.getBoundingClientRect(), here = at(event);
+    if (!box || !here || !s) return;
+    if (drag.current) {
+      const moved = (drag.current.x - event.clientX) / box.width * address.window;
+      state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + moved)) });
+      return;
+    }
+    const names = state.server.value?.source.channel_names, near = Math.ceil(state.viewWindow(s) / box.width * 2);
+    let n = 0;
+    for (let i = lowerBound(s.tick, s.spikes, here.tick - near); i < s.spikes && s.tick[i]! <= here.tick + near; i++) if (s.channel[i] === here.channel) n += s.weight[i]!;
+    setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(here.tick), 0.001)} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
+  };
+  const wheel = (event: WheelEvent) => {
+    event.preventDefault();
+    const box = canvas.current?.getBoundingClientRect(), here = at(event);
+    if (!box || !here || !s) return;
+    if (event.shiftKey) {
+      const [from, to] = address.channels ?? [0, s.shape.channels], y = (event.clientY - box.top) / box.height;
+      const delta = event.deltaY || event.deltaX, span = Math.max(4, Math.min(s.shape.channels, Math.round((to - from) * (delta > 0 ? 1.25 : 0.8))));
+      const low = Math.max(0, Math.min(s.shape.channels - span, Math.round(from + ((to - from) - span) * y)));
+      state.go({ channels: span >= s.shape.channels ? null : [low, low + span] });
+    } else state.zoom(event.deltaY > 0 ? 1.25 : 0.8, state.live.value ? 1 : (event.clientX - box.left) / box.width);
+  };
+  useEffect(() => {
+    const over = hand.current;
+    over?.addEventListener("wheel", wheel, { passive: false });
+    return () => over?.removeEventListener("wheel", wheel);
+  });
+
+  void state.beat.value;
+  const moves = state.file.value ? state.playing.value : state.live.value;
+  const [from, to] = address.channels ?? [0, s?.shape.channels ?? 0], shown = to - from, rows = Math.max(1, Math.min(shown, canvas.current?.clientHeight ?? shown));
+  const hidden = s ? s.hidden(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
+  const note = s ? [
+    shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
+    ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
+    ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
+    ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
+  ].join(" · ") : "";
+  const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
+  const lineAt = picked !== null && picked >= from && picked < to ? (picked - from + 0.5) / shown * 100 : null;
+  return <Panel area="raster" title="Spikes" note={note} tools={<span class="tools">
+    <label>order <select value={address.order} onChange={e => state.go({ order: e.currentTarget.value as "channel" | "rate" })}>
+      <option value="channel">channel</option><option value="rate">rate</option></select></label>
+    <label>window <select value={String(address.window)} onChange={e => state.go({ window: Number(e.currentTarget.value) })}>
+      {[...new Set([...WINDOWS, address.window])].sort((a, b) => a - b).map(w => <option key={w} value={String(w)}>{Number(w.toFixed(2))} s</option>)}</select></label>
+    <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
+  </span>}>
+    <canvas class="marks" ref={marks} aria-hidden="true" />
+    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
+      onMouseDown={e => { if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; }}
+      onClick={e => { const here = at(e); if (here && e.detail === 1) state.go({ channel: here.channel }); }}>
+      <canvas class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
+      {failed && <p class="failed">This browser has no WebGL2: the raster cannot be drawn. Numbers and lines are shown as they are.</p>}
+      {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
+      {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
+    </div>
+    <canvas class="foot" ref={foot} aria-hidden="true" />
+  </Panel>;
+}
+
+function mean(rows: Float32Array[]): Float32Array {
+  const sum = new Float32Array(rows[0]!.length);
+  for (const row of rows) for (let i = 0; i < sum.length; i++) sum[i]! += row[i]! / rows.length;
+  return sum;
+}

@@ -1,0 +1,65 @@
+// The session's timeline: rate and R² of every second, misses and swaps; the window that is shown is a brush on it.
+import { useRef } from "preact/hooks";
+import * as state from "../state.ts";
+import { colours, painted } from "../theme.ts";
+import { ticks, timeLabel } from "../draw/format.ts";
+import { Panel, font, surface, usePainter } from "./Panel.tsx";
+
+export function Timeline() {
+  const canvas = useRef<HTMLCanvasElement>(null), span = useRef<[number, number]>([0, 1]), dragging = useRef(false);
+  usePainter(s => {
+    void painted.value;
+    const on = surface(canvas.current);
+    if (!on) return;
+    const { g, w, h } = on, reach = state.reach(s), step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(reach.first), end = s.seconds_(reach.end);
+    const begin = state.file.value ? 0 : Math.min(first, Math.max(0, end - 60)), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
+    span.current = [begin, begin + length];
+    g.fillStyle = colours.dim.css;
+    g.globalAlpha = 0.08;
+    if (x(first) > 0) g.fillRect(0, 0, x(first), high);
+    g.globalAlpha = 1;
+    const bars = Math.min(s.seconds.length, Math.floor(w)), from = Math.floor(begin), per = Math.max(1, Math.ceil(length / Math.max(1, bars)));
+    let top = 1;
+    for (let i = from; i < s.seconds.length; i++) top = Math.max(top, s.seconds[i]!.spikes);
+    for (let i = from; i < s.seconds.length; i += per) {
+      let sum = 0, missed = 0, n = 0;
+      for (let j = i; j < Math.min(s.seconds.length, i + per); j++) { sum += s.seconds[j]!.spikes; missed += s.seconds[j]!.misses; n++; }
+      const v = sum / n / top * (high - 12);
+      g.fillStyle = colours.x.css; g.globalAlpha = 0.45;
+      g.fillRect(x(i), high - v, Math.max(1, per / length * w - 0.6), v);
+      g.globalAlpha = 1;
+      if (missed > 0) { g.fillStyle = colours.bad.css; g.font = font(9); g.textAlign = "center"; g.textBaseline = "top"; g.fillText("▲", x(i + per / 2), 0); }
+    }
+    g.strokeStyle = colours.good.css; g.lineWidth = 1.6; g.beginPath();
+    let open = false;
+    for (let i = from; i < s.seconds.length; i++) {
+      const r2 = s.seconds[i]!.r2;
+      if (Number.isNaN(r2)) { open = false; continue; }
+      const y = high - 2 - Math.max(0, Math.min(1, r2)) * (high - 12);
+      if (open) g.lineTo(x(i + 0.5), y); else g.moveTo(x(i + 0.5), y);
+      open = true;
+    }
+    g.stroke(); g.lineWidth = 1;
+    for (const event of s.events) if (event.type !== "swap state") { g.fillStyle = colours.warn.css; g.font = font(10); g.textAlign = "center"; g.textBaseline = "top"; g.fillText(event.type === "swap" ? "◆" : "⚑", x(s.seconds_(event.tick)), 0); }
+    const to = s.seconds_(state.viewEnd(s)), a = x(to - state.viewWindow(s) * step), b = x(to);
+    g.fillStyle = colours.ink.css; g.globalAlpha = 0.1; g.fillRect(a, 0, b - a, high); g.globalAlpha = 1;
+    g.strokeStyle = colours.ink.css; g.strokeRect(Math.round(a) + 0.5, 0.5, Math.max(2, b - a), high - 1);
+    g.fillStyle = colours.line.css; g.fillRect(0, high, w, 1);
+    g.font = font(11); g.fillStyle = colours.dim.css; g.textBaseline = "bottom";
+    const all = ticks(begin, begin + length, w / 100), apart = (all[1] ?? 1) - (all[0] ?? 0);
+    for (const t of all) { const half = g.measureText(timeLabel(t, apart)).width / 2; g.textAlign = "center"; if (x(t) - half > 0 && x(t) + half < w) g.fillText(timeLabel(t, apart), x(t), h); }
+  }, 8);
+  const seek = (event: MouseEvent) => {
+    const s = state.store.value, box = canvas.current?.getBoundingClientRect();
+    if (!s || !box) return;
+    const t = span.current[0] + (event.clientX - box.left) / box.width * (span.current[1] - span.current[0]) + state.address.value.window / 2;
+    const reach = state.reach(s), last = s.seconds_(reach.end);
+    if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
+    else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
+  };
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second <span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}>
+    <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
+      onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
+      onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />
+  </Panel>;
+}

@@ -1,0 +1,318 @@
+// What the page shows, and how it hears of it.
+import { signal, computed, batch, effect } from "@preact/signals";
+import { Link } from "./link/socket.ts";
+import { Store, type Happened, type Hole } from "./link/store.ts";
+import { Kind, parseAll, type Frame } from "./link/frame.ts";
+import * as url from "./url.ts";
+
+export interface Output { name: string; unit: string }
+export interface ModelCard {
+  name: string; fingerprint: string; kind: string; channels: number; masked: number; latents: number;
+  filters: { tau_seconds: number; order: number }[]; delay_steps: number; memory_steps: number; ridge: number | null;
+  trained: { betz_version: string; steps: number; segments: number; spikes: number; folds: number; solver: string };
+  scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[];
+}
+export interface ServerState {
+  version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
+  history: [number, number] | null;
+  source: {
+    name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
+    outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
+  };
+  model: ModelCard | null;
+  models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
+}
+
+export const KEEP_SECONDS = 60;
+export const address = signal<url.Address>(url.read(location.hash));
+export const server = signal<ServerState | null>(null);
+export const connection = signal<"connecting" | "open" | "lost" | "version" | "damaged">("connecting");
+export const store = signal<Store | null>(null);
+/** Once a second, and whenever something other than the end changes. */
+export const beat = signal(0);
+export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
+export const helpOpen = signal(false);
+export const exportOpen = signal(false);
+/** What is said to those who listen instead of look. */
+export const spoken = signal("");
+export const keysOff = signal(false);
+/** What the server answered to what was asked of it last. */
+export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
+/** The whole of a recording in short; null for a session. */
+export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
+export const playing = signal(false);
+export const live = computed(() => address.value.at === null);
+
+export type Pill = { kind: "good" | "warn" | "bad" | "plain"; words: string };
+/** Wall-clock time of the last frame, ms. */
+let lastFrame = 0, link: Link | null = null;
+const queue: { frame: Frame; lost: boolean }[] = [];
+const marks = { time: performance.now(), spikes: 0, steps: 0, frames: 0, bytes: 0 };
+let drawn = 0, best = Infinity;
+
+export const pill = computed((): Pill => {
+  void beat.value;
+  if (connection.value === "version") return { kind: "bad", words: "newer server: reload the page" };
+  if (connection.value === "damaged" || connection.value === "lost") return { kind: "bad", words: "lost: the session goes on" };
+  if (connection.value === "connecting") return { kind: "plain", words: "connecting" };
+  if (server.value?.ended) return { kind: "warn", words: "session stopped" };
+  if (file.value) return playing.value ? { kind: "good", words: "plays" } : { kind: "plain", words: "recording" };
+  if (!store.value) return { kind: "plain", words: "no session yet" };
+  if (!live.value) return { kind: "warn", words: "paused" };
+  const quiet = (performance.now() - lastFrame) / 1000;
+  if (quiet > 1.5) return { kind: "warn", words: `no step for ${quiet.toFixed(0)} s` };
+  const behind = slowly.value.behind;
+  return behind > 0.35 ? { kind: "warn", words: `behind ${behind.toFixed(1)} s` } : { kind: "good", words: "live" };
+});
+
+export function go(change: Partial<url.Address>): void {
+  address.value = { ...address.value, ...change };
+}
+
+/** The end of what is shown, exclusive, in the store's ticks. */
+export function viewEnd(s: Store): number {
+  const at = address.value.at;
+  return at === null ? s.end : Math.round(at / s.shape.stepSeconds) - s.base;
+}
+export const viewWindow = (s: Store): number => Math.max(2, Math.round(address.value.window / s.shape.stepSeconds));
+
+/** The ticks that can be gone to. */
+export const reach = (s: Store): { first: number; end: number } => file.value ? { first: 0, end: file.value.steps } : { first: s.first, end: s.end };
+
+export function pause(on = live.value): void {
+  const s = store.value;
+  if (!s) return;
+  if (file.value) {
+    const at = viewEnd(s);
+    if (!playing.value && at >= file.value.steps) go({ at: address.value.window });
+    playing.value = !playing.value;
+    return;
+  }
+  go({ at: on ? s.seconds_(s.end) : null });
+}
+
+export function move(windows: number): void {
+  const s = store.value;
+  if (!s) return;
+  const { first, end } = reach(s), step = s.shape.stepSeconds, now = address.value.at ?? s.seconds_(end);
+  const at = Math.min(now + windows * address.value.window, s.seconds_(end));
+  const least = s.seconds_(first) + Math.min(address.value.window, (end - first) * step);
+  go({ at: Math.max(at, least) });
+}
+
+export function zoom(factor: number, around = 1): void {
+  const { window, at } = address.value, next = Math.min(60, Math.max(0.05, window * factor));
+  const s = store.value;
+  const end = at !== null && s ? Math.min(at + (next - window) * (1 - around), s.seconds_(reach(s).end)) : at;
+  go({ window: next, at: end });
+}
+
+/** To the next (or the one before) of misses, swaps and marks. */
+export function jump(forward: boolean): void {
+  const s = store.value;
+  if (!s) return;
+  const now = viewEnd(s) - viewWindow(s) / 2;
+  const all = [...(file.value?.trials ?? []), ...s.misses.map(m => m.tick), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= reach(s).first).sort((a, b) => a - b);
+  const found = forward ? all.find(t => t > now + 1) : all.findLast(t => t < now - 1);
+  if (found === undefined) { spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to"; return; }
+  showAround(found);
+}
+
+export function showAround(tick: number): void {
+  const s = store.value;
+  if (s) go({ at: Math.min(s.seconds_(tick) + address.value.window / 2, s.seconds_(reach(s).end)) });
+}
+
+export async function refresh(): Promise<void> {
+  const answer = await fetch(`/api/state?source=${address.value.source}`);
+  if (!answer.ok) throw new Error(await answer.text());
+  const next = await answer.json() as ServerState, before = server.value;
+  batch(() => {
+    server.value = next;
+    // Another session: what is here is not its past.
+    if (before && before.epoch !== next.epoch) store.value = null;
+  });
+}
+
+const wanted = new Set<string>();
+async function fill(s: Store, hole: { from: number; to: number }): Promise<void> {
+  const key = `${hole.from} ${hole.to}`;
+  if (wanted.has(key)) return;
+  wanted.add(key);
+  try {
+    const answer = await fetch(`/api/spikes?from=${hole.from + s.base}&to=${hole.to + s.base}`);
+    if (answer.ok && s === store.value) s.fill(parseAll(await answer.arrayBuffer()), hole.from, hole.to);
+  } catch { /* The connection is lost: the pill says so, and the hole stays hatched. */ }
+}
+
+async function eventsSoFar(s: Store): Promise<void> {
+  try {
+    const answer = await fetch("/api/events");
+    if (!answer.ok || s !== store.value) return;
+    s.events = [];
+    for (const event of await answer.json() as Happened[]) s.happened(event);
+  } catch { /* As above. */ }
+}
+
+function take(frame: Frame, lost: boolean): void {
+  const state = server.value;
+  if (frame.kind === Kind.Event) {
+    const event = frame.event as Happened | null;
+    if (event && store.value) store.value.happened(event);
+    if (event) { void refresh().catch(() => undefined); spoken.value = event.type; }
+    return;
+  }
+  if (frame.kind !== Kind.Step || !state) return;
+  let s = store.value;
+  if (!s) {
+    const { channels, outputs, step_seconds } = state.source;
+    s = store.value = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
+    s.add(frame, false);
+    if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / step_seconds)), to: s.first });
+    void eventsSoFar(s);
+  } else s.add(frame, lost);
+  for (const hole of s.holes) if (hole.fillable) { hole.fillable = false; void fill(s, hole as Hole); }
+  if (lost) void eventsSoFar(s);
+}
+
+export const painters = new Set<(s: Store) => void>();
+
+export function choose(source: number): void {
+  go({ source, at: null, channels: null, channel: null });
+  playing.value = false;
+  void openFile().catch(() => { connection.value = "lost"; });
+}
+
+/** A recording: its outline, and as much around the view as is kept of a session. */
+async function openFile(): Promise<void> {
+  await refresh();
+  const answer = await fetch(`/api/outline?source=${address.value.source}`);
+  if (!answer.ok) throw new Error(await answer.text());
+  const outline = await answer.json() as { steps: number; seconds: number[]; trials: number[] };
+  batch(() => {
+    file.value = outline;
+    loaded = [0, 0];
+    const end = outline.steps * server.value!.source.step_seconds;
+    go({ at: Math.min(address.value.at ?? address.value.window, end) });
+    connection.value = "open";
+  });
+  await load();
+}
+
+let loaded: [number, number] = [0, 0], loading = false;
+/** Loads what is round the view, where it is not there. */
+async function load(): Promise<void> {
+  const outline = file.value, source = server.value?.source, which = address.value.source;
+  if (!outline || !source || loading) return;
+  const step = source.step_seconds, end = Math.round((address.value.at ?? 0) / step), begin = end - Math.round(address.value.window / step);
+  if (begin >= loaded[0] && end <= loaded[1] || store.value && loaded[1] > 0 && Math.max(0, begin) >= loaded[0] && Math.min(end, outline.steps) <= loaded[1]) return;
+  loading = true;
+  try {
+    // More of what comes than of what was: it may play.
+    const around = Math.round(KEEP_SECONDS / 4 / step), from = Math.max(0, begin - around), to = Math.min(outline.steps, end + 2 * around);
+    const answer = await fetch(`/api/spikes?source=${which}&from=${from}&to=${Math.max(from + 1, to)}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    const frames = parseAll(await answer.arrayBuffer());
+    if (which !== address.value.source) return;
+    const s = new Store({ channels: source.channels, outputs: source.outputs.length, stepSeconds: step, keepSeconds: 2 * KEEP_SECONDS }, 0);
+    for (const frame of frames) s.add(frame, false);
+    s.seconds = outline.seconds.map(spikes => ({ spikes, misses: 0, r2: NaN }));
+    s.trials = outline.trials;
+    s.rates = new Float32Array(source.channels);
+    for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from) * step);
+    loaded = [from, to];
+    store.value = s;
+  } catch { connection.value = "lost"; }
+  finally { loading = false; }
+}
+
+let playedAt = 0;
+function play(now: number): void {
+  const outline = file.value, source = server.value?.source;
+  if (outline && source && playing.value && playedAt > 0) {
+    const end = outline.steps * source.step_seconds, at = Math.min(end, (address.value.at ?? 0) + Math.min(0.5, (now - playedAt) / 1000));
+    go({ at });
+    if (at >= end) playing.value = false;
+  }
+  playedAt = now;
+  if (outline) void load();
+}
+
+function frameLoop(now: number): void {
+  play(now);
+  for (const { frame, lost } of queue) take(frame, lost);
+  queue.length = 0;
+  link?.drawn();
+  const s = store.value;
+  if (s) for (const paint of painters) paint(s);
+  drawn++;
+  if (now - marks.time >= 1000) second(now, s);
+  requestAnimationFrame(frameLoop);
+}
+
+function second(now: number, s: Store | null): void {
+  const elapsed = (now - marks.time) / 1000;
+  if (s && file.value) {
+    const end = viewEnd(s);
+    slowly.value = { ...slowly.value, fps: drawn / elapsed, r2: s.hasTruth ? s.r2(end - viewWindow(s), end) : [] };
+  }
+  if (s && link) {
+    const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
+    const r2 = s.hasTruth ? s.r2(s.end - tail, s.end) : [];
+    const mean = r2.reduce((a, b) => a + b, 0) / r2.length;
+    // A page that is slow says it for the seconds it left out, too.
+    if (r2.length > 0) for (let i = s.seconds.length - 1, before = Math.max(0, i - 5); i > before && Number.isNaN(s.seconds[i]!.r2); i--) s.seconds[i]!.r2 = mean;
+    slowly.value = {
+      // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
+      spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2,
+      behind: lag, fps: (drawn) / elapsed, kibPerSecond: (link.bytes - marks.bytes) / 1024 / elapsed, skipped: link.skipped,
+    };
+    marks.spikes = counters?.spikes ?? 0;
+    marks.steps = counters?.steps ?? 0;
+    marks.bytes = link.bytes;
+  }
+  drawn = 0;
+  marks.time = now;
+  best += 2; // The clocks of two machines part slowly.
+  beat.value++;
+}
+
+let lag = 0;
+/** How late a frame is against the earliest that ever came: what waits on its way is what the page is behind. */
+function late(frame: Frame): void {
+  const source = server.value?.source;
+  lastFrame = performance.now();
+  if (!source || frame.kind !== Kind.Step) return;
+  const offset = lastFrame - (frame.first + frame.ticks) * source.step_seconds * 1000 / source.speed;
+  best = Math.min(best, offset);
+  lag = Math.max(0, (offset - best) / 1000);
+}
+
+/** For tests, and for whoever asks the page how it does. */
+export const inspect = { get store() { return store.value; }, get link() { return link; }, get slowly() { return slowly.value; } };
+
+export async function begin(): Promise<void> {
+  addEventListener("hashchange", () => { address.value = url.read(location.hash); });
+  let view = address.value.view, last = 0, timer = 0;
+  const put = () => { last = performance.now(); timer = 0; history.replaceState(null, "", url.write(address.value)); };
+  effect(() => {
+    const now = address.value;
+    if (now.view !== view) { view = now.view; history.pushState(null, "", url.write(now)); return; }
+    // At most twice a second: browsers refuse more.
+    if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
+  });
+  effect(() => { document.title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; });
+  requestAnimationFrame(frameLoop);
+  while (!server.value) {
+    try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
+  }
+  if (server.value.mode === "file") { await openFile(); return; }
+  link = new Link({
+    frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },
+    connection: state => {
+      if (state === "open") { best = Infinity; void refresh().catch(() => undefined); }
+      connection.value = state;
+      beat.value++;
+    },
+  });
+}

@@ -1,0 +1,59 @@
+// The page's state in its address: short named keys after the #.
+export const VIEWS = ["live", "channels", "episodes", "networks", "simulation", "map", "model"] as const;
+export type View = typeof VIEWS[number];
+export interface Address {
+  view: View;
+  /** Seconds shown. */
+  window: number;
+  /** End of what is shown, in seconds; null: now. */
+  at: number | null;
+  /** Channels shown, [from, to); null: all. */
+  channels: [number, number] | null;
+  order: "channel" | "rate";
+  /** The channel that is looked at. */
+  channel: number | null;
+  /** Which of several recordings. */
+  source: number;
+}
+
+export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0 };
+export const WINDOWS = [1, 2, 5, 10, 20, 30, 60];
+
+const number = (text: string | null): number | null => {
+  if (text === null || text.trim() === "") return null;
+  const value = Number(text);
+  return Number.isFinite(value) ? value : null;
+};
+
+/** What an address says; what it says wrongly is as if it were not there. */
+export function read(hash: string): Address {
+  const query = new URLSearchParams(hash.replace(/^#\/?/, "")), address = { ...START };
+  const view = query.get("v");
+  if ((VIEWS as readonly string[]).includes(view ?? "")) address.view = view as View;
+  const window = number(query.get("w"));
+  if (window !== null && window >= 0.05 && window <= 60) address.window = window;
+  const at = number(query.get("t"));
+  if (at !== null && at >= 0) address.at = at;
+  const channels = /^(\d{1,7})-(\d{1,7})$/.exec(query.get("ch") ?? "");
+  if (channels && Number(channels[1]) <= Number(channels[2])) address.channels = [Number(channels[1]), Number(channels[2]) + 1];
+  if (query.get("o") === "rate") address.order = "rate";
+  const channel = number(query.get("c"));
+  if (channel !== null && Number.isInteger(channel) && channel >= 0) address.channel = channel;
+  const source = number(query.get("s"));
+  if (source !== null && Number.isInteger(source) && source >= 0) address.source = source;
+  return address;
+}
+
+const short = (value: number): string => String(Number(value.toFixed(3)));
+
+/** The address of a state; what is as at the start is left out. */
+export function write(address: Address): string {
+  const parts = [`v=${address.view}`];
+  if (address.window !== START.window) parts.push(`w=${short(address.window)}`);
+  if (address.at !== null) parts.push(`t=${short(address.at)}`);
+  if (address.channels) parts.push(`ch=${address.channels[0]}-${address.channels[1] - 1}`);
+  if (address.order !== START.order) parts.push(`o=${address.order}`);
+  if (address.channel !== null) parts.push(`c=${address.channel}`);
+  if (address.source !== 0) parts.push(`s=${address.source}`);
+  return `#${parts.join("&")}`;
+}

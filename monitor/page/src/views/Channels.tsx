@@ -1,0 +1,81 @@
+// Channels: a map of electrodes, a table of what each does, and what masking some would take away.
+import { signal } from "@preact/signals";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { RULES, measure, neighbours, type ChannelState, type Health, type Rules } from "../link/health.ts";
+import { Electrodes } from "../panels/Electrodes.tsx";
+import { Panel } from "../panels/Panel.tsx";
+import { whole } from "../draw/format.ts";
+import * as state from "../state.ts";
+import { control } from "../control.ts";
+
+const ROW = 25, SIGNS: Record<ChannelState, string> = { active: "", silent: "☐ silent", noisy: "⊠ noisy", twin: "≈ twin", masked: "╱ masked" };
+export const rules = signal<Rules>(RULES);
+/** Channels that are masked now: what the last mask event said. */
+export const masked = (): Set<number> => {
+  const last = state.store.value?.events.findLast(e => e.type === "control" && e["what"] === "mask");
+  return new Set((last?.["channels"] as number[] | undefined) ?? []);
+};
+
+type Column = "channel" | "rate" | "fano" | "short" | "neighbour" | "share" | "state";
+const HEADS: [Column, string, string][] = [
+  ["channel", "channel", ""], ["rate", "rate /s", "Spikes a second, of the last half minute"], ["fano", "Fano", "Variance over mean of the counts of 0.1 s"],
+  ["short", "≤ 1 ms", "Share of intervals of at most a millisecond"], ["neighbour", "r", "Greatest correlation with a neighbour"], ["share", "weight", "Share of the readout: Σ|φ| of all"], ["state", "state", ""],
+];
+
+function Trend({ c }: { c: number }) {
+  const rows = state.store.value?.trend ?? [];
+  if (rows.length < 2) return null;
+  const values = rows.map(r => r[c] ?? 0), top = Math.max(1, ...values);
+  return <svg class="trend" viewBox="0 0 60 18" preserveAspectRatio="none" aria-hidden="true"><polyline points={values.map((v, i) => `${60 - values.length + i},${17 - v / top * 16}`).join(" ")} /></svg>;
+}
+
+export function Channels() {
+  const s = state.store.value, source = state.server.value?.source, model = state.server.value?.model;
+  const near = useMemo(() => source ? neighbours(source.electrode_um, source.channels) : [], [source]);
+  const [sort, setSort] = useState<[Column, boolean]>(["channel", false]), [top, setTop] = useState(0), [only, setOnly] = useState("");
+  const box = useRef<HTMLDivElement>(null);
+  const turn = Math.floor(state.beat.value / 2), off = masked();
+  const health: Health | null = useMemo(() => s ? measure(s, near, off, rules.value) : null, [s, turn, near, rules.value, off.size]);
+  const names = source?.channel_names ?? [], share = model?.weight_share ?? [];
+  const order = useMemo(() => {
+    if (!health) return [];
+    const key = (c: number): number | string => ({ channel: c, rate: health.rate[c]!, fano: health.fano[c]!, short: health.short[c]!, neighbour: health.neighbour[c]!, share: share[c] ?? 0, state: health.state[c]! })[sort[0]];
+    const found = Array.from({ length: health.rate.length }, (_, c) => c).filter(c => only === "" || (names[c] ?? "").toLowerCase().includes(only.toLowerCase()) || health.state[c]!.startsWith(only.toLowerCase()));
+    found.sort((a, b) => { const x = key(a), y = key(b); return (x < y ? -1 : x > y ? 1 : Number.isNaN(x) ? 1 : a - b) * (sort[1] ? -1 : 1); });
+    return found;
+  }, [health, sort, only]);
+  if (!s || !health || !source) return null;
+  const count = (k: ChannelState) => health.state.filter(v => v === k).length;
+  const noisy = health.state.flatMap((v, c) => v === "noisy" ? [c] : []), lost = noisy.reduce((sum, c) => sum + (share[c] ?? 0), 0);
+  const high = Math.max(1, health.median * 2.5), view = box.current?.clientHeight ?? 500, from = Math.max(0, Math.floor(top / ROW) - 4), to = Math.min(order.length, from + Math.ceil(view / ROW) + 10);
+  const number = (v: number, digits: number) => Number.isNaN(v) ? "–" : v.toFixed(digits);
+  const rule = (key: keyof Rules, words: string, step: number) => <label>{words} <input type="number" step={step} min={0} value={rules.value[key]} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) rules.value = { ...rules.value, [key]: v }; }} /></label>;
+  return <main class="channels">
+    <Panel area="map" title="Electrodes" note={source.electrode_um ? "where they lie · colour: spikes a second" : "in a grid: nobody says where they lie · colour: spikes a second"}>
+      <Electrodes label="Rates" value={c => health.rate[c]! / high} states={c => health.state[c]!} low="0 /s" high={`${high.toFixed(0)} /s and more`} />
+      <p class="legend">median {health.median.toFixed(1)} /s · ☐ {count("silent")} silent · ⊠ {count("noisy")} noisy · ≈ {count("twin")} twins · ╱ {count("masked")} masked, over {health.seconds.toFixed(0)} s</p>
+      <details><summary>Rules</summary><div class="rules">
+        {rule("silentHz", "silent below, /s", 0.01)}{rule("noisyTimesMedian", "noisy above, × median", 1)}{rule("noisyFano", "noisy above, Fano", 1)}{rule("twinR", "twin above, r", 0.01)}
+      </div></details>
+    </Panel>
+    <Panel area="table" title="Channels" note={order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`}
+      tools={<span class="tools"><input type="search" placeholder="find a channel or a state" aria-label="Find a channel or a state" value={only} onInput={e => setOnly(e.currentTarget.value)} />
+        {state.server.value?.control && noisy.length > 0 && <button class="act" title={`takes ${(lost * 100).toFixed(1)} % of the readout's weights away`}
+          onClick={() => void control("mask", { channels: [...new Set([...off, ...noisy])] }, `Mask ${noisy.length} noisy channels? That takes ${(lost * 100).toFixed(1)} % of the readout's weights away.`)}>mask {noisy.length} noisy · {(lost * 100).toFixed(1)} %</button>}
+        {state.server.value?.control && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Take back the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
+      <div class="rows" ref={box} onScroll={e => setTop(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Table of channels">
+        <table aria-rowcount={order.length + 1}>
+          <thead><tr>{HEADS.map(([key, words, what]) => <th key={key} scope="col" title={what} aria-sort={sort[0] === key ? (sort[1] ? "descending" : "ascending") : "none"}>
+            <button onClick={() => setSort([key, sort[0] === key ? !sort[1] : key !== "channel"])}>{words}{sort[0] === key ? (sort[1] ? " ↓" : " ↑") : ""}</button></th>)}<th scope="col">minute</th></tr></thead>
+          <tbody>
+            {from > 0 && <tr aria-hidden="true" style={{ height: `${from * ROW}px` }} />}
+            {order.slice(from, to).map((c, i) => <tr key={c} aria-rowindex={from + i + 2} class={state.address.value.channel === c ? "on" : ""} onClick={() => state.go({ channel: c })}>
+              <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{number(health.short[c]! * 100, 1)} %</td>
+              <td>{number(health.neighbour[c]!, 2)}</td><td>{share[c] === undefined ? "–" : `${(share[c]! * 100).toFixed(2)} %`}</td><td class={health.state[c]}>{SIGNS[health.state[c]!]}</td><td><Trend c={c} /></td></tr>)}
+            {to < order.length && <tr aria-hidden="true" style={{ height: `${(order.length - to) * ROW}px` }} />}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  </main>;
+}

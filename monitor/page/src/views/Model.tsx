@@ -1,0 +1,61 @@
+// The model in use, those that may take its place, and what was done.
+import { useEffect } from "preact/hooks";
+import { Electrodes } from "../panels/Electrodes.tsx";
+import { Panel } from "../panels/Panel.tsx";
+import { clock, whole } from "../draw/format.ts";
+import { control } from "../control.ts";
+import * as state from "../state.ts";
+
+const STATES: Record<string, string> = { Idle: "one model runs", Pending: "asked for: the session has not stepped since", WarmingUp: "the new model runs beside the old one", TakenOver: "the new model gives the estimates; the one before stands by" };
+
+function Card({ model, step, running }: { model: state.ModelCard; step: number; running: boolean }) {
+  const facts: [string, string][] = [
+    ["checksum", model.fingerprint], ["kind", `${model.kind}, ${whole(model.channels)} channels${model.masked > 0 ? `, ${whole(model.masked)} masked` : ""}, ${model.latents} latent${model.latents === 1 ? "" : "s"}`],
+    ["filters", model.filters.map(f => `order ${f.order}, τ ${(f.tau_seconds * 1e3).toFixed(1)} ms`).join("; ")],
+    ["delay", `${(model.delay_steps * step * 1e3).toFixed(1)} ms`], ["memory", `${(model.memory_steps * step).toFixed(2)} s (its warm-up)`],
+    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segments, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge ?? "–"}, ${model.trained.solver}` : "it does not say"],
+  ];
+  return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
+    {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+    {model.scores.length > 0 && <div><dt>scores</dt><dd>{model.scores.map(s => `${s.name}: R² ${s.r2?.toFixed(3) ?? "–"}, RMSE ${s.rmse?.toPrecision(3) ?? "–"} ${s.unit}`).join("; ")} (cross-validated, {model.trained.folds} folds)</dd></div>}
+  </dl>;
+}
+
+export function Model() {
+  const server = state.server.value, models = server?.models, s = state.store.value;
+  const busy = models?.state === "Pending" || models?.state === "WarmingUp";
+  useEffect(() => {
+    // Its state changes with the steps: looked at more often while something is under way.
+    const timer = setInterval(() => void state.refresh().catch(() => undefined), busy ? 250 : 2000);
+    return () => clearInterval(timer);
+  }, [busy]);
+  if (!server) return null;
+  const step = server.source.step_seconds, running = models?.models.find(m => m.fingerprint === models.running) ?? server.model;
+  const share = running?.weight_share ?? [], top = Math.max(1e-9, ...share), said = state.said.value;
+  const others = (models?.models ?? []).map((m, i) => [m, i] as const).filter(([m]) => m.fingerprint !== models?.running);
+  const history = (s?.events ?? []).filter(e => e.type === "swap" || e.type === "control").slice(-12).reverse();
+  const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
+  return <main class="model">
+    <Panel area="card" title="Model in use" note={models ? STATES[models.state] ?? models.state : ""}>
+      {running ? <Card model={running} step={step} running /> : <p>The session does not say.</p>}
+      {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
+      {server.control && <p class="acts">
+        <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
+        <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Let the model before go? There is no way back then.")}>release the one before</button>
+        <button class="act" onClick={() => { const text = prompt("Mark this moment as"); if (text !== null) void control("mark", { text }, `Set the mark "${text}"?`); }}>⚑ mark</button></p>}
+      {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
+    </Panel>
+    <Panel area="weights" title="Weights" note="Σ|φ| of each channel, as a share of all">
+      <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />
+    </Panel>
+    <Panel area="others" title="May be swapped in" note={server.control ? "" : "read-only: start with --control to swap"}>
+      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : "A page that is read-only has none."}</p>}
+      <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
+        {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the one that runs.`)}>swap to this</button>}</article>)}</div>
+    </Panel>
+    <Panel area="log" title="What was done" note="swaps, masks and marks, the newest first">
+      {history.length === 0 ? <p class="dim">Nothing yet.</p> : <ol class="log">{history.map((e, i) => <li key={`${e.tick} ${i}`}><button class="link" onClick={() => { state.go({ view: "live" }); state.showAround(e.tick); }}>{s ? clock(s.seconds_(e.tick), 2) : ""}</button>
+        {" "}{e.type === "swap" ? `◆ a model took over (${String(e["model"])})` : `⚑ ${String(e["what"])}${e["model"] ? ` to ${String(e["model"])}` : ""}${e["text"] ? `: ${String(e["text"])}` : ""}${Array.isArray(e["channels"]) ? `: ${(e["channels"] as unknown[]).length} channels` : ""}`}</li>)}</ol>}
+    </Panel>
+  </main>;
+}

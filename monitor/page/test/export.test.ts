@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MOST_MARKS, outputsCsv, spikesCsv, svg, type Facts, type Inks } from "../src/draw/export.ts";
+import type { Picture } from "../src/draw/raster.ts";
+import { Store } from "../src/link/store.ts";
+import { frame } from "./make.ts";
+
+const facts: Facts = { source: 'a <b>"session"</b> & more', checksum: "00ff", address: "http://127.0.0.1/#v=live", version: "1", channels: ["a,b", 'c"d', "e", "f", "g", "h", "i", "j"], outputs: [{ name: "x", unit: "mm" }] };
+const inks: Inks = { ink: "#000", dim: "#111", line: "#222", paper: "#fff", intended: "#333", decoded: ["#444"] };
+const picture: Picture = { end: 100, window: 60, from: 0, to: 8, order: null, sweep: false, ink: [0, 0, 0], paper: [0, 0, 0], dim: [0, 0, 0] };
+const store = () => {
+  const s = new Store({ channels: 8, outputs: 1, stepSeconds: 0.001, keepSeconds: 60 }, 0);
+  s.add(frame(0, 0, 50, [[10, 0], [45, 0]]), false);
+  s.add(frame(2, 60, 40, [[61, 1], [99, 7]]), true);
+  return s;
+};
+
+test("tables hold what is shown, and say what it is", () => {
+  const lines = spikesCsv(store(), picture, facts).trimEnd().split("\n");
+  assert.deepEqual(lines.slice(-4), ["seconds,channel,spikes", '0.0450,"a,b",1', '0.0610,"c""d",1', "0.0990,j,1"]);
+  assert.equal(lines.filter(l => l.startsWith("#")).length, 4);
+  const part = spikesCsv(store(), { ...picture, from: 7 }, facts).trimEnd().split("\n");
+  assert.deepEqual(part.slice(-1), ["0.0990,j,1"]);
+  const rows = outputsCsv(store(), picture, facts).trimEnd().split("\n").filter(l => !l.startsWith("#"));
+  assert.equal(rows[0], "seconds,x,x_true");
+  assert.equal(rows.length, 1 + 10 + 40);
+  assert.equal(rows[1], "0.0400,40,41");
+});
+
+test("a drawing has every spike, its holes, and no markup from names", () => {
+  const text = svg(store(), picture, facts, inks, () => "data:none");
+  assert.equal(text.match(/M[\d.]+ [\d.]+v[\d.]+/g)!.filter(m => !/v[57]$/.test(m)).length, 3);
+  assert.match(text, /url\(#hole\)/);
+  assert.doesNotMatch(text, /<b>/);
+  assert.match(text, /a &#60;b&#62;/);
+});
+
+test("many spikes are a picture in the drawing", () => {
+  const s = new Store({ channels: 8, outputs: 1, stepSeconds: 0.001, keepSeconds: 60 }, 0);
+  s.add(frame(0, 0, 100, Array.from({ length: MOST_MARKS + 1 }, (_, i) => [i % 100, i % 8] as [number, number])), false);
+  assert.match(svg(s, { ...picture, window: 100 }, facts, inks, () => "data:image/png;base64,AA"), /<image[^>]*href="data:image\/png;base64,AA"/);
+});

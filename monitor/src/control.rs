@@ -1,0 +1,152 @@
+//! What a page may do to a session, where it may do anything: swap, roll back, release, mask, mark.
+
+use std::sync::Mutex;
+
+use betz_base::error::{Error, Result};
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::{PreparedModel, Swapper};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::hub::lock;
+use crate::source::ModelCard;
+
+/// Hands over a session's [`Swapper`] and the models that may be swapped in.
+pub struct Control {
+    held: Mutex<Held>,
+    cards: Vec<ModelCard>,
+}
+
+struct Held {
+    swapper: Swapper,
+    models: Vec<Decoder>,
+}
+
+/// What a page asks for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    /// The number of the model to swap in.
+    #[serde(default)]
+    model: Option<usize>,
+    /// Ticks of warm-up; absent: as many as the model remembers.
+    #[serde(default)]
+    warm_up_steps: Option<u64>,
+    /// Channels that are to take no part.
+    #[serde(default)]
+    channels: Option<Vec<usize>>,
+    /// Words of a mark.
+    #[serde(default)]
+    text: Option<String>,
+}
+
+/// Longest text of a mark, in characters.
+const LONGEST_MARK: usize = 200;
+
+impl Control {
+    /// The first of `models` is the one that runs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is none.
+    pub fn new(swapper: Swapper, models: Vec<(String, Decoder)>) -> Result<Self> {
+        if models.is_empty() {
+            return Err(Error::argument(
+                "control: expected the model that runs and those that may be swapped in, got none",
+            ));
+        }
+        let cards = models
+            .iter()
+            .map(|(name, m)| ModelCard::of(name, m))
+            .collect();
+        let models = models.into_iter().map(|(_, m)| m).collect();
+        Ok(Self {
+            held: Mutex::new(Held { swapper, models }),
+            cards,
+        })
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let cards: Vec<&Value> = self.cards.iter().map(ModelCard::json).collect();
+        let progress = lock(&self.held).swapper.progress();
+        json!({
+            "models": cards,
+            "running": format!("{:016x}", progress.running),
+            "state": format!("{:?}", progress.state),
+            "ticks_left": progress.ticks_left,
+            "ticks": progress.ticks,
+        })
+    }
+
+    /// Does what is asked; gives the event that tells of it. May take as long as preparing a model does.
+    pub(crate) fn act(&self, what: &str, asked: &Asked) -> Result<Value> {
+        let mut held = lock(&self.held);
+        let held = &mut *held;
+        match what {
+            "swap" => {
+                let (i, model) = (asked.model)
+                    .and_then(|i| held.models.get(i).map(|m| (i, m)))
+                    .ok_or_else(|| {
+                        let all = held.models.len();
+                        Error::argument(format!(
+                            "swap: expected the number of a model, 0 to {}, got {:?}",
+                            all - 1,
+                            asked.model
+                        ))
+                    })?;
+                held.swapper.reclaim();
+                let options = betz_runtime::stream::SwapOptions {
+                    warm_up_steps: asked.warm_up_steps,
+                    ..Default::default()
+                };
+                held.swapper.swap_with(model, &options)?;
+                let ticks = held.swapper.progress().ticks;
+                Ok(json!({"what": "swap", "model": self.cards[i].name, "warm_up_steps": ticks}))
+            }
+            "roll-back" => {
+                held.swapper.roll_back()?;
+                Ok(json!({"what": "roll back"}))
+            }
+            "release" => {
+                held.swapper.release()?;
+                Ok(json!({"what": "release"}))
+            }
+            "mask" => {
+                let running = held.swapper.progress().running;
+                let model = (self.cards.iter().position(|c| c.fingerprint == running))
+                    .map(|i| &held.models[i])
+                    .ok_or_else(|| {
+                        Error::argument(
+                            "mask: expected one of the models of this page to run, got another",
+                        )
+                    })?;
+                let channels = asked.channels.as_deref().unwrap_or(&[]);
+                let mut mask = vec![true; model.channels()];
+                for &channel in channels {
+                    *mask.get_mut(channel).ok_or_else(|| {
+                        let last = model.channels() - 1;
+                        Error::argument(format!(
+                            "mask: expected channels 0 to {last}, got {channel}"
+                        ))
+                    })? = false;
+                }
+                PreparedModel::new(model, Some(&mask))?;
+                let mask = (!channels.is_empty()).then_some(mask);
+                held.swapper.set_mask(model, mask.as_deref())?;
+                Ok(json!({"what": "mask", "channels": channels}))
+            }
+            "mark" => {
+                let text: String = asked
+                    .text
+                    .as_deref()
+                    .unwrap_or("")
+                    .chars()
+                    .take(LONGEST_MARK)
+                    .collect();
+                Ok(json!({"what": "mark", "text": text}))
+            }
+            other => Err(Error::argument(format!(
+                "expected swap, roll-back, release, mask or mark, got {other:?}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Recordings that are looked at, not run: the same frames as of a session, made when they are asked for.
+
+use std::ops::Range;
+
+use betz_base::error::{Error, Result};
+use betz_recording::Dataset;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::feed::Taken;
+use crate::frame::Counters;
+use crate::hub::{Gathering, Shape};
+use crate::source::Source;
+
+/// Most steps of one answer, in seconds.
+const LONGEST_SECONDS: f64 = 120.0;
+/// Most seconds that are outlined.
+const MOST_SECONDS: usize = 200_000;
+
+/// A recording, and what a model made of it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// What is told of it.
+    pub source: Source,
+    /// Spikes and behaviour; the behaviour's outputs are the source's, or there is none.
+    pub dataset: Dataset,
+    /// What was decoded, row-major (steps, outputs), NaN where nothing was; empty where nothing was at all.
+    pub estimates: Vec<f32>,
+    /// Steps by which an estimate lags what it means: the truth is shown so much later.
+    pub delay_steps: i64,
+}
+
+impl Recorded {
+    /// # Errors
+    /// `Mismatch` where arrays are not as long as steps and outputs say, or channels are not the source's.
+    pub(crate) fn check(&self) -> Result<()> {
+        let (steps, width) = (self.dataset.steps, self.source.outputs.len());
+        let values = steps.saturating_mul(width);
+        let fits = |len: usize| len == 0 || len == values;
+        if !fits(self.estimates.len()) || !fits(self.dataset.behavior.len()) {
+            return Err(Error::mismatch(format!(
+                "{}: expected {steps} steps of {width} outputs, got {} decoded values and {} of behaviour",
+                self.source.name,
+                self.estimates.len(),
+                self.dataset.behavior.len()
+            )));
+        }
+        if self.dataset.channels() != self.source.channel_names.len() {
+            return Err(Error::mismatch(format!(
+                "{}: expected {} channels, got {}",
+                self.source.name,
+                self.source.channel_names.len(),
+                self.dataset.channels()
+            )));
+        }
+        Ok(())
+    }
+
+    fn ticks_a_second(&self) -> f64 {
+        1.0 / self.dataset.step_seconds
+    }
+
+    /// The frames of the steps in a range, back to back; as many as are given in one answer.
+    pub(crate) fn frames(&self, span: Range<i64>) -> Vec<Bytes> {
+        let steps = i64::try_from(self.dataset.steps).unwrap_or(i64::MAX);
+        let longest = (LONGEST_SECONDS * self.ticks_a_second()).ceil() as i64;
+        let from = span.start.clamp(0, steps);
+        let to = span
+            .end
+            .clamp(from, steps)
+            .min(from.saturating_add(longest));
+        let width = self.source.outputs.len();
+        let shape = Shape {
+            channels: u32::try_from(self.dataset.channels()).unwrap_or(u32::MAX),
+            outputs: width,
+            ticks_a_second: self.ticks_a_second(),
+            deadline_ns: None,
+        };
+        let a_frame = (self.ticks_a_second().ceil() as i64).clamp(1, 60_000);
+        let mut gathering = Gathering::new(shape);
+        let (mut step, mut frames) = (Taken::default(), Vec::new());
+        let spikes = &self.dataset.spikes;
+        let mut next = spikes.range(from, to).start;
+        for tick in from..to {
+            step.tick = tick;
+            step.trial_begins = (self.dataset.segments)
+                .binary_search_by_key(&tick, |s| s.start)
+                .is_ok();
+            step.spikes.clear();
+            while next < spikes.ticks.len() && spikes.ticks[next] == tick {
+                // As a session's counts: rounded, and drawn as so many at most.
+                let count = (spikes.weight(next).round() as u32).min(crate::feed::MOST_OF_A_COUNT);
+                let len = step.spikes.len() + count as usize;
+                step.spikes.resize(len, spikes.channels[next]);
+                next += 1;
+            }
+            let row = |of: &[f32], tick: i64| {
+                let at = usize::try_from(tick).ok()?.checked_mul(width)?;
+                of.get(at..at + width).map(<[f32]>::to_vec)
+            };
+            step.estimates = row(&self.estimates, tick).unwrap_or_else(|| vec![f32::NAN; width]);
+            let meant = tick.saturating_sub(self.delay_steps);
+            let inside = self.inside(meant);
+            let truth = row(&self.dataset.behavior, meant).filter(|_| inside && width > 0);
+            gathering.push(&step, truth.as_deref().unwrap_or(&[]));
+            if (tick + 1 - from) % a_frame == 0 {
+                frames.extend(
+                    gathering
+                        .finish(&Counters::default(), None)
+                        .map(|f| f.bytes),
+                );
+            }
+        }
+        frames.extend(
+            gathering
+                .finish(&Counters::default(), None)
+                .map(|f| f.bytes),
+        );
+        frames
+    }
+
+    /// Whether a step is in a segment.
+    fn inside(&self, step: i64) -> bool {
+        let segments = &self.dataset.segments;
+        let after = segments.partition_point(|s| s.start <= step);
+        after > 0 && step < segments[after - 1].stop
+    }
+
+    /// Spikes of every second, and where trials begin.
+    pub(crate) fn outline(&self) -> Value {
+        let seconds = (self.dataset.steps as f64 * self.dataset.step_seconds).ceil() as usize;
+        let mut counts = vec![0u64; seconds.clamp(1, MOST_SECONDS)];
+        for (i, &tick) in self.dataset.spikes.ticks.iter().enumerate() {
+            let second = (tick as f64 * self.dataset.step_seconds) as usize;
+            if let Some(count) = counts.get_mut(second) {
+                *count += self.dataset.spikes.weight(i).round() as u64;
+            }
+        }
+        let trials: Vec<i64> = self.dataset.segments.iter().map(|s| s.start).collect();
+        json!({"steps": self.dataset.steps, "seconds": counts, "trials": trials})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Frame, Section};
+    use betz_recording::{Segment, Spikes};
+    use betz_runtime::model::{Decoder, DecoderParts};
+    use betz_runtime::psc::{Filter, FilterBank};
+
+    fn recorded() -> Recorded {
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: 0.1,
+            order: 0,
+        }])
+        .unwrap();
+        let names: Vec<String> = (0..3).map(|c| format!("ch{c}")).collect();
+        let parts = DecoderParts::linear(0.01, bank, names.clone(), vec!["x".into()]);
+        Recorded {
+            source: Source::of("a recording", &Decoder::new(parts).unwrap()),
+            dataset: Dataset {
+                step_seconds: 0.01,
+                steps: 250,
+                channel_names: names,
+                spikes: Spikes {
+                    weights: vec![1.0, 3.0, 1.0],
+                    ..Spikes::new(vec![5, 100, 249], vec![0, 1, 2])
+                },
+                segments: vec![
+                    Segment { start: 0, stop: 50 },
+                    Segment {
+                        start: 90,
+                        stop: 250,
+                    },
+                ],
+                outputs: vec!["x".into()],
+                behavior: (0..250).map(|t| t as f32).collect(),
+            },
+            estimates: (0..250).map(|t| t as f32 + 0.5).collect(),
+            delay_steps: 2,
+        }
+    }
+
+    #[test]
+    fn a_recording_is_frames_as_a_session_is() {
+        let bytes = recorded().frames(0..1_000);
+        let frames: Vec<Frame<'_>> = bytes.iter().map(|b| Frame::read(b).unwrap().0).collect();
+        let spans: Vec<(i64, u32)> = frames.iter().map(|f| (f.first, f.ticks)).collect();
+        assert_eq!(spans, [(0, 100), (100, 100), (200, 50)]);
+        let spikes: Vec<Vec<u32>> = frames.iter().map(Frame::spike_channels).collect();
+        assert_eq!(spikes, [vec![0], vec![1, 1, 1], vec![2]]);
+        assert_eq!(frames[0].u16(Section::TRIALS).collect::<Vec<_>>(), [0, 90]);
+        let truth: Vec<f32> = frames[0].f32(Section::TRUTH).collect();
+        // What the estimate of step 10 means lay two steps before; between the trials nothing is meant.
+        assert!(
+            truth[10] == 8.0
+                && truth[51] == 49.0
+                && truth[52].is_nan()
+                && truth[91].is_nan()
+                && truth[92] == 90.0
+        );
+        assert_eq!(frames[0].f32(Section::ESTIMATE).nth(10), Some(10.5));
+    }
+
+    #[test]
+    fn any_range_is_answered_and_none_is_too_long() {
+        let r = recorded();
+        let steps = |span: Range<i64>| -> u32 {
+            let bytes = r.frames(span);
+            bytes.iter().map(|b| Frame::read(b).unwrap().0.ticks).sum()
+        };
+        assert_eq!(steps(240..300), 10);
+        assert_eq!(steps(-50..3), 3);
+        assert_eq!(steps(i64::MIN..i64::MAX), 250);
+        #[allow(clippy::reversed_empty_ranges)]
+        let backwards = 9..3;
+        assert_eq!(steps(backwards), 0);
+    }
+
+    #[test]
+    fn the_outline_counts_every_spike() {
+        let outline = recorded().outline();
+        assert_eq!(outline["seconds"], json!([1, 3, 1]));
+        assert_eq!(outline["trials"], json!([0, 90]));
+    }
+
+    #[test]
+    fn arrays_of_another_length_are_refused() {
+        let mut r = recorded();
+        r.estimates.pop();
+        assert!(
+            r.check()
+                .unwrap_err()
+                .message()
+                .contains("249 decoded values")
+        );
+        let mut r = recorded();
+        r.dataset.channel_names.pop();
+        assert!(
+            r.check()
+                .unwrap_err()
+                .message()
+                .contains("expected 3 channels, got 2")
+        );
+    }
+}

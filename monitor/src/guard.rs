@@ -1,0 +1,225 @@
+//! Who is let in: a token always, the names this server answers to, pages of its own only.
+//!
+//! Loopback is no wall: every user of a machine reaches it, and so does every page that its browser shows.
+//! A request needs the token (cookie, `Authorization: Bearer`, or once in the address of `/`); its `Host` must
+//! be one of the server's names, or else a name that an attacker points at this machine would do; its `Origin`,
+//! where it has one, too. `Host` and `Origin` are never compared with each other: both may be the attacker's.
+
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use betz_base::error::{Error, Result};
+
+/// The header that keeps a page to what this server gives it.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Name of the cookie with the token.
+const COOKIE: &str = "betz";
+
+/// 256 bits that only those who may look know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A new one, from the system's source of randomness.
+    ///
+    /// # Errors
+    /// `Io` where the system has none.
+    pub fn new() -> Result<Self> {
+        let mut bytes = [0u8; 32];
+        getrandom::fill(&mut bytes).map_err(|e| {
+            let message = format!("a token: the system gives no random bytes: {e}");
+            Error::new(betz_base::ErrorKind::Io, message)
+        })?;
+        Ok(Self(bytes.iter().map(|b| format!("{b:02x}")).collect()))
+    }
+
+    /// As it stands in the address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Compared in a time that does not tell where they differ.
+    fn is(&self, other: &str) -> bool {
+        let (a, b) = (self.0.as_bytes(), other.as_bytes());
+        let differ = a.iter().zip(b).fold(0u8, |d, (x, y)| d | (x ^ y));
+        a.len() == b.len() && std::hint::black_box(differ) == 0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Host,
+    Origin,
+    Token,
+    Site,
+    Control,
+    Type,
+}
+
+impl Refusal {
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Token => StatusCode::UNAUTHORIZED,
+            Self::Origin | Self::Site | Self::Control => StatusCode::FORBIDDEN,
+            Self::Type => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Host => {
+                "this server does not answer to that name; start it with --allow-host NAME if it should"
+            }
+            Self::Origin => "a page from elsewhere may not look",
+            Self::Token => "expected the token: open the address that betz printed",
+            Self::Site => "a request from another site",
+            Self::Control => "this page is read-only; start betz with --control",
+            Self::Type => "expected Content-Type: application/json",
+        }
+    }
+}
+
+/// What a request is let in for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It has the token.
+    Known,
+    /// It has the token in its address: to be put into a cookie, and the address forgotten.
+    Introduced,
+}
+
+/// Who is let in.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    /// `name:port`, in lower case.
+    hosts: Vec<String>,
+    /// `None`: whoever reaches it.
+    token: Option<Token>,
+    control: bool,
+}
+
+impl Guard {
+    /// Answers to loopback's names, to `names` and to nothing else.
+    pub(crate) fn new(port: u16, names: &[String], token: Option<Token>, control: bool) -> Self {
+        let own = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
+        let hosts = (own.iter().chain(names))
+            .map(|name| format!("{}:{port}", name.to_ascii_lowercase()))
+            .collect();
+        Self {
+            hosts,
+            token,
+            control,
+        }
+    }
+
+    fn answers_to(&self, host: &str) -> bool {
+        self.hosts.iter().any(|h| h.eq_ignore_ascii_case(host))
+    }
+
+    /// Looks at a request: its method, path, query and headers.
+    pub(crate) fn check(
+        &self,
+        method: &Method,
+        path: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> std::result::Result<Entry, Refusal> {
+        // A header that is there twice is nobody's.
+        let one = |name: header::HeaderName| {
+            let mut all = headers.get_all(name).iter();
+            match (all.next(), all.next()) {
+                (None, _) => Ok(None),
+                (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
+                _ => Err(()),
+            }
+        };
+        let host = one(header::HOST).map_err(|()| Refusal::Host)?;
+        if !host.is_some_and(|h| self.answers_to(h)) {
+            return Err(Refusal::Host);
+        }
+        let origin = one(header::ORIGIN).map_err(|()| Refusal::Origin)?;
+        let own = |o: &str| {
+            o.strip_prefix("http://")
+                .is_some_and(|h| self.answers_to(h))
+        };
+        let required = path == "/live" || method == Method::POST;
+        if !origin.map_or(!required, own) {
+            return Err(Refusal::Origin);
+        }
+        let entry = self.token(path, query, headers)?;
+        if method == Method::POST {
+            if !self.control {
+                return Err(Refusal::Control);
+            }
+            let site = headers.get("sec-fetch-site");
+            if site.is_some_and(|s| s.as_bytes() != b"same-origin") {
+                return Err(Refusal::Site);
+            }
+            let json = one(header::CONTENT_TYPE).map_err(|()| Refusal::Type)?;
+            let is_json = |t: &str| t.split(';').next().map(str::trim) == Some("application/json");
+            if !json.is_some_and(is_json) {
+                return Err(Refusal::Type);
+            }
+        }
+        Ok(entry)
+    }
+
+    fn token(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        headers: &HeaderMap,
+    ) -> std::result::Result<Entry, Refusal> {
+        let Some(token) = &self.token else {
+            return Ok(Entry::Known);
+        };
+        if path == "/"
+            && let Some(said) =
+                query.and_then(|q| q.split('&').find_map(|p| p.strip_prefix("token=")))
+        {
+            return if token.is(said) {
+                Ok(Entry::Introduced)
+            } else {
+                Err(Refusal::Token)
+            };
+        }
+        let bearer = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|v| v.to_str().ok());
+        if bearer
+            .and_then(|b| b.strip_prefix("Bearer "))
+            .is_some_and(|b| token.is(b))
+        {
+            return Ok(Entry::Known);
+        }
+        let cookies = headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|v| v.to_str().ok());
+        let mut named = cookies
+            .flat_map(|c| c.split(';'))
+            .filter_map(|c| c.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+        if named.any(|said| token.is(said)) {
+            return Ok(Entry::Known);
+        }
+        Err(Refusal::Token)
+    }
+
+    /// What puts the token into a browser.
+    pub(crate) fn cookie(&self) -> String {
+        let token = self.token.as_ref().map_or("", Token::as_str);
+        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/")
+    }
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

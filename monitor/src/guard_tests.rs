@@ -1,0 +1,233 @@
+//! Every host × origin × token × method.
+
+use super::*;
+use axum::http::HeaderValue;
+
+const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+fn guard(control: bool) -> Guard {
+    let names = ["rig.lab".to_owned()];
+    Guard::new(8765, &names, Some(Token(SECRET.into())), control)
+}
+
+/// Name, whether the server answers to it.
+const HOSTS: [(Option<&str>, bool); 16] = [
+    (Some("127.0.0.1:8765"), true),
+    (Some("localhost:8765"), true),
+    (Some("LocalHost:8765"), true),
+    (Some("[::1]:8765"), true),
+    (Some("rig.lab:8765"), true),
+    (None, false),
+    (Some(""), false),
+    (Some("127.0.0.1"), false),
+    (Some("127.0.0.1:8766"), false),
+    (Some("localhost.:8765"), false),
+    (Some("localhost:8765."), false),
+    (Some("localhost.evil.example:8765"), false),
+    (Some("evil.example:8765"), false),
+    (Some("localhost:8765.evil.example"), false),
+    (Some("evil@localhost:8765"), false),
+    (Some("127.0.0.1:87650"), false),
+];
+
+/// Origin, whether it is the server's own.
+const ORIGINS: [(&str, bool); 9] = [
+    ("http://127.0.0.1:8765", true),
+    ("http://LOCALHOST:8765", true),
+    ("http://[::1]:8765", true),
+    ("null", false),
+    ("https://localhost:8765", false),
+    ("http://localhost:8766", false),
+    ("http://localhost:8765.evil.example", false),
+    ("http://evil.example:8765", false),
+    ("http://localhost:8765/", false),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shown {
+    Nothing,
+    Cookie,
+    CookieAmongOthers,
+    Bearer,
+    Query,
+    Wrong,
+    Prefix,
+    Longer,
+}
+
+const SHOWN: [Shown; 8] = [
+    Shown::Nothing,
+    Shown::Cookie,
+    Shown::CookieAmongOthers,
+    Shown::Bearer,
+    Shown::Query,
+    Shown::Wrong,
+    Shown::Prefix,
+    Shown::Longer,
+];
+
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap()
+}
+
+#[test]
+fn every_host_origin_token_and_method() {
+    let mut seen = 0;
+    for (host, known) in HOSTS {
+        let origins = ORIGINS.iter().map(|&(o, own)| (Some(o), own));
+        for (origin, own) in origins.chain([(None, true)]) {
+            for shown in SHOWN {
+                for path in ["/", "/live", "/api/state", "/metrics"] {
+                    for method in [Method::GET, Method::POST] {
+                        for control in [false, true] {
+                            let mut headers = HeaderMap::new();
+                            if let Some(host) = host {
+                                headers.insert(header::HOST, value(host));
+                            }
+                            if let Some(origin) = origin {
+                                headers.insert(header::ORIGIN, value(origin));
+                            }
+                            headers.insert(header::CONTENT_TYPE, value("application/json"));
+                            let mut query = None;
+                            let cookie = |h: &mut HeaderMap, v: String| {
+                                h.insert(header::COOKIE, value(&v));
+                            };
+                            match shown {
+                                Shown::Nothing => {}
+                                Shown::Cookie => cookie(&mut headers, format!("betz={SECRET}")),
+                                Shown::CookieAmongOthers => {
+                                    cookie(
+                                        &mut headers,
+                                        format!("a=b; xbetz=1; betz={SECRET}; c=d"),
+                                    );
+                                }
+                                Shown::Bearer => {
+                                    headers.insert(
+                                        header::AUTHORIZATION,
+                                        value(&format!("Bearer {SECRET}")),
+                                    );
+                                }
+                                Shown::Query => query = Some(format!("a=b&token={SECRET}")),
+                                Shown::Wrong => cookie(
+                                    &mut headers,
+                                    format!("betz={}", SECRET.replace('0', "1")),
+                                ),
+                                Shown::Prefix => {
+                                    cookie(&mut headers, format!("betz={}", &SECRET[..63]))
+                                }
+                                Shown::Longer => cookie(&mut headers, format!("betz={SECRET}0")),
+                            }
+                            let has_token = match shown {
+                                Shown::Cookie | Shown::CookieAmongOthers | Shown::Bearer => true,
+                                Shown::Query => path == "/",
+                                _ => false,
+                            };
+                            let post = method == Method::POST;
+                            let expected = if !known {
+                                Err(Refusal::Host)
+                            } else if !own || (origin.is_none() && (path == "/live" || post)) {
+                                Err(Refusal::Origin)
+                            } else if !has_token {
+                                Err(Refusal::Token)
+                            } else if post && !control {
+                                Err(Refusal::Control)
+                            } else if shown == Shown::Query {
+                                Ok(Entry::Introduced)
+                            } else {
+                                Ok(Entry::Known)
+                            };
+                            let got =
+                                guard(control).check(&method, path, query.as_deref(), &headers);
+                            assert_eq!(got, expected, "{method} {path} {headers:?} {query:?}");
+                            seen += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(seen, 16 * 10 * 8 * 4 * 2 * 2);
+}
+
+#[test]
+fn a_post_of_another_site_or_of_a_form_is_refused() {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, value("localhost:8765"));
+    headers.insert(header::ORIGIN, value("http://localhost:8765"));
+    headers.insert(header::COOKIE, value(&format!("betz={SECRET}")));
+    let check = |h: &HeaderMap| guard(true).check(&Method::POST, "/api/control/mark", None, h);
+    assert_eq!(check(&headers), Err(Refusal::Type));
+    headers.insert(header::CONTENT_TYPE, value("text/plain"));
+    assert_eq!(check(&headers), Err(Refusal::Type));
+    headers.insert(
+        header::CONTENT_TYPE,
+        value("application/json; charset=utf-8"),
+    );
+    assert_eq!(check(&headers), Ok(Entry::Known));
+    for (site, expected) in [
+        ("same-origin", true),
+        ("same-site", false),
+        ("cross-site", false),
+        ("none", false),
+    ] {
+        headers.insert("sec-fetch-site", value(site));
+        assert_eq!(check(&headers).is_ok(), expected, "{site}");
+    }
+}
+
+#[test]
+fn headers_that_are_there_twice_are_refused() {
+    for (name, first, second, refusal) in [
+        (
+            header::HOST,
+            "localhost:8765",
+            "evil.example",
+            Refusal::Host,
+        ),
+        (
+            header::ORIGIN,
+            "http://localhost:8765",
+            "http://evil.example",
+            Refusal::Origin,
+        ),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, value("localhost:8765"));
+        headers.insert(header::COOKIE, value(&format!("betz={SECRET}")));
+        headers.insert(name.clone(), value(first));
+        assert!(
+            guard(false)
+                .check(&Method::GET, "/", None, &headers)
+                .is_ok()
+        );
+        headers.append(name, value(second));
+        assert_eq!(
+            guard(false).check(&Method::GET, "/", None, &headers),
+            Err(refusal)
+        );
+    }
+}
+
+#[test]
+fn without_a_token_host_and_origin_still_count() {
+    let open = Guard::new(8765, &[], None, false);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::HOST, value("localhost:8765"));
+    assert_eq!(
+        open.check(&Method::GET, "/api/state", None, &headers),
+        Ok(Entry::Known)
+    );
+    headers.insert(header::HOST, value("evil.example:8765"));
+    assert_eq!(
+        open.check(&Method::GET, "/api/state", None, &headers),
+        Err(Refusal::Host)
+    );
+}
+
+#[test]
+fn tokens_are_new_each_time_and_not_printed() {
+    let (a, b) = (Token::new().unwrap(), Token::new().unwrap());
+    assert_ne!(a, b);
+    assert_eq!(a.as_str().len(), 64);
+    assert!(!format!("{a:?}").contains(a.as_str()));
+}

@@ -1,0 +1,249 @@
+//! The last minute, for a page that comes late or has a hole; and what lay around every missed deadline.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+/// Most bytes of frames that are kept for the last minute.
+const HISTORY_BYTES: usize = 256 << 20;
+/// Most bytes that are kept around missed deadlines.
+const MISS_BYTES: usize = 64 << 20;
+/// Most misses that are listed around one moment.
+const MISSES_OF_A_MOMENT: usize = 1_000;
+/// A moment is not longer than this many times what is kept around one miss.
+const LONGEST_MOMENT: i64 = 10;
+
+/// A frame and the ticks that it spans.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) ticks: Range<i64>,
+    pub(crate) bytes: Bytes,
+}
+
+/// The frames of the last ticks.
+#[derive(Debug)]
+pub(crate) struct History {
+    frames: VecDeque<Kept>,
+    bytes: usize,
+    keep_ticks: i64,
+    keep_bytes: usize,
+}
+
+impl History {
+    /// Keeps the frames of the last `keep_ticks`.
+    pub(crate) fn new(keep_ticks: i64) -> Self {
+        Self {
+            frames: VecDeque::new(),
+            bytes: 0,
+            keep_ticks,
+            keep_bytes: HISTORY_BYTES,
+        }
+    }
+
+    /// One frame more; the oldest go.
+    pub(crate) fn push(&mut self, frame: Kept) {
+        let end = frame.ticks.end;
+        self.bytes += frame.bytes.len();
+        self.frames.push_back(frame);
+        while self.frames.len() > 1
+            && (self.bytes > self.keep_bytes
+                || (self.frames.front()).is_some_and(|f| f.ticks.end + self.keep_ticks <= end))
+        {
+            if let Some(gone) = self.frames.pop_front() {
+                self.bytes -= gone.bytes.len();
+            }
+        }
+    }
+
+    /// The frames that have ticks in common with `ticks`.
+    pub(crate) fn range(&self, ticks: Range<i64>) -> impl Iterator<Item = &Kept> {
+        (self.frames.iter()).filter(move |f| f.ticks.start < ticks.end && ticks.start < f.ticks.end)
+    }
+
+    /// From the oldest tick that is kept to the end of the newest.
+    pub(crate) fn span(&self) -> Option<Range<i64>> {
+        let (first, last) = (self.frames.front()?, self.frames.back()?);
+        Some(first.ticks.start..last.ticks.end)
+    }
+}
+
+/// A step that took longer than its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Miss {
+    pub(crate) tick: i64,
+    pub(crate) nanoseconds: u32,
+}
+
+/// Misses close together, and the frames around them.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    pub(crate) id: u64,
+    pub(crate) misses: Vec<Miss>,
+    /// Misses beyond those listed.
+    pub(crate) more: u64,
+    pub(crate) ticks: Range<i64>,
+    pub(crate) frames: Vec<Kept>,
+}
+
+/// What lay around missed deadlines.
+#[derive(Debug)]
+pub(crate) struct Moments {
+    around: i64,
+    kept: VecDeque<Moment>,
+    bytes: usize,
+    next: u64,
+    /// Moments that had to go to make room.
+    pub(crate) gone: u64,
+}
+
+impl Moments {
+    /// Keeps `around` ticks on each side of a miss.
+    pub(crate) fn new(around: i64) -> Self {
+        Self {
+            around,
+            kept: VecDeque::new(),
+            bytes: 0,
+            next: 0,
+            gone: 0,
+        }
+    }
+
+    /// A deadline was missed; what lay before it is in `history`.
+    pub(crate) fn miss(&mut self, miss: Miss, history: &History) {
+        let span = miss.tick.saturating_sub(self.around)..miss.tick.saturating_add(self.around + 1);
+        if let Some(open) = self.kept.back_mut()
+            && span.start < open.ticks.end
+            && span.end - open.ticks.start <= LONGEST_MOMENT * self.around
+        {
+            open.ticks.end = span.end.max(open.ticks.end);
+            if open.misses.len() < MISSES_OF_A_MOMENT {
+                open.misses.push(miss);
+            } else {
+                open.more += 1;
+            }
+            return;
+        }
+        let frames: Vec<Kept> = history.range(span.clone()).cloned().collect();
+        self.bytes += frames.iter().map(|f| f.bytes.len()).sum::<usize>();
+        self.kept.push_back(Moment {
+            id: self.next,
+            misses: vec![miss],
+            more: 0,
+            ticks: span,
+            frames,
+        });
+        self.next += 1;
+        self.shrink();
+    }
+
+    /// A frame came: it may lie in the moment that is not over.
+    pub(crate) fn push(&mut self, frame: &Kept) {
+        if let Some(open) = self.kept.back_mut()
+            && frame.ticks.start < open.ticks.end
+            && open.ticks.start < frame.ticks.end
+        {
+            self.bytes += frame.bytes.len();
+            open.frames.push(frame.clone());
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > MISS_BYTES && self.kept.len() > 1 {
+            if let Some(gone) = self.kept.pop_front() {
+                self.bytes -= gone.frames.iter().map(|f| f.bytes.len()).sum::<usize>();
+                self.gone += 1;
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Moment> {
+        self.kept.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(start: i64, end: i64) -> Kept {
+        let bytes = Bytes::from(vec![0; 10]);
+        Kept {
+            ticks: start..end,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn the_last_ticks_are_kept_and_no_more() {
+        let mut history = History::new(100);
+        for i in 0..50 {
+            history.push(frame(i * 10, i * 10 + 10));
+        }
+        assert_eq!(history.span(), Some(400..500));
+        assert_eq!(history.bytes, 100);
+        let starts = |r| history.range(r).map(|f| f.ticks.start).collect::<Vec<_>>();
+        assert_eq!(starts(405..421), [400, 410, 420]);
+        assert_eq!(starts(0..400), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn history_is_bounded_in_bytes() {
+        let mut history = History::new(1_000_000);
+        history.keep_bytes = 45;
+        for i in 0..50 {
+            history.push(frame(i * 10, i * 10 + 10));
+        }
+        assert_eq!(history.span(), Some(460..500));
+    }
+
+    #[test]
+    fn a_miss_keeps_what_lay_on_both_sides() {
+        let (mut history, mut moments) = (History::new(1000), Moments::new(20));
+        for i in 0..20 {
+            let f = frame(i * 10, i * 10 + 10);
+            history.push(f.clone());
+            moments.push(&f);
+            if i == 10 {
+                for tick in [103, 104] {
+                    moments.miss(
+                        Miss {
+                            tick,
+                            nanoseconds: 7,
+                        },
+                        &history,
+                    );
+                }
+            }
+        }
+        let all: Vec<&Moment> = moments.iter().collect();
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            all[0].misses.iter().map(|m| m.tick).collect::<Vec<_>>(),
+            [103, 104]
+        );
+        let starts: Vec<i64> = all[0].frames.iter().map(|f| f.ticks.start).collect();
+        assert_eq!(starts, [80, 90, 100, 110, 120]);
+    }
+
+    #[test]
+    fn misses_without_end_are_listed_up_to_a_bound_and_counted_beyond() {
+        let history = History::new(1000);
+        let mut moments = Moments::new(1_000);
+        for tick in 0..5_000 {
+            moments.miss(
+                Miss {
+                    tick,
+                    nanoseconds: 7,
+                },
+                &history,
+            );
+        }
+        let listed: usize = moments.iter().map(|m| m.misses.len()).sum();
+        let more: u64 = moments.iter().map(|m| m.more).sum();
+        assert_eq!((moments.kept.len(), listed as u64 + more), (1, 5_000));
+        assert_eq!(listed, MISSES_OF_A_MOMENT);
+    }
+}

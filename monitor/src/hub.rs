@@ -1,0 +1,482 @@
+//! Between the session and its viewers: what the feed left in the ring becomes one frame for all.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use betz_runtime::stream::{Health, HealthReader, SwapState};
+use bytes::Bytes;
+
+use crate::feed::{FeedReader, Taken, TruthReader};
+use crate::frame::{
+    BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
+};
+use crate::history::{History, Kept, Miss, Moments};
+
+/// A gap this long, in ticks, ends a frame: it would be a frame of nothing.
+const LONGEST_GAP: i64 = 1_000;
+/// Above this many spikes a second, counts in cells are sent in place of single spikes.
+const SPIKES_A_SECOND: u64 = 400_000;
+/// Most rows of such cells.
+const CELL_ROWS: usize = 2_048;
+/// Bounds of the latency histogram of `/metrics`, in nanoseconds.
+pub(crate) const BOUNDS_NS: [u32; 16] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+/// Most events that are kept.
+const MOST_EVENTS: usize = 1_000;
+
+/// What the hub and the server both look at; the session never does.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) history: History,
+    pub(crate) moments: Moments,
+    pub(crate) totals: Counters,
+    /// Steps by latency, one more than [`BOUNDS_NS`] for what is longer.
+    pub(crate) latency: [u64; 17],
+    pub(crate) latency_sum_ns: u64,
+    pub(crate) swap: SwapState,
+    pub(crate) model: u64,
+    /// Spikes a second of each channel, in the last whole second.
+    pub(crate) rates: Vec<f32>,
+    /// JSON objects, the oldest first.
+    pub(crate) events: std::collections::VecDeque<String>,
+    /// The session's end of the feed is gone.
+    pub(crate) ended: bool,
+    /// Trials begun.
+    pub(crate) trials: u64,
+}
+
+impl Seen {
+    pub(crate) fn new(channels: usize, keep_ticks: i64, around: i64) -> Self {
+        Self {
+            history: History::new(keep_ticks),
+            moments: Moments::new(around),
+            totals: Counters::default(),
+            latency: [0; 17],
+            latency_sum_ns: 0,
+            swap: SwapState::Idle,
+            model: 0,
+            rates: vec![0.0; channels],
+            events: std::collections::VecDeque::new(),
+            ended: false,
+            trials: 0,
+        }
+    }
+}
+
+/// Locks what both look at; what a thread that panicked left is whole, since every write of it is.
+pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is fixed about a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) channels: u32,
+    pub(crate) outputs: usize,
+    pub(crate) ticks_a_second: f64,
+    /// Steps that take longer are misses.
+    pub(crate) deadline_ns: Option<u32>,
+}
+
+/// Steps, gathered to a frame.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    shape: Shape,
+    sequence: u32,
+    first: Option<i64>,
+    ticks: u32,
+    /// Whether every tick has had a step.
+    dense: bool,
+    spike_tick: Vec<u16>,
+    spike_channel: Vec<u32>,
+    row_tick: Vec<u16>,
+    estimates: Vec<f32>,
+    truth: Vec<f32>,
+    has_truth: bool,
+    latency: [u32; BUCKETS],
+    slow: Vec<u16>,
+    trials: Vec<u16>,
+}
+
+impl Gathering {
+    pub(crate) fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            sequence: 0,
+            first: None,
+            ticks: 0,
+            dense: true,
+            spike_tick: Vec::new(),
+            spike_channel: Vec::new(),
+            row_tick: Vec::new(),
+            estimates: Vec::new(),
+            truth: Vec::new(),
+            has_truth: false,
+            latency: [0; BUCKETS],
+            slow: Vec::new(),
+            trials: Vec::new(),
+        }
+    }
+
+    /// Whether the step can be part of this frame.
+    pub(crate) fn takes(&self, step: &Taken) -> bool {
+        let Some(first) = self.first else {
+            return true;
+        };
+        let offset = step.tick.saturating_sub(first);
+        let next = i64::from(self.ticks);
+        offset >= next && offset < i64::from(MAX_TICKS) && offset - next <= LONGEST_GAP
+    }
+
+    /// One step; `truth` is empty where nobody says.
+    pub(crate) fn push(&mut self, step: &Taken, truth: &[f32]) {
+        let first = *self.first.get_or_insert(step.tick);
+        let offset = step
+            .tick
+            .saturating_sub(first)
+            .clamp(0, i64::from(MAX_TICKS) - 1) as u16;
+        self.dense &= u32::from(offset) == self.ticks;
+        let ns = step.previous_latency_ns;
+        if ns > 0 {
+            self.latency[latency_bucket(ns)] += 1;
+            if self.shape.deadline_ns.is_some_and(|d| ns > d) {
+                let at = if self.row_tick.is_empty() {
+                    STEP_BEFORE
+                } else {
+                    self.row_tick[self.row_tick.len() - 1]
+                };
+                self.slow.extend([at, 0, ns as u16, (ns >> 16) as u16]);
+            }
+        }
+        if step.trial_begins {
+            self.trials.push(offset);
+        }
+        for &channel in step.spikes.iter().filter(|&&c| c < self.shape.channels) {
+            self.spike_tick.push(offset);
+            self.spike_channel.push(channel);
+        }
+        self.row_tick.push(offset);
+        self.estimates.extend_from_slice(&step.estimates);
+        if truth.len() == self.shape.outputs {
+            self.has_truth = true;
+            self.truth.extend_from_slice(truth);
+        } else {
+            let row = self.truth.len() + self.shape.outputs;
+            self.truth.resize(row, f32::NAN);
+        }
+        self.ticks = u32::from(offset) + 1;
+    }
+
+    /// The misses of this frame, where the step before it was at `before`.
+    fn misses(&self, before: Option<i64>) -> impl Iterator<Item = Miss> + '_ {
+        let first = self.first.unwrap_or(0);
+        self.slow.chunks_exact(4).map(move |c| Miss {
+            tick: if c[0] == STEP_BEFORE {
+                before.unwrap_or(first)
+            } else {
+                first + i64::from(c[0])
+            },
+            nanoseconds: u32::from(c[2]) | u32::from(c[3]) << 16,
+        })
+    }
+
+    /// The frame, and a new one is begun; `None` where there was no step.
+    pub(crate) fn finish(&mut self, totals: &Counters, rates: Option<&[f32]>) -> Option<Kept> {
+        let first = self.first.take()?;
+        let room = 512
+            + self.spike_tick.len() * 6
+            + self.row_tick.len() * (2 + 8 * self.shape.outputs)
+            + rates.map_or(0, |r| r.len() * 4);
+        let mut frame = Writer::new(
+            Kind::Step,
+            self.sequence,
+            self.shape.channels,
+            first,
+            self.ticks,
+            room,
+        );
+        let seconds = f64::from(self.ticks) / self.shape.ticks_a_second;
+        if self.spike_tick.len() as f64 > SPIKES_A_SECOND as f64 * seconds.max(1.0 / 60.0) {
+            let cells = self.cells();
+            frame.bytes(Section::CELLS, &cells);
+        } else {
+            frame.u16(Section::SPIKE_TICK, &self.spike_tick);
+            frame.spike_channels(self.shape.channels, &self.spike_channel);
+        }
+        frame.f32(Section::ESTIMATE, &self.estimates);
+        if self.has_truth {
+            frame.f32(Section::TRUTH, &self.truth);
+        }
+        if !self.dense {
+            frame.u16(Section::ROW_TICK, &self.row_tick);
+        }
+        frame.u32(Section::LATENCY, &self.latency);
+        frame.u64(Section::COUNTERS, &totals.words());
+        if !self.slow.is_empty() {
+            frame.u16(Section::SLOW, &self.slow);
+        }
+        if !self.trials.is_empty() {
+            frame.u16(Section::TRIALS, &self.trials);
+        }
+        if let Some(rates) = rates {
+            frame.f32(Section::RATES, rates);
+        }
+        let kept = Kept {
+            ticks: first..first + i64::from(self.ticks),
+            bytes: frame.finish(),
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        self.clear();
+        Some(kept)
+    }
+
+    /// Counts in cells: rows of channels, columns of at least a millisecond.
+    fn cells(&self) -> Vec<u8> {
+        let channels = self.shape.channels as usize;
+        let rows = channels.clamp(1, CELL_ROWS);
+        let wide = (self.shape.ticks_a_second / 1_000.0).ceil().max(1.0) as usize;
+        let columns = (self.ticks as usize).div_ceil(wide);
+        let head = [rows as u16, columns as u16, wide as u16, 0];
+        let mut cells: Vec<u8> = head.iter().flat_map(|v| v.to_le_bytes()).collect();
+        cells.resize(8 + rows * columns, 0);
+        for (&tick, &channel) in self.spike_tick.iter().zip(&self.spike_channel) {
+            let row = channel as usize * rows / channels;
+            let cell = &mut cells[8 + usize::from(tick) / wide * rows + row];
+            *cell = cell.saturating_add(1);
+        }
+        cells
+    }
+
+    fn clear(&mut self) {
+        self.ticks = 0;
+        self.dense = true;
+        self.has_truth = false;
+        self.latency = [0; BUCKETS];
+        self.spike_tick.clear();
+        self.spike_channel.clear();
+        self.row_tick.clear();
+        self.estimates.clear();
+        self.truth.clear();
+        self.slow.clear();
+        self.trials.clear();
+    }
+
+    /// A frame that says one thing, in JSON.
+    pub(crate) fn event(&mut self, tick: i64, json: &str) -> Bytes {
+        let mut frame = Writer::new(
+            Kind::Event,
+            self.sequence,
+            self.shape.channels,
+            tick,
+            0,
+            16 + json.len(),
+        );
+        self.sequence = self.sequence.wrapping_add(1);
+        frame.bytes(Section::EVENT, json.as_bytes());
+        frame.finish()
+    }
+}
+
+/// The hub: one call of [`Hub::turn`] makes the frames of what came since the last.
+pub(crate) struct Hub {
+    reader: FeedReader,
+    truth: TruthReader,
+    gathering: Gathering,
+    health: Option<HealthReader>,
+    last: Health,
+    step: Taken,
+    row: Vec<f32>,
+    totals: Counters,
+    /// Spikes of each channel since the last rates.
+    counts: Vec<u32>,
+    ticks_of_counts: f64,
+    /// The tick of the last step.
+    before: Option<i64>,
+}
+
+impl Hub {
+    pub(crate) fn new(reader: FeedReader, truth: TruthReader, shape: Shape) -> Self {
+        Self {
+            reader,
+            truth,
+            gathering: Gathering::new(shape),
+            health: None,
+            last: Health::default(),
+            step: Taken::default(),
+            row: Vec::new(),
+            totals: Counters::default(),
+            counts: vec![0; shape.channels as usize],
+            ticks_of_counts: 0.0,
+            before: None,
+        }
+    }
+
+    /// From now on the totals are those that the session publishes.
+    pub(crate) fn watch(&mut self, health: HealthReader) {
+        self.health = Some(health);
+    }
+
+    /// Takes what is in the ring, hands on the frames of it; gives their number.
+    pub(crate) fn turn(&mut self, seen: &Mutex<Seen>, mut send: impl FnMut(Bytes)) -> usize {
+        let mut frames = 0;
+        let connected = self.reader.is_connected();
+        while self.reader.take(&mut self.step) {
+            if !self.gathering.takes(&self.step) {
+                frames += usize::from(self.finish(seen, &mut send));
+            }
+            self.row.clear();
+            self.truth.at(self.step.number, &mut self.row);
+            self.gathering.push(&self.step, &self.row);
+            self.count(seen);
+        }
+        frames += usize::from(self.finish(seen, &mut send));
+        self.swaps(seen, &mut send);
+        if !connected && !lock(seen).ended {
+            let tick = self.before.unwrap_or(0);
+            self.event(seen, "ended", serde_json::json!({}), tick, &mut send);
+            lock(seen).ended = true;
+        }
+        frames
+    }
+
+    fn count(&mut self, seen: &Mutex<Seen>) {
+        self.totals.steps += 1;
+        self.totals.spikes += self.step.spikes.len() as u64;
+        self.ticks_of_counts += 1.0;
+        for &channel in &self.step.spikes {
+            match self.counts.get_mut(channel as usize) {
+                Some(count) => *count += 1,
+                None => self.totals.unknown += 1,
+            }
+        }
+        let ns = self.step.previous_latency_ns;
+        let mut seen = lock(seen);
+        if ns > 0 {
+            let bound = BOUNDS_NS.iter().position(|&b| ns <= b);
+            seen.latency[bound.unwrap_or(BOUNDS_NS.len())] += 1;
+            seen.latency_sum_ns += u64::from(ns);
+            let deadline = self.gathering.shape.deadline_ns;
+            self.totals.misses += u64::from(deadline.is_some_and(|d| ns > d));
+        }
+        seen.trials += u64::from(self.step.trial_begins);
+    }
+
+    fn totals(&self) -> Counters {
+        let not_shown = self.reader.not_shown();
+        let own = Counters {
+            steps: self.totals.steps + not_shown,
+            steps_not_shown: not_shown,
+            ..self.totals
+        };
+        match &self.health {
+            Some(health) => {
+                let h = health.read();
+                Counters {
+                    steps: h.ticks,
+                    spikes: h.spikes,
+                    unknown: h.unknown_channel_spikes,
+                    dropped: h.dropped,
+                    late: h.late,
+                    misses: h.deadline_misses.max(own.misses),
+                    swaps: h.model_swaps,
+                    steps_not_shown: not_shown,
+                }
+            }
+            None => own,
+        }
+    }
+
+    fn finish(&mut self, seen: &Mutex<Seen>, send: &mut impl FnMut(Bytes)) -> bool {
+        let totals = self.totals();
+        let second = self.ticks_of_counts >= self.gathering.shape.ticks_a_second;
+        let rates: Option<Vec<f32>> = second.then(|| {
+            let seconds = self.ticks_of_counts / self.gathering.shape.ticks_a_second;
+            let rate = |&n: &u32| (f64::from(n) / seconds) as f32;
+            self.counts.iter().map(rate).collect()
+        });
+        let misses: Vec<Miss> = self.gathering.misses(self.before).collect();
+        let Some(frame) = self.gathering.finish(&totals, rates.as_deref()) else {
+            return false;
+        };
+        self.before = Some(frame.ticks.end - 1);
+        let mut seen = lock(seen);
+        seen.totals = totals;
+        if let Some(rates) = rates {
+            self.counts.fill(0);
+            self.ticks_of_counts = 0.0;
+            seen.rates = rates;
+        }
+        let seen = &mut *seen;
+        seen.history.push(frame.clone());
+        seen.moments.push(&frame);
+        for miss in misses {
+            seen.moments.miss(miss, &seen.history);
+        }
+        send(frame.bytes);
+        true
+    }
+
+    /// Says when a model has taken over.
+    fn swaps(&mut self, seen: &Mutex<Seen>, send: &mut impl FnMut(Bytes)) {
+        let Some(health) = self.health.as_ref().map(HealthReader::read) else {
+            return;
+        };
+        let tick = self.before.unwrap_or(0);
+        let model = format!("{:016x}", health.model);
+        if health.model_swaps != self.last.model_swaps {
+            self.event(
+                seen,
+                "swap",
+                serde_json::json!({"model": model}),
+                tick,
+                send,
+            );
+        }
+        if health.swap != self.last.swap {
+            let state = format!("{:?}", health.swap);
+            self.event(
+                seen,
+                "swap state",
+                serde_json::json!({"state": state}),
+                tick,
+                send,
+            );
+        }
+        let mut seen = lock(seen);
+        seen.swap = health.swap;
+        seen.model = health.model;
+        self.last = health;
+    }
+
+    /// Something happened at `tick`: told to every viewer, and kept.
+    pub(crate) fn event(
+        &mut self,
+        seen: &Mutex<Seen>,
+        kind: &str,
+        more: serde_json::Value,
+        tick: i64,
+        send: &mut impl FnMut(Bytes),
+    ) {
+        let mut event = serde_json::json!({"type": kind, "tick": tick});
+        if let (Some(event), serde_json::Value::Object(more)) = (event.as_object_mut(), more) {
+            event.extend(more);
+        }
+        let json = event.to_string();
+        send(self.gathering.event(tick, &json));
+        let mut seen = lock(seen);
+        if seen.events.len() == MOST_EVENTS {
+            seen.events.pop_front();
+        }
+        seen.events.push_back(json);
+    }
+
+    /// The tick of the last step that was taken.
+    pub(crate) fn tick(&self) -> i64 {
+        self.before.unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

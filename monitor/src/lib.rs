@@ -1,0 +1,391 @@
+//! The page of Betz: see a decoding session at work in a browser, without ever making it wait.
+//!
+//! ```text
+//! decoding thread ──Feed (a ring of words)──► hub thread ──frames──► server thread: one task a viewer
+//! acquisition     ──Truth (a ring)─────────►     │
+//!                                                └─ keeps the last minute, totals, what lay around misses
+//! ```
+//! - The session's thread only pushes: [`Feed`] neither waits, allocates, locks nor calls the system. A step
+//!   that does not fit is counted as not shown.
+//! - One frame for all viewers, 60 times a second. A viewer has at most two messages on their way that it has
+//!   not drawn; what comes meanwhile is joined, two seconds of it; what is older goes and is counted.
+//! - Whoever looks needs the token, whatever the address; the page is read-only unless
+//!   [`Options::control`] says otherwise.
+//!
+//! [`Monitor::open`] serves recordings to be looked at, in the same frames.
+//!
+//! # A session that is watched
+//! ```
+//! use betz_monitor::{Monitor, Options, Source};
+//! use betz_runtime::model::{Decoder, DecoderParts};
+//! use betz_runtime::psc::{Filter, FilterBank};
+//! use betz_runtime::stream::{Session, SessionConfig};
+//!
+//! let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 0 }])?;
+//! let names = vec!["left".into(), "right".into()];
+//! let decoder = Decoder::new(DecoderParts::linear(0.001, bank, names, vec!["x".into()]))?;
+//! let mut session = Session::open(&decoder, SessionConfig::default())?;
+//!
+//! // Two threads of its own; port 0 is any that is free.
+//! let (monitor, feed) = Monitor::start(Source::of("rig 2", &decoder), Options::default())?;
+//! monitor.watch(session.health());
+//! session.attach(Box::new(feed), 0)?;
+//! assert!(monitor.url().starts_with("http://127.0.0.1:")); // to open in a browser, with its token
+//!
+//! session.step_spikes(&[1], &mut [0.0])?;
+//! monitor.stop(); // as dropping it does; the session goes on
+//! # Ok::<(), betz_base::Error>(())
+//! ```
+
+mod control;
+mod explore;
+mod feed;
+pub mod frame;
+mod guard;
+mod history;
+mod hub;
+mod metrics;
+mod page;
+mod server;
+mod source;
+mod viewer;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_runtime::stream::HealthReader;
+use tokio::sync::{broadcast, mpsc, watch};
+
+pub use control::Control;
+pub use explore::Recorded;
+pub use feed::{Feed, Truth};
+pub use guard::Token;
+pub use source::{ModelCard, Source};
+
+use guard::Guard;
+use hub::{Hub, Seen, Shape, lock};
+use server::Shared;
+
+/// Frames made a second.
+const FRAMES_A_SECOND: u32 = 60;
+/// Seconds of frames that are kept.
+const KEPT_SECONDS: f64 = 60.0;
+/// Seconds that are kept on each side of a missed deadline.
+const AROUND_SECONDS: f64 = 0.5;
+/// How much less the page's threads weigh than others, on Linux.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// How a page is served.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Address to listen on; loopback by default. Elsewhere whoever has the token looks on, and everybody on the
+    /// way reads along: there is no TLS.
+    pub address: IpAddr,
+    /// Port; 0 is any that is free.
+    pub port: u16,
+    /// `None`: a new one. Loopback needs it as much: other users of the machine reach it too.
+    pub token: Option<Token>,
+    /// Whoever reaches it may look. Only on loopback.
+    pub no_token: bool,
+    /// Other names that the server answers to, without the port.
+    pub allow_hosts: Vec<String>,
+    /// A page may swap, roll back, mask and mark: see [`Monitor::control`].
+    pub control: bool,
+    /// Words of 4 bytes between session and hub: 7 a step, and one an output and a spike.
+    pub ring_words: usize,
+    /// The page's files from this folder instead of those built in.
+    pub page_folder: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 0,
+            token: None,
+            no_token: false,
+            allow_hosts: Vec::new(),
+            control: false,
+            ring_words: 1 << 20,
+            page_folder: None,
+        }
+    }
+}
+
+/// Events that are to be told.
+type Told = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
+
+/// A page that is served. Dropping it ends its threads; the session goes on.
+pub struct Monitor {
+    url: String,
+    token: Option<Token>,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    health: Arc<Mutex<Option<HealthReader>>>,
+    truth: Mutex<Option<Truth>>,
+    stop: watch::Sender<bool>,
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Monitor {
+    /// Listens, starts the page's two threads, and gives the tap that feeds it: attach it to the session.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a source without channels or whose step is no length of time, or for a page
+    /// without a token elsewhere than on loopback; `Io` where the address cannot be had.
+    pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
+        check(&source, &options)?;
+        let outputs = source.outputs.len();
+        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
+        let (truth, truth_reader) = feed::truth(outputs)?;
+        let shape = Shape {
+            channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),
+            outputs,
+            ticks_a_second: 1.0 / source.step_seconds,
+            deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
+        };
+        let (mut monitor, mut to_tell) = Self::serve(source, Vec::new(), options)?;
+        *lock(&monitor.truth) = Some(truth);
+        let mut hub = Hub::new(reader, truth_reader, shape);
+        let (shared, given) = (monitor.shared.clone(), monitor.health.clone());
+        let stopping = monitor.stopping.clone();
+        let turn = Duration::from_secs(1) / FRAMES_A_SECOND;
+        let work = move || {
+            let mut due = Instant::now();
+            while !stopping.load(Ordering::Relaxed) {
+                if let Some(health) = lock(&given).take() {
+                    hub.watch(health);
+                }
+                let mut send = |frame| {
+                    let _ = shared.frames.send(frame);
+                };
+                hub.turn(&shared.seen, &mut send);
+                while let Ok((kind, more)) = to_tell.try_recv() {
+                    let tick = hub.tick();
+                    hub.event(&shared.seen, &kind, more, tick, &mut send);
+                }
+                due += turn;
+                match due.checked_duration_since(Instant::now()) {
+                    Some(wait) => std::thread::sleep(wait),
+                    None => due = Instant::now(),
+                }
+            }
+        };
+        monitor.threads.push(thread("betz-hub", work)?);
+        Ok((monitor, feed))
+    }
+
+    /// Serves recordings to be looked at: the page asks for what it shows, and nothing runs.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); `InvalidArgument` where there is no recording; `Mismatch` for one whose
+    /// arrays do not fit each other.
+    pub fn open(recorded: Vec<Recorded>, options: Options) -> Result<Self> {
+        let first = (recorded.first())
+            .ok_or_else(|| Error::argument("a page: expected a recording to look at, got none"))?;
+        for one in &recorded {
+            check(&one.source, &options)?;
+            one.check()?;
+        }
+        let source = first.source.clone();
+        Ok(Self::serve(source, recorded, options)?.0)
+    }
+
+    /// Listens and starts the server's thread.
+    fn serve(source: Source, recorded: Vec<Recorded>, options: Options) -> Result<(Self, Told)> {
+        let token = match (options.no_token, options.token) {
+            (true, _) => None,
+            (false, Some(token)) => Some(token),
+            (false, None) => Some(Token::new()?),
+        };
+        let (address, listeners) = listen(options.address, options.port)?;
+        let mut names = options.allow_hosts;
+        names.push(match options.address {
+            IpAddr::V4(a) => a.to_string(),
+            IpAddr::V6(a) => format!("[{a}]"),
+        });
+        let guard = Guard::new(address.port(), &names, token.clone(), options.control);
+        let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
+        let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
+        let seen = Seen::new(source.channel_names.len(), kept, around);
+        let (events, told) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            source,
+            recorded,
+            seen: Mutex::new(seen),
+            frames: broadcast::Sender::new(8),
+            guard,
+            viewers: AtomicUsize::new(0),
+            skipped: AtomicU64::new(0),
+            control: OnceLock::new(),
+            may_control: options.control,
+            epoch: epoch()?,
+            page_folder: options.page_folder,
+            events,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let runtime = (tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build())
+        .map_err(|e| Error::new(ErrorKind::Io, format!("the page's server: {e}")))?;
+        let at_server = shared.clone();
+        let work = move || {
+            runtime.block_on(async move {
+                let listeners = listeners.into_iter();
+                let listeners = listeners.filter_map(|l| tokio::net::TcpListener::from_std(l).ok());
+                server::serve(listeners.collect(), at_server, stopped).await;
+            });
+        };
+        let server_thread = thread("betz-page", work)?;
+        let query = (token.as_ref()).map_or(String::new(), |t| format!("?token={}", t.as_str()));
+        let monitor = Self {
+            url: format!("http://{address}/{query}"),
+            token,
+            address,
+            shared,
+            health: Arc::default(),
+            truth: Mutex::new(None),
+            stop,
+            stopping: Arc::default(),
+            threads: vec![server_thread],
+        };
+        Ok((monitor, told))
+    }
+
+    /// What to open in a browser: with the token, so for those who may look alone.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The token; `None` where it is served without.
+    pub fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
+    }
+
+    /// From now on the totals on the page are those that the session publishes (`Session::health`): dropped,
+    /// late and unknown spikes too.
+    pub fn watch(&self, health: HealthReader) {
+        *lock(&self.health) = Some(health);
+    }
+
+    /// Where what was intended is to be said, beside what was decoded; `None` from the second call on.
+    pub fn truth(&self) -> Option<Truth> {
+        lock(&self.truth).take()
+    }
+
+    /// What the page may control, where [`Options::control`] is set.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from the second call on.
+    pub fn control(&self, control: Control) -> Result<()> {
+        (self.shared.control.set(control)).map_err(|_| {
+            Error::argument(
+                "control: expected a page that nothing is controlled from yet, got it twice",
+            )
+        })
+    }
+
+    /// Tells every viewer that something happened; `more` is a JSON object.
+    pub fn event(&self, kind: &str, more: serde_json::Value) {
+        let _ = self.shared.events.send((kind.to_owned(), more));
+    }
+
+    /// Pages that watch.
+    pub fn viewers(&self) -> usize {
+        self.shared.viewers.load(Ordering::Relaxed)
+    }
+
+    /// Ends the page; the session goes on.
+    pub fn stop(self) {}
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let _ = self.stop.send(true);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (f.debug_struct("Monitor").field("address", &self.address)).finish_non_exhaustive()
+    }
+}
+
+fn check(source: &Source, options: &Options) -> Result<()> {
+    if !(source.step_seconds.is_finite() && source.step_seconds > 0.0) {
+        return Err(Error::argument(format!(
+            "a page: expected steps of some seconds, got {}",
+            source.step_seconds
+        )));
+    }
+    if source.channel_names.is_empty() {
+        return Err(Error::argument(
+            "a page: expected a session with channels, got none",
+        ));
+    }
+    if options.no_token && !options.address.is_loopback() {
+        return Err(Error::argument(format!(
+            "a page without a token: expected a loopback address, got {}",
+            options.address
+        )));
+    }
+    Ok(())
+}
+
+/// The address, and on loopback its other form too, where there is one.
+fn listen(address: IpAddr, port: u16) -> Result<(SocketAddr, Vec<TcpListener>)> {
+    let wanted = SocketAddr::new(address, port);
+    let failed = |e| Error::io("listen on", std::path::Path::new(&wanted.to_string()), &e);
+    let first = TcpListener::bind(wanted).map_err(failed)?;
+    let bound = first.local_addr().map_err(failed)?;
+    let mut all = vec![first];
+    if address == IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        let other = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), bound.port());
+        all.extend(TcpListener::bind(other));
+    }
+    for listener in &all {
+        listener.set_nonblocking(true).map_err(failed)?;
+    }
+    Ok((bound, all))
+}
+
+fn epoch() -> Result<String> {
+    let mut bytes = [0u8; 8];
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::new(
+            ErrorKind::Io,
+            format!("the system gives no random bytes: {e}"),
+        )
+    })?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+}
+
+/// A thread that others go before.
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let begin = move || {
+        // Where it cannot, it weighs as much as others.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+        work();
+    };
+    (std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(begin))
+    .map_err(|e| Error::new(ErrorKind::Io, format!("a thread for the page: {e}")))
+}

@@ -1,0 +1,155 @@
+//! `/metrics`: the counters as Prometheus reads them.
+
+use std::fmt::Write as _;
+
+use crate::hub::{BOUNDS_NS, Seen};
+
+/// What the server counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Served {
+    pub(crate) viewers: usize,
+    pub(crate) frames_skipped: u64,
+}
+
+/// The text: `# HELP`, `# TYPE`, samples.
+pub(crate) fn text(seen: &Seen, served: Served, checksum: &str) -> String {
+    let mut out = String::with_capacity(4096);
+    let totals = &seen.totals;
+    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+        let _ = writeln!(
+            out,
+            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
+        );
+    };
+    one("betz_steps_total", "counter", "Steps taken.", totals.steps);
+    one(
+        "betz_spikes_total",
+        "counter",
+        "Spikes taken.",
+        totals.spikes,
+    );
+    one(
+        "betz_deadline_misses_total",
+        "counter",
+        "Steps over the deadline.",
+        totals.misses,
+    );
+    one(
+        "betz_model_swaps_total",
+        "counter",
+        "Models that have taken over.",
+        totals.swaps,
+    );
+    one("betz_trials_total", "counter", "Trials begun.", seen.trials);
+    one(
+        "betz_monitor_steps_not_shown_total",
+        "counter",
+        "Steps that never reached the page.",
+        totals.steps_not_shown,
+    );
+    one(
+        "betz_monitor_frames_skipped_total",
+        "counter",
+        "Frames that a viewer was too slow for.",
+        served.frames_skipped,
+    );
+    one(
+        "betz_monitor_viewers",
+        "gauge",
+        "Pages that watch.",
+        served.viewers as u64,
+    );
+    let silent = seen.rates.iter().filter(|&&r| r == 0.0).count();
+    let _ = writeln!(
+        out,
+        "# HELP betz_channel_state Channels with and without a spike in the last second.\n\
+         # TYPE betz_channel_state gauge\n\
+         betz_channel_state{{state=\"active\"}} {}\nbetz_channel_state{{state=\"silent\"}} {silent}",
+        seen.rates.len() - silent
+    );
+    let _ = writeln!(
+        out,
+        "# HELP betz_spikes_dropped_total Spikes that the decoder did not see in time, by reason.\n\
+         # TYPE betz_spikes_dropped_total counter"
+    );
+    for (why, n) in [
+        ("queue", totals.dropped),
+        ("late", totals.late),
+        ("unknown_channel", totals.unknown),
+    ] {
+        let _ = writeln!(out, "betz_spikes_dropped_total{{why=\"{why}\"}} {n}");
+    }
+    let _ = writeln!(
+        out,
+        "# HELP betz_model_info The model that gives the estimates.\n# TYPE betz_model_info gauge\n\
+         betz_model_info{{checksum=\"{checksum}\"}} 1"
+    );
+    let _ = writeln!(
+        out,
+        "# HELP betz_step_seconds How long a step takes.\n# TYPE betz_step_seconds histogram"
+    );
+    let mut steps = 0;
+    for (&bound, n) in BOUNDS_NS.iter().zip(seen.latency) {
+        steps += n;
+        let seconds = f64::from(bound) / 1e9;
+        let _ = writeln!(
+            out,
+            "betz_step_seconds_bucket{{le=\"{seconds:e}\"}} {steps}"
+        );
+    }
+    steps += seen.latency[BOUNDS_NS.len()];
+    let _ = writeln!(
+        out,
+        "betz_step_seconds_bucket{{le=\"+Inf\"}} {steps}\nbetz_step_seconds_sum {:e}\nbetz_step_seconds_count {steps}",
+        seen.latency_sum_ns as f64 * 1e-9
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_cumulative_and_every_sample_has_a_type() {
+        let mut seen = Seen::new(4, 100, 10);
+        seen.latency[0] = 3;
+        seen.latency[5] = 2;
+        seen.latency[16] = 1;
+        seen.latency_sum_ns = 12_345;
+        seen.rates[1] = 4.0;
+        seen.totals.late = 9;
+        let text = text(
+            &seen,
+            Served {
+                viewers: 2,
+                frames_skipped: 5,
+            },
+            "ab",
+        );
+        for line in [
+            "betz_step_seconds_bucket{le=\"1e-7\"} 3",
+            "betz_step_seconds_bucket{le=\"1e-2\"} 5",
+            "betz_step_seconds_bucket{le=\"+Inf\"} 6",
+            "betz_step_seconds_count 6",
+            "betz_spikes_dropped_total{why=\"late\"} 9",
+            "betz_channel_state{state=\"silent\"} 3",
+            "betz_monitor_viewers 2",
+            "betz_monitor_frames_skipped_total 5",
+            "betz_model_info{checksum=\"ab\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|l| l == line),
+                "{line} is missing in\n{text}"
+            );
+        }
+        for line in text.lines().filter(|l| !l.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let family = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|s| name.strip_suffix(s));
+            let typed = |n: &str| text.contains(&format!("# TYPE {n} "));
+            assert!(typed(name) || family.is_some_and(typed), "{line}");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! What is answered to whom.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::control::{Asked, Control};
+use crate::explore::Recorded;
+use crate::frame;
+use crate::guard::{Entry, Guard, POLICY};
+use crate::hub::{Seen, lock};
+use crate::metrics::{self, Served};
+use crate::source::Source;
+use crate::viewer::{self, FromPage};
+use crate::{page, source::ModelCard};
+
+/// Most pages that watch at a time.
+pub(crate) const VIEWERS: usize = 32;
+/// Most connections at a time.
+const CONNECTIONS: usize = 256;
+/// Most bytes of a request.
+const REQUEST_BYTES: usize = 64 << 10;
+/// Most bytes of a request's head (the least that hyper takes).
+const HEAD_BYTES: usize = 8 << 10;
+/// How long a request's head may take.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Longest name of the sub-protocol.
+const PROTOCOL: &str = "betz.v1";
+
+/// What every request looks at.
+pub(crate) struct Shared {
+    pub(crate) source: Source,
+    /// What is looked at instead of a session.
+    pub(crate) recorded: Vec<Recorded>,
+    pub(crate) seen: Mutex<Seen>,
+    pub(crate) frames: broadcast::Sender<Bytes>,
+    pub(crate) guard: Guard,
+    pub(crate) viewers: AtomicUsize,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) control: OnceLock<Control>,
+    pub(crate) may_control: bool,
+    /// Told apart from sessions before: a page that comes back knows that it is another.
+    pub(crate) epoch: String,
+    pub(crate) page_folder: Option<PathBuf>,
+    /// Events to be told, by the hub.
+    pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
+}
+
+type App = Arc<Shared>;
+
+/// Serves until `stop` says so, or its sender is gone.
+pub(crate) async fn serve(listeners: Vec<TcpListener>, app: App, stop: watch::Receiver<bool>) {
+    let router = router(app);
+    let open = Arc::new(AtomicUsize::new(0));
+    let accepting = listeners.into_iter().map(|listener| {
+        let (router, open, stop) = (router.clone(), open.clone(), stop.clone());
+        tokio::spawn(accept(listener, router, open, stop))
+    });
+    for task in accepting.collect::<Vec<_>>() {
+        let _ = task.await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    open: Arc<AtomicUsize>,
+    mut stop: watch::Receiver<bool>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|s| *s) => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            // No descriptors left, say: others may go in a while.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let _ = stream.set_nodelay(true);
+        let (service, open) = (TowerToHyperService::new(router.clone()), open.clone());
+        let mut stop = stop.clone();
+        tokio::spawn(async move {
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME)
+                .max_buf_size(HEAD_BYTES);
+            let connection = http
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
+            tokio::select! {
+                _ = connection => {}
+                _ = stop.wait_for(|s| *s) => {}
+            }
+            open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+fn router(app: App) -> Router {
+    let api = Router::new()
+        .route("/state", get(state))
+        .route("/events", get(events))
+        .route("/outline", get(outline))
+        .route("/spikes", get(spikes))
+        .route("/misses", get(misses))
+        .route("/misses/{id}", get(moment))
+        .route("/control/{what}", post(control));
+    Router::new()
+        .nest("/api", api)
+        .route("/live", get(live))
+        .route("/metrics", get(metrics))
+        .fallback(get(file))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
+        .layer(middleware::from_fn_with_state(app.clone(), guarded))
+        .with_state(app)
+}
+
+async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let uri = request.uri();
+    let checked = (app.guard).check(request.method(), uri.path(), uri.query(), request.headers());
+    let mut response = match checked {
+        Ok(Entry::Known) => next.run(request).await,
+        Ok(Entry::Introduced) => {
+            let mut response = (StatusCode::SEE_OTHER, "").into_response();
+            let headers = response.headers_mut();
+            headers.insert(header::LOCATION, HeaderValue::from_static("/"));
+            if let Ok(cookie) = HeaderValue::from_str(&app.guard.cookie()) {
+                headers.insert(header::SET_COOKIE, cookie);
+            }
+            response
+        }
+        Err(refusal) => (refusal.status(), refusal.words()).into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    (headers.entry(header::CACHE_CONTROL)).or_insert(HeaderValue::from_static("no-cache"));
+    response
+}
+
+async fn file(State(app): State<App>, request: Request) -> Response {
+    let Some((kind, text)) = page::file(request.uri().path(), app.page_folder.as_deref()) else {
+        return (StatusCode::NOT_FOUND, "there is nothing here").into_response();
+    };
+    let tag = page::tag(&text);
+    let known = request.headers().get(header::IF_NONE_MATCH);
+    if known.is_some_and(|k| k.as_bytes() == tag.as_bytes()) {
+        return StatusCode::NOT_MODIFIED.into_response();
+    }
+    let headers = [(header::CONTENT_TYPE, kind.to_owned()), (header::ETAG, tag)];
+    (headers, text.into_owned()).into_response()
+}
+
+/// Which of several recordings is meant.
+#[derive(Deserialize)]
+struct Which {
+    #[serde(default)]
+    source: usize,
+}
+
+async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
+    let recorded = app.recorded.get(which.source);
+    if recorded.is_none() && (which.source > 0 || !app.recorded.is_empty()) {
+        return no_source(&app, which.source);
+    }
+    let source = recorded.map_or(&app.source, |r| &r.source);
+    let sources: Vec<&str> = app
+        .recorded
+        .iter()
+        .map(|r| r.source.name.as_str())
+        .collect();
+    let (swap, model, span, ended) = {
+        let seen = lock(&app.seen);
+        (seen.swap, seen.model, seen.history.span(), seen.ended)
+    };
+    let control = app.control.get().map(Control::json);
+    json_of(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "frame_version": frame::VERSION,
+        "mode": if app.recorded.is_empty() { "live" } else { "file" },
+        "sources": sources,
+        "epoch": app.epoch,
+        "source": source.json(),
+        "model": source.model.as_ref().map(ModelCard::json),
+        "running": format!("{model:016x}"),
+        "swap": format!("{swap:?}"),
+        "history": span.map(|s| [s.start, s.end]),
+        "ended": ended,
+        "control": app.may_control && app.control.get().is_some(),
+        "models": control,
+        "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
+    }))
+}
+
+async fn events(State(app): State<App>) -> Response {
+    let all: Vec<String> = lock(&app.seen).events.iter().cloned().collect();
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (headers, format!("[{}]", all.join(","))).into_response()
+}
+
+fn no_source(app: &App, asked: usize) -> Response {
+    let words = format!(
+        "expected one of {} recordings, got number {asked}",
+        app.recorded.len()
+    );
+    (StatusCode::NOT_FOUND, words).into_response()
+}
+
+/// The whole of a recording in short.
+async fn outline(State(app): State<App>, Query(which): Query<Which>) -> Response {
+    match app.recorded.get(which.source) {
+        Some(recorded) => json_of(&recorded.outline()),
+        None => no_source(&app, which.source),
+    }
+}
+
+#[derive(Deserialize)]
+struct Span {
+    #[serde(default)]
+    source: usize,
+    from: i64,
+    to: i64,
+}
+
+/// Frames of the last minute again, or of a recording, back to back.
+async fn spikes(State(app): State<App>, Query(span): Query<Span>) -> Response {
+    if span.to <= span.from {
+        return (StatusCode::BAD_REQUEST, "expected from before to, in ticks").into_response();
+    }
+    if let Some(recorded) = app.recorded.get(span.source) {
+        return frames_again(&recorded.frames(span.from..span.to));
+    }
+    let frames: Vec<Bytes> = {
+        let seen = lock(&app.seen);
+        seen.history
+            .range(span.from..span.to)
+            .map(|f| f.bytes.clone())
+            .collect()
+    };
+    frames_again(&frames)
+}
+
+fn frames_again(frames: &[Bytes]) -> Response {
+    let mut all = Vec::with_capacity(frames.iter().map(Bytes::len).sum());
+    frames
+        .iter()
+        .for_each(|f| all.extend_from_slice(&frame::again(f)));
+    ([(header::CONTENT_TYPE, "application/octet-stream")], all).into_response()
+}
+
+/// Moments at which deadlines were missed.
+async fn misses(State(app): State<App>) -> Response {
+    let seen = lock(&app.seen);
+    let moments: Vec<Value> = (seen.moments.iter())
+        .map(|m| {
+            json!({
+                "id": m.id, "from": m.ticks.start, "to": m.ticks.end,
+                "misses": m.misses, "more": m.more,
+            })
+        })
+        .collect();
+    json_of(&json!({"moments": moments, "gone": seen.moments.gone}))
+}
+
+async fn moment(State(app): State<App>, Path(id): Path<u64>) -> Response {
+    let frames: Option<Vec<Bytes>> = {
+        let seen = lock(&app.seen);
+        let found = seen.moments.iter().find(|m| m.id == id);
+        found.map(|m| m.frames.iter().map(|f| f.bytes.clone()).collect())
+    };
+    match frames {
+        Some(frames) => frames_again(&frames),
+        None => (StatusCode::NOT_FOUND, "that moment is not kept (any more)").into_response(),
+    }
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let served = Served {
+        viewers: app.viewers.load(Ordering::Relaxed),
+        frames_skipped: app.skipped.load(Ordering::Relaxed),
+    };
+    let text = {
+        let seen = lock(&app.seen);
+        let model = match (seen.model, &app.source.model) {
+            (0, Some(card)) => card.fingerprint,
+            (running, _) => running,
+        };
+        metrics::text(&seen, served, &format!("{model:016x}"))
+    };
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) -> Response {
+    let asked: Asked = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
+        Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
+    };
+    if !app.may_control || app.control.get().is_none() {
+        return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
+    }
+    // Preparing a model takes a while, and the others want their frames.
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let acting = app.clone();
+    let spawned = std::thread::Builder::new()
+        .name("betz-control".into())
+        .spawn(move || {
+            let done = acting.control.get().map(|c| c.act(&what, &asked));
+            let _ = tell.send(done);
+        });
+    let Ok(Some(done)) = (match spawned {
+        Ok(_) => told.await.map_err(|_| ()),
+        Err(_) => Err(()),
+    }) else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "it could not be done").into_response();
+    };
+    match done {
+        Ok(event) => {
+            let _ = app.events.send(("control".into(), event.clone()));
+            (StatusCode::ACCEPTED, json_of(&event)).into_response()
+        }
+        Err(e) => (StatusCode::CONFLICT, e.message().to_owned()).into_response(),
+    }
+}
+
+async fn live(State(app): State<App>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    let wanted = headers.get(header::SEC_WEBSOCKET_PROTOCOL);
+    if wanted.is_none_or(|w| w.as_bytes() != PROTOCOL.as_bytes()) {
+        return (StatusCode::BAD_REQUEST, "expected the sub-protocol betz.v1").into_response();
+    }
+    let Some(place) = Place::take(&app) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "32 pages watch already").into_response();
+    };
+    // From now on: nothing is lost while hands are shaken.
+    let frames = place.0.frames.subscribe();
+    upgrade
+        .protocols([PROTOCOL])
+        .write_buffer_size(0)
+        .max_write_buffer_size(64 << 20)
+        .max_message_size(REQUEST_BYTES)
+        .on_upgrade(move |socket| async move {
+            let skipped = |n| {
+                place.0.skipped.fetch_add(n, Ordering::Relaxed);
+            };
+            viewer::serve(Socket(socket), frames, skipped).await;
+        })
+}
+
+/// One of the places for viewers; free again when it is dropped.
+struct Place(App);
+
+impl Place {
+    fn take(app: &App) -> Option<Self> {
+        let taken = app.viewers.fetch_add(1, Ordering::Relaxed);
+        let place = Self(app.clone());
+        (taken < VIEWERS).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Socket(WebSocket);
+
+impl viewer::Page for Socket {
+    async fn send(&mut self, message: Bytes) -> bool {
+        self.0.send(Message::Binary(message)).await.is_ok()
+    }
+
+    async fn receive(&mut self) -> FromPage {
+        match self.0.recv().await {
+            Some(Ok(Message::Binary(bytes))) => match <[u8; 4]>::try_from(&bytes[..]) {
+                Ok(bytes) => FromPage::Drawn(u32::from_le_bytes(bytes)),
+                Err(_) => FromPage::Other,
+            },
+            Some(Ok(Message::Close(_)) | Err(_)) | None => FromPage::Gone,
+            Some(Ok(_)) => FromPage::Other,
+        }
+    }
+}
+
+fn json_of(value: &Value) -> Response {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        value.to_string(),
+    )
+        .into_response()
+}

@@ -1,0 +1,146 @@
+//! What a session is, for those who look at it.
+
+use std::time::Duration;
+
+use betz_recording::OutputInfo;
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::PreparedModel;
+use serde_json::{Value, json};
+
+/// What is told of a session before its first step.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// What people call it: a file's name, a rig's.
+    pub name: String,
+    /// One a channel.
+    pub channel_names: Vec<String>,
+    /// Electrode positions (x, y) in micrometres, one a channel; NaN where unknown.
+    pub electrode_um: Option<Vec<[f32; 2]>>,
+    /// One an output.
+    pub outputs: Vec<OutputInfo>,
+    /// Length of a step in seconds.
+    pub step_seconds: f64,
+    /// How many times as fast as the clock on the wall it runs.
+    pub speed: f64,
+    /// Steps that take longer are marked, and what lay around them is kept.
+    pub deadline: Option<Duration>,
+    /// The model that runs at the start.
+    pub model: Option<ModelCard>,
+}
+
+impl Source {
+    /// A session that runs `decoder`, at the speed of the wall's clock.
+    pub fn of(name: &str, decoder: &Decoder) -> Self {
+        Self {
+            name: name.to_owned(),
+            channel_names: decoder.channel_names().to_vec(),
+            electrode_um: None,
+            outputs: decoder.outputs().to_vec(),
+            step_seconds: decoder.step_seconds(),
+            speed: 1.0,
+            deadline: None,
+            model: Some(ModelCard::of(name, decoder)),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let outputs = self.outputs.iter();
+        let outputs: Vec<Value> = outputs
+            .map(|o| json!({"name": o.name, "unit": o.unit}))
+            .collect();
+        // JSON knows no NaN: an electrode that lies nowhere is null.
+        let electrodes = self.electrode_um.as_ref().map(|all| {
+            let known = |p: &[f32; 2]| p.iter().all(|v| v.is_finite()).then_some(*p);
+            all.iter().map(known).collect::<Vec<_>>()
+        });
+        json!({
+            "name": self.name,
+            "channels": self.channel_names.len(),
+            "channel_names": self.channel_names,
+            "electrode_um": electrodes,
+            "outputs": outputs,
+            "step_seconds": self.step_seconds,
+            "speed": self.speed,
+            "deadline_ns": self.deadline.map(|d| d.as_nanos() as u64),
+        })
+    }
+}
+
+/// What is told of a model.
+#[derive(Debug, Clone)]
+pub struct ModelCard {
+    /// A file's name, usually.
+    pub name: String,
+    /// Of the decoder: [`PreparedModel::decoder_fingerprint`].
+    pub fingerprint: u64,
+    card: Value,
+}
+
+impl ModelCard {
+    /// Of a decoder.
+    pub fn of(name: &str, decoder: &Decoder) -> Self {
+        let prepared = PreparedModel::new(decoder, None);
+        let fingerprint = prepared
+            .as_ref()
+            .map_or(0, PreparedModel::decoder_fingerprint);
+        let memory = prepared.as_ref().map_or(0, PreparedModel::memory_steps);
+        let t = decoder.training();
+        let scores = t.scores.iter();
+        let scores: Vec<Value> = scores
+            .map(|s| json!({"name": s.name, "unit": s.unit, "r2": number(s.r2), "rmse": number(s.rmse)}))
+            .collect();
+        let filters = decoder.bank().filters().iter();
+        let filters: Vec<Value> = filters
+            .map(|f| json!({"tau_seconds": f.tau_seconds, "order": f.order}))
+            .collect();
+        let card = json!({
+            "name": name,
+            "fingerprint": format!("{fingerprint:016x}"),
+            "kind": decoder.kind(),
+            "channels": decoder.channels(),
+            "masked": decoder.channel_mask().iter().filter(|&&m| !m).count(),
+            "latents": decoder.latents(),
+            "filters": filters,
+            "delay_steps": decoder.delay_steps(),
+            "memory_steps": memory,
+            "ridge": number(t.ridge),
+            "trained": {
+                "betz_version": t.betz_version, "steps": t.steps, "segments": t.segments,
+                "spikes": t.spikes, "folds": t.folds, "solver": t.solver,
+            },
+            "scores": scores,
+            "weight_share": weight_share(decoder),
+        });
+        Self {
+            name: name.to_owned(),
+            fingerprint,
+            card,
+        }
+    }
+
+    pub(crate) fn json(&self) -> &Value {
+        &self.card
+    }
+}
+
+/// Of every channel, the share of the readout: Σ |φ| over filters and latents, over that of all channels.
+fn weight_share(decoder: &Decoder) -> Vec<f64> {
+    let width = decoder.bank().len() * decoder.latents();
+    let rows = decoder.weights().chunks_exact(width.max(1));
+    let sums: Vec<f64> = rows.map(|row| row.iter().map(|w| w.abs()).sum()).collect();
+    let all: f64 = sums.iter().sum();
+    // Six digits: a page draws no finer.
+    let share = |s: f64| {
+        if all > 0.0 {
+            (s / all * 1e6).round() / 1e6
+        } else {
+            0.0
+        }
+    };
+    sums.into_iter().map(share).collect()
+}
+
+/// JSON knows no NaN and no infinity.
+fn number(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
