@@ -1,7 +1,7 @@
 // Batch decoding: every spike adds its weights to the weighted trains, one for each filter and output
 // (`decode_weigh`); every filter runs over its trains in tiles (`decode_tile_ends`, `decode_carry`) and
 // the filters' responses are summed (`decode_sum`); behind a low-pass, if any, `decode_estimates` adds
-// the intercept. f64 up to the last step, sums in the order of the spikes.
+// the intercept and keeps to the range. f64 up to the last step, sums in the order of the spikes.
 //
 // Rows are filter · outputs + output. Compile-time: ORDER and BRIEF as in spike_states.cuh.
 // WEIGHTED: a spike counts for its weight, else for one.
@@ -109,14 +109,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     store_tile(cells + THREADS * PITCH, sums + output * stride, tile * TILE, steps);
 }
 
-// estimates[step][output] = sum + intercept; not a number outside segments.
+// estimates[step][output] = sum + intercept, kept between lowest and highest; not a number outside
+// segments. last: (3, output), intercept, lowest, highest.
 extern "C" __global__ void decode_estimates(const double *sums, size_t stride, int steps,
-                                            const Mask *mask, const double *intercept, int outputs,
+                                            const Mask *mask, const double *last, int outputs,
                                             float *estimates) {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= (size_t)steps * outputs) return;
     int step = at / outputs, output = at % outputs;
     bool inside = mask[step / 32].inside >> step % 32 & 1;
-    double value = sums[output * stride + step] + intercept[output];
+    double value = sums[output * stride + step] + last[output];
+    double low = last[outputs + output], high = last[2 * outputs + output];
+    value = value < low ? low : value > high ? high : value;
     estimates[at] = inside ? (float)value : __int_as_float(0x7fffffff);
 }

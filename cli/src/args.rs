@@ -289,6 +289,9 @@ pub(crate) struct Stream {
     /// Feed binned counts instead of spike lists
     #[arg(long)]
     pub(crate) counts: bool,
+    /// Watch for channels that die or scream: steps say so
+    #[arg(long)]
+    pub(crate) watch: bool,
     /// Replay at this multiple of real time instead of as fast as it goes
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,

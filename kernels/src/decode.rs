@@ -109,14 +109,14 @@ kernel! {
         stride: u64,
         steps: i32,
         mask: In<'a, Mask>,
-        intercept: In<'a, f64>,
+        last: In<'a, f64>,
         outputs: i32,
         estimates: Out<'a, f32>,
     }
     needs |own, blocks| {
         sums: rows(own.outputs, own.stride, own.steps),
         mask: n(own.steps).div_ceil(32),
-        intercept: n(own.outputs),
+        last: 3 * n(own.outputs),
         estimates: n(own.steps) * n(own.outputs),
     }
 }

@@ -1,10 +1,11 @@
 //! `betz stream`: replay a recording tick by tick through the real-time session.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use betz::model::Decoder;
 use betz::recording::Dataset;
-use betz::stream::{Session, SessionConfig, Stats};
+use betz::stream::{ChannelRules, Session, SessionConfig, Stats, StepStatus};
 use betz::train::score::score_estimates;
 use betz::{Error, Progress, Result};
 use serde::Serialize;
@@ -61,6 +62,10 @@ struct Streamed {
     scores: Scores,
     latency_us: LatencyUs,
     dropped: u64,
+    /// Steps of which there was something to say.
+    flagged: u64,
+    /// And how many by what was said; see `StepStatus`.
+    flags: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_misses: Option<u64>,
 }
@@ -112,7 +117,20 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         counts: args.counts,
         speed: args.speed,
     };
-    let decoded = replay(&mut session, &dataset, &feed, &Bar::new())?;
+    let mut watch = (args.watch)
+        .then(|| session.watch_channels(&model, ChannelRules::default()))
+        .transpose()?;
+    let (mut flagged, mut flags) = (0, BTreeMap::new());
+    let mut each = |status: StepStatus| {
+        if let Some(watch) = &mut watch {
+            watch.look();
+        }
+        flagged += u64::from(!status.is_ok());
+        for name in status.names() {
+            *flags.entry(name).or_insert(0) += 1;
+        }
+    };
+    let decoded = replay_each(&mut session, &dataset, &feed, &Bar::new(), &mut each)?;
     if let Some(path) = &args.out {
         data::write_outputs(path, &model, &dataset, &decoded)?;
     }
@@ -133,6 +151,8 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         scores,
         latency_us: LatencyUs::of(&stats),
         dropped: stats.dropped,
+        flagged,
+        flags,
         deadline_misses: deadline.map(|_| stats.deadline_misses),
     };
     if args.common.json {
@@ -142,6 +162,16 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     report::line(&streamed.latency_us.sentence())?;
     if let Some(misses) = streamed.deadline_misses {
         report::line(&format!("deadline misses: {misses}"))?;
+    }
+    let flags: Vec<String> = (streamed.flags.iter())
+        .map(|(name, steps)| format!("{name}: {steps}"))
+        .collect();
+    if !flags.is_empty() {
+        report::line(&format!(
+            "steps flagged: {} ({})",
+            streamed.flagged,
+            flags.join(", ")
+        ))?;
     }
     report::line(&format!(
         "spikes: {}, dropped: {}",
@@ -167,6 +197,17 @@ pub(crate) fn replay(
     dataset: &Dataset,
     feed: &Feed,
     progress: &dyn Progress,
+) -> Result<Vec<f32>> {
+    replay_each(session, dataset, feed, progress, &mut |_| ())
+}
+
+/// [`replay`], of whose every step `each` hears the status.
+fn replay_each(
+    session: &mut Session,
+    dataset: &Dataset,
+    feed: &Feed,
+    progress: &dyn Progress,
+    each: &mut dyn FnMut(StepStatus),
 ) -> Result<Vec<f32>> {
     let width = session.outputs();
     let values = dataset.steps.saturating_mul(width);
@@ -207,6 +248,7 @@ pub(crate) fn replay(
             } else {
                 session.step_spikes(spikes, out)?;
             }
+            each(session.status());
             done += 1;
             if let Some(speed) = feed.speed {
                 let due = Duration::from_secs_f64(done as f64 * dataset.step_seconds / speed);

@@ -9,7 +9,7 @@ use betz_base::{Error, ErrorKind};
 use betz_recording::OutputInfo;
 use betz_runtime::model::{
     Attachment, Blanking, Cosines, Decoder, DecoderParts, Experts, FORMAT_VERSION, FilteredReadout,
-    Gate, Head, Lift, Limits, LowPass, OutputScore, TrainingRecord,
+    Gate, Head, Lift, Limits, LowPass, OutputRange, OutputScore, TrainingRecord,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
@@ -339,6 +339,7 @@ fn with_sections() -> DecoderParts {
                 most: 120,
                 mean_counts: vec![0.5, 1.5, 0.0],
             }),
+            ..Limits::default()
         },
         attachments: vec![Attachment {
             tag: *b"sums",
@@ -364,7 +365,10 @@ fn sections(payload: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
 
 #[test]
 fn sections_come_back_in_any_order() {
-    let decoder = Decoder::new(with_sections()).unwrap();
+    let mut parts = with_sections();
+    let range = |low, high| OutputRange { low, high };
+    parts.limits.ranges = vec![range(-1.5, 2.5), range(f32::NEG_INFINITY, 0.0)];
+    let decoder = Decoder::new(parts).unwrap();
     let bytes = decoder.to_bytes().unwrap();
     assert_eq!(Decoder::from_bytes(&bytes).unwrap(), decoder);
     assert_eq!(decoder.attachment(*b"sums"), Some(&[1, 2, 3][..]));
@@ -372,9 +376,15 @@ fn sections_come_back_in_any_order() {
     let payload = payload(&bytes);
     let found = sections(payload);
     let tags: Vec<&str> = found.iter().map(|(tag, _)| tag.as_str()).collect();
-    assert_eq!(tags, ["LIFT", "LIMS", "sums"]);
+    assert_eq!(tags, ["LIFT", "LIMS", "RANG", "sums"]);
     let first = &payload[..found[0].1.start];
-    for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+    for order in [
+        [0, 3, 2, 1],
+        [1, 0, 3, 2],
+        [1, 2, 0, 3],
+        [3, 0, 2, 1],
+        [2, 3, 1, 0],
+    ] {
         let mut other = first.to_vec();
         for i in order {
             other.extend(&payload[found[i].1.clone()]);

@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
 
 /// A named dataset with a bank and a delay.
@@ -263,4 +264,11 @@ pub(crate) fn busy_regular() -> Vec<Case> {
         .flat_map(|delay| cut.iter().map(move |segments| (delay, segments)))
         .map(|(delay, segments)| of(delay, segments))
         .collect()
+}
+
+/// `decoder`, whose outputs are kept within no range.
+pub(crate) fn without_ranges(decoder: Decoder) -> Decoder {
+    let mut parts = decoder.into_parts();
+    parts.limits.ranges.clear();
+    Decoder::new(parts).unwrap()
 }

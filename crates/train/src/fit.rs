@@ -1,7 +1,8 @@
 //! From a dataset to a decoder.
 
-use super::blank::{Cleaned, blanking};
+use super::blank::Cleaned;
 use super::gram::{GramPath, NormalEquations, normal_equations};
+use super::limits::limits;
 use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
 use super::retained::Retained;
@@ -147,7 +148,7 @@ pub(super) fn decoder(
         scores: Vec::new(),
     };
     let mut parts = linear(data, options, training, solution)?.into_parts();
-    parts.limits.blanking = blanking(data, &parts.channel_mask);
+    parts.limits = limits(data, &parts.channel_mask);
     checked(parts)
 }
 

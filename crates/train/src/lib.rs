@@ -43,6 +43,7 @@ mod kalman;
 mod kinds;
 mod latents;
 mod lift;
+mod limits;
 mod noise;
 pub mod online;
 mod options;

@@ -26,7 +26,8 @@ impl DecoderParts {
         self.check_weights()?;
         let (latents, outputs) = (self.latents(), self.outputs.len());
         self.head.check(latents, outputs)?;
-        self.limits.check(self.channel_names.len())?;
+        self.limits
+            .check(self.channel_names.len(), self.outputs.len())?;
         self.check_attachments()
     }
 

@@ -1,13 +1,41 @@
-//! What input a decoder was made for, and what becomes of the rest.
+//! What a decoder was made for, input and outputs, and what becomes of the rest.
 
 use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 
-/// What input a decoder was made for. The default has no limits.
+/// What a decoder was made for. The default has no limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
     /// Steps whose spikes are an artefact are decoded as if they had held mean counts.
     pub blanking: Option<Blanking>,
+    /// What each output is kept within, one entry per output; empty for no bounds.
+    pub ranges: Vec<OutputRange>,
+}
+
+/// An output beyond these bounds is none that the decoder was trained for: it is kept at the bound, and the
+/// step is flagged [`OUT_OF_RANGE`](crate::stream::StepStatus::OUT_OF_RANGE). Training gives the range of
+/// its labels about their middle, 1.2 times as wide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OutputRange {
+    /// Lowest value, in output units; −∞ for none.
+    pub low: f32,
+    /// Highest value, in output units; +∞ for none.
+    pub high: f32,
+}
+
+impl OutputRange {
+    /// Keeps `values`, one per range, within `ranges`; says whether one was beyond. NaN stays.
+    #[inline(always)]
+    pub fn keep(ranges: &[Self], values: &mut [f64]) -> bool {
+        let mut beyond = false;
+        for (value, range) in values.iter_mut().zip(ranges) {
+            let (low, high) = (f64::from(range.low), f64::from(range.high));
+            beyond |= *value < low || *value > high;
+            *value = if *value < low { low } else { *value };
+            *value = if *value > high { high } else { *value };
+        }
+        beyond
+    }
 }
 
 /// Population-count blanking: a step whose spikes, over all channels that take part, are fewer than
@@ -27,12 +55,10 @@ pub struct Blanking {
 
 impl Limits {
     pub(super) const TAG: [u8; 4] = *b"LIMS";
+    pub(super) const RANGES_TAG: [u8; 4] = *b"RANG";
 
-    pub(super) fn is_default(&self) -> bool {
-        self.blanking.is_none()
-    }
-
-    pub(super) fn check(&self, channels: usize) -> Result<()> {
+    pub(super) fn check(&self, channels: usize, outputs: usize) -> Result<()> {
+        self.check_ranges(outputs)?;
         let Some(blanking) = &self.blanking else {
             return Ok(());
         };
@@ -60,6 +86,45 @@ impl Limits {
         Ok(())
     }
 
+    fn check_ranges(&self, outputs: usize) -> Result<()> {
+        let refuse = |text| Err(Error::new(ErrorKind::InvalidModel, text));
+        if !self.ranges.is_empty() && self.ranges.len() != outputs {
+            return refuse(format!(
+                "ranges: expected {outputs} entries, one per output, got {}",
+                self.ranges.len()
+            ));
+        }
+        for (i, OutputRange { low, high }) in self.ranges.iter().enumerate() {
+            if low.is_nan() || high.is_nan() || low > high {
+                return refuse(format!(
+                    "range of output {i}: expected low <= high, got [{low}, {high}]"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_ranges(&self, to: &mut Writer) {
+        let bounds = self.ranges.iter().flat_map(|r| [r.low, r.high]);
+        to.f32s(&bounds.collect::<Vec<f32>>());
+    }
+
+    pub(super) fn read_ranges(from: &mut Reader<'_>) -> Result<Vec<OutputRange>> {
+        let bounds = from.f32s("ranges")?;
+        let (pairs, rest) = bounds.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidModel,
+                format!(
+                    "ranges: expected two bounds per output, got {}",
+                    bounds.len()
+                ),
+            ));
+        }
+        let range = |&[low, high]: &[f32; 2]| OutputRange { low, high };
+        Ok(pairs.iter().map(range).collect())
+    }
+
     pub(super) fn write(&self, to: &mut Writer) {
         to.flag(self.blanking.is_some());
         if let Some(blanking) = &self.blanking {
@@ -69,8 +134,8 @@ impl Limits {
         }
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
-        let blanking = if from.flag("blanking")? {
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Option<Blanking>> {
+        Ok(if from.flag("blanking")? {
             Some(Blanking {
                 least: from.u64("blanking.least")?,
                 most: from.u64("blanking.most")?,
@@ -78,7 +143,6 @@ impl Limits {
             })
         } else {
             None
-        };
-        Ok(Self { blanking })
+        })
     }
 }

@@ -20,4 +20,4 @@ pub use head::{
     Cosines, Experts, FilteredReadout, Gate, Head, Kalman, Lift, MAX_EXPERTS, MAX_LATENTS,
     MAX_STATES, MAX_UNITS,
 };
-pub use limits::{Blanking, Limits};
+pub use limits::{Blanking, Limits, OutputRange};

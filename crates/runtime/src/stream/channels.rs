@@ -373,7 +373,7 @@ impl Session {
     /// let usual = Blanking { least: 0, most: 100, mean_counts: vec![1.0; 3] };
     /// let decoder = Decoder::new(DecoderParts {
     ///     weights: vec![1.0; 3],
-    ///     limits: Limits { blanking: Some(usual) },
+    ///     limits: Limits { blanking: Some(usual), ..Limits::default() },
     ///     ..DecoderParts::linear(0.1, bank, names, vec!["x".into()])
     /// })?;
     /// let mut session = Session::open(&decoder, SessionConfig::default())?;

@@ -15,6 +15,7 @@ use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fire
 use super::skip::{POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
+use crate::model::OutputRange;
 use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, flush};
 use crate::width::for_every_width;
@@ -192,6 +193,7 @@ impl Engine {
             *latent += intercept;
         }
         if let PreparedHead::Linear = model.head {
+            self.outside = OutputRange::keep(&model.ranges, &mut self.latents);
             return &self.latents;
         }
         self.outside = model.head.step(
@@ -200,6 +202,7 @@ impl Engine {
             &mut self.scratch,
             &mut self.outputs,
         );
+        self.outside |= OutputRange::keep(&model.ranges, &mut self.outputs);
         &self.outputs
     }
 
@@ -294,7 +297,7 @@ impl Engine {
         self.blanked
     }
 
-    /// Whether the latents of the last tick lay outside what training saw.
+    /// Whether latents or outputs of the last tick lay outside what training saw.
     #[inline(always)]
     pub(super) fn outside(&self) -> bool {
         self.outside

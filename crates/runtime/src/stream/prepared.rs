@@ -7,7 +7,7 @@ use super::rows::padded;
 use super::skip::LowPassSilence;
 use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
-use crate::model::{Blanking, Decoder};
+use crate::model::{Blanking, Decoder, OutputRange};
 use crate::psc::LowPassFilter;
 use crate::width::Width;
 use betz_base::error::{Error, Result};
@@ -39,6 +39,8 @@ pub struct PreparedModel {
     pub(super) low_pass: Option<LowPassFilter>,
     pub(super) head: PreparedHead,
     pub(super) blanking: Option<PreparedBlanking>,
+    /// What outputs are kept within; empty for no bounds.
+    pub(super) ranges: Vec<OutputRange>,
     memory_steps: u64,
     fingerprint: u64,
     /// Of the decoder, whatever the mask.
@@ -119,6 +121,7 @@ impl PreparedModel {
             low_pass,
             head,
             blanking,
+            ranges: decoder.limits().ranges.clone(),
             memory_steps,
             fingerprint: 0,
             base: 0,
@@ -227,6 +230,10 @@ impl PreparedModel {
         hash.word(self.intercept.len() as u64);
         (self.intercept.iter().chain(weights)).for_each(|value| hash.number(*value));
         self.head.hash(&mut hash);
+        for range in &self.ranges {
+            hash.number(f64::from(range.low));
+            hash.number(f64::from(range.high));
+        }
         hash
     }
 }

@@ -25,7 +25,8 @@ impl StepStatus {
     pub const CLAMPED: Self = Self(1 << 1);
     /// An estimate was no finite f32: the last finite output stands in its place.
     pub const NON_FINITE: Self = Self(1 << 2);
-    /// The latents were outside what training saw, and clipped.
+    /// The latents were outside what training saw, and clipped; or an output was beyond the range of
+    /// training ([`OutputRange`](crate::model::OutputRange)), and kept at its bound.
     pub const OUT_OF_RANGE: Self = Self(1 << 3);
     /// The spikes were an artefact: mean counts were decoded in their place.
     pub const BLANKED: Self = Self(1 << 4);
@@ -78,6 +79,14 @@ impl StepStatus {
         Self(bits & ((1 << Self::NAMES.len()) - 1))
     }
 
+    /// The names of the flags that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let set = move |bit: &usize| self.0 & (1 << bit) != 0;
+        (0..Self::NAMES.len())
+            .filter(set)
+            .map(|bit| Self::NAMES[bit])
+    }
+
     /// Whether nothing is to be said.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
@@ -120,11 +129,9 @@ impl fmt::Display for StepStatus {
             return f.write_str("ok");
         }
         let mut between = "";
-        for (bit, name) in Self::NAMES.iter().enumerate() {
-            if self.0 & (1 << bit) != 0 {
-                write!(f, "{between}{name}")?;
-                between = ", ";
-            }
+        for name in self.names() {
+            write!(f, "{between}{name}")?;
+            between = ", ";
         }
         Ok(())
     }

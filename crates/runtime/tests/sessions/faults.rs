@@ -222,6 +222,7 @@ fn flagged_steps_are_believed_for_a_while() {
                 most: 20,
                 mean_counts: vec![0.5; CHANNELS],
             }),
+            ..Limits::default()
         },
         ..parts
     })

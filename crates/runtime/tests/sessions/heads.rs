@@ -5,6 +5,7 @@
 use betz_base::ErrorKind;
 use betz_runtime::model::{
     Blanking, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Limits,
+    OutputRange,
 };
 use betz_runtime::stream::{Session, SessionConfig, StepStatus};
 use rand::RngExt;
@@ -302,6 +303,7 @@ fn an_artefact_is_decoded_as_the_mean() {
             most,
             mean_counts: mean_counts.clone(),
         }),
+        ..Limits::default()
     };
     let limited = Decoder::new(DecoderParts {
         limits: blanking(1, 30),
@@ -437,5 +439,51 @@ fn heads_that_make_no_sense_are_refused() {
         let error = Decoder::new(DecoderParts { head, ..parts }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidModel, "{expected}");
         assert!(error.message().contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn outputs_stay_within_the_range_of_training() {
+    let plain = common::decoder(&mut rng(61), CHANNELS, 2, BANK, None);
+    let counts = counts(&mut rng(62), 200, CHANNELS);
+    let free = run(&mut open(&plain), &counts);
+    let mut first: Vec<f32> = free.iter().copied().step_by(2).collect();
+    first.sort_by(f32::total_cmp);
+    let between = |i: usize| 0.5 * (first[i - 1] + first[i]);
+    let (low, high) = (between(20), between(180));
+    let ranges = vec![
+        OutputRange { low, high },
+        OutputRange {
+            low: f32::NEG_INFINITY,
+            high: f32::INFINITY,
+        },
+    ];
+    let limits = Limits {
+        ranges: ranges.clone(),
+        ..Limits::default()
+    };
+    let parts = plain.into_parts();
+    let bounded = Decoder::new(DecoderParts { limits, ..parts }).unwrap();
+    let mut session = open(&bounded);
+    let mut out = [0.0; 2];
+    let mut beyond = 0;
+    for (row, free) in counts.chunks_exact(CHANNELS).zip(free.chunks_exact(2)) {
+        session.step_counts(row, &mut out).unwrap();
+        assert_eq!(out, [free[0].clamp(low, high), free[1]]);
+        let flagged = session.status().contains(StepStatus::OUT_OF_RANGE);
+        assert_eq!(flagged, out[0] != free[0]);
+        beyond += usize::from(flagged);
+    }
+    assert_eq!(beyond, 40);
+    // Bounds that make no sense, and of other outputs.
+    let with = |ranges: Vec<OutputRange>| {
+        let mut parts = bounded.clone().into_parts();
+        parts.limits.ranges = ranges;
+        Decoder::new(parts)
+    };
+    assert!(with(ranges[..1].to_vec()).is_err());
+    for (low, high) in [(1.0, 0.0), (f32::NAN, 0.0), (0.0, f32::NAN)] {
+        let error = with(vec![OutputRange { low, high }; 2]).unwrap_err();
+        assert!(error.message().contains("range of output 0"), "{error}");
     }
 }

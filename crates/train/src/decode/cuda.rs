@@ -17,7 +17,7 @@ use betz_device::Room;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::decode::{DecodeCarry, DecodeEstimates, DecodeSum, DecodeTileEnds, DecodeWeigh};
 use betz_recording::DatasetView;
-use betz_runtime::model::Decoder;
+use betz_runtime::model::{Decoder, OutputRange};
 
 /// Steps whose spikes one block of threads weighs.
 const BLOCK_STEPS: usize = 256;
@@ -54,7 +54,8 @@ struct Decoding<'a> {
     outputs: usize,
     /// (channel of the dataset, filter, output).
     weights: Buffer<f64>,
-    intercept: Buffer<f64>,
+    /// (3, output): intercept, lowest and highest value.
+    last: Buffer<f64>,
     /// In place of what spikes count for where that is one each; never read.
     unweighted: Buffer<f32>,
     /// (order + 1) × rows.
@@ -195,7 +196,7 @@ impl<'a> Decoding<'a> {
             context,
             outputs,
             weights: context.upload(&weights)?,
-            intercept: context.upload(decoder.intercept())?,
+            last: context.upload(&last(decoder))?,
             unweighted: context.zeros(1)?,
             carry: context.zeros((bank.order + 1) * rows)?,
             low_pass,
@@ -343,7 +344,7 @@ impl<'a> Decoding<'a> {
             stride,
             steps: step_count,
             mask: layout.mask.read(),
-            intercept: self.intercept.read(),
+            last: self.last.read(),
             outputs: output_count,
             estimates: estimates.write(),
         };
@@ -354,6 +355,19 @@ impl<'a> Decoding<'a> {
         )?;
         Ok(estimates)
     }
+}
+
+/// What the last step of decoding goes by, (3, output): intercept, lowest and highest value.
+fn last(decoder: &Decoder) -> Vec<f64> {
+    let outputs = decoder.outputs().len();
+    let ranges = &decoder.limits().ranges;
+    let bound = |of: fn(&OutputRange) -> f32, none: f64| {
+        (0..outputs).map(move |o| ranges.get(o).map_or(none, |range| f64::from(of(range))))
+    };
+    let lowest = bound(|range| range.low, f64::NEG_INFINITY);
+    let highest = bound(|range| range.high, f64::INFINITY);
+    let intercept = decoder.intercept().iter().copied();
+    intercept.chain(lowest).chain(highest).collect()
 }
 
 /// Writes the spikes of `steps`, numbers `range` of the dataset, as `decode_weigh` takes them, and

@@ -8,7 +8,7 @@ pub use cost::choose as choose_device;
 use betz_base::error::{Error, Result};
 use betz_device::{Device, Ran};
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, Head};
+use betz_runtime::model::{Decoder, Head, OutputRange};
 use betz_runtime::psc::{LowPassFilter, RecursiveFilter};
 use betz_runtime::stream::{Session, SessionConfig};
 
@@ -47,6 +47,7 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
     let mut estimates = vec![f32::NAN; data.steps * outputs];
     let mut weighted = vec![0.0; filters * outputs];
     let (mut response, mut sum) = (vec![0.0; outputs], vec![0.0; outputs]);
+    let ranges = &decoder.limits().ranges;
     for segment in data.segments {
         bank.iter_mut().for_each(RecursiveFilter::reset);
         if let Some(low_pass) = &mut low_pass {
@@ -72,9 +73,13 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
             if let Some(low_pass) = &mut low_pass {
                 low_pass.step(&mut sum);
             }
+            for (s, intercept) in sum.iter_mut().zip(decoder.intercept()) {
+                *s += intercept;
+            }
+            OutputRange::keep(ranges, &mut sum);
             let row = &mut estimates[step as usize * outputs..][..outputs];
-            for ((estimate, s), intercept) in row.iter_mut().zip(&sum).zip(decoder.intercept()) {
-                *estimate = (s + intercept) as f32;
+            for (estimate, s) in row.iter_mut().zip(&sum) {
+                *estimate = *s as f32;
             }
         }
     }

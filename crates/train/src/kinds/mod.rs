@@ -11,8 +11,9 @@ mod nonlinear;
 mod regions;
 pub(crate) mod split;
 
-use super::blank::{Cleaned, blanking};
+use super::blank::Cleaned;
 use super::fit::checked;
+use super::limits::limits;
 use super::score::mean_r2;
 use super::validate::{self, Found};
 use super::{Search, TrainOptions, Trained};
@@ -23,7 +24,7 @@ use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
 use nonlinear::{MOST_LATENTS, Nonlinear};
 
 /// Gains below this many standard errors over folds do not pay for another kind.
@@ -334,9 +335,7 @@ fn kalman_decoder(
             transition: filter.transition,
             mean: filter.mean,
         }),
-        limits: Limits {
-            blanking: blanking(data, &everyone),
-        },
+        limits: limits(data, &everyone),
         training: record,
         ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)
     })

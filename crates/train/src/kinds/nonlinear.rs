@@ -4,12 +4,12 @@
 use super::family::{Family, held_out, scored};
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
-use crate::blank::blanking;
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
 use crate::folds::Folds;
 use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, Targets, run, targets};
+use crate::limits::limits;
 use crate::retained::Retained;
 use crate::score::mean_r2;
 use crate::solve::{CentredEquations, FeatureNames, Solution};
@@ -18,14 +18,14 @@ use crate::{MaskPolicy, NormalEquations, TrainOptions};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, DecoderParts, Head, Limits, OutputScore, TrainingRecord};
+use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
 
-/// A configuration that leaves at most this part more unexplained than the best is about as good.
-const ABOUT_EQUAL: f64 = 0.03;
+/// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
+const UNSEEN: f64 = 0.05;
 
 /// Regions that are held out one by one.
 const MOST_REGIONS: usize = 4;
@@ -87,9 +87,9 @@ impl<'a> Nonlinear<'a> {
         Ok(Some(split))
     }
 
-    /// The best configuration of `family`, and how it does. Where there are `regions`, they decide between
-    /// configurations that are about equal over folds, so that one that only knows what it has seen is not
-    /// preferred.
+    /// The best configuration of `family`, and how it does. Where there are `regions`, a twentieth of the
+    /// score is what it makes of those that it never saw, so that one that only knows what it has seen is
+    /// not preferred.
     ///
     /// # Errors
     /// As [`Family::compare`].
@@ -106,7 +106,7 @@ impl<'a> Nonlinear<'a> {
         if let Some(regions) = regions {
             let elsewhere = scored(family, regions, latents, progress)?;
             debug_assert!(all.iter().zip(&elsewhere).all(|(a, b)| a.0 == b.0));
-            by_regions(&mut all, &elsewhere);
+            weigh(&mut all, &elsewhere);
         }
         // NaN never beats what is there.
         let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
@@ -207,9 +207,7 @@ impl<'a> Nonlinear<'a> {
         let parts = DecoderParts {
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
-            limits: Limits {
-                blanking: blanking(&data, &mask),
-            },
+            limits: limits(&data, &mask),
             channel_mask: mask,
             weights: rows.flat_map(|row| &row[..latents]).copied().collect(),
             intercept: stage.intercept[..latents].to_vec(),
@@ -236,18 +234,11 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
-/// Leaves those of `all` whose R² is about the highest, with their R² over regions.
-fn by_regions<C: Copy>(all: &mut Vec<(C, f64)>, elsewhere: &[(C, f64)]) {
-    let scores = all.iter().map(|(_, r2)| *r2);
-    let highest = scores.fold(f64::NEG_INFINITY, f64::max);
-    if !highest.is_finite() {
-        return;
+/// Mixes the R² over folds, `all`, with that over regions.
+fn weigh<C>(all: &mut [(C, f64)], elsewhere: &[(C, f64)]) {
+    for ((_, r2), (_, elsewhere)) in all.iter_mut().zip(elsewhere) {
+        *r2 += UNSEEN * (elsewhere - *r2);
     }
-    let least = highest - ABOUT_EQUAL * (1.0 - highest);
-    *all = (all.iter().zip(elsewhere))
-        .filter(|((_, r2), _)| *r2 >= least)
-        .map(|(_, elsewhere)| *elsewhere)
-        .collect();
 }
 
 /// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
@@ -321,14 +312,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regions_decide_between_what_is_about_equal() {
-        let folds = [('a', 0.9), ('b', 0.9495), ('c', 0.95), ('d', f64::NAN)];
-        let elsewhere = [('a', 0.99), ('b', 0.8), ('c', 0.7), ('d', 1.0)];
-        let mut all = folds.to_vec();
-        by_regions(&mut all, &elsewhere);
-        assert_eq!(all, [('b', 0.8), ('c', 0.7)]);
-        let mut one = vec![('d', f64::NAN)];
-        by_regions(&mut one, &elsewhere[3..]);
-        assert_eq!(one.len(), 1);
+    fn a_twentieth_of_the_score_is_of_regions() {
+        let mut all = vec![('a', 0.95), ('b', 0.94), ('c', 0.5)];
+        weigh(&mut all, &[('a', 0.55), ('b', 0.84), ('c', f64::NAN)]);
+        assert!((all[0].1 - 0.93).abs() < 1e-12 && (all[1].1 - 0.935).abs() < 1e-12);
+        assert!(all[2].1.is_nan());
     }
 }

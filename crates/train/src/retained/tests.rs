@@ -61,6 +61,7 @@ fn trained(data: &Dataset, mask: &[bool]) -> DecoderParts {
                     .map(|c| if mask[c] { 1.0 + c as f64 } else { 0.0 })
                     .collect(),
             }),
+            ..Limits::default()
         },
         ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
     }

@@ -189,6 +189,8 @@ impl Sums {
             delay_steps: form.delay_steps,
             limits: Limits {
                 blanking: self.usual.blanking(&solution.channel_mask),
+                // Sums do not know the labels' extremes.
+                ranges: Vec::new(),
             },
             weights: solution.weights,
             intercept: solution.intercept,

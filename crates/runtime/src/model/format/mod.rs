@@ -37,8 +37,13 @@ pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
     if let Some(tag) = parts.head.tag() {
         section(&mut bytes, tag, |to| parts.head.write(to));
     }
-    if !parts.limits.is_default() {
+    if parts.limits.blanking.is_some() {
         section(&mut bytes, Limits::TAG, |to| parts.limits.write(to));
+    }
+    if !parts.limits.ranges.is_empty() {
+        section(&mut bytes, Limits::RANGES_TAG, |to| {
+            parts.limits.write_ranges(to);
+        });
     }
     for Attachment {
         tag,
@@ -99,6 +104,7 @@ pub(super) fn decode(version: u32, payload: &[u8]) -> Result<DecoderParts> {
 struct Seen {
     head: bool,
     limits: bool,
+    ranges: bool,
 }
 
 fn read_section(
@@ -140,7 +146,10 @@ fn read_section(
         parts.head = head;
     } else if tag == Limits::TAG {
         twice(&mut seen.limits)?;
-        parts.limits = Limits::read(&mut content)?;
+        parts.limits.blanking = Limits::read(&mut content)?;
+    } else if tag == Limits::RANGES_TAG {
+        twice(&mut seen.ranges)?;
+        parts.limits.ranges = Limits::read_ranges(&mut content)?;
     } else if is_optional(tag) {
         let mut bytes = wire::list(content.left(), "a section")?;
         bytes.extend_from_slice(content.take(content.left() as u64, "a section")?);

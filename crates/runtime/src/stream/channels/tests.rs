@@ -20,6 +20,7 @@ fn decoder() -> Decoder {
                 most: 1000,
                 mean_counts: vec![1.0, 2.0, 0.5, 0.0, 0.0],
             }),
+            ..Limits::default()
         },
         ..linear
     })

@@ -9,7 +9,7 @@ use super::*;
 use crate::decode::tests::{counted, data, decoder};
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes};
 use betz_recording::{Dataset, OutputInfo, Segment};
-use betz_runtime::model::DecoderParts;
+use betz_runtime::model::{DecoderParts, Limits};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
 /// What estimates may be off by, relative to the largest: f32's rounding and as much again.
@@ -29,8 +29,17 @@ fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: u
     let output = |o| OutputInfo::from(format!("x{o}").as_str());
     let names = data.channel_names.iter().rev().cloned().collect();
     let outputs = (0..n).map(output).collect();
+    // Every other output has a range.
+    let range = |o: usize| OutputRange {
+        low: if o % 2 == 1 { -3.0 } else { f32::NEG_INFINITY },
+        high: if o % 2 == 1 { 7.0 } else { f32::INFINITY },
+    };
     Decoder::new(DecoderParts {
         low_pass,
+        limits: Limits {
+            ranges: (0..n).map(range).collect(),
+            ..Limits::default()
+        },
         weights: weights.collect(),
         intercept: (0..n).map(|o| o as f64 - 0.5).collect(),
         ..DecoderParts::linear(data.step_seconds, bank, names, outputs)

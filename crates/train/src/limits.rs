@@ -1,0 +1,71 @@
+//! What a decoder of a recording is made for: usual counts, and the range of its outputs.
+
+use super::blank::blanking;
+use betz_recording::DatasetView;
+use betz_runtime::model::{Limits, OutputRange};
+
+/// How much wider than the labels' an output's range is.
+const WIDER: f64 = 1.2;
+
+/// The limits of a decoder of `data` and the channels for which `takes_part` is true.
+pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool]) -> Limits {
+    Limits {
+        blanking: blanking(data, takes_part),
+        ranges: ranges(data),
+    }
+}
+
+/// The labels' range inside segments about its middle, 1.2 times as wide, one an output; without bounds where
+/// labels do not change.
+fn ranges(data: &DatasetView<'_>) -> Vec<OutputRange> {
+    let outputs = data.outputs.len();
+    let mut extremes = vec![(f32::INFINITY, f32::NEG_INFINITY); outputs];
+    for segment in data.segments {
+        let rows = segment.start as usize * outputs..segment.stop as usize * outputs;
+        for row in data.behavior[rows].chunks_exact(outputs.max(1)) {
+            for ((low, high), value) in extremes.iter_mut().zip(row) {
+                // A label that is no number changes neither.
+                *low = low.min(*value);
+                *high = high.max(*value);
+            }
+        }
+    }
+    let range = |(low, high): (f32, f32)| {
+        let (low, high) = (f64::from(low), f64::from(high));
+        let (middle, half) = (0.5 * (low + high), 0.5 * WIDER * (high - low));
+        let (low, high) = ((middle - half) as f32, (middle + half) as f32);
+        if half > 0.0 && low.is_finite() && high.is_finite() {
+            OutputRange { low, high }
+        } else {
+            OutputRange {
+                low: f32::NEG_INFINITY,
+                high: f32::INFINITY,
+            }
+        }
+    };
+    extremes.into_iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_that_of_the_labels_inside_segments_and_a_fifth_more() {
+        let mut data = crate::cases::dataset(1, &[(1, 4), (6, 8)], vec![], 3);
+        data.behavior.fill(99.0);
+        for (step, x) in [(1, -1.0), (2, f32::NAN), (3, 4.0), (6, 9.0), (7, 0.0)] {
+            data.behavior[step * 3..][..3].copy_from_slice(&[x, 5.0, f32::NAN]);
+        }
+        let got = ranges(&data.view());
+        let none = OutputRange {
+            low: f32::NEG_INFINITY,
+            high: f32::INFINITY,
+        };
+        let x = OutputRange {
+            low: -2.0,
+            high: 10.0,
+        };
+        assert_eq!(got, [x, none, none]);
+    }
+}
