@@ -1,7 +1,8 @@
-//! A miner at a session: what the steps take in is counted too.
+//! What hears a session's steps: attached, detached. A miner: what the steps take in is counted too.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use betz::stream::{Session, Tap};
 use betz::{Error, ErrorKind};
 
 use crate::barrier;
@@ -50,35 +51,68 @@ pub unsafe extern "C" fn betz_session_attach_miner(
                     got: symbols,
                 });
             }
-            let step = session.step_seconds();
             let tick = miner.alphabet().clock().tick_seconds();
-            if (tick - step).abs() > 1e-6 * step {
-                let text = format!(
-                    "miner: expected the model's step of {step} s as its tick, got {tick} s"
-                );
-                return Err(Error::new(ErrorKind::Mismatch, text).into());
-            }
-            let has_miner = session.has_miner();
-            if has_miner.swap(true, Ordering::AcqRel) {
-                return Err(Failure::Argument {
-                    name: "session",
-                    expected: "one without a miner",
-                });
-            }
-            Shortage::begin();
-            let attached = attach(session, miner, first_tick);
-            if attached.is_err() {
-                has_miner.store(false, Ordering::Release);
-            }
-            attached
+            same_tick(session, "miner", tick)?;
+            let has = session.has_miner();
+            attach(session, has, "one without a miner", first_tick, || {
+                Ok(Box::new(miner.lend()?))
+            })
         })
     }
 }
 
-fn attach(session: &betz_session, miner: &betz_miner, first_tick: i64) -> Result<()> {
-    let tap = Box::new(miner.lend()?);
-    Shortage::check()?;
-    Ok(swapper(session).attach(tap, Some(first_tick))?)
+/// Refuses a tick that is not the model's step.
+pub(crate) fn same_tick(session: &betz_session, name: &str, tick: f64) -> Result<()> {
+    let step = session.step_seconds();
+    if (tick - step).abs() <= 1e-6 * step {
+        return Ok(());
+    }
+    let text = format!("{name}: expected the model's step of {step} s as its tick, got {tick} s");
+    Err(Error::new(ErrorKind::Mismatch, text).into())
+}
+
+/// Hands the steps to what is lent, unless the session `has` such a one (it is to be `without`).
+pub(crate) fn attach(
+    session: &betz_session,
+    has: &AtomicBool,
+    without: &'static str,
+    first_tick: i64,
+    lend: impl FnOnce() -> Result<Box<dyn Tap>>,
+) -> Result<()> {
+    if has.swap(true, Ordering::AcqRel) {
+        return Err(Failure::Argument {
+            name: "session",
+            expected: without,
+        });
+    }
+    Shortage::begin();
+    let attached = lend().and_then(|tap| {
+        Shortage::check()?;
+        Ok(swapper(session).attach(tap, Some(first_tick))?)
+    });
+    if attached.is_err() {
+        has.store(false, Ordering::Release);
+    }
+    attached
+}
+
+/// The steps go to the tap of that name no more; the session is to be one `with` it.
+pub(crate) fn detach(
+    session: &mut Session,
+    has: &AtomicBool,
+    name: &str,
+    with: &'static str,
+) -> Result<()> {
+    // It may be on its way still.
+    session.take_requests();
+    if session.detach_named(name).is_none() {
+        return Err(Failure::Argument {
+            name: "session",
+            expected: with,
+        });
+    }
+    has.store(false, Ordering::Release);
+    Ok(())
 }
 
 /// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
@@ -93,17 +127,8 @@ pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let session = handle.session();
-            // It may be on its way still.
-            session.take_requests();
-            if session.detach_named("miner").is_none() {
-                return Err(Failure::Argument {
-                    name: "session",
-                    expected: "one with a miner attached",
-                });
-            }
-            handle.has_miner().store(false, Ordering::Release);
-            Ok(())
+            let has = handle.has_miner();
+            detach(handle.session(), has, "miner", "one with a miner attached")
         })
     }
 }

@@ -1,16 +1,11 @@
 //! A network at a session: which channels go together in what the steps take in.
 
-use std::sync::atomic::Ordering;
-
-use betz::{Error, ErrorKind};
-
+use crate::attach::{attach, detach, same_tick};
 use crate::barrier;
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 use crate::network::betz_network;
 use crate::session::betz_session;
-use crate::shortage::Shortage;
 use crate::status::betz_status;
-use crate::swap::swapper;
 
 /// From its next step on, `session` hands the spikes of every step to `network`: all that the step was given,
 /// also of channels that are masked; those of channels that the network does not have are counted. A step
@@ -50,34 +45,13 @@ pub unsafe extern "C" fn betz_session_attach_network(
                     got: network.channels(),
                 });
             }
-            let (step, tick) = (session.step_seconds(), network.tick_seconds());
-            if (tick - step).abs() > 1e-6 * step {
-                let text = format!(
-                    "network: expected the model's step of {step} s as its tick, got {tick} s"
-                );
-                return Err(Error::new(ErrorKind::Mismatch, text).into());
-            }
-            let has_network = session.has_network();
-            if has_network.swap(true, Ordering::AcqRel) {
-                return Err(Failure::Argument {
-                    name: "session",
-                    expected: "one without a network",
-                });
-            }
-            Shortage::begin();
-            let attached = attach(session, network, first_tick);
-            if attached.is_err() {
-                has_network.store(false, Ordering::Release);
-            }
-            attached
+            same_tick(session, "network", network.tick_seconds())?;
+            let has = session.has_network();
+            attach(session, has, "one without a network", first_tick, || {
+                Ok(Box::new(network.lend()?))
+            })
         })
     }
-}
-
-fn attach(session: &betz_session, network: &betz_network, first_tick: i64) -> Result<()> {
-    let tap = Box::new(network.lend()?);
-    Shortage::check()?;
-    Ok(swapper(session).attach(tap, Some(first_tick))?)
 }
 
 /// The steps of `session` hand nothing to its network any more, which can be fed otherwise.
@@ -92,17 +66,13 @@ pub unsafe extern "C" fn betz_session_detach_network(session: *mut betz_session)
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let session = handle.session();
-            // It may be on its way still.
-            session.take_requests();
-            if session.detach_named("network").is_none() {
-                return Err(Failure::Argument {
-                    name: "session",
-                    expected: "one with a network attached",
-                });
-            }
-            handle.has_network().store(false, Ordering::Release);
-            Ok(())
+            let has = handle.has_network();
+            detach(
+                handle.session(),
+                has,
+                "network",
+                "one with a network attached",
+            )
         })
     }
 }

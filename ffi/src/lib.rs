@@ -57,6 +57,7 @@ pub mod stats;
 pub mod health;
 
 pub mod swap;
+mod threaded;
 
 pub mod checkpoint;
 

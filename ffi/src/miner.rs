@@ -1,44 +1,29 @@
 //! Counting episodes while the events come: opened, fed, read, closed.
 
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use betz::episode::Alphabet;
 use betz::episode::online::{MinerFeed, MinerHandle, open};
-use betz::stream::Tap;
-use betz::{Error, ErrorKind};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::feed::{Feed, Held};
+use crate::feed::Held;
 use crate::grow::{self, grows};
 use crate::miner_config::betz_miner_config;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
-use crate::workers::{Process, Workers};
+use crate::threaded::Threaded;
+use crate::workers::Workers;
 
 /// Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
 /// a thread of its own; a second thread may mine the recent past and renew the list of what is watched.
 /// At any moment the counts are those that counting the same events offline gives. One thread feeds
 /// it; any thread may read it.
 pub struct betz_miner {
-    feed: Arc<Feed<MinerFeed>>,
-    handle: ManuallyDrop<MinerHandle>,
+    miner: Threaded<MinerFeed, MinerHandle>,
     alphabet: Arc<Alphabet>,
-    /// Where its threads are.
-    process: Process,
     poison: Poison,
-}
-
-impl Drop for betz_miner {
-    fn drop(&mut self) {
-        // In a forked child there is nothing to wait for: the threads are the parent's.
-        if self.process == Process::current() {
-            // SAFETY: dropped here and never touched again.
-            unsafe { ManuallyDrop::drop(&mut self.handle) }
-        }
-    }
 }
 
 impl Handle for betz_miner {
@@ -51,7 +36,7 @@ impl Handle for betz_miner {
 
 impl betz_miner {
     pub(crate) fn handle(&self) -> &MinerHandle {
-        &self.handle
+        &self.miner
     }
 
     pub(crate) fn alphabet(&self) -> &Arc<Alphabet> {
@@ -59,27 +44,15 @@ impl betz_miner {
     }
 
     /// The feed for a session, which keeps it until it is dropped.
-    pub(crate) fn lend(&self) -> Result<impl Tap + use<>> {
-        self.process.check("miner")?;
-        Held::new(&self.feed).ok_or(TAKEN)
+    pub(crate) fn lend(&self) -> Result<Held<MinerFeed>> {
+        self.miner.lend()
     }
 
-    /// Fails in a process that does not have the miner's threads, and when one of them has died of a
-    /// panic: what it has counted is not to be relied on.
+    /// Fails where its counts are not to be relied on.
     pub(crate) fn here(&self) -> Result<()> {
-        self.process.check("miner")?;
-        if self.handle.is_running() {
-            return Ok(());
-        }
-        let error = Error::new(ErrorKind::Internal, "the miner's thread has died");
-        Err(Failure::Betz(error))
+        self.miner.here()
     }
 }
-
-const TAKEN: Failure = Failure::Argument {
-    name: "miner",
-    expected: "one that neither a session nor another thread is feeding",
-};
 
 /// What a miner has taken and found.
 #[repr(C)]
@@ -143,12 +116,10 @@ pub unsafe extern "C" fn betz_miner_open(
             let (config, alphabet) = given.read()?;
             (config, alphabet, workers, cast::out(out, "out")?)
         };
-        let (feed, handle) = workers.run(|| Ok(open(config)?))?;
+        let opened = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_miner {
-            feed: Arc::new(Feed::new(feed)),
-            handle: ManuallyDrop::new(handle),
+            miner: Threaded::new(opened),
             alphabet: Arc::new(alphabet),
-            process: Process::current(),
             poison: Poison::default(),
         })?);
         Ok(())
@@ -178,7 +149,7 @@ pub unsafe extern "C" fn betz_miner_push(
         barrier::run_on(miner, |miner: &betz_miner| {
             let events = cast::slice(events, n, "events")?;
             let pushed = cast::out(pushed, "pushed")?;
-            let mut feed = Held::new(&miner.feed).ok_or(TAKEN)?;
+            let mut feed = miner.miner.hold()?;
             let events = events.iter().map(|e| (e.tick, e.channel));
             pushed.write(feed.push_iter(events));
             Ok(())
@@ -215,7 +186,7 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
                 });
             }
             let clock = miner.alphabet.clock();
-            let mut feed = Held::new(&miner.feed).ok_or(TAKEN)?;
+            let mut feed = miner.miner.hold()?;
             let events =
                 (seconds.iter().zip(symbols)).map(|(&s, &symbol)| (clock.nearest(s), symbol));
             pushed.write(feed.push_iter(events));
@@ -236,7 +207,7 @@ pub unsafe extern "C" fn betz_miner_flush(miner: *const betz_miner) -> betz_stat
     unsafe {
         barrier::run_on(miner, |miner| {
             miner.here()?;
-            Ok(miner.handle.flush()?)
+            Ok(miner.miner.flush()?)
         })
     }
 }
@@ -265,7 +236,7 @@ pub unsafe extern "C" fn betz_miner_counts(
         barrier::run_on(miner, |miner| {
             let len = cast::out(len, "len")?;
             miner.here()?;
-            miner.handle.read(|miner| {
+            miner.miner.read(|miner| {
                 let watched = miner.counts();
                 cast::copy_out("counts", counts, cap, watched.len(), len, |room| {
                     (room.iter_mut().zip(watched)).for_each(|(slot, count)| *slot = count);
@@ -294,7 +265,7 @@ pub unsafe extern "C" fn betz_miner_get_stats(
         barrier::run_on(miner, |miner| {
             grow::check_place(out, size, "out")?;
             miner.here()?;
-            let now = miner.handle.summary();
+            let now = miner.miner.summary();
             let stats = betz_miner_stats {
                 events: now.stats.events,
                 dropped: now.dropped,

@@ -1,43 +1,26 @@
 //! The network of channels as their spikes come: opened, fed, read, closed.
 
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
-
 use betz::network::live::{LiveFeed, LiveHandle, open};
-use betz::stream::Tap;
-use betz::{Error, ErrorKind};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::feed::{Feed, Held};
+use crate::feed::Held;
 use crate::grow::{self, grows};
 use crate::network_config::betz_network_config;
 use crate::status::betz_status;
-use crate::workers::{Process, Workers};
+use crate::threaded::Threaded;
+use crate::workers::Workers;
 
 /// Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
 /// kept up to date on a thread of its own. They are those that `betz network compute` finds in the same
 /// bins. One thread, or a session, feeds it; any thread may read it.
 pub struct betz_network {
-    feed: Arc<Feed<LiveFeed>>,
-    handle: ManuallyDrop<LiveHandle>,
+    live: Threaded<LiveFeed, LiveHandle>,
     channels: usize,
     tick_seconds: f64,
     communities: bool,
-    /// Where its thread is.
-    process: Process,
     poison: Poison,
-}
-
-impl Drop for betz_network {
-    fn drop(&mut self) {
-        // In a forked child there is nothing to wait for: the thread is the parent's.
-        if self.process == Process::current() {
-            // SAFETY: dropped here and never touched again.
-            unsafe { ManuallyDrop::drop(&mut self.handle) }
-        }
-    }
 }
 
 impl Handle for betz_network {
@@ -47,11 +30,6 @@ impl Handle for betz_network {
         &self.poison
     }
 }
-
-const TAKEN: Failure = Failure::Argument {
-    name: "network",
-    expected: "one that neither a session nor another thread is feeding",
-};
 
 impl betz_network {
     pub(crate) fn channels(&self) -> usize {
@@ -63,19 +41,13 @@ impl betz_network {
     }
 
     /// The feed for a session, which keeps it until it is dropped.
-    pub(crate) fn lend(&self) -> Result<impl Tap + use<>> {
-        self.process.check("network")?;
-        Held::new(&self.feed).ok_or(TAKEN)
+    pub(crate) fn lend(&self) -> Result<Held<LiveFeed>> {
+        self.live.lend()
     }
 
     /// Fails in a process that does not have the thread, and when it has died of a panic.
     fn here(&self) -> Result<()> {
-        self.process.check("network")?;
-        if self.handle.is_running() {
-            return Ok(());
-        }
-        let error = Error::new(ErrorKind::Internal, "the network's thread has died");
-        Err(Failure::Betz(error))
+        self.live.here()
     }
 
     /// Refuses a number of values that is not the channels'.
@@ -209,14 +181,12 @@ pub unsafe extern "C" fn betz_network_open(
         };
         let config = given.read()?;
         let communities = config.communities.is_some();
-        let (feed, handle) = workers.run(|| Ok(open(config)?))?;
+        let opened = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_network {
-            feed: Arc::new(Feed::new(feed)),
-            channels: handle.channels(),
-            handle: ManuallyDrop::new(handle),
+            channels: opened.1.channels(),
+            live: Threaded::new(opened),
             tick_seconds: given.tick_seconds,
             communities,
-            process: Process::current(),
             poison: Poison::default(),
         })?);
         Ok(())
@@ -243,9 +213,7 @@ pub unsafe extern "C" fn betz_network_push_counts(
         barrier::run_on(network, |network: &betz_network| {
             network.one_per_channel(channels)?;
             let counts = cast::slice(counts, channels, "counts")?;
-            Held::new(&network.feed)
-                .ok_or(TAKEN)?
-                .push_counts(tick, counts);
+            network.live.hold()?.push_counts(tick, counts);
             Ok(())
         })
     }
@@ -263,7 +231,7 @@ pub unsafe extern "C" fn betz_network_flush(network: *const betz_network) -> bet
     unsafe {
         barrier::run_on(network, |network| {
             network.here()?;
-            Ok(network.handle.flush()?)
+            Ok(network.live.flush()?)
         })
     }
 }
@@ -295,7 +263,7 @@ pub unsafe extern "C" fn betz_network_snapshot(
             let n = cast::out(n, "n")?;
             grow::check_place(info, size, "info")?;
             network.here()?;
-            let (kept, about) = network.handle.read(|newest| {
+            let (kept, about) = network.live.read(|newest| {
                 let Some(newest) = newest else {
                     let nothing = betz_network_info {
                         window: 0,
@@ -347,7 +315,7 @@ pub unsafe extern "C" fn betz_network_degrees(
             network.one_per_channel(channels)?;
             let out = cast::slice_mut(out, channels, "out")?;
             network.here()?;
-            network.handle.read(|newest| {
+            network.live.read(|newest| {
                 out.fill(0.0);
                 let ends = newest
                     .iter()
@@ -387,7 +355,7 @@ pub unsafe extern "C" fn betz_network_communities(
                 });
             }
             network.here()?;
-            network.handle.read(|newest| match newest {
+            network.live.read(|newest| match newest {
                 Some(newest) => out.copy_from_slice(newest.communities),
                 None => out.fill(u32::MAX),
             });
@@ -414,7 +382,7 @@ pub unsafe extern "C" fn betz_network_get_stats(
         barrier::run_on(network, |network| {
             grow::check_place(out, size, "out")?;
             network.here()?;
-            let now = network.handle.stats();
+            let now = network.live.stats();
             let stats = betz_network_stats {
                 steps: now.counts.steps,
                 waiting: now.waiting_steps,

@@ -1,23 +1,21 @@
 //! A miner on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ringbuf::HeapProd;
 use ringbuf::traits::{Consumer, Producer};
-use ringbuf::{HeapCons, HeapProd};
 
 use super::{OnlineMiner, OnlineStats, Remining, Watched};
 use crate::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_base::taker::{self, Line, Taker};
 use betz_runtime::stream::{self, Input, Step, Tap};
-
-/// Events taken from the ring at once; counts can be read in between.
-const BATCH: usize = 1024;
 
 /// What a miner is opened with.
 #[derive(Debug, Clone)]
@@ -59,8 +57,7 @@ pub struct MinerFeed {
 /// The miner on its thread: read the counts here. Dropping it ends the thread.
 pub struct MinerHandle {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-    idle: Duration,
+    taker: Taker,
 }
 
 /// The state of a miner at one moment.
@@ -104,11 +101,9 @@ struct Shared {
     miner: Mutex<State>,
     /// Readers that wait for `miner`: the miner's thread then stands back.
     readers: AtomicUsize,
-    /// Events that went into the ring, and that came out of it and were counted.
-    pushed: AtomicU64,
-    taken: AtomicU64,
+    /// Of events: they are counted as soon as they come out of it.
+    line: Arc<Line>,
     dropped: AtomicU64,
-    stop: AtomicBool,
 }
 
 struct State {
@@ -140,15 +135,25 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
         }
     };
     let shared = Arc::new(Shared::new(miner));
-    let background = background
+    let mut background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
     // Every page of the ring is touched now, so that no push has to wait for the system to map it.
     send.push_iter(std::iter::repeat_n((0, 0), config.capacity));
     take.clear();
-    let thread = start("betz-miner", {
+    let taker = Taker::start("miner", &shared.line, take, config.idle, {
         let shared = Arc::clone(&shared);
-        move || run(take, &shared, background, config.idle)
+        move |events: &[(i64, u32)], _| {
+            while shared.readers.load(Ordering::Acquire) > 0 {
+                thread::yield_now();
+            }
+            if !events.is_empty() {
+                shared.lock().miner.extend(events.iter().copied());
+            }
+            if let Some(background) = &mut background {
+                background.attend(&shared);
+            }
+        }
     })?;
     let feed = MinerFeed {
         ring: send,
@@ -156,24 +161,8 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
         pushed: 0,
         dropped: 0,
     };
-    let handle = MinerHandle {
-        shared,
-        thread: Some(thread),
-        idle: config.idle,
-    };
+    let handle = MinerHandle { shared, taker };
     Ok((feed, handle))
-}
-
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|e| {
-            Error::new(
-                ErrorKind::Io,
-                format!("thread {name} cannot be started: {e}"),
-            )
-        })
 }
 
 impl MinerFeed {
@@ -229,7 +218,7 @@ impl MinerFeed {
 
     fn account(&mut self, room: usize, events: usize) {
         self.pushed += room as u64;
-        self.shared.pushed.store(self.pushed, Ordering::Release);
+        self.shared.line.pushed(self.pushed);
         if room < events {
             self.dropped += (events - room) as u64;
             self.shared.dropped.store(self.dropped, Ordering::Relaxed);
@@ -321,7 +310,7 @@ impl MinerHandle {
 
     /// False when the miner's thread has died of a panic: its counts then stand still.
     pub fn is_running(&self) -> bool {
-        (self.thread.as_ref()).is_some_and(|thread| !thread.is_finished())
+        self.taker.is_running()
     }
 
     /// Waits until everything pushed before this call has been counted.
@@ -329,14 +318,7 @@ impl MinerHandle {
     /// # Errors
     /// `Internal` when the miner's thread has died.
     pub fn flush(&self) -> Result<()> {
-        let pushed = self.shared.pushed.load(Ordering::Acquire);
-        while self.shared.taken.load(Ordering::Acquire) < pushed {
-            if !self.is_running() {
-                return Err(dead());
-            }
-            thread::sleep(self.idle);
-        }
-        Ok(())
+        self.taker.flush()
     }
 
     /// Ends the thread when it has counted all that was pushed before this call, and gives the miner.
@@ -346,29 +328,10 @@ impl MinerHandle {
     /// # Errors
     /// `Internal` when the miner's thread had died.
     pub fn close(mut self) -> Result<OnlineMiner> {
-        self.end()?;
+        self.taker.end()?;
         let nothing = OnlineMiner::new(1, &[])?;
         Ok(std::mem::replace(&mut self.shared.lock().miner, nothing))
     }
-
-    fn end(&mut self) -> Result<()> {
-        self.shared.stop.store(true, Ordering::Release);
-        match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| dead()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for MinerHandle {
-    fn drop(&mut self) {
-        // A thread that died has nothing more to tell.
-        let _ = self.end();
-    }
-}
-
-fn dead() -> Error {
-    Error::new(ErrorKind::Internal, "the miner's thread has died")
 }
 
 impl Shared {
@@ -381,10 +344,8 @@ impl Shared {
                 remining_error: None,
             }),
             readers: AtomicUsize::new(0),
-            pushed: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            line: Arc::new(Line::default()),
             dropped: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
         }
     }
 
@@ -404,40 +365,7 @@ impl Shared {
 /// Background mining stops when the miner is closed.
 impl Progress for Shared {
     fn cancelled(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-}
-
-/// The miner's thread.
-fn run(
-    mut ring: HeapCons<(i64, u32)>,
-    shared: &Arc<Shared>,
-    mut background: Option<Background>,
-    idle: Duration,
-) {
-    let mut batch = vec![(0, 0); BATCH];
-    let mut taken = 0_u64;
-    // Once it is to stop, how many events were pushed by then: a feeder may go on and on.
-    let mut until = None;
-    while until.is_none_or(|until| taken < until) {
-        if until.is_none() && shared.stop.load(Ordering::Acquire) {
-            until = Some(shared.pushed.load(Ordering::Acquire));
-        }
-        let events = ring.pop_slice(&mut batch);
-        if events > 0 {
-            shared.lock().miner.extend(batch[..events].iter().copied());
-            taken += events as u64;
-            shared.taken.store(taken, Ordering::Release);
-        }
-        if let Some(background) = &mut background {
-            background.attend(shared);
-        }
-        if events == 0 {
-            thread::sleep(idle);
-        }
-        while shared.readers.load(Ordering::Acquire) > 0 {
-            thread::yield_now();
-        }
+        self.line.is_stopping()
     }
 }
 
@@ -469,7 +397,7 @@ impl Background {
             .map_err(|e| Error::new(ErrorKind::Io, format!("mining thread: {e}")))?;
         let (send_window, windows) = sync_channel::<Vec<(i64, u32)>>(1);
         let (send_list, lists) = sync_channel(1);
-        let thread = start("betz-remine", {
+        let thread = taker::start("betz-remine", {
             let (remining, shared) = (remining.clone(), Arc::clone(shared));
             move || {
                 for window in windows {

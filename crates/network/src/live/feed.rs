@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use betz_base::taker::Line;
 use betz_runtime::stream::{Input, Step, Tap};
 use ringbuf::HeapProd;
 use ringbuf::traits::{Observer, Producer};
@@ -26,9 +27,8 @@ pub(super) const STEP_AFTER_GAP: u32 = u32::MAX - 1;
 /// What both ends know.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Items put in line, and taken out of it by the thread.
-    pub(super) pushed: AtomicU64,
-    pub(super) taken: AtomicU64,
+    /// Of items.
+    pub(super) line: Arc<Line>,
     /// Steps put in line.
     pub(super) steps: AtomicU64,
     /// Steps that found no room.
@@ -94,7 +94,7 @@ impl LiveFeed {
         self.pushed += self.ring.push_iter(std::iter::once(begin).chain(entries)) as u64;
         self.steps += 1;
         self.shared.steps.store(self.steps, Ordering::Relaxed);
-        self.shared.pushed.store(self.pushed, Ordering::Release);
+        self.shared.line.pushed(self.pushed);
         true
     }
 

@@ -1,15 +1,14 @@
 //! A live network on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use betz_base::taker::Taker;
 use betz_base::{Error, ErrorKind, Result};
 use hdrhistogram::Histogram;
-use ringbuf::HeapCons;
-use ringbuf::traits::{Consumer, Observer, Producer};
+use ringbuf::traits::{Consumer, Producer};
 
 use super::bins::{Bins, Done, LiveCounts};
 use super::feed::{Item, LiveFeed, Shared};
@@ -18,9 +17,6 @@ use crate::graph::Graph;
 use crate::graph::leiden::Leiden;
 use crate::graph::track::{Event, Matching, NONE, Tracker};
 use crate::network::WindowEdges;
-
-/// Items taken from the ring at once.
-const BATCH: usize = 1024;
 
 /// What a live network is opened with.
 #[derive(Debug, Clone)]
@@ -92,15 +88,13 @@ pub struct LiveStats {
 pub struct LiveHandle {
     shared: Arc<Shared>,
     results: Arc<Results>,
-    thread: Option<JoinHandle<()>>,
-    idle: Duration,
+    taker: Taker,
     channels: usize,
 }
 
 /// What the thread writes and others read.
 struct Results {
     newest: Mutex<Newest>,
-    stop: AtomicBool,
 }
 
 struct Newest {
@@ -194,27 +188,20 @@ pub fn open(config: LiveConfig) -> Result<(LiveFeed, LiveHandle)> {
             counts: LiveCounts::default(),
             times,
         }),
-        stop: AtomicBool::new(false),
     });
     let shared = Arc::new(Shared::default());
-    let worker = Worker {
+    let mut worker = Worker {
         bins: Bins::new(live, bin_steps),
         communities,
-        shared: Arc::clone(&shared),
         results: Arc::clone(&results),
     };
-    let thread = thread::Builder::new()
-        .name("betz-network".to_owned())
-        .spawn(move || worker.run(take, idle))
-        .map_err(|e| {
-            let text = format!("thread betz-network cannot be started: {e}");
-            Error::new(ErrorKind::Io, text)
-        })?;
+    let taker = Taker::start("network", &shared.line, take, idle, move |items, hurry| {
+        worker.take(items, hurry);
+    })?;
     let handle = LiveHandle {
         shared: Arc::clone(&shared),
         results,
-        thread: Some(thread),
-        idle,
+        taker,
         channels: spec.channels,
     };
     Ok((LiveFeed::new(send, shared), handle))
@@ -260,7 +247,7 @@ impl LiveHandle {
 
     /// False when the thread has died of a panic: the network then stands still.
     pub fn is_running(&self) -> bool {
-        (self.thread.as_ref()).is_some_and(|thread| !thread.is_finished())
+        self.taker.is_running()
     }
 
     /// Waits until every step put in line before this call has been taken.
@@ -268,14 +255,7 @@ impl LiveHandle {
     /// # Errors
     /// `Internal` when the thread has died.
     pub fn flush(&self) -> Result<()> {
-        let pushed = self.shared.pushed.load(Ordering::Acquire);
-        while self.shared.taken.load(Ordering::Acquire) < pushed {
-            if !self.is_running() {
-                return Err(dead());
-            }
-            thread::sleep(self.idle);
-        }
-        Ok(())
+        self.taker.flush()
     }
 
     /// Ends the thread when it has taken all that was put in line before this call. A feed that is still
@@ -284,28 +264,9 @@ impl LiveHandle {
     /// # Errors
     /// `Internal` when the thread had died.
     pub fn close(mut self) -> Result<LiveStats> {
-        self.end()?;
+        self.taker.end()?;
         Ok(self.stats())
     }
-
-    fn end(&mut self) -> Result<()> {
-        self.results.stop.store(true, Ordering::Release);
-        match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| dead()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for LiveHandle {
-    fn drop(&mut self) {
-        // A thread that died has nothing more to tell.
-        let _ = self.end();
-    }
-}
-
-fn dead() -> Error {
-    Error::new(ErrorKind::Internal, "the network's thread has died")
 }
 
 /// What the thread has.
@@ -313,38 +274,21 @@ struct Worker {
     bins: Bins,
     /// How, who is who, and the last window's.
     communities: Option<(Leiden, Tracker, Option<Vec<u32>>)>,
-    shared: Arc<Shared>,
     results: Arc<Results>,
 }
 
 impl Worker {
-    fn run(mut self, mut ring: HeapCons<Item>, idle: Duration) {
-        let mut batch = vec![Item::default(); BATCH];
-        let half = ring.capacity().get() / 2;
-        let mut taken = 0;
-        // Once it is to stop, how many items were in line by then: a feeder may go on and on.
-        let mut until = None;
-        while until.is_none_or(|until| taken < until) {
-            if until.is_none() && self.results.stop.load(Ordering::Acquire) {
-                until = Some(self.shared.pushed.load(Ordering::Acquire));
+    fn take(&mut self, items: &[Item], hurry: bool) {
+        let mut since = Instant::now();
+        for &item in items {
+            let done = self.bins.take(item, hurry);
+            if done != Done::Nothing {
+                self.hand_over(done, since);
+                since = Instant::now();
             }
-            let items = ring.pop_slice(&mut batch);
-            let hurry = ring.occupied_len() > half;
-            let mut since = Instant::now();
-            for &item in &batch[..items] {
-                let done = self.bins.take(item, hurry);
-                if done != Done::Nothing {
-                    self.hand_over(done, since);
-                    since = Instant::now();
-                }
-            }
-            taken += items as u64;
-            if items == 0 {
-                thread::sleep(idle);
-            } else {
-                self.results.lock().counts = self.bins.told;
-                self.shared.taken.store(taken, Ordering::Release);
-            }
+        }
+        if !items.is_empty() {
+            self.results.lock().counts = self.bins.told;
         }
     }
 

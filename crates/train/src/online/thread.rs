@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use super::{TrainerState, Verdict, Worker};
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::Result;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{SwapOptions, Swapper};
 
@@ -34,7 +34,7 @@ impl Trainer {
     /// fifth of that: what little it has not seen is less than what they do.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] when the system starts no thread.
+    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system starts no thread.
     pub fn start(mut worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
         let shared = Arc::new(Shown {
             state: Mutex::new((worker.state(), None)),
@@ -86,10 +86,7 @@ impl Trainer {
             }
             worker
         };
-        let thread = Builder::new().name("betz-trainer".into()).spawn(run);
-        let thread = thread.map_err(|e| {
-            Error::new(ErrorKind::Io, format!("starting the trainer's thread: {e}"))
-        })?;
+        let thread = betz_base::taker::start("betz-trainer", run)?;
         Ok(Self {
             shared,
             thread: Some(thread),

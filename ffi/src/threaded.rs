@@ -1,0 +1,98 @@
+//! What runs on a thread of its own and is fed from another: lent to a session, gone in a forked child.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use betz::episode::online::MinerHandle;
+use betz::network::live::LiveHandle;
+use betz::{Error, ErrorKind};
+
+use crate::failure::{Failure, Result};
+use crate::feed::{Feed, Held};
+use crate::workers::Process;
+
+/// The handle of a thread.
+pub(crate) trait Thread {
+    /// As messages call it.
+    const NAME: &'static str;
+
+    fn is_running(&self) -> bool;
+}
+
+impl Thread for MinerHandle {
+    const NAME: &'static str = "miner";
+
+    fn is_running(&self) -> bool {
+        self.is_running()
+    }
+}
+
+impl Thread for LiveHandle {
+    const NAME: &'static str = "network";
+
+    fn is_running(&self) -> bool {
+        self.is_running()
+    }
+}
+
+/// Feed and handle, and where the thread is.
+pub(crate) struct Threaded<F, H: Thread> {
+    feed: Arc<Feed<F>>,
+    handle: ManuallyDrop<H>,
+    process: Process,
+}
+
+impl<F, H: Thread> Threaded<F, H> {
+    /// Of this process.
+    pub(crate) fn new((feed, handle): (F, H)) -> Self {
+        Self {
+            feed: Arc::new(Feed::new(feed)),
+            handle: ManuallyDrop::new(handle),
+            process: Process::current(),
+        }
+    }
+
+    /// The feed, for as long as it is held.
+    pub(crate) fn hold(&self) -> Result<Held<F>> {
+        Held::new(&self.feed).ok_or(Failure::Argument {
+            name: H::NAME,
+            expected: "one that neither a session nor another thread is feeding",
+        })
+    }
+
+    /// The feed for a session, which keeps it until it is dropped.
+    pub(crate) fn lend(&self) -> Result<Held<F>> {
+        self.process.check(H::NAME)?;
+        self.hold()
+    }
+
+    /// Fails in a process that does not have the threads, and when one of them has died of a panic: what it
+    /// has found is not to be relied on.
+    pub(crate) fn here(&self) -> Result<()> {
+        self.process.check(H::NAME)?;
+        if self.handle.is_running() {
+            return Ok(());
+        }
+        let text = format!("the {}'s thread has died", H::NAME);
+        Err(Failure::Betz(Error::new(ErrorKind::Internal, text)))
+    }
+}
+
+impl<F, H: Thread> Deref for Threaded<F, H> {
+    type Target = H;
+
+    fn deref(&self) -> &H {
+        &self.handle
+    }
+}
+
+impl<F, H: Thread> Drop for Threaded<F, H> {
+    fn drop(&mut self) {
+        // In a forked child there is nothing to wait for: the threads are the parent's.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.handle) }
+        }
+    }
+}
