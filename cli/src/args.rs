@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Simulate: a tuned population to decode, a network with chains to mine, a spiking network, or decoders
     /// in a closed loop
-    Simulate(crate::simulate_args::Simulate),
+    Simulate(Box<crate::simulate_args::Simulate>),
     /// Find the best decoder of a recording and write it to a model file
     Train(Train),
     /// Take channels out of a model that retains its sums, as if it had been trained without them
