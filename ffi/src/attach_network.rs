@@ -1,8 +1,8 @@
 //! A network at a session: which channels go together in what the steps take in.
 
-use crate::attach::{attach, detach, same_tick};
 use crate::barrier;
 use crate::failure::Failure;
+use crate::hearing::{attach, detach, same_tick};
 use crate::network::betz_network;
 use crate::session::betz_session;
 use crate::status::betz_status;

@@ -30,6 +30,8 @@ mod failure;
 #[cfg(any(feature = "mine", feature = "network"))]
 mod feed;
 mod grow;
+#[cfg(any(feature = "mine", feature = "network"))]
+mod hearing;
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 mod workers;
 
@@ -57,6 +59,7 @@ pub mod stats;
 pub mod health;
 
 pub mod swap;
+#[cfg(any(feature = "mine", feature = "network"))]
 mod threaded;
 
 pub mod checkpoint;

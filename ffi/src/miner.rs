@@ -13,8 +13,16 @@ use crate::grow::{self, grows};
 use crate::miner_config::betz_miner_config;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
-use crate::threaded::Threaded;
+use crate::threaded::{Thread, Threaded};
 use crate::workers::Workers;
+
+impl Thread for MinerHandle {
+    const NAME: &'static str = "miner";
+
+    fn is_running(&self) -> bool {
+        self.is_running()
+    }
+}
 
 /// Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
 /// a thread of its own; a second thread may mine the recent past and renew the list of what is watched.

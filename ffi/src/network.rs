@@ -9,8 +9,16 @@ use crate::feed::Held;
 use crate::grow::{self, grows};
 use crate::network_config::betz_network_config;
 use crate::status::betz_status;
-use crate::threaded::Threaded;
+use crate::threaded::{Thread, Threaded};
 use crate::workers::Workers;
+
+impl Thread for LiveHandle {
+    const NAME: &'static str = "network";
+
+    fn is_running(&self) -> bool {
+        self.is_running()
+    }
+}
 
 /// Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
 /// kept up to date on a thread of its own. They are those that `betz network compute` finds in the same

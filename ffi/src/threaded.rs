@@ -4,8 +4,6 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use betz::episode::online::MinerHandle;
-use betz::network::live::LiveHandle;
 use betz::{Error, ErrorKind};
 
 use crate::failure::{Failure, Result};
@@ -18,22 +16,6 @@ pub(crate) trait Thread {
     const NAME: &'static str;
 
     fn is_running(&self) -> bool;
-}
-
-impl Thread for MinerHandle {
-    const NAME: &'static str = "miner";
-
-    fn is_running(&self) -> bool {
-        self.is_running()
-    }
-}
-
-impl Thread for LiveHandle {
-    const NAME: &'static str = "network";
-
-    fn is_running(&self) -> bool {
-        self.is_running()
-    }
 }
 
 /// Feed and handle, and where the thread is.
