@@ -216,6 +216,19 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
+/// Whether `--out` is to be a table as text; else it is `.npz`.
+pub(crate) fn is_csv(path: &Path) -> Result<bool> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    match ending.to_ascii_lowercase().as_str() {
+        "csv" => Ok(true),
+        "npz" => Ok(false),
+        _ => Err(Error::argument(format!(
+            "--out {}: expected a file ending in .csv or .npz",
+            path.display()
+        ))),
+    }
+}
+
 /// Writes a picture to `path`.
 pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<()> {
     write_atomically(path, |file| {

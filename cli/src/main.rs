@@ -14,6 +14,7 @@ mod device;
 mod evaluation_picture;
 mod files;
 mod input_form;
+mod learning;
 mod monitor_args;
 mod network_args;
 mod network_picture;

@@ -4,7 +4,7 @@
 use betz::Progress;
 use betz::model::{Decoder, OutputScore};
 use betz::recording::{Dataset, Segment};
-use betz::stream::{ChannelRules, Session, SessionConfig, SwapOptions, Swapper};
+use betz::stream::{ChannelRules, Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, TrainerState, Verdict, Worker};
 use betz::train::score::score_estimates;
 use betz::{Error, Result};
@@ -16,6 +16,7 @@ use crate::adapt_args::Adapt;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
+use crate::learning;
 use crate::report::{self, Bar, Table};
 
 #[derive(Serialize)]
@@ -145,14 +146,6 @@ fn shuffled(args: &Adapt, trials: usize) -> Result<Vec<usize>> {
     Ok(label_of)
 }
 
-/// Between trials.
-const AT_ONCE: SwapOptions<'_> = SwapOptions {
-    warm_up_steps: Some(0),
-    cross_fade_steps: 0,
-    by_position: false,
-    replay: None,
-};
-
 /// A session that is trained while a recording runs through it.
 struct Replay {
     session: Session,
@@ -245,23 +238,15 @@ impl Replay {
 
     /// Does with the session what the worker decided: between trials, so that nothing is to be warmed up.
     fn follow(&mut self, trial: usize, verdict: Verdict) -> Result<()> {
+        let (worker, swapper) = (&self.worker, &mut self.swapper);
+        learning::follow(&verdict, worker, swapper, &mut self.session)?;
         let (what, scores) = match verdict {
-            Verdict::Accepted { before, after } => {
-                self.swapper.swap_with(self.worker.model(), &AT_ONCE)?;
-                ("accepted", Some((before, after)))
-            }
+            Verdict::Accepted { before, after } => ("accepted", Some((before, after))),
             Verdict::Refused { before, after } => ("refused", Some((before, after))),
-            Verdict::RolledBack => {
-                self.swapper.roll_back()?;
-                ("rolled back", None)
-            }
-            Verdict::Channels { .. } => {
-                self.swapper.swap_with(self.worker.model(), &AT_ONCE)?;
-                ("channels left out", None)
-            }
+            Verdict::RolledBack => ("rolled back", None),
+            Verdict::Channels { .. } => ("channels left out", None),
             _ => return Ok(()),
         };
-        self.session.take_requests();
         let channels = (what == "channels left out").then(|| {
             let ill = self.worker.ill_channels();
             let names = self.worker.model().channel_names();

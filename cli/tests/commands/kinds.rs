@@ -3,34 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn betz(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .env("BETZ_CACHE", folder.join("cache"))
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn json(folder: &Path, line: &str) -> Value {
-    let arguments: Vec<&str> = line.split_whitespace().chain(["--json"]).collect();
-    let output = betz(folder, &arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {line}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(folder: &Path, line: &str, words: &str) {
-    let arguments: Vec<&str> = line.split_whitespace().collect();
-    let output = betz(folder, &arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "betz {line} succeeded");
-    assert!(errors.contains(words), "betz {line}: {errors}");
-}
+use crate::program::{fails, json};
 
 fn simulated(folder: &Path) {
     let line = "simulate --out train.npz --test-out test.npz --neurons 20 --seconds 20 --test-seconds 5 --seed 3";
@@ -97,18 +73,18 @@ fn dropped_channels_leave_what_training_without_them_gives() {
     assert!((r2(&whole) - r2(&some)).abs() < 0.3 && r2(&whole) != r2(&some));
     // Again, from the dropped one.
     json(folder, "drop some.betz --channels 0 --out fewer.betz");
-    refused(
+    fails(
         folder,
         "drop all.betz --channels 20 --out x.betz",
         "--channels: expected",
     );
     json(folder, &format!("{TRAIN} --ridge 5 --out plain.betz"));
-    refused(
+    fails(
         folder,
         "drop plain.betz --channels 1 --out x.betz",
         "--retain",
     );
-    refused(
+    fails(
         folder,
         &format!("{TRAIN} --retain=1KiB --out x.betz"),
         "retained sums: expected",
@@ -142,15 +118,15 @@ fn what_makes_no_sense_is_refused() {
             "--lift-units: expected a --decoder that has such, which experts does not",
         ),
     ] {
-        refused(folder, &format!("{TRAIN} {line} --out x.betz"), words);
+        fails(folder, &format!("{TRAIN} {line} --out x.betz"), words);
     }
-    refused(
+    fails(
         folder,
         "train train.npz --filter 0.1:1 --folds 0 --decoder auto --out x.betz",
         "--folds of at least 2",
     );
     json(folder, &format!("{TRAIN} --out m.betz"));
-    refused(
+    fails(
         folder,
         "evaluate m.betz test.npz --moving -3",
         "least speed",

@@ -1,6 +1,8 @@
 //! `betz` as its users run it: every command, what it writes, and what it refuses. One program, so that it is linked
 //! once and its tests share the processors.
 
+#![allow(clippy::unwrap_used)] // tests stop where something fails
+
 mod adapt;
 mod guide;
 mod kinds;
@@ -9,6 +11,7 @@ mod monitor;
 mod network;
 mod outputs;
 mod pipeline;
+mod program;
 mod spiking;
 mod sums;
 mod trials;

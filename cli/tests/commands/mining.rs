@@ -4,43 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 #[cfg(target_os = "linux")]
 use std::process::{Child, Stdio};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn betz(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap()
-}
+use crate::program::{self, betz, done, json};
 
-/// Runs a command that must succeed; its standard output.
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {arguments}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Runs a command that must succeed and print one JSON object.
-fn json(folder: &Path, arguments: &str) -> Value {
-    serde_json::from_str(&done(folder, &format!("{arguments} --json"))).unwrap()
-}
-
-/// Runs a command that must fail with code 2, print nothing, and say `words`.
-fn refused(folder: &Path, arguments: &str, words: &str) {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "betz {arguments}: {errors}");
-    assert!(output.stdout.is_empty(), "betz {arguments} printed");
-    assert!(
-        errors.contains(words),
-        "betz {arguments}: expected '{words}' in: {errors}"
-    );
+fn refused(folder: &Path, line: &str, words: &str) {
+    program::refused(folder, line, 2, words);
 }
 
 /// The labels of each listed episode, or chain.

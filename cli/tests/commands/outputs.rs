@@ -6,23 +6,9 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn betz(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .env("BETZ_CACHE", folder.join("cache"))
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-fn done(folder: &Path, arguments: &str) -> String {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {arguments}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::program::{betz, done};
 
 const TRAIN: &str = "train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1";
 

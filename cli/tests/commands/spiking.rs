@@ -2,33 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use serde_json::Value;
 
-fn betz(folder: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .env("BETZ_CACHE", folder.join("cache"))
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-fn json(folder: &Path, line: &str) -> Value {
-    let output = betz(folder, &format!("{line} --json"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {line}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(folder: &Path, line: &str, words: &str) {
-    let output = betz(folder, line);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "betz {line} succeeded");
-    assert!(errors.contains(words), "betz {line}: {errors}");
-}
+use crate::program::{betz, fails, json};
 
 fn numbers(text: &str) -> Vec<u64> {
     text.split_whitespace()
@@ -113,13 +89,13 @@ fn a_network_goes_through_its_files() {
     assert_eq!(lines.count(), 2000);
     assert!(betz(folder, "info net.npz").status.success());
     // What is there and is nobody's earlier result stays.
-    refused(
+    fails(
         folder,
         "simulate --ring 5 --seconds 1 --write-connections connections.bin",
         "connections.bin",
     );
     std::fs::write(folder.join("notes.txt"), "mine").unwrap();
-    refused(
+    fails(
         folder,
         "simulate --ring 5 --seconds 1 --counts notes.txt",
         "notes.txt",
@@ -127,12 +103,12 @@ fn a_network_goes_through_its_files() {
 
     let truncated = std::fs::read(folder.join("connections.bin")).unwrap();
     std::fs::write(folder.join("cut.bin"), &truncated[..100]).unwrap();
-    refused(
+    fails(
         folder,
         "simulate --connections cut.bin --neurons 40",
         "cut short in synapse 6",
     );
-    refused(
+    fails(
         folder,
         "simulate --connections connections.bin --neurons 3",
         "expected neurons below 3",
@@ -146,7 +122,7 @@ fn models_are_planned_run_and_drawn() {
     let planned = json(folder, "simulate --model pd14 --dry-run");
     assert_eq!(planned["neurons"].as_u64(), Some(77_169));
     assert!(planned["bytes"].as_u64().unwrap() > 1_000_000_000);
-    refused(
+    fails(
         folder,
         "simulate --model pd14 --memory 100MB --seconds 0.1",
         "memory",
@@ -205,20 +181,20 @@ fn what_makes_no_sense_is_refused() {
         ("simulate --closed-loop --bin 0.0003", "whole steps"),
         ("simulate --closed-loop --feedback-delay -1", "delay"),
     ] {
-        refused(folder, line, words);
+        fails(folder, line, words);
     }
     std::fs::write(
         folder.join("net.json"),
         r#"{"step_ms": 0.1, "populations": [{"name": "e", "neurons": 5, "neuron": {"lif": {"reset_mv": -50}}}]}"#,
     )
     .unwrap();
-    refused(folder, "simulate --spec net.json", "net.json");
+    fails(folder, "simulate --spec net.json", "net.json");
     std::fs::write(
         folder.join("events.json"),
         r#"[{"at_s": 1, "kind": "flood"}]"#,
     )
     .unwrap();
-    refused(
+    fails(
         folder,
         "simulate --closed-loop --events events.json",
         "events.json",
@@ -293,12 +269,12 @@ fn decoders_steer_and_a_wrong_one_learns() {
         time(&fixed)
     );
 
-    refused(
+    fails(
         folder,
         "simulate --closed-loop --decoder m.betz --neurons 61",
         "60",
     );
-    refused(
+    fails(
         folder,
         "simulate --closed-loop --decoder m.betz --neurons 60 --bin 0.05",
         "0.025",

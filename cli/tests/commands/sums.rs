@@ -4,32 +4,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
-use serde_json::Value;
-
-fn betz(folder: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .env("BETZ_CACHE", folder.join("cache"))
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
-}
-
-fn json(folder: &Path, line: &str) -> Value {
-    let output = betz(folder, &format!("{line} --json"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {line}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(folder: &Path, line: &str, code: i32, words: &str) {
-    let output = betz(folder, line);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "betz {line}: {errors}");
-    assert!(errors.contains(words), "betz {line}: {errors}");
-}
+use crate::program::{json, refused};
 
 const BANK: &str = "--step 0.02 --filter 0.02:0 --filter 0.1:1";
 

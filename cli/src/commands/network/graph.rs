@@ -1,7 +1,6 @@
 //! `betz network graph`: measures of every window's graph, communities, and what becomes of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use betz::network::file::NetworkFile;
@@ -16,7 +15,7 @@ use serde::Serialize;
 
 use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
-use crate::files::{Files, Kind};
+use crate::files::{Files, Kind, is_csv};
 use crate::network_args::{Graph, GraphMeasure};
 use crate::network_picture::{self, Shown};
 use crate::report::{self, Bar, Table};
@@ -154,18 +153,6 @@ fn number(value: f64) -> String {
         format!("{value}")
     } else {
         format!("{value:.4}")
-    }
-}
-
-fn is_csv(path: &Path) -> Result<bool> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    match ending.to_ascii_lowercase().as_str() {
-        "csv" => Ok(true),
-        "npz" => Ok(false),
-        _ => Err(Error::argument(format!(
-            "--out {}: expected a file ending in .csv or .npz",
-            path.display()
-        ))),
     }
 }
 

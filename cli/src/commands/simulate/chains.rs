@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::written::Written;
 use crate::data;
-use crate::files::{CHAINS, Files, Kind, hash_of, told_of};
+use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::report::{self, Bar};
 use crate::simulate_args::{Chains, Simulate};
 
@@ -131,18 +131,6 @@ fn lengths(text: &str) -> Result<Vec<usize>> {
             "--chains: expected numbers of nodes such as 9,9,9,9, got '{text}'"
         ))
     })
-}
-
-fn is_csv(path: &Path) -> Result<bool> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    match ending.to_ascii_lowercase().as_str() {
-        "csv" => Ok(true),
-        "npz" => Ok(false),
-        _ => Err(Error::argument(format!(
-            "--out {}: expected a file ending in .csv or .npz",
-            path.display()
-        ))),
-    }
 }
 
 fn truth_path(args: &Simulate, out: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use betz::file::write_atomically;
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use betz::spiking::models::{self, galbraith};
 use betz::spiking::{Engine, Network, Options, Phases, Plan, Report, connections, write_counts};
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
@@ -129,9 +129,9 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let options = Options {
         threads,
         memory_limit: asked.memory,
-        record_spikes: match (&args.out, asked.raster) {
-            (Some(_), _) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
-            (None, _) => 0,
+        record_spikes: match &args.out {
+            Some(_) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
+            None => 0,
         },
         record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
         time_phases: asked.phases,
@@ -151,20 +151,17 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     ran.steps(&mut engine, settle, &bar)?;
     let before = engine.counts();
     // The raster hears the last steps one by one, a live one all of them.
+    let drawn = asked.raster && !args.common.json;
     let heard = if asked.live {
         steps
-    } else if asked.raster {
+    } else if drawn {
         activity.steps().min(steps)
     } else {
         0
     };
     ran.steps(&mut engine, steps - heard, &bar)?;
-    if heard > 0 {
-        drop(bar);
-        ran.heard(&mut engine, heard, &mut activity, asked.live)?;
-    } else {
-        drop(bar);
-    }
+    drop(bar);
+    ran.heard(&mut engine, heard, &mut activity, asked.live)?;
     let report = engine.run(0, &())?;
     let recording = match &args.out {
         Some(path) => Some(write_recording(&engine, args, path)?),
@@ -187,7 +184,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         rtf: ran.seconds / (engine.steps() as f64 * network.step_ms * 1e-3).max(f64::MIN_POSITIVE),
         build_seconds: report.build_seconds,
         us_per_step: ran.seconds * 1e6 / (engine.steps() as f64).max(1.0),
-        synaptic_events: ran.events,
+        synaptic_events: engine.synaptic_events(),
         threads: report.threads,
         bytes: engine.plan().bytes(),
         fixed_point_use: engine.fixed_point_use(),
@@ -197,7 +194,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         spikes_left_out: report.spikes_left_out,
         interrupted: ran.interrupted,
     };
-    if asked.raster && !args.common.json {
+    if drawn {
         activity.print()?;
     }
     if args.common.json {
@@ -296,7 +293,6 @@ fn planned(network: &Network, threads: usize, steps: u64, json: bool) -> Result<
 #[derive(Default)]
 struct Ran {
     seconds: f64,
-    events: u64,
     phases: Phases,
     interrupted: bool,
 }
@@ -321,7 +317,6 @@ impl Ran {
 
     fn add(&mut self, report: &Report) {
         self.seconds += report.seconds;
-        self.events += report.synaptic_events;
         self.phases.update_seconds += report.phases.update_seconds;
         self.phases.exchange_seconds += report.phases.exchange_seconds;
         self.phases.deliver_seconds += report.phases.deliver_seconds;
@@ -336,7 +331,6 @@ impl Ran {
         activity: &mut Activity,
         live: bool,
     ) -> Result<()> {
-        use betz::Progress;
         let begun = std::time::Instant::now();
         let step_seconds = engine.network().step_ms * 1e-3;
         let mut fired = Vec::new();

@@ -5,17 +5,11 @@ use std::path::Path;
 use betz::model::Decoder;
 use betz::recording::OutputInfo;
 use betz::spiking::closed_loop;
-use betz::stream::{Session, SessionConfig, SwapOptions, Swapper};
-use betz::train::online::{Labels, TrainerConfig, Verdict, Worker};
+use betz::stream::{Session, SessionConfig, Swapper};
+use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
-/// Between trials, where nothing is to be warmed up.
-const AT_ONCE: SwapOptions<'_> = SwapOptions {
-    warm_up_steps: Some(0),
-    cross_fade_steps: 0,
-    by_position: false,
-    replay: None,
-};
+use crate::learning;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
 #[derive(Clone, Copy)]
@@ -189,16 +183,7 @@ impl Learning {
     /// Learns from the trial that has ended, and does with the session what is decided.
     fn work(&mut self, session: &mut Session) -> Result<()> {
         while let Some(verdict) = self.worker.work()? {
-            match verdict {
-                Verdict::Accepted { .. } | Verdict::Channels { .. } => {
-                    self.swapper.swap_with(self.worker.model(), &AT_ONCE)?;
-                }
-                Verdict::RolledBack => {
-                    self.swapper.roll_back()?;
-                }
-                _ => continue,
-            }
-            session.take_requests();
+            learning::follow(&verdict, &self.worker, &mut self.swapper, session)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use betz_recording::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank, LowPassFilter};
-use betz_runtime::stream::Session;
+use betz_runtime::stream::{Session, SessionConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -63,6 +63,16 @@ pub fn spikes(counts: &[u16]) -> Vec<u32> {
     (counts.iter().enumerate())
         .flat_map(|(channel, &count)| std::iter::repeat_n(channel as u32, count.into()))
         .collect()
+}
+
+/// A session of `decoder`, as it is by default.
+pub fn open(decoder: &Decoder) -> Session {
+    Session::open(decoder, SessionConfig::default()).unwrap()
+}
+
+/// Whether two lots of estimates differ by rounding at most.
+pub fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
+    (a.iter().zip(b)).all(|(a, b)| (a - b).abs() <= tolerance * (1.0 + a.abs()))
 }
 
 /// All ticks of `counts` in one go.

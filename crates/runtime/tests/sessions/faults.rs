@@ -10,21 +10,13 @@ use betz_runtime::stream::{
     spike_queue, spike_queue_with,
 };
 
-use crate::common::{counts, decoder, rng, run, spikes};
+use crate::common::{close, counts, decoder, open, rng, run, spikes};
 
 const BANK: &[(f64, u32)] = &[(0.02, 0), (0.05, 1), (0.03, 2), (0.2, 3), (0.4, 4)];
 const CHANNELS: usize = 8;
 
 fn model(seed: u64) -> Decoder {
     decoder(&mut rng(seed), CHANNELS, 2, BANK, None)
-}
-
-fn open(decoder: &Decoder) -> Session {
-    Session::open(decoder, SessionConfig::default()).unwrap()
-}
-
-fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
-    (a.iter().zip(b)).all(|(a, b)| (a - b).abs() <= tolerance * (1.0 + a.abs()))
 }
 
 #[test]

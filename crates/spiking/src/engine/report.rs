@@ -116,6 +116,11 @@ impl Engine {
         self.parts.iter().map(|p| p.spikes).sum()
     }
 
+    /// Synapses that spikes went through since the engine was built.
+    pub fn synaptic_events(&self) -> u64 {
+        self.parts.iter().map(|p| p.events).sum()
+    }
+
     /// The hash of all spikes since the engine was built.
     pub fn hash(&self) -> u64 {
         (self.parts.iter()).fold(0, |sum, p| sum.wrapping_add(p.hash))

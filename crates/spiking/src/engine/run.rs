@@ -32,7 +32,7 @@ struct Shared<'a> {
 
 pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> Result<Report> {
     let begin = engine.step;
-    let before = engine.parts.iter().map(|p| p.events).sum::<u64>();
+    let before = engine.synaptic_events();
     engine
         .parts
         .iter_mut()
@@ -66,7 +66,7 @@ pub(super) fn run(engine: &mut Engine, steps: u64, listener: &dyn Progress) -> R
             format!("simulating: stopped on request at step {done}"),
         ));
     }
-    let events = engine.parts.iter().map(|p| p.events).sum::<u64>() - before;
+    let events = engine.synaptic_events() - before;
     Ok(engine.report(steps, events, seconds))
 }
 

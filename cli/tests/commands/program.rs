@@ -1,0 +1,49 @@
+//! The program, run in a folder with a line of arguments, as these tests see it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs it to its end.
+pub(crate) fn betz(folder: &Path, line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_betz"))
+        .current_dir(folder)
+        // What this host was calibrated to is not what is tested.
+        .env("BETZ_CACHE", folder.join("cache"))
+        .args(line.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+/// Runs a command that must succeed; its standard output.
+pub(crate) fn done(folder: &Path, line: &str) -> String {
+    let output = betz(folder, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "betz {line}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must succeed and print one JSON object.
+pub(crate) fn json(folder: &Path, line: &str) -> Value {
+    serde_json::from_str(&done(folder, &format!("{line} --json"))).unwrap()
+}
+
+/// Runs a command that must fail, whatever its code, and say `words`.
+pub(crate) fn fails(folder: &Path, line: &str, words: &str) -> Output {
+    let output = betz(folder, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "betz {line} succeeded");
+    assert!(
+        errors.contains(words),
+        "betz {line}: expected '{words}' in: {errors}"
+    );
+    output
+}
+
+/// Runs a command that must fail with `code`, print nothing, and say `words`.
+pub(crate) fn refused(folder: &Path, line: &str, code: i32, words: &str) {
+    let output = fails(folder, line, words);
+    assert_eq!(output.status.code(), Some(code), "betz {line}");
+    assert!(output.stdout.is_empty(), "betz {line} printed");
+}
