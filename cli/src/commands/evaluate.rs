@@ -12,6 +12,7 @@ use crate::data;
 use crate::device;
 use crate::evaluation_picture;
 use crate::files::{Files, Kind};
+use crate::posterior::{self, Posterior};
 use crate::rates::Rates;
 use crate::report::{self, Bar, Scores, Table};
 use crate::scoring::{self, Lost, More, Pairs};
@@ -27,6 +28,9 @@ struct Evaluated {
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     more: Vec<More>,
+    /// Of a decoder of place: how its posterior fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    posterior: Option<Posterior>,
     /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates_hz: Option<Rates>,
@@ -68,6 +72,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
     let place = place_error(&dataset, &decoded.estimates, delay)?;
+    let posterior = posterior::of(&model, &dataset, args.moving)?;
     let mut more = Vec::new();
     if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
         let pairs: Vec<Pairs> = (0..model.outputs().len())
@@ -94,6 +99,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             total_seconds: report::total_seconds(),
         },
         more,
+        posterior,
         rates_hz: rates,
     };
     if let Some(rates) = &evaluated.rates_hz {
@@ -110,6 +116,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             place.median,
             place.unit
         ))?;
+    }
+    if let Some(posterior) = &evaluated.posterior {
+        posterior.print()?;
     }
     print_more(args, &evaluated.more)
 }

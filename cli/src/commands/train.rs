@@ -68,6 +68,9 @@ struct KindRow {
     /// In R² on the linear decoder, and its standard error over folds.
     gain: f64,
     gain_error: f64,
+    /// Distance that half of the estimated places are closer than; absent where outputs are no coordinates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median_error: Option<f64>,
     /// Of a step, at the recording's mean number of spikes.
     multiply_adds: f64,
     outputs: Vec<OutputScore>,
@@ -158,6 +161,7 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     let latents = ("--latents", args.latents);
     let units = ("--lift-units", args.lift_units);
     let experts = ("--experts", args.experts);
+    let cells = ("--cells", args.cells);
     let refuse = |decoder: &str, options: &[(&str, Option<usize>)]| {
         let given = options
             .iter()
@@ -170,22 +174,29 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     };
     let kinds = match args.decoder {
         DecoderKind::Linear => {
-            refuse("linear", &[latents, units, experts])?;
+            refuse("linear", &[latents, units, experts, cells])?;
             return Ok(None);
         }
         DecoderKind::Lift => {
-            refuse("lift", &[experts])?;
+            refuse("lift", &[experts, cells])?;
             KindOptions::among(&[train::Kind::Lift])
         }
         DecoderKind::Experts => {
-            refuse("experts", &[units])?;
+            refuse("experts", &[units, cells])?;
             KindOptions::among(&[train::Kind::Experts])
         }
         DecoderKind::Kalman => {
-            refuse("kalman", &[latents, units, experts])?;
+            refuse("kalman", &[latents, units, experts, cells])?;
             KindOptions::among(&[train::Kind::Kalman])
         }
-        DecoderKind::Auto => KindOptions::auto(),
+        DecoderKind::Place => {
+            refuse("place", &[latents, units, experts])?;
+            KindOptions::among(&[train::Kind::Place])
+        }
+        DecoderKind::Auto => {
+            refuse("auto", &[cells])?;
+            KindOptions::auto()
+        }
     };
     if args.folds == 0 {
         return Err(Error::argument(
@@ -196,6 +207,7 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
         latents: args.latents,
         units: args.lift_units,
         experts: args.experts,
+        cells: args.cells,
         seed: args.seed,
         ..kinds
     }))
@@ -311,6 +323,7 @@ fn row(score: train::KindScore) -> KindRow {
         r2: score.r2,
         gain: score.gain,
         gain_error: score.gain_error,
+        median_error: score.median_error,
         multiply_adds: score.multiply_adds,
         outputs: score.scores,
     }
@@ -325,6 +338,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
         "decoder",
         "R²",
         "gain",
+        "median distance",
         "multiply-adds a step",
         "configuration",
     ]);
@@ -338,6 +352,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
             kind.decoder.to_owned(),
             format!("{:.4}", kind.r2),
             gain,
+            (kind.median_error).map_or_else(String::new, |d| format!("{d:.4}")),
             format!("{:.0}", kind.multiply_adds),
             kind.configuration.clone(),
         ]);

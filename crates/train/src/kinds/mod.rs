@@ -16,7 +16,7 @@ use super::fit::checked;
 use super::limits::limits;
 use super::score::mean_r2;
 use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained};
+use super::{Search, TrainOptions, Trained, place};
 use crate::experts::Teams;
 use crate::kalman::Entrant;
 use crate::lift::Lifts;
@@ -42,16 +42,19 @@ pub enum Kind {
     Experts,
     /// A Kalman filter of the outputs in its steady state.
     Kalman,
+    /// Bayes' rule on a grid of places.
+    Place,
 }
 
 impl Kind {
-    /// `linear`, `lift`, `experts` or `kalman`.
+    /// `linear`, `lift`, `experts`, `kalman` or `place`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Lift => "lift",
             Self::Experts => "experts",
             Self::Kalman => "kalman",
+            Self::Place => "place",
         }
     }
 }
@@ -68,6 +71,8 @@ pub struct KindOptions {
     pub units: Option<usize>,
     /// Experts, 2 to 256; `None`: by cross-validation.
     pub experts: Option<usize>,
+    /// Cells of a decoder of place along the longest axis, 4 to 1,000; `None`: 28.
+    pub cells: Option<usize>,
     /// Seed of random projections and clusters.
     pub seed: u64,
 }
@@ -80,6 +85,7 @@ impl KindOptions {
             latents: None,
             units: None,
             experts: None,
+            cells: None,
             seed: 0,
         }
     }
@@ -89,7 +95,8 @@ impl KindOptions {
         Self::among(&[Kind::Linear])
     }
 
-    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to.
+    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to, and the decoder of
+    /// place, which takes outputs that are places.
     pub fn auto() -> Self {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
@@ -104,6 +111,7 @@ impl KindOptions {
             ("latents", self.latents, 1, MOST_LATENTS),
             ("units of a lift", self.units, 1, 16_384),
             ("experts", self.experts, 2, 256),
+            ("cells", self.cells, 4, 1000),
         ];
         for (what, got, least, most) in sizes {
             if let Some(got) = got
@@ -133,6 +141,9 @@ pub struct KindScore {
     pub gain: f64,
     /// Standard error of the gain over folds.
     pub gain_error: f64,
+    /// Median distance from the place that outputs are coordinates of
+    /// ([`place_error`](crate::score::place_error)); `None` where they are none.
+    pub median_error: Option<f64>,
     /// Multiply-adds of a step with the recording's mean number of spikes.
     pub multiply_adds: f64,
 }
@@ -176,7 +187,7 @@ pub fn train_kinds_on<'d>(
     let artefacts = cleaned.artefacts;
     let data = &cleaned.view(data);
     let found = validate::run(device, data, options, search, progress)?;
-    let mut scores = vec![linear_score(data, &found)];
+    let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
     if [Kind::Kalman, Kind::Lift, Kind::Experts]
         .into_iter()
@@ -200,11 +211,21 @@ pub fn train_kinds_on<'d>(
         kalman = Some(entrant);
         scores.push(score);
     }
+    let mut place = None;
+    if asked(Kind::Place) {
+        let (entrant, score) = place_score(data, options, &found, kinds.cells, progress)?;
+        place = Some(entrant);
+        scores.push(score);
+    }
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);
-        let trained = match (comparison.taken, kalman) {
-            (Kind::Kalman, Some(entrant)) => {
+        let trained = match (comparison.taken, kalman, place) {
+            (Kind::Kalman, Some(entrant), _) => {
                 let decoder = kalman_decoder(data, options, &found, &entrant, &comparison)?;
+                found.trained(decoder)
+            }
+            (Kind::Place, _, Some(entrant)) => {
+                let decoder = place_decoder(data, options, &found, &entrant, &comparison)?;
                 found.trained(decoder)
             }
             _ => validate::finish(data, options, found, progress)?,
@@ -230,9 +251,12 @@ pub fn train_kinds_on<'d>(
     let comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    let decoder = match (comparison.taken, lift, team, &kalman) {
-        (Kind::Kalman, _, _, Some(entrant)) => {
+    let decoder = match (comparison.taken, lift, team, &kalman, &place) {
+        (Kind::Kalman, _, _, Some(entrant), _) => {
             kalman_decoder(data, options, &found, entrant, &comparison)?
+        }
+        (Kind::Place, .., Some(entrant)) => {
+            place_decoder(data, options, &found, entrant, &comparison)?
         }
         (Kind::Lift, Some(config), ..) => {
             let whole = behind.whole(progress)?;
@@ -240,7 +264,7 @@ pub fn train_kinds_on<'d>(
             let head = model::lift(&fitted, kinds.seed);
             behind.decoder((&whole, fitted.plan.latents), head, scores)?
         }
-        (Kind::Experts, _, Some(config), _) => {
+        (Kind::Experts, _, Some(config), ..) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
             let head = model::experts(&fitted, kinds.seed);
@@ -282,19 +306,15 @@ fn kalman_score(
 ) -> Result<(Entrant, KindScore)> {
     let mut best: Option<(Entrant, KindScore)> = None;
     for entrant in Entrant::all(data, options, found, progress)? {
-        let scores = gain::scores(data, options, found, &entrant.estimates)?;
-        let (gain, gain_error) = gain::gain(data, options, found, &entrant.estimates);
         let outputs = data.outputs.len();
         let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
-        let score = KindScore {
-            kind: Kind::Kalman,
-            configuration: format!("observes {}", entrant.configuration),
-            r2: mean_r2(&scores),
-            scores,
-            gain,
-            gain_error,
-            multiply_adds: engine + (outputs * outputs) as f64,
-        };
+        let score = gain::score(
+            (data, options, found),
+            Kind::Kalman,
+            format!("observes {}", entrant.configuration),
+            &entrant.estimates,
+            engine + (outputs * outputs) as f64,
+        )?;
         // NaN never beats what is there.
         if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
             best = Some((entrant, score));
@@ -341,19 +361,75 @@ fn kalman_decoder(
     })
 }
 
-fn linear_score(data: &DatasetView<'_>, found: &Found) -> KindScore {
+/// The best decoder of place, and how it does.
+fn place_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    across: Option<usize>,
+    progress: &dyn Progress,
+) -> Result<(place::Entrant, KindScore)> {
+    let entrant = place::Entrant::new(data, options, found, across, progress)?;
+    let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let score = gain::score(
+        (data, options, found),
+        Kind::Place,
+        entrant.configuration(),
+        &entrant.estimates,
+        entrant.multiply_adds(spikes, data.outputs.len()),
+    )?;
+    Ok((entrant, score))
+}
+
+/// The decoder of place of the whole recording.
+fn place_decoder(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    entrant: &place::Entrant,
+    comparison: &Comparison,
+) -> Result<Decoder> {
+    let whole = entrant.whole(data, options)?;
+    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Place);
+    let record = TrainingRecord {
+        betz_version: env!("CARGO_PKG_VERSION").into(),
+        steps: whole.steps,
+        segments: data.segments.len() as u64,
+        spikes: data.spikes_in_segments().round() as u64,
+        folds: found.validation.folds as u32,
+        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
+        ..TrainingRecord::default()
+    };
+    let names = (data.channel_names.to_vec(), data.outputs.to_vec());
+    checked(DecoderParts {
+        delay_steps: options.delay_steps,
+        weights: whole.weights,
+        intercept: whole.intercept,
+        head: Head::Place(whole.place),
+        limits: limits(data, &vec![true; data.channels()]),
+        training: record,
+        ..DecoderParts::linear(data.step_seconds, whole.bank, names.0, names.1)
+    })
+}
+
+fn linear_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+) -> Result<KindScore> {
     let scores = found.validation.scores.clone();
     let outputs = data.outputs.len();
     let bank = &found.validation.bank;
-    KindScore {
+    Ok(KindScore {
         kind: Kind::Linear,
         configuration: format!("{} filters", bank.len()),
         r2: mean_r2(&scores),
         scores,
         gain: 0.0,
         gain_error: 0.0,
+        median_error: gain::median_error(data, options, found, &found.estimates)?,
         multiply_adds: nonlinear::engine_cost(data, bank, outputs),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, Targets, run, targets};
 use crate::limits::limits;
 use crate::retained::Retained;
-use crate::score::mean_r2;
 use crate::solve::{CentredEquations, FeatureNames, Solution};
 use crate::validate::{BankSums, Found, Study};
 use crate::{MaskPolicy, NormalEquations, TrainOptions};
@@ -116,23 +115,17 @@ impl<'a> Nonlinear<'a> {
             ));
         };
         let estimates = held_out(family, &self.split, config, progress)?;
-        let scores = gain::scores(&self.data, self.options, self.found, &estimates)?;
-        let (gain, gain_error) = gain::gain(&self.data, self.options, self.found, &estimates);
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
         let engine = engine_cost(&self.data, &self.found.validation.bank, plan.latents);
-        Ok((
-            *config,
-            KindScore {
-                kind: F::KIND,
-                configuration: F::describe(config),
-                r2: mean_r2(&scores),
-                scores,
-                gain,
-                gain_error,
-                multiply_adds: engine + F::multiply_adds(config, outputs),
-            },
-        ))
+        let score = gain::score(
+            (&self.data, self.options, self.found),
+            F::KIND,
+            F::describe(config),
+            &estimates,
+            engine + F::multiply_adds(config, outputs),
+        )?;
+        Ok((*config, score))
     }
 
     /// Latents of the whole recording.
