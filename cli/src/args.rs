@@ -207,6 +207,8 @@ pub(crate) enum DecoderKind {
     Experts,
     /// A steady-state Kalman filter: for labs that expect one
     Kalman,
+    /// That filter taught what was intended: velocities turned to where each trial ends
+    Refit,
     /// Bayes' rule on a grid of places, for place cells: outputs are coordinates
     Place,
     Auto,

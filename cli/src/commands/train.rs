@@ -189,6 +189,10 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
             refuse("kalman", &[latents, units, experts, cells])?;
             KindOptions::among(&[train::Kind::Kalman])
         }
+        DecoderKind::Refit => {
+            refuse("refit", &[latents, units, experts, cells])?;
+            KindOptions::among(&[train::Kind::Refit])
+        }
         DecoderKind::Place => {
             refuse("place", &[latents, units, experts])?;
             KindOptions::among(&[train::Kind::Place])
@@ -378,7 +382,7 @@ fn print(
     let record = model.training();
     let trained = Trained {
         model: args.out.display().to_string(),
-        decoder: model.kind(),
+        decoder: (comparison.as_ref()).map_or(model.kind(), |c| c.taken.name()),
         artefacts: comparison.as_ref().map(|c| c.artefacts),
         kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),

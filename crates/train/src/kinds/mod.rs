@@ -8,24 +8,23 @@ pub(crate) mod family;
 mod gain;
 mod model;
 mod nonlinear;
+mod others;
 mod regions;
 pub(crate) mod split;
 
 use super::blank::Cleaned;
-use super::fit::checked;
-use super::limits::limits;
 use super::score::mean_r2;
 use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained, place};
+use super::{Search, TrainOptions, Trained};
 use crate::experts::Teams;
-use crate::kalman::Entrant;
 use crate::lift::Lifts;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
+use betz_runtime::model::{Decoder, OutputScore};
 use nonlinear::{MOST_LATENTS, Nonlinear};
+use others::{kalman_score, place_score};
 
 /// Gains below this many standard errors over folds do not pay for another kind.
 const ERRORS: f64 = 2.0;
@@ -42,18 +41,22 @@ pub enum Kind {
     Experts,
     /// A Kalman filter of the outputs in its steady state.
     Kalman,
+    /// That filter taught what was intended instead of what was done: velocities turned to where each trial ends
+    /// (ReFIT: Gilja et al. 2012). The model is of kind `kalman`.
+    Refit,
     /// Bayes' rule on a grid of places.
     Place,
 }
 
 impl Kind {
-    /// `linear`, `lift`, `experts`, `kalman` or `place`.
+    /// `linear`, `lift`, `experts`, `kalman`, `refit` or `place`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Lift => "lift",
             Self::Experts => "experts",
             Self::Kalman => "kalman",
+            Self::Refit => "refit",
             Self::Place => "place",
         }
     }
@@ -95,7 +98,7 @@ impl KindOptions {
         Self::among(&[Kind::Linear])
     }
 
-    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to, and the decoder of
+    /// All kinds but the Kalman filters, which the linear decoder has not been seen to lose to, and the decoder of
     /// place, which takes outputs that are places.
     pub fn auto() -> Self {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
@@ -189,7 +192,7 @@ pub fn train_kinds_on<'d>(
     let found = validate::run(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
-    if [Kind::Kalman, Kind::Lift, Kind::Experts]
+    if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
         .into_iter()
         .any(asked)
     {
@@ -205,30 +208,30 @@ pub fn train_kinds_on<'d>(
         kinds: scores,
         artefacts,
     };
-    let mut kalman = None;
-    if asked(Kind::Kalman) {
-        let (entrant, score) = kalman_score(data, options, &found, progress)?;
-        kalman = Some(entrant);
-        scores.push(score);
+    let mut others = Vec::new();
+    for kind in [Kind::Kalman, Kind::Refit, Kind::Place] {
+        if asked(kind) {
+            let (other, score) = match kind {
+                Kind::Place => place_score(data, options, &found, kinds.cells, progress)?,
+                _ => kalman_score(data, options, &found, kind, progress)?,
+            };
+            others.push((kind, other));
+            scores.push(score);
+        }
     }
-    let mut place = None;
-    if asked(Kind::Place) {
-        let (entrant, score) = place_score(data, options, &found, kinds.cells, progress)?;
-        place = Some(entrant);
-        scores.push(score);
-    }
+    let other = |comparison: &Comparison| -> Result<Option<Decoder>> {
+        let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
+        let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
+        let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
+            return Ok(None);
+        };
+        taken.decoder(data, options, &found, score).map(Some)
+    };
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);
-        let trained = match (comparison.taken, kalman, place) {
-            (Kind::Kalman, Some(entrant), _) => {
-                let decoder = kalman_decoder(data, options, &found, &entrant, &comparison)?;
-                found.trained(decoder)
-            }
-            (Kind::Place, _, Some(entrant)) => {
-                let decoder = place_decoder(data, options, &found, &entrant, &comparison)?;
-                found.trained(decoder)
-            }
-            _ => validate::finish(data, options, found, progress)?,
+        let trained = match other(&comparison)? {
+            Some(decoder) => found.trained(decoder),
+            None => validate::finish(data, options, found, progress)?,
         };
         return Ok((trained, comparison));
     }
@@ -251,20 +254,17 @@ pub fn train_kinds_on<'d>(
     let comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    let decoder = match (comparison.taken, lift, team, &kalman, &place) {
-        (Kind::Kalman, _, _, Some(entrant), _) => {
-            kalman_decoder(data, options, &found, entrant, &comparison)?
-        }
-        (Kind::Place, .., Some(entrant)) => {
-            place_decoder(data, options, &found, entrant, &comparison)?
-        }
-        (Kind::Lift, Some(config), ..) => {
+    if let Some(decoder) = other(&comparison)? {
+        return Ok((found.trained(decoder), comparison));
+    }
+    let decoder = match (comparison.taken, lift, team) {
+        (Kind::Lift, Some(config), _) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
             let head = model::lift(&fitted, kinds.seed);
             behind.decoder((&whole, fitted.plan.latents), head, scores)?
         }
-        (Kind::Experts, _, Some(config), ..) => {
+        (Kind::Experts, _, Some(config)) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
             let head = model::experts(&fitted, kinds.seed);
@@ -295,121 +295,6 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
         Some(best) => best.kind,
         None => Kind::Linear,
     }
-}
-
-/// The best of what a Kalman filter may observe, and how it does.
-fn kalman_score(
-    data: &DatasetView<'_>,
-    options: &TrainOptions,
-    found: &Found,
-    progress: &dyn Progress,
-) -> Result<(Entrant, KindScore)> {
-    let mut best: Option<(Entrant, KindScore)> = None;
-    for entrant in Entrant::all(data, options, found, progress)? {
-        let outputs = data.outputs.len();
-        let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
-        let score = gain::score(
-            (data, options, found),
-            Kind::Kalman,
-            format!("observes {}", entrant.configuration),
-            &entrant.estimates,
-            engine + (outputs * outputs) as f64,
-        )?;
-        // NaN never beats what is there.
-        if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
-            best = Some((entrant, score));
-        }
-    }
-    best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))
-}
-
-/// The Kalman filter of the whole recording.
-fn kalman_decoder(
-    data: &DatasetView<'_>,
-    options: &TrainOptions,
-    found: &Found,
-    entrant: &Entrant,
-    comparison: &Comparison,
-) -> Result<Decoder> {
-    let filter = entrant.whole(data, options, found)?;
-    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Kalman);
-    let record = TrainingRecord {
-        betz_version: env!("CARGO_PKG_VERSION").into(),
-        steps: entrant.steps(),
-        segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments().round() as u64,
-        ridge: entrant.ridge,
-        gram_path: found.bank.path.name().into(),
-        solver: options.solver.name().into(),
-        folds: found.validation.folds as u32,
-        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
-    };
-    let names = (data.channel_names.to_vec(), data.outputs.to_vec());
-    let everyone = vec![true; data.channels()];
-    checked(DecoderParts {
-        low_pass: options.low_pass,
-        delay_steps: options.delay_steps,
-        weights: filter.gain,
-        intercept: filter.offset,
-        head: Head::Kalman(betz_runtime::model::Kalman {
-            transition: filter.transition,
-            mean: filter.mean,
-        }),
-        limits: limits(data, &everyone),
-        training: record,
-        ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)
-    })
-}
-
-/// The best decoder of place, and how it does.
-fn place_score(
-    data: &DatasetView<'_>,
-    options: &TrainOptions,
-    found: &Found,
-    across: Option<usize>,
-    progress: &dyn Progress,
-) -> Result<(place::Entrant, KindScore)> {
-    let entrant = place::Entrant::new(data, options, found, across, progress)?;
-    let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
-    let score = gain::score(
-        (data, options, found),
-        Kind::Place,
-        entrant.configuration(),
-        &entrant.estimates,
-        entrant.multiply_adds(spikes, data.outputs.len()),
-    )?;
-    Ok((entrant, score))
-}
-
-/// The decoder of place of the whole recording.
-fn place_decoder(
-    data: &DatasetView<'_>,
-    options: &TrainOptions,
-    found: &Found,
-    entrant: &place::Entrant,
-    comparison: &Comparison,
-) -> Result<Decoder> {
-    let whole = entrant.whole(data, options)?;
-    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Place);
-    let record = TrainingRecord {
-        betz_version: env!("CARGO_PKG_VERSION").into(),
-        steps: whole.steps,
-        segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments().round() as u64,
-        folds: found.validation.folds as u32,
-        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
-        ..TrainingRecord::default()
-    };
-    let names = (data.channel_names.to_vec(), data.outputs.to_vec());
-    checked(DecoderParts {
-        delay_steps: options.delay_steps,
-        weights: whole.weights,
-        intercept: whole.intercept,
-        head: Head::Place(whole.place),
-        limits: limits(data, &vec![true; data.channels()]),
-        training: record,
-        ..DecoderParts::linear(data.step_seconds, whole.bank, names.0, names.1)
-    })
 }
 
 fn linear_score(

@@ -118,17 +118,28 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
     let places: Vec<[i64; 2]> = (0..shape[0])
         .flat_map(|i| (0..shape[1]).map(move |j| [i, j]))
         .collect();
-    let smoothed = |values: &dyn Fn([i64; 2]) -> f64, sigma: f64| -> Vec<f64> {
+    let smoothed = |values: &[f64], sigma: f64| -> Vec<f64> {
+        let bells: Vec<f64> = (0..64).map(|d| bell(d, sigma)).collect();
+        let weight = |d: i64| bells[d.unsigned_abs() as usize];
         let of = |to: &[i64; 2]| {
-            let parts = places.iter().map(|from| {
-                bell(from[0] - to[0], sigma) * bell(from[1] - to[1], sigma) * values(*from)
-            });
+            let parts = (places.iter().zip(values))
+                .map(|(from, value)| weight(from[0] - to[0]) * weight(from[1] - to[1]) * value);
             parts.sum()
         };
         places.iter().map(of).collect()
     };
-    let time = |p: [i64; 2]| steps.iter().filter(|&&t| at(x(t)) == p).count() as f64;
-    let visited = smoothed(&|p| f64::from(u8::from(time(p) > 0.0)), 1.0);
+    // What is summed over the steps spent in each place.
+    let sums = |of: &dyn Fn(i64) -> f64| -> Vec<f64> {
+        let mut sums = vec![0.0; places.len()];
+        for &t in &steps {
+            let place = places.iter().position(|p| *p == at(x(t))).unwrap();
+            sums[place] += of(t);
+        }
+        sums
+    };
+    let time = sums(&|_| 1.0);
+    let seen: Vec<f64> = time.iter().map(|t| f64::from(u8::from(*t > 0.0))).collect();
+    let visited = smoothed(&seen, 1.0);
     let cells: Vec<usize> = (0..places.len()).filter(|&i| visited[i] > 0.05).collect();
     let smooth_time = smoothed(&time, config.smoothing);
     let prior = 0.05 / STEP_SECONDS;
@@ -146,23 +157,12 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
     let rates: Vec<Vec<f64>> = (0..CHANNELS)
         .map(|channel| {
             let mean = steps.iter().map(|&t| count(channel, t)).sum::<f64>() / steps.len() as f64;
-            let counts = |p: [i64; 2]| {
-                let here = steps.iter().filter(|&&t| at(x(t)) == p);
-                here.map(|&t| count(channel, t)).sum()
-            };
-            let counts = smoothed(&counts, config.smoothing);
+            let counts = smoothed(&sums(&|t| count(channel, t)), config.smoothing);
             let rate = |&i: &usize| (counts[i] + prior * mean) / (smooth_time[i] + prior);
             cells.iter().map(rate).map(|r| r.max(1e-4)).collect()
         })
         .collect();
-    let speed = |p: [i64; 2]| -> f64 {
-        steps
-            .iter()
-            .filter(|&&t| at(x(t)) == p)
-            .map(|&t| x(t)[2])
-            .sum()
-    };
-    let speeds = smoothed(&speed, config.smoothing);
+    let speeds = smoothed(&sums(&|t| x(t)[2]), config.smoothing);
     let values: Vec<[f64; 3]> = (cells.iter())
         .map(|&i| {
             let middle = [0, 1].map(|a| first[a] + (places[i][a] as f64 + 0.5) * edge);
