@@ -152,7 +152,8 @@ fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
             / t as f64
     });
     let states = |of: &Dataset, mean: [f64; 2]| -> Vec<M> {
-        let state = |s: usize| (0..2).map(|o| vec![f64::from(of.behavior[s * 2 + o]) - mean[o]]);
+        let state =
+            |s: usize| (0..2).map(move |o| vec![f64::from(of.behavior[s * 2 + o]) - mean[o]]);
         (0..t).map(|s| state(s).collect()).collect()
     };
     let (x, moves) = (states(labels, mean), states(data, [0.0; 2]));

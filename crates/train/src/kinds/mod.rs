@@ -9,6 +9,7 @@ mod gain;
 mod model;
 mod nonlinear;
 mod others;
+mod race;
 mod regions;
 pub(crate) mod split;
 
