@@ -419,14 +419,19 @@ fn print(
         report::remarks(&trained.outputs);
     }
     report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
-    report::line(&format!(
-        "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
-        trained.ridge,
+    let clock = format!(
+        "delay {} s, step {} s",
         report::number(trained.delay_seconds),
-        report::number(trained.step_seconds),
-        trained.gram,
-        trained.solver
-    ))?;
+        report::number(trained.step_seconds)
+    );
+    // A decoder of place has neither Γ nor ridge.
+    report::line(&match trained.gram.as_str() {
+        "" => clock,
+        gram => format!(
+            "ridge {:.4e}, {clock}, Γ {gram}, {}",
+            trained.ridge, trained.solver
+        ),
+    })?;
     if let Some(error) = &trained.gram_error {
         report::line(&format!(
             "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",

@@ -22,12 +22,12 @@ const CPU: CostModel = CostModel {
     defaults: &[0.0086e-9],
 };
 
-/// Features are gathered and sent from pageable memory, elements of Γ come down, and both once for as many steps as
+/// From `benches/record/decoders.md` (H200). Features are gathered and sent from pageable memory, elements of Γ come down, and both once for as many steps as
 /// are sent together.
 const CUDA: CostModel = CostModel {
     name: "readout.cuda",
     terms: &["sendings", "responses", "elements"],
-    defaults: &[0.5e-3, 0.8e-9, 6e-9],
+    defaults: &[0.5e-3, 0.4e-9, 2e-9],
 };
 
 /// The device where the sums of `features` over `steps` are to be made: the one that was named, else one where they
