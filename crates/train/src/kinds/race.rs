@@ -95,7 +95,9 @@ fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
     let (known, unknown): (Vec<_>, Vec<_>) = best.iter().partition(|(_, score)| score.is_finite());
     let of = if known.is_empty() { unknown } else { known };
     let least = of.first().map_or(f64::NAN, |(_, best)| best - AHEAD);
-    let close = of.iter().filter(|(_, score)| !(*score < least));
+    let close = of
+        .iter()
+        .filter(|(_, score)| least.is_nan() || *score >= least);
     let mut passes: Vec<usize> = close.map(|(pass, _)| *pass).collect();
     if least.is_finite() {
         passes.truncate(MOST_AHEAD);

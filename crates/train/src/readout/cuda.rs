@@ -32,11 +32,11 @@ const CUDA: CostModel = CostModel {
 
 /// The device where the sums of `features` over `steps` are to be made: the one that was named, else one where they
 /// are expected to take less time. `None`: the CPU.
-pub(super) fn chosen<'a>(
-    placement: &'a Placement,
+pub(super) fn chosen(
+    placement: &Placement,
     features: usize,
     steps: usize,
-) -> Option<&'a Arc<Context>> {
+) -> Option<&Arc<Context>> {
     let context = placement.contexts().first()?;
     let (n, t) = (features as f64, steps as f64);
     let sendings = (t / SENT as f64).ceil();
