@@ -89,6 +89,39 @@ static void networks(betz::session &session, std::uint32_t channels) {
           BETZ_ERROR_INVALID_ARGUMENT);
 }
 
+// A trainer beside a session of a model that retains its sums: opened, moved, told, refused.
+static void trainers(betz::train_config config, const std::vector<std::uint16_t> &counts,
+                     const std::vector<float> &behavior, std::size_t outputs) {
+    config.retain_bytes = 1 << 20;
+    const betz::model model = betz::model::train_counts(config, counts, behavior, outputs);
+    betz::session session(model);
+    betz::trainer_config given;
+    given.batch = 1;
+    CHECK(status_of([&] { betz::trainer{session, model, given}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::trainer first(session, model);
+    betz::trainer trainer = std::move(first);
+    CHECK(first.get() == nullptr && trainer.get() != nullptr);
+    std::vector<float> out(outputs);
+    CHECK(status_of([&] { trainer.label(out); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    session.step_spikes(std::vector<std::uint32_t>{0, 1}, out);
+    trainer.label(out);
+    CHECK(status_of([&] { trainer.label(std::vector<float>(outputs + 1)); }) == BETZ_ERROR_MISMATCH);
+    trainer.end_trial();
+    trainer.request();
+    trainer.set_half_life(30.0);
+    CHECK(status_of([&] { trainer.set_half_life(-1.0); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(!trainer.apply(session));
+    while (trainer.state().trials == 0) {
+    }
+    char path[] = "/tmp/betz-wrapper-XXXXXX";
+    CHECK(mkstemp(path) >= 0);
+    trainer.save(path);
+    trainer.load(path);
+    CHECK(trainer.state().trials == 1 && trainer.apply(session));
+    std::remove(path);
+    CHECK(status_of([&] { trainer.load(path); }) == BETZ_ERROR_IO);
+}
+
 int main() {
     constexpr std::size_t channels = 6, outputs = 2, steps = 300;
     std::vector<std::uint16_t> counts(steps * channels);
@@ -222,6 +255,7 @@ int main() {
     CHECK(following.counts().empty() && following.watch_list().size() == 0);
 
     networks(moved, channels);
+    trainers(config, counts, behavior, outputs);
 
     char path[] = "/tmp/betz-wrapper-XXXXXX";
     const int file = mkstemp(path);

@@ -4,11 +4,12 @@ mod step;
 
 use std::sync::Arc;
 
-use super::channels::Counted;
+use super::channels::{ChannelWatch, Counted};
 use super::engine::Engine;
 use super::health::Published;
 use super::hold::Holding;
 use super::running::Running;
+use super::slew::Slew;
 use super::swap::{Command, Mailbox, Retired};
 use super::tap::{Attached, MAX_TAPS};
 use super::timing::Timing;
@@ -50,10 +51,13 @@ pub struct Session {
     pending: StepStatus,
     status: StepStatus,
     holding: Holding,
+    slew: Option<Slew>,
     /// Has room for [`MAX_TAPS`].
     taps: Vec<Attached>,
     published: Option<Arc<Published>>,
     counted: Option<Arc<Counted>>,
+    /// What the session watches itself with.
+    watch: Option<Box<ChannelWatch>>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -99,6 +103,7 @@ impl Session {
             mailbox: None,
             mask: config.channel_mask,
             clamp: config.clamp,
+            slew: config.slew.map(Slew::new),
             unknown_channels: config.unknown_channels,
             timing,
             counters: Counters::default(),
@@ -109,6 +114,7 @@ impl Session {
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
             counted: None,
+            watch: None,
         })
     }
 
@@ -162,6 +168,9 @@ impl Session {
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
         self.pending |= StepStatus::SWAPPED.when(taken_over);
         self.holding.reset();
+        if let Some(slew) = &mut self.slew {
+            slew.reset();
+        }
         self.taps.iter_mut().for_each(Attached::rest);
     }
 
@@ -275,6 +284,20 @@ impl Session {
     /// Counts channels for a watch from now on.
     pub(super) fn count_for(&mut self, counted: Arc<Counted>) {
         self.counted = Some(counted);
+        self.watch = None;
+    }
+
+    /// Steps look themselves from now on.
+    pub(super) fn keep_watch(&mut self, watch: ChannelWatch) {
+        self.watch = Some(Box::new(watch));
+    }
+
+    pub(super) fn slew(&self) -> Option<&Slew> {
+        self.slew.as_ref()
+    }
+
+    pub(super) fn slew_mut(&mut self) -> Option<&mut Slew> {
+        self.slew.as_mut()
     }
 
     pub(super) fn holding(&self) -> &Holding {
@@ -406,9 +429,11 @@ impl Clone for Session {
             pending: self.pending,
             status: self.status,
             holding: self.holding.clone(),
+            slew: self.slew.clone(),
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
             counted: None,
+            watch: None,
         }
     }
 }

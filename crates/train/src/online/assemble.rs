@@ -8,6 +8,7 @@ use ringbuf::traits::Consumer;
 
 use super::feed::{END, GAP, Item, REST, STEP};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz_runtime::stream::Spike;
 
 /// A trial with its labels, and the steps before it that filters remember.
 #[derive(Debug, Clone)]
@@ -48,6 +49,9 @@ impl Dropped {
     }
 }
 
+/// Counts above are not replayed spike by spike.
+const MOST_AT_ONCE: f32 = 1e4;
+
 struct StepHeard {
     tick: i64,
     rest: bool,
@@ -69,6 +73,7 @@ pub(super) struct Assembler {
     /// Steps of a trial at most, and steps before it.
     most: usize,
     before: usize,
+    memory: u64,
     step_seconds: f64,
     channel_names: Vec<String>,
     outputs: Vec<OutputInfo>,
@@ -84,8 +89,10 @@ pub(super) struct Shape {
     pub(super) outputs: Vec<OutputInfo>,
     /// Steps of a trial at most.
     pub(super) most: usize,
-    /// Steps before it that filters remember.
+    /// Steps before it that are kept: those that filters remember, if they are not too many.
     pub(super) before: usize,
+    /// Steps that filters remember.
+    pub(super) memory: u64,
 }
 
 impl Assembler {
@@ -99,6 +106,7 @@ impl Assembler {
             long: false,
             most: shape.most,
             before: shape.before,
+            memory: shape.memory,
             step_seconds: shape.step_seconds,
             channel_names: shape.channel_names,
             outputs: shape.outputs,
@@ -127,6 +135,34 @@ impl Assembler {
             self.heard.drain(..excess);
         }
         None
+    }
+
+    /// The spikes that filters remember of what was heard last, and the first tick after them. `None` where steps
+    /// are missing in there, or counts are no whole numbers.
+    pub(super) fn replay(&mut self) -> Option<(Vec<Spike>, i64)> {
+        self.hear();
+        let steps = self.heard.make_contiguous();
+        let first = steps.iter().rposition(|s| s.rest).unwrap_or(0);
+        let steps = &steps[first..];
+        let end = steps.last()?.tick.checked_add(1)?;
+        let whole = steps[0].rest || end.abs_diff(steps[0].tick) >= self.memory;
+        if !whole || steps.iter().any(|s| s.gap) {
+            return None;
+        }
+        let mut spikes = Vec::new();
+        for step in steps {
+            for &(channel, count) in &step.spikes {
+                if count < 0.0 || count.fract() != 0.0 || count > MOST_AT_ONCE {
+                    return None;
+                }
+                let spike = Spike {
+                    tick: step.tick,
+                    channel,
+                };
+                spikes.extend(std::iter::repeat_n(spike, count as usize));
+            }
+        }
+        Some((spikes, end))
     }
 
     fn hear(&mut self) {

@@ -1,3 +1,5 @@
+mod controls;
+
 use super::feed::ends;
 use super::*;
 use crate::gram::{GramPath, normal_equations};

@@ -3,6 +3,7 @@
 use super::Sums;
 use crate::fit;
 use crate::gram::NormalEquations;
+use crate::limits::range;
 use crate::options::RidgeChoice;
 use crate::retained::Retained;
 use crate::search::{COARSE, REFINED};
@@ -41,7 +42,7 @@ impl SolveOptions {
 pub struct RidgeScore {
     /// λ.
     pub ridge: f64,
-    /// Scores on what was held back; `nrmse_range` is NaN, since sums do not know ranges.
+    /// Scores on what was held back; `nrmse_range` is NaN.
     pub outputs: Vec<OutputScore>,
 }
 
@@ -189,8 +190,7 @@ impl Sums {
             delay_steps: form.delay_steps,
             limits: Limits {
                 blanking: self.usual.blanking(&solution.channel_mask),
-                // Sums do not know the labels' extremes.
-                ranges: Vec::new(),
+                ranges: self.extremes.iter().copied().map(range).collect(),
             },
             weights: solution.weights,
             intercept: solution.intercept,
