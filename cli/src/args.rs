@@ -289,9 +289,12 @@ pub(crate) struct Stream {
     /// Feed binned counts instead of spike lists
     #[arg(long)]
     pub(crate) counts: bool,
-    /// Watch for channels that die or scream: steps say so
+    /// Insist on a model that knows how many spikes of each channel are usual
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Do not watch for channels that die or scream; otherwise steps say so
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) no_watch: bool,
     /// Replay at this multiple of real time instead of as fast as it goes
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,

@@ -149,7 +149,7 @@
 #define BETZ_STEP_AT_REST 4096
 
 /**
- * Channels are dead or scream (`betz_trainer_config.watch_channels`).
+ * Channels are dead or scream (`watch_channels` of `betz_session_config` and `betz_trainer_config`).
  */
 #define BETZ_STEP_CHANNELS 8192
 
@@ -157,6 +157,11 @@
  * And the model leaned on them for more than half.
  */
 #define BETZ_STEP_UNTRUSTED 16384
+
+/**
+ * An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
+ */
+#define BETZ_STEP_SLEWED 32768
 
 /**
  * What every fallible call returns. 32 bits; zero is success.
@@ -819,6 +824,27 @@ typedef struct betz_session_config {
      * Zero.
      */
     uint32_t reserved_2;
+    /**
+     * Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
+     * NULL (default) for no limit. An output that would change more goes as far as it may
+     * (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+     */
+    const float *slew;
+    /**
+     * Number of entries behind `slew`: the model's outputs, or 0.
+     */
+    size_t slew_len;
+    /**
+     * 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
+     * (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
+     * how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
+     * their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+     */
+    uint32_t watch_channels;
+    /**
+     * Zero.
+     */
+    uint32_t reserved_3;
 } betz_session_config;
 
 /**
@@ -1115,8 +1141,8 @@ typedef struct betz_trainer_config {
      */
     size_t batch;
     /**
-     * Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
-     * come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+     * Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
+     * labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
      */
     size_t capacity;
     /**

@@ -279,7 +279,7 @@ private:
     std::shared_ptr<betz_model> handle_;
 };
 
-// betz_session_config with its defaults. Clamp and mask are copied: they may be temporaries.
+// betz_session_config with its defaults. Clamp, slew limit and mask are copied: they may be temporaries.
 struct session_config : betz_session_config {
     session_config() : betz_session_config() {
         // Cannot fail: a struct of this size.
@@ -287,7 +287,8 @@ struct session_config : betz_session_config {
     }
 
     session_config(const session_config &other)
-        : betz_session_config(other), low_(other.low_), high_(other.high_), mask_(other.mask_) {
+        : betz_session_config(other), low_(other.low_), high_(other.high_), slew_(other.slew_),
+          mask_(other.mask_) {
         point();
     }
 
@@ -295,6 +296,7 @@ struct session_config : betz_session_config {
         betz_session_config::operator=(other);
         low_ = other.low_;
         high_ = other.high_;
+        slew_ = other.slew_;
         mask_ = other.mask_;
         point();
         return *this;
@@ -319,6 +321,14 @@ struct session_config : betz_session_config {
         return *this;
     }
 
+    // Largest change of each output from one step to the next.
+    session_config &limit_slew(span<const float> most) {
+        slew_.assign(most.begin(), most.end());
+        slew = slew_.data();
+        slew_len = slew_.size();
+        return *this;
+    }
+
     session_config &mask(span<const std::uint8_t> mask) {
         mask_.assign(mask.begin(), mask.end());
         channel_mask = mask_.data();
@@ -331,10 +341,11 @@ private:
     void point() noexcept {
         if (!low_.empty()) clamp_low = low_.data();
         if (!high_.empty()) clamp_high = high_.data();
+        if (!slew_.empty()) slew = slew_.data();
         if (!mask_.empty()) channel_mask = mask_.data();
     }
 
-    std::vector<float> low_, high_;
+    std::vector<float> low_, high_, slew_;
     std::vector<std::uint8_t> mask_;
 };
 

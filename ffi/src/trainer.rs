@@ -125,8 +125,8 @@ pub struct betz_trainer_config {
     pub longest_trial_seconds: f64,
     /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
     pub batch: usize,
-    /// Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
-    /// come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+    /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
+    /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
     pub capacity: usize,
     /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
     /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
@@ -515,7 +515,11 @@ pub unsafe extern "C" fn betz_trainer_set_half_life(
     seconds: f64,
 ) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe { barrier::run_on(trainer, |trainer| Ok(trainer.here()?.set_half_life(seconds)?)) }
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            Ok(trainer.here()?.set_half_life(seconds)?)
+        })
+    }
 }
 
 /// Writes what the trainer has learned to the file `path`, complete, or not at all: the model that it was opened

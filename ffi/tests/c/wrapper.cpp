@@ -209,6 +209,15 @@ int main() {
     const betz::train_config again = betz::train_config(channels, 0.02).bank(std::vector<betz_filter>{{0.05, 0}});
     CHECK(again.n_filters == 1 && again.filters[0].tau_seconds == 0.05);
 
+    betz::session_config slow;
+    slow.limit_slew(std::vector<float>(outputs, 0.01f));
+    betz::session limited(a, betz::session_config(slow));
+    for (std::size_t t = 0; t < 20; ++t) {
+        float before[outputs] = {out[0], out[1]};
+        limited.step_counts(betz::span<const std::uint16_t>(&counts[t * channels], channels), out);
+        CHECK(t == 0 || std::fabs(out[0] - before[0]) <= 0.010001f);
+    }
+
     betz::session moved = std::move(session);
     CHECK(session.get() == nullptr && moved.get() != nullptr);
     betz::queue queue(16, BETZ_LATE_SPIKES_DISCARD);

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ringbuf::HeapCons;
-use ringbuf::traits::Consumer;
+use ringbuf::traits::{Consumer, Observer};
 
-use super::feed::{END, GAP, Item, REST, STEP};
+use super::feed::{BEGIN, COUNTS, END, GAP, Item, REST};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 use betz_runtime::stream::Spike;
 
@@ -62,7 +62,9 @@ struct StepHeard {
 
 /// Puts trials together.
 pub(super) struct Assembler {
-    steps: HeapCons<Item>,
+    steps: HeapCons<u32>,
+    /// Room for the words of a step.
+    words: Vec<u32>,
     values: HeapCons<Item>,
     heard: VecDeque<StepHeard>,
     /// Values of labels of the trial that has not ended.
@@ -96,9 +98,10 @@ pub(super) struct Shape {
 }
 
 impl Assembler {
-    pub(super) fn new(steps: HeapCons<Item>, values: HeapCons<Item>, shape: Shape) -> Self {
+    pub(super) fn new(steps: HeapCons<u32>, values: HeapCons<Item>, shape: Shape) -> Self {
         Self {
             steps,
+            words: Vec::new(),
             values,
             heard: VecDeque::new(),
             labels: Vec::new(),
@@ -166,17 +169,33 @@ impl Assembler {
     }
 
     fn hear(&mut self) {
-        while let Some(item) = self.steps.try_pop() {
-            if item.what == STEP {
-                self.heard.push_back(StepHeard {
-                    tick: item.tick,
-                    rest: item.value == REST || item.value == REST + GAP,
-                    gap: item.value >= GAP,
-                    spikes: Vec::new(),
-                });
-            } else if let Some(step) = self.heard.back_mut() {
-                step.spikes.push((item.what, item.value));
+        let channels = self.channel_names.len();
+        let mut begin = [0; BEGIN];
+        while self.steps.peek_slice(&mut begin) == BEGIN {
+            let [says, count, low, high] = begin;
+            let count = count as usize;
+            // What follows a begin may still be on its way.
+            if self.steps.occupied_len() < BEGIN + count {
+                return;
             }
+            self.steps.skip(BEGIN);
+            self.words.resize(count, 0);
+            self.steps.pop_slice(&mut self.words);
+            let known = |(channel, _): &(u32, f32)| (*channel as usize) < channels;
+            let spikes = if says & COUNTS == 0 {
+                let fired = self.words.iter().map(|&channel| (channel, 1.0));
+                fired.filter(known).collect()
+            } else {
+                let (pairs, _) = self.words.as_chunks::<2>();
+                let counts = pairs.iter().map(|&[c, n]| (c, f32::from_bits(n)));
+                counts.filter(known).collect()
+            };
+            self.heard.push_back(StepHeard {
+                tick: (i64::from(high as i32) << 32) | i64::from(low),
+                rest: says & REST != 0,
+                gap: says & GAP != 0,
+                spikes,
+            });
         }
     }
 

@@ -27,15 +27,15 @@ pub struct TrainerConfig {
     pub max_change: f64,
     /// Longest trial that is learned from.
     pub longest_trial_seconds: f64,
-    /// Steps and spikes that the ring between the loop and the worker holds (16 bytes each), and values of
-    /// labels.
+    /// Steps and spikes that the ring between the loop and the worker holds at least (8 bytes each; a step counts
+    /// twice), and values of labels (16 bytes each).
     pub capacity: usize,
     /// How long the worker sleeps when there is nothing to do.
     pub idle: Duration,
 }
 
 impl Default for TrainerConfig {
-    /// A half-life of two minutes, candidates every five trials, trials of up to a minute, 2¹⁸ items (4 MB),
+    /// A half-life of two minutes, candidates every five trials, trials of up to a minute, 2¹⁸ steps and spikes (2 MB; and 4 MB for labels),
     /// 5 ms of sleep.
     fn default() -> Self {
         Self {

@@ -137,8 +137,7 @@ impl Worker {
         config.check()?;
         config.check_cost(decoder)?;
         let learner = Learner::new(decoder, &config)?;
-        let (channels, outputs) = (decoder.channels(), decoder.outputs().len());
-        let ends = feed::ends(config.capacity, channels, outputs)?;
+        let ends = feed::ends(config.capacity, decoder.outputs().len())?;
         let memory = PreparedModel::new(decoder, None)?.memory_steps();
         let most = (config.longest_trial_seconds / decoder.step_seconds()).ceil() as usize;
         let shape = Shape {

@@ -225,7 +225,10 @@ fn read(payload: &[u8], version: u32) -> Result<Sums> {
             _ => Ok((f32::from_bits(from.u32()?), f32::from_bits(from.u32()?))),
         })
         .collect::<Result<Vec<Extremes>>>()?;
-    if extremes.iter().any(|(low, high)| low.is_nan() || high.is_nan()) {
+    if extremes
+        .iter()
+        .any(|(low, high)| low.is_nan() || high.is_nan())
+    {
         return Err(damaged("expected the labels' range, got NaN"));
     }
     let count = fixed::len(form.features(), form.outputs.len());

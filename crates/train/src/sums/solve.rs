@@ -130,7 +130,8 @@ impl Sums {
         Ok((decoder, RidgeScore { ridge, outputs }))
     }
 
-    /// What `decoder`, linear and of this form, scores on these sums, to about six digits.
+    /// What `decoder`, linear and of this form, scores on these sums, to about six digits, before its outputs are
+    /// kept within their range.
     fn scores(&self, aside: &NormalEquations, solution: &Solution) -> Vec<OutputScore> {
         let left = aside.residual_squares(&solution.weights, &solution.intercept);
         let total = aside.output_total_squares();

@@ -168,7 +168,10 @@ fn a_session_watches_itself_until_another_does() {
     assert!(!run(&mut session, 1, 400, &mut out));
     assert!(run(&mut session, 0, 80, &mut out));
     let watch = (session.watch_channels(&decoder, ChannelRules::default())).unwrap();
-    assert!(!run(&mut session, 0, 80, &mut out), "somebody else is to look");
+    assert!(
+        !run(&mut session, 0, 80, &mut out),
+        "somebody else is to look"
+    );
     drop(watch);
     assert!(!run(&mut session, 0, 80, &mut out));
 }

@@ -92,7 +92,10 @@ impl Learner {
         if version != VERSION {
             return Err(Error::new(
                 ErrorKind::UnsupportedVersion,
-                format!("{}: expected version {VERSION}, got {version}", CONTENT.name),
+                format!(
+                    "{}: expected version {VERSION}, got {version}",
+                    CONTENT.name
+                ),
             ));
         }
         let mut from = Reader(payload);
@@ -179,10 +182,7 @@ fn put_all(bytes: &mut Vec<u8>, content: &[u8]) {
 }
 
 fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::InvalidModel,
-        format!("{}: {what}", CONTENT.name),
-    )
+    Error::new(ErrorKind::InvalidModel, format!("{}: {what}", CONTENT.name))
 }
 
 /// Takes numbers and lists from the front.
@@ -212,7 +212,9 @@ impl<'a> Reader<'a> {
         if value.is_finite() {
             return Ok(value);
         }
-        Err(damaged(format_args!("expected finite numbers, got {value}")))
+        Err(damaged(format_args!(
+            "expected finite numbers, got {value}"
+        )))
     }
 
     /// A number that may be infinite.

@@ -96,7 +96,11 @@ fn what_was_learned_is_kept_and_goes_on() {
 
     again.worker.restore(&bytes).unwrap();
     assert_eq!(again.worker.model(), rig.worker.model());
-    close(&again.worker.learner_sums(), &rig.worker.learner_sums(), 0.0);
+    close(
+        &again.worker.learner_sums(),
+        &rig.worker.learner_sums(),
+        0.0,
+    );
     let mut told = rig.worker.state();
     told.scores = None;
     assert_eq!(again.worker.state(), told);
@@ -106,7 +110,11 @@ fn what_was_learned_is_kept_and_goes_on() {
     for rig in [&mut rig, &mut again] {
         rig.run(&more, &in_order(&more));
     }
-    close(&again.worker.learner_sums(), &rig.worker.learner_sums(), 1e-12);
+    close(
+        &again.worker.learner_sums(),
+        &rig.worker.learner_sums(),
+        1e-12,
+    );
     // At another pace if that is asked for.
     let mut slow = Rig::new(&model, never_forgets());
     slow.worker.restore(&bytes).unwrap();
