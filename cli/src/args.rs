@@ -191,6 +191,10 @@ pub(crate) struct Train {
         value_parser = memory_size
     )]
     pub(crate) retain: Option<u64>,
+    /// Tell the variance of every estimate as well: a lift's or experts' step then costs as much more as its
+    /// readout
+    #[arg(long)]
+    pub(crate) variance: bool,
     /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

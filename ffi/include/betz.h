@@ -1987,6 +1987,22 @@ betz_status betz_session_open(const struct betz_model *model,
                               struct betz_session **out);
 
 /**
+ * Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
+ * to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
+ * or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
+ * (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `n` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_variances(const struct betz_session *session,
+                                   float *out,
+                                   size_t n);
+
+/**
  * One tick from binned counts: `counts` has one entry per channel, in the model's order; the
  * estimates go to `out`, one an output, in output units.
  *

@@ -387,6 +387,11 @@ public:
 
     [[nodiscard]] betz_status try_reset() noexcept { return betz_session_reset(get()); }
 
+    // Of the last step's estimates, one an output.
+    [[nodiscard]] betz_status try_variances(span<float> out) const noexcept {
+        return betz_session_variances(get(), out.data(), out.size());
+    }
+
     [[nodiscard]] betz_status try_stats(betz_stats &out) const noexcept {
         return betz_session_stats(get(), &out, sizeof out);
     }
@@ -422,6 +427,8 @@ public:
     }
 
     void reset() { check(try_reset()); }
+
+    void variances(span<float> out) const { check(try_variances(out)); }
 
     [[nodiscard]] betz_stats stats() const {
         betz_stats stats;

@@ -405,6 +405,30 @@ pub unsafe extern "C" fn betz_session_open(
     }
 }
 
+/// Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
+/// to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
+/// or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
+/// (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+///
+/// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `n` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_variances(
+    session: *const betz_session,
+    out: *mut f32,
+    n: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let out = cast::slice_mut(out, n, "out")?;
+            Ok(handle.session().variances(out)?)
+        })
+    }
+}
+
 /// One tick from binned counts: `counts` has one entry per channel, in the model's order; the
 /// estimates go to `out`, one an output, in output units.
 ///

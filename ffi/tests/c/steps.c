@@ -49,6 +49,10 @@ static void outputs_change_slowly(const betz_model *model) {
         slewed += (size_t)said;
     }
     CHECK(slewed > STEPS / 4);
+    // A linear model does not tell how far its estimates are off.
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_session_variances(session, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(session, NULL, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(NULL, out, OUTPUTS));
     betz_session_close(session);
     betz_session_close(free_one);
     free(counts);

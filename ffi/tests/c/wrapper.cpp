@@ -179,6 +179,7 @@ int main() {
         }
     }
     CHECK(session.stats().ticks == steps);
+    CHECK(status_of([&] { session.variances(out); }) == BETZ_ERROR_INSUFFICIENT_DATA);
     const std::vector<std::uint8_t> state = session.checkpoint();
     session.reset();
     session.restore(state);

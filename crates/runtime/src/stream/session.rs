@@ -18,7 +18,7 @@ use super::{
     UnknownChannels,
 };
 use crate::model::Decoder;
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -148,6 +148,36 @@ impl Session {
     /// What the last step's estimates are worth.
     pub fn status(&self) -> StepStatus {
         self.status
+    }
+
+    /// Variances of the last step's estimates, in output units squared, to `out`, one per output: how far they are
+    /// likely to be from the truth, by a readout of the same features ([`LogVariance`](crate::model::LogVariance)).
+    /// Infinity before the first step. They are of the estimates of the model that runs, whatever a clamp, a slew
+    /// limit or a hold policy has made of those. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a model that does not
+    /// tell them ([`PreparedModel::tells_variances`]); [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when
+    /// `out` is not one per output.
+    pub fn variances(&self, out: &mut [f32]) -> Result<()> {
+        if !self.model().tells_variances() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "variances: expected a model that tells them (betz train --variance), got one that does not",
+            ));
+        }
+        let logs = self.running.active().log_variances();
+        if out.len() != logs.len() {
+            return Err(Error::mismatch(format!(
+                "variances: expected room for {}, one per output, got {}",
+                logs.len(),
+                out.len()
+            )));
+        }
+        for (out, log) in out.iter_mut().zip(logs) {
+            *out = log.exp() as f32;
+        }
+        Ok(())
     }
 
     /// The tick of the next step, on the session's clock: steps count it up from 0, a

@@ -12,6 +12,7 @@ mod readout;
 
 pub use readout::FilteredReadout;
 
+use super::LogVariance;
 use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
@@ -188,6 +189,38 @@ kinds! {
     experts::Experts(Gate, MAX_EXPERTS),
     /// A Kalman filter in its steady state: a recursion of the outputs behind its gain.
     kalman::Kalman(MAX_STATES),
+}
+
+impl Head {
+    /// This head with the outputs of `variance` behind its own, for a decoder of so many latents and outputs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for a readout that does not fit, and a head without features.
+    pub(crate) fn with_variance(
+        &self,
+        variance: &LogVariance,
+        latents: usize,
+        outputs: usize,
+    ) -> Result<Self> {
+        let head = match self {
+            Self::Lift(lift) => Self::Lift(Lift {
+                readout: lift.readout.beside(&variance.readout)?,
+                ..lift.clone()
+            }),
+            Self::Experts(experts) => Self::Experts(Experts {
+                readout: experts.readout.beside(&variance.readout)?,
+                ..experts.clone()
+            }),
+            Self::Linear | Self::Kalman(_) => {
+                return refuse(format!(
+                    "log-variances: expected a lift or experts, got {}",
+                    self.name()
+                ));
+            }
+        };
+        head.check(latents, 2 * outputs)?;
+        Ok(head)
+    }
 }
 
 /// Clips latents radially: z ← z·min(1, R/|z|). Says whether they were clipped.
