@@ -21,7 +21,9 @@ fn trials(seed: u64, count: i64) -> Dataset {
             behavior.extend(place.map(|x| x as f32));
             for channel in 0..CHANNELS as u32 {
                 let tuned = f64::from(channel) * 2.4;
-                let p = 0.35 + 0.33 * (place[0] * tuned.cos() + place[1] * tuned.sin());
+                let towards = place[0] * tuned.cos() + place[1] * tuned.sin();
+                // Hardly a spike at rest: there is little to be wrong about.
+                let p = if t > 0.0 { 0.35 + 0.33 * towards } else { 0.02 };
                 if random.random::<f64>() < p {
                     spikes.ticks.push(trial * STEPS + step);
                     spikes.channels.push(channel);
@@ -70,7 +72,7 @@ fn variances_hold_on_trials_that_were_not_trained_on() {
         let scores = variance_scores(&decoder, &test).unwrap().unwrap();
         assert_eq!(scores.len(), 2);
         for score in &scores {
-            assert!((0.8..0.97).contains(&score.within_90), "{score:?}");
+            assert!((0.8..0.99).contains(&score.within_90), "{score:?}");
             // At rest and moving, errors differ: one variance for both says less.
             let gain = score.of_one_variance - score.negative_log_likelihood;
             assert!(gain > 0.05 && score.correlation > 0.2, "{score:?}");
