@@ -106,7 +106,8 @@ impl PreparedModel {
         let head = match &variance {
             Some(variance) => {
                 let outputs = decoder.outputs().len();
-                let head = decoder.head().with_variance(variance, latents, outputs)?;
+                let readout = &variance.readout;
+                let head = decoder.head().with_variance(readout, latents, outputs)?;
                 head.prepare(step_seconds)?
             }
             None => decoder.head().prepare(step_seconds)?,

@@ -12,7 +12,6 @@ mod readout;
 
 pub use readout::FilteredReadout;
 
-use super::LogVariance;
 use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
@@ -192,26 +191,26 @@ kinds! {
 }
 
 impl Head {
-    /// This head with the outputs of `variance` behind its own, for a decoder of so many latents and outputs.
+    /// This head with the outputs of `variance`, of the same features, behind its own, for a decoder of so many latents and outputs.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] for a readout that does not fit, and a head without features.
     pub(crate) fn with_variance(
         &self,
-        variance: &LogVariance,
+        variance: &FilteredReadout,
         latents: usize,
         outputs: usize,
     ) -> Result<Self> {
         let head = match self {
             Self::Lift(lift) => Self::Lift(Lift {
-                readout: lift.readout.beside(&variance.readout)?,
+                readout: lift.readout.beside(variance)?,
                 ..lift.clone()
             }),
             Self::Experts(experts) => Self::Experts(Experts {
-                readout: experts.readout.beside(&variance.readout)?,
+                readout: experts.readout.beside(variance)?,
                 ..experts.clone()
             }),
-            Self::Linear | Self::Kalman(_) => {
+            _ => {
                 return refuse(format!(
                     "log-variances: expected a lift or experts, got {}",
                     self.name()
