@@ -4,10 +4,12 @@
 //! cargo bench --bench gpu_network                     # on a machine with a GPU
 //! gpu-bundle/gpu_network small headline               # what scripts/gpu-bundle.sh carried there
 //! gpu-bundle/gpu_network headline device              # the device alone
+//! gpu-bundle/gpu_network two                          # one device against all of them
 //! ```
 //! Videos of grey levels, smooth in space and time, W = 200, every window: `small` 50 × 80 pixels and 100
-//! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. Medians of ten warm
-//! runs; the edges of both are compared. Says so and ends where there is no device.
+//! windows, `headline` 130 × 172 and 801, each with 0, 0.01 % and 0.5 % of the pairs. `two`: 150 × 200 pixels on
+//! one device and on all. Medians of ten warm runs; the edges of both are compared. Says so and ends where
+//! there is no device.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -125,11 +127,62 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// One device against all: 30,000 nodes, 0.01 % and 0.5 % of the pairs, edges left on the devices.
+fn two() {
+    let (one, all) = match (Device::cuda(0), Device::cuda_all()) {
+        (Ok(one), Ok(all)) => (one, all),
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("no CUDA device: {}", error.message());
+            return;
+        }
+    };
+    let samples = video(150, 200, 1000);
+    let signal = Signal::new(&samples, 30_000).unwrap();
+    for share in [0.0, 1e-4, 5e-3] {
+        let theta = if share > 0.0 {
+            threshold(&signal, share)
+        } else {
+            0.999
+        };
+        let plan = Plan::new(&spec(1, theta), &signal).unwrap();
+        let plans = [&one, &all].map(|device| plan.clone().on(device).unwrap());
+        let edges = plans
+            .each_ref()
+            .map(|p| p.count_on_device(&signal, &()).unwrap().edges);
+        assert_eq!(edges[0], edges[1], "the same edges");
+        let mut times = [Vec::new(), Vec::new()];
+        let mut walls = [Vec::new(), Vec::new()];
+        for _ in 0..10 {
+            for (at, plan) in plans.iter().enumerate() {
+                let started = Instant::now();
+                let count = plan.count_on_device(&signal, &()).unwrap();
+                walls[at].push(started.elapsed().as_secs_f64());
+                times[at].push(count.prepare + count.walk + count.recheck);
+            }
+        }
+        let ([a, b], [c, d]) = (times.map(median), walls.map(median));
+        println!(
+            "30,000 nodes, {} edges: one device {:.2} ms, {} devices {:.2} ms, {:.2} x; with the upload {:.2} and {:.2} ms, {:.2} x",
+            edges[0],
+            1e3 * a,
+            all.contexts().len(),
+            1e3 * b,
+            a / b,
+            1e3 * c,
+            1e3 * d,
+            c / d
+        );
+    }
+}
+
 fn main() {
     let asked: Vec<String> = std::env::args()
         .skip(1)
         .filter(|a| !a.starts_with('-'))
         .collect();
+    if asked.iter().any(|a| a == "two") {
+        two();
+    }
     let wants = |what: &str| asked.is_empty() || asked.iter().any(|a| a == what);
     let alone = asked.iter().any(|a| a == "device");
     let device = match Device::cuda(0) {

@@ -23,11 +23,12 @@ constexpr u8 CONSTANT = 1, NOT_FINITE = 2, EXTREME = 3;
 constexpr double REFRESH = 1e-6;
 // Scaled sums of squares beyond this do not go through f32 sums.
 constexpr double LARGEST_SQUARES = 1e24;
-// No scaled number is larger: sums of products stay finite whatever the samples are.
-constexpr double LARGEST = 1e14;
+// A scaled number of a step that is larger is not for f16: its block begins anew.
+constexpr double LARGEST_STEP = 32768;
 // A node's sum of squares may fall by DRIFT / sqrt(steps since its block began anew), and by no more
-// than MOST_FALL: rounding then stays below 2^-25 DRIFT of what there is.
-constexpr double DRIFT = 256, MOST_FALL = 64;
+// than MOST_FALL: rounding then stays below 2^-25 DRIFT of what there is, and what two f16 leave of a
+// step, 2^-22, below 2^-22 MOST_FALL.
+constexpr double DRIFT = 256, MOST_FALL = 16;
 // From one stretch's scale to the next one's.
 constexpr double MOST_RATIO = 1e18;
 
@@ -169,14 +170,14 @@ network_moments(const INPUT* __restrict__ samples, int instants, int nodes, int 
 }
 
 // In every stretch of `stretch` windows a node's samples are multiplied with scale (stretch, node), so
-// that no defined window of it has a sum of squares below 1: an edge's sum of products is then no
-// smaller than its correlation. ratio: scale over that of the stretch before. factor (window, node)
+// that no defined window of it has a sum of squares below the square of `unit`: the sum of products of a
+// pair is then no smaller than its correlation times that square. ratio: scale over that of the stretch before. factor (window, node)
 // makes correlations of such sums, 0 where there is none; bound (window, 32 nodes): the largest.
 // anchor (block, 32 windows): a bit for every window in which the block's pairs begin anew. A block of
 // threads a block of nodes.
 extern "C" __global__ void __launch_bounds__(128)
 network_scales(const double* __restrict__ squares, int padded, int step, int windows, int stretch,
-               double* __restrict__ scale, float* __restrict__ ratio, float* __restrict__ factor,
+               double unit, double* __restrict__ scale, float* __restrict__ ratio, float* __restrict__ factor,
                float* __restrict__ bound, u32* __restrict__ anchor, u8* __restrict__ state, u32* odd) {
     const int block = blockIdx.x;
     const int node = block * BLOCK + threadIdx.x;
@@ -197,7 +198,7 @@ network_scales(const double* __restrict__ squares, int padded, int step, int win
     for (int g = 0; g < stretches; ++g) {
         double low = scale[(u64)g * padded + node];
         low = low < INFINITE ? low : least;
-        const double now = low < INFINITE ? 1 / sqrt(low) : 1;
+        const double now = low < INFINITE ? unit / sqrt(low) : 1;
         scale[(u64)g * padded + node] = now;
         ratio[(u64)g * padded + node] = g > 0 ? (float)fmin(now / before, MOST_RATIO) : 1.f;
         before = now;
@@ -257,15 +258,28 @@ network_scales(const double* __restrict__ squares, int padded, int step, int win
     }
 }
 
+// A number as the sum of two f16: hi in the lower half of the word.
+__device__ __forceinline__ u32 halves(float value) {
+    u16 hi, lo;
+    float back;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(hi) : "f"(value));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(back) : "h"(hi));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(lo) : "f"(value - back));
+    return (u32)lo << 16 | hi;
+}
+
 // The steps from each window to the next, of the centred update by 2s vectors (crates/network,
-// `panel.rs`): panels[((block * steps + (window - 1) * step + e) * 2 + side) * BLOCK + node], side 0 what
-// is added, 1 what is taken away. `steps` is the room of a block. Windows from 1 on.
+// `panel.rs`), each number in two halves. Step (window - 1) * step + e of a block is 256 words in the order
+// in which the walk's lanes read them: [node / 64][node / 32 % 2][node % 8][side][node / 8 % 4], side 0
+// what is added, 1 what is taken away. `steps` is the room of a block. Windows from 1 on. Where a number is
+// too large, the block begins anew in the next window in which the node is defined.
 extern "C" __global__ void __launch_bounds__(128)
 network_panels(const INPUT* __restrict__ samples, int nodes, int padded, int length, int step,
                int windows, int run, int stretch, const double* __restrict__ fill,
-               const double* __restrict__ mean, const double* __restrict__ scale, int steps,
-               float* __restrict__ panels) {
-    const int node = blockIdx.x * BLOCK + threadIdx.x;
+               const double* __restrict__ mean, const double* __restrict__ scale,
+               const float* __restrict__ factor, int steps, u32* __restrict__ anchor,
+               u32* __restrict__ panels) {
+    const int own = threadIdx.x, node = blockIdx.x * BLOCK + own;
     const int first = 1 + blockIdx.y * run, last = min(windows, first + run);
     const Samples x{samples, nodes, node, fill[node]};
     const double g = (double)step / length, root = sqrt(1 + g * g);
@@ -277,20 +291,26 @@ network_panels(const INPUT* __restrict__ samples, int nodes, int padded, int len
     const double root_plus = sqrt(plus), root_minus = sqrt(minus);
     const double h = 1 / sqrt((double)step);
     const double f = step > 1 ? 2 / (2 - 2 * h) * h : 0;
-    float* const own = panels + (u64)blockIdx.x * steps * 2 * BLOCK + threadIdx.x;
+    u32* const of_block = panels + (u64)blockIdx.x * steps * 2 * BLOCK;
+    u32* const of_node = of_block + own / 32 * 64 + own % 8 * 8 + own / 8 % 4;
     for (int k = first; k < last; ++k) {
-        float* out = own + (u64)(k - 1) * step * 2 * BLOCK;
+        u32* out = of_node + (u64)(k - 1) * step * 2 * BLOCK;
+        const auto at = [&](int e, int side) -> u32& { return out[e * 2 * BLOCK + 4 * side]; };
         if (node >= nodes) {
-            for (int e = 0; e < 2 * step; ++e) {
-                out[e * BLOCK] = 0;
+            for (int e = 0; e < step; ++e) {
+                at(e, 0) = at(e, 1) = 0;
             }
             continue;
         }
         const double centre = mean[(u64)(k - 1) * padded + node];
         const double unit = scale[(u64)(k / stretch) * padded + node];
-        const auto put = [&](int at, double value) {
-            // In this order NaN becomes a number.
-            out[at * BLOCK] = (float)fmin(fmax(value * unit, -LARGEST), LARGEST);
+        bool fits = true;
+        const auto put = [&](int e, int side, double value) {
+            const double scaled = value * unit;
+            // Written so that NaN does not fit.
+            const bool small = fabs(scaled) <= LARGEST_STEP;
+            fits &= small;
+            at(e, side) = small ? halves((float)scaled) : 0;
         };
         const int old = (k - 1) * step, entering = old + length;
         const double first_new = x.at(entering) - centre, first_old = x.at(old) - centre;
@@ -300,12 +320,21 @@ network_panels(const INPUT* __restrict__ samples, int nodes, int padded, int len
             d += x.at(old + e) - centre;
         }
         for (int e = 1; e < step; ++e) {
-            put(2 * e, x.at(entering + e) - centre - f * (a * h - first_new));
-            put(2 * e + 1, x.at(old + e) - centre - f * (d * h - first_old));
+            put(e, 0, x.at(entering + e) - centre - f * (a * h - first_new));
+            put(e, 1, x.at(old + e) - centre - f * (d * h - first_old));
         }
         a *= h;
         d *= h;
-        put(0, root_plus * (alpha * a + beta * d));
-        put(1, root_minus * (alpha * d - beta * a));
+        put(0, 0, root_plus * (alpha * a + beta * d));
+        put(0, 1, root_minus * (alpha * d - beta * a));
+        if (!fits) {
+            int next = k;
+            while (next < windows && !(factor[(u64)next * padded + node] > 0)) {
+                ++next;
+            }
+            if (next < windows) {
+                atomicOr(anchor + (u64)blockIdx.x * ((windows + 31) / 32) + next / 32, 1u << (next % 32));
+            }
+        }
     }
 }

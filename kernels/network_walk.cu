@@ -2,7 +2,12 @@
 // through all windows of a chunk; what reaches the threshold, less a margin, leaves the chip as a slot
 // of the edge buffer. `network_recheck` then decides in f64 what is near the threshold.
 //
-// A slot: key = window << 54 | i << 27 | j and its value; EMPTY where there is none. Slots beyond
+// A step p pT - q qT is made by tensor cores: every number is the sum of two f16, hi + lo, and the eight
+// products of one mma.m16n8k8 are (p_hi + p_lo)(p_hi + p_lo) - (q_hi + q_lo)(q_hi + q_lo). It starts from
+// zero and is added to the sums in f32: tensor cores cut off what they add up, and over hundreds of
+// windows that would be 4e-5 of a correlation.
+//
+// A slot: key = window << 54 | i << 27 | j and its value; EMPTY and NO_VALUE where there is none. Slots beyond
 // `capacity` are counted and not written: the host walks fewer tiles at a time then.
 //
 // INPUT: u8, u16, i16, float or double; tests compile two of them.
@@ -16,28 +21,32 @@ typedef unsigned long long u64;
 
 constexpr int BLOCK = 128;
 constexpr int THREADS = 256;
-// Rows and columns of a warp's part of a tile: 4 x 2 warps.
-constexpr int ROWS = 32, COLUMNS = 64;
+// Rows and columns of a warp's part of a tile: 2 x 4 warps.
+constexpr int ROWS = 64, COLUMNS = 32;
 // Steps of a stage, and stages in shared memory.
 constexpr int STEPS = 8, STAGES = 4;
-constexpr int STEP_FLOATS = 2 * BLOCK;
-constexpr int SIDE_FLOATS = STEPS * STEP_FLOATS;
-constexpr int STAGE_FLOATS = 2 * SIDE_FLOATS;
+constexpr int STEP_WORDS = 2 * BLOCK;
+constexpr int SIDE_WORDS = STEPS * STEP_WORDS;
+constexpr int STAGE_WORDS = 2 * SIDE_WORDS;
+// Of a step: 64 nodes, and 32 of them.
+constexpr int GROUP_WORDS = BLOCK, HALF_WORDS = BLOCK / 2;
 // Samples that a start from zero takes at once.
 constexpr int FRESH = 8;
 // Slots that a warp takes with one addition.
 constexpr u32 RUN = 512;
 constexpr u64 EMPTY = ~0ull;
+constexpr float NO_VALUE = 2;
 constexpr u32 ALL = 0xffffffffu;
 constexpr double LARGEST = 1e14;
+// A threshold below this is none: a sum below 2 may be an edge.
+constexpr float LEAST = 1e-3f;
 
 // What `tally` counts; CAPACITY is given.
 constexpr int NEXT_TILE = 0, SLOTS = 1, REBUILT = 2, KEPT = 3, RECHECKED = 4, DOUBTFUL = 5,
               CAPACITY = 6;
 
-#ifndef EMULATED
 // 16 bytes from global to shared memory, without registers and without waiting.
-__device__ __forceinline__ void copy16(float* to, const float* from) {
+__device__ __forceinline__ void copy16(u32* to, const u32* from) {
     const u32 address = (u32)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
 }
@@ -47,28 +56,85 @@ template <int LEFT>
 __device__ __forceinline__ void arrived() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
-#endif
 
+// A lane has rows `lane / 4` and columns `lane % 4 * 2` of its warp's part, and of every eighth on: what a
+// tensor core leaves with it.
 typedef float Sums[8][8];
 
 // Row e of a thread's eight, from its first; a column likewise.
-__device__ __forceinline__ constexpr int row_of(int e) { return e % 4 + 16 * (e / 4); }
-__device__ __forceinline__ constexpr int column_of(int e) { return e % 4 + 32 * (e / 4); }
+__device__ __forceinline__ constexpr int row_of(int e) { return 8 * e; }
+__device__ __forceinline__ constexpr int column_of(int e) { return e % 2 + 8 * (e / 2); }
 
-// sums += x yT, or -= x yT.
-template <bool MINUS>
+// sums += x yT.
 __device__ __forceinline__ void add(Sums& sums, const float* rows, const float* columns) {
-    const float4 x0 = *(const float4*)rows, x1 = *(const float4*)(rows + 16);
-    const float4 y0 = *(const float4*)columns, y1 = *(const float4*)(columns + 32);
-    const float x[8] = {x0.x, x0.y, x0.z, x0.w, x1.x, x1.y, x1.z, x1.w};
-    const float y[8] = {y0.x, y0.y, y0.z, y0.w, y1.x, y1.y, y1.z, y1.w};
+    float x[8], y[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+        x[e] = rows[row_of(e)];
+    }
+#pragma unroll
+    for (int e = 0; e < 8; e += 2) {
+        const float2 both = *(const float2*)(columns + column_of(e));
+        y[e] = both.x;
+        y[e + 1] = both.y;
+    }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
-            sums[i][j] = fmaf(MINUS ? -x[i] : x[i], y[j], sums[i][j]);
+            sums[i][j] = fmaf(x[i], y[j], sums[i][j]);
         }
     }
+}
+
+// What a lane makes of a column's hi and lo: both halves of the one it multiplies with, q's with the
+// opposite sign.
+struct Operand {
+    u32 pick, flip;
+
+    __device__ explicit Operand(int lane)
+        : pick(lane % 2 ? 0x3232 : 0x1010), flip(lane % 4 / 2 ? 0x80008000 : 0) {}
+    __device__ u32 of(u32 halves) const { return __byte_perm(halves, 0, pick) ^ flip; }
+};
+
+// sums += p pT - q qT: one step, from this lane's first word of a step of the rows and of the columns.
+__device__ __forceinline__ void step_on(Sums& sums, const u32* rows, const u32* columns,
+                                        const Operand& operand) {
+    const uint4 a = *(const uint4*)rows, b = *(const uint4*)(rows + HALF_WORDS);
+    const uint4 c = *(const uint4*)columns;
+    const u32 x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    const u32 y[4] = {operand.of(c.x), operand.of(c.y), operand.of(c.z), operand.of(c.w)};
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+        for (int m = 0; m < 8; m += 2) {
+            float d[4];
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+                : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                : "r"(x[m]), "r"(x[m + 1]), "r"(y[n]), "f"(0.f));
+            sums[m][2 * n] += d[0];
+            sums[m][2 * n + 1] += d[1];
+            sums[m + 1][2 * n] += d[2];
+            sums[m + 1][2 * n + 1] += d[3];
+        }
+    }
+}
+
+// Set in every number of at least 2 in size, and in no smaller one.
+constexpr u32 TWO = 0x40000000;
+
+// Whether one of this thread's sums is at least 2 in size, or `all` is TWO.
+__device__ __forceinline__ bool any_two(const Sums& sums, u32 all) {
+    // Four chains: none waits for the one before it.
+    u32 bits[4] = {};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            bits[i % 4] |= __float_as_uint(sums[i][j]);
+        }
+    }
+    return (bits[0] | bits[1] | bits[2] | bits[3] | all) & TWO;
 }
 
 // The units follow the nodes' sums of squares.
@@ -134,7 +200,7 @@ __device__ __forceinline__ void begin(Sums& sums, const Signal& s, int k, int ro
         __syncthreads();
 #pragma unroll 1
         for (int t = 0; t < FRESH; ++t) {
-            add<false>(sums, fresh[t][0] + row0, fresh[t][1] + column0);
+            add(sums, fresh[t][0] + row0, fresh[t][1] + column0);
         }
     }
 }
@@ -153,6 +219,8 @@ struct Cut {
     const float *factor, *bound;
     int nodes, padded, sign;
     float least;
+    // TWO where every pair is looked at.
+    u32 all;
 };
 
 __device__ __forceinline__ float size_of(float r, int sign) {
@@ -163,7 +231,12 @@ __device__ __forceinline__ float size_of(float r, int sign) {
 // the warp's. All threads of the warp.
 __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink, int k, int wi,
                                      int wj, int i0, int j0) {
-    // Nodes are scaled so that no correlation is larger than its sum.
+    // Nodes are scaled so that the sum of an edge is at least 2.
+    if (!__any_sync(ALL, any_two(sums, f.all))) {
+        return;
+    }
+    // The rest is rare: its addresses are not to be kept ready.
+    asm volatile("" : "+r"(k), "+r"(i0), "+r"(j0), "+r"(wi), "+r"(wj));
     const float cheap = f.least * (1 - 1e-6f);
     float top[8], most = 0;
 #pragma unroll
@@ -176,12 +249,9 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
         top[i] = v;
         most = fmaxf(most, v);
     }
-    if (!__any_sync(ALL, most >= cheap)) {
-        return;
-    }
     const float* bounds = f.bound + (u64)k * (f.padded / 32);
     const float bound =
-        bounds[wi / 32] * fmaxf(bounds[wj / 32], bounds[wj / 32 + 1]) * (1 + 1e-6f);
+        fmaxf(bounds[wi / 32], bounds[wi / 32 + 1]) * bounds[wj / 32] * (1 + 1e-6f);
     if (!__any_sync(ALL, most * bound >= cheap)) {
         return;
     }
@@ -269,16 +339,22 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
              const double* __restrict__ mean, const double* __restrict__ scale,
              const float* __restrict__ ratio, const float* __restrict__ factor,
              const float* __restrict__ bound, const u32* __restrict__ anchor,
-             const float* __restrict__ panels, int stages, const u32* __restrict__ tiles, u32 last,
+             const u32* __restrict__ panels, int stages, const u32* __restrict__ tiles, u32 last,
              int direct, float least, int sign, u64* keys, float* values, u64* tally) {
-    extern __shared__ __align__(128) float staged[];
+    extern __shared__ __align__(128) u32 staged[];
     __shared__ __align__(128) float fresh[FRESH][2][BLOCK];
     __shared__ u32 current;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_row = warp / 2 * ROWS, warp_column = warp % 2 * COLUMNS;
-    const int row0 = warp_row + lane / 8 * 4, column0 = warp_column + lane % 8 * 4;
+    const int warp_row = warp / 4 * ROWS, warp_column = warp % 4 * COLUMNS;
+    const int row0 = warp_row + lane / 4, column0 = warp_column + lane % 4 * 2;
+    // This lane's words of a step.
+    const int lane_word = lane / 4 * 8 + lane % 4 / 2 * 4;
+    const int row_word = warp_row / 64 * GROUP_WORDS + lane_word;
+    const int column_word =
+        warp_column / 64 * GROUP_WORDS + warp_column % 64 / 32 * HALF_WORDS + lane_word;
+    const Operand operand(lane);
     const Signal signal{samples, nodes, padded, length, step, stretch, fill, mean, scale};
-    const Cut filter{factor, bound, nodes, padded, sign, least};
+    const Cut filter{factor, bound, nodes, padded, sign, least, least < LEAST ? TWO : 0};
     const int words = (windows + 31) / 32;
     Sink sink{keys, values, tally + SLOTS, tally[CAPACITY], 0, 0, (u32)lane};
     for (;;) {
@@ -294,17 +370,17 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
         const int row_block = tile >> 16, column_block = tile & 0xffff;
         const int wi = row_block * BLOCK + warp_row, wj = column_block * BLOCK + warp_column;
         const int i0 = row_block * BLOCK + row0, j0 = column_block * BLOCK + column0;
-        const float* row_panel = panels + (u64)row_block * stages * SIDE_FLOATS;
-        const float* column_panel = panels + (u64)column_block * stages * SIDE_FLOATS;
+        const u32* row_panel = panels + (u64)row_block * stages * SIDE_WORDS;
+        const u32* column_panel = panels + (u64)column_block * stages * SIDE_WORDS;
         const auto load = [&](int stage) {
             if (stage < stages) {
-                float* to = staged + stage % STAGES * STAGE_FLOATS;
-                const u64 from = (u64)stage * SIDE_FLOATS;
+                u32* to = staged + stage % STAGES * STAGE_WORDS;
+                const u64 from = (u64)stage * SIDE_WORDS;
 #pragma unroll
-                for (int at = 0; at < SIDE_FLOATS; at += 4 * THREADS) {
+                for (int at = 0; at < SIDE_WORDS; at += 4 * THREADS) {
                     const int own = at + 4 * threadIdx.x;
                     copy16(to + own, row_panel + from + own);
-                    copy16(to + SIDE_FLOATS + own, column_panel + from + own);
+                    copy16(to + SIDE_WORDS + own, column_panel + from + own);
                 }
             }
             commit();
@@ -314,47 +390,61 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
         }
         const u32* row_anchor = anchor + (u64)row_block * words;
         const u32* column_anchor = anchor + (u64)column_block * words;
-        const float *rows = staged, *columns = staged;
+        const u32 *rows = staged, *columns = staged;
         Sums sums;
-        u32 anew = 0;
-        int at = 0;
+        // Bit 0: the tile begins anew in the next window.
+        u32 anew = direct ? ALL : row_anchor[0] | column_anchor[0] | 1;
+        // Steps until a window is whole; the first has none.
+        int k = 0, left = 0, at = 0;
 #pragma unroll 1
-        for (int k = 0; k < windows; ++k) {
-            if (k % 32 == 0) {
-                anew = direct ? ALL : row_anchor[k / 32] | column_anchor[k / 32] | (k == 0);
-                if (k > 0 && k % stretch == 0) {
-                    rescale(sums, ratio + (u64)(k / stretch) * padded, i0, j0);
-                }
-            }
+        while (k < windows) {
+            int run = STEPS;
             if (k > 0 && !direct) {
+                arrived<STAGES - 2>();
+                __syncthreads();
+                // Everyone is done with what the slot held.
+                load(at + STAGES - 1);
+                rows = staged + at % STAGES * STAGE_WORDS + row_word;
+                columns = rows - row_word + SIDE_WORDS + column_word;
+                ++at;
+            } else {
+                run = 1;
+            }
 #pragma unroll 1
-                for (int e = 0; e < step; ++e, ++at) {
-                    if (at % STEPS == 0) {
-                        arrived<STAGES - 2>();
-                        __syncthreads();
-                        // Everyone is done with what the slot held.
-                        load(at / STEPS + STAGES - 1);
-                        rows = staged + at / STEPS % STAGES * STAGE_FLOATS + row0;
-                        columns = rows - row0 + SIDE_FLOATS + column0;
+            for (; run > 0; --run) {
+                if (left > 0) {
+                    step_on(sums, rows, columns, operand);
+                    rows += STEP_WORDS;
+                    columns += STEP_WORDS;
+                    if (--left > 0) {
+                        continue;
                     }
-                    add<false>(sums, rows, columns);
-                    add<true>(sums, rows + BLOCK, columns + BLOCK);
-                    rows += STEP_FLOATS;
-                    columns += STEP_FLOATS;
+                }
+                left = direct ? 0 : step;
+                if (anew & 1) {
+                    begin(sums, signal, k, row_block, column_block, fresh, row0, column0);
+                    if (threadIdx.x == 0 && k > 0 && !direct) {
+                        atomicAdd(tally + REBUILT, 1ull);
+                    }
+                }
+                anew >>= 1;
+                emit(sums, filter, sink, k, wi, wj, i0, j0);
+                if (++k == windows) {
+                    break;
+                }
+                if (k % 32 == 0) {
+                    anew = direct ? ALL : row_anchor[k / 32] | column_anchor[k / 32];
+                    if (k % stretch == 0) {
+                        rescale(sums, ratio + (u64)(k / stretch) * padded, i0, j0);
+                    }
                 }
             }
-            if (anew >> (k % 32) & 1) {
-                begin(sums, signal, k, row_block, column_block, fresh, row0, column0);
-                if (threadIdx.x == 0 && k > 0 && !direct) {
-                    atomicAdd(tally + REBUILT, 1ull);
-                }
-            }
-            emit(sums, filter, sink, k, wi, wj, i0, j0);
         }
     }
     for (u32 slot = lane; slot < sink.left; slot += 32) {
         if (sink.at + slot < sink.capacity) {
             keys[sink.at + slot] = EMPTY;
+            values[sink.at + slot] = NO_VALUE;
         }
     }
 }
@@ -372,10 +462,12 @@ network_recheck(const INPUT* __restrict__ samples, int nodes, int length, int st
     for (u64 from = ((u64)blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; from < slots;
          from += threads) {
         const u64 own = from + lane;
-        const u64 key = own < slots ? keys[own] : EMPTY;
-        const float value = own < slots && key != EMPTY ? values[own] : 0;
-        const bool there = key != EMPTY;
-        u32 near = __ballot_sync(ALL, there && size_of(value, sign) <= threshold + margin);
+        // Most keys are not looked at.
+        const float value = own < slots ? values[own] : NO_VALUE;
+        const bool there = value < NO_VALUE;
+        const bool close = there && size_of(value, sign) <= threshold + margin;
+        const u64 key = close ? keys[own] : EMPTY;
+        u32 near = __ballot_sync(ALL, close);
         kept += there && !(near >> lane & 1);
         while (near) {
             const int who = __ffs(near) - 1;

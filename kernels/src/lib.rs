@@ -44,6 +44,7 @@ pub const ALL: &[Source] = &[
     GRAM_DENSE,
     GRAM_EVENT,
     LOW_PASS,
+    NETWORK_ORDER,
     NETWORK_PREPARE,
     NETWORK_WALK,
     PSC_CONVOLVE,
@@ -116,6 +117,12 @@ pub const LOW_PASS: Source = Source {
     name: "low_pass",
     text: include_str!("../low_pass.cu"),
     headers: &[TILE_SCAN, MASK, LAYOUT],
+};
+/// `network_order.cu`: Edges in order: slots counted by window and first node, placed, each row sorted.
+pub const NETWORK_ORDER: Source = Source {
+    name: "network_order",
+    text: include_str!("../network_order.cu"),
+    headers: &[],
 };
 /// `network_prepare.cu`: What the walk through a chunk of windows is given: moments, scales, panels.
 pub const NETWORK_PREPARE: Source = Source {

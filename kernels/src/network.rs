@@ -1,4 +1,4 @@
-//! `network_prepare.cu` and `network_walk.cu`.
+//! `network_prepare.cu`, `network_walk.cu` and `network_order.cu`.
 
 use crate::arguments::{In, InOut, Out, kernel, n};
 use crate::layout::Sample;
@@ -15,14 +15,17 @@ pub const NODE_THREADS: u32 = 128;
 /// Steps of a stage: panels have whole ones.
 pub const STAGE_STEPS: usize = 8;
 
-/// Values of a step of a block's panel: what is added, what is taken away.
-pub const STEP_VALUES: usize = 2 * BLOCK;
+/// Words of a step of a block's panel: what is added, what is taken away, each as two f16.
+pub const STEP_WORDS: usize = 2 * BLOCK;
 
 /// Bytes of dynamic shared memory of [`NetworkWalk`]: four stages of two panels.
-pub const WALK_SHARED_BYTES: usize = 4 * 2 * STAGE_STEPS * STEP_VALUES * 4;
+pub const WALK_SHARED_BYTES: usize = 4 * 2 * STAGE_STEPS * STEP_WORDS * 4;
 
 /// Slots of the edge buffer that a warp takes at once.
 pub const SLOT_RUN: usize = 512;
+
+/// Edges of a row that a warp brings into order.
+pub const SHORT_ROW: usize = 32;
 
 /// The key of a slot without an edge.
 pub const EMPTY: u64 = u64::MAX;
@@ -48,6 +51,9 @@ pub const DOUBTFUL: usize = 5;
 pub const CAPACITY: usize = 6;
 /// Numbers in `tally`.
 pub const TALLY: usize = 7;
+
+/// A threshold below this is none: [`NetworkWalk`] looks at every pair.
+pub const LEAST: f64 = 1e-3;
 
 /// A window in which a node is constant (`state`).
 pub const CONSTANT: u8 = 1;
@@ -93,6 +99,7 @@ kernel! {
         step: i32,
         windows: i32,
         stretch: i32,
+        unit: f64,
         scale: Out<'a, f64>,
         ratio: Out<'a, f32>,
         factor: Out<'a, f32>,
@@ -128,15 +135,19 @@ kernel! {
         fill: In<'a, f64>,
         mean: In<'a, f64>,
         scale: In<'a, f64>,
+        factor: In<'a, f32>,
         steps: i32,
-        panels: Out<'a, f32>,
+        anchor: InOut<'a, u32>,
+        panels: Out<'a, u32>,
     }
     needs |own, blocks| {
         samples: (n(own.windows).saturating_sub(1) * n(own.step) + n(own.length)) * n(own.nodes),
         fill: n(own.padded),
         mean: n(own.padded) * n(own.windows),
         scale: n(own.padded) * n(own.windows).div_ceil(n(own.stretch).max(1)),
-        panels: n(blocks.0) * n(own.steps) * STEP_VALUES as u128,
+        factor: n(own.padded) * n(own.windows),
+        anchor: n(blocks.0) * n(own.windows).div_ceil(32),
+        panels: n(blocks.0) * n(own.steps) * STEP_WORDS as u128,
     }
 }
 
@@ -158,7 +169,7 @@ kernel! {
         factor: In<'a, f32>,
         bound: In<'a, f32>,
         anchor: In<'a, u32>,
-        panels: In<'a, f32>,
+        panels: In<'a, u32>,
         stages: i32,
         tiles: In<'a, u32>,
         last: u32,
@@ -178,7 +189,7 @@ kernel! {
         factor: n(own.padded) * n(own.windows),
         bound: n(own.padded) / 32 * n(own.windows),
         anchor: n(own.padded) / BLOCK as u128 * n(own.windows).div_ceil(32),
-        panels: n(own.padded) / BLOCK as u128 * n(own.stages) * (STAGE_STEPS * STEP_VALUES) as u128,
+        panels: n(own.padded) / BLOCK as u128 * n(own.stages) * (STAGE_STEPS * STEP_WORDS) as u128,
         tiles: n(own.last),
         values: own.keys.len() as u128,
         tally: TALLY as u128,
@@ -203,5 +214,72 @@ kernel! {
     needs |own, blocks| {
         values: own.keys.len() as u128,
         tally: TALLY as u128,
+    }
+}
+
+kernel! {
+    /// Slots per row, a row being a window and a first node.
+    NETWORK_ORDER, network_rows:
+    struct NetworkRows<'a> {
+        keys: In<'a, u64>,
+        slots: u64,
+        nodes: i32,
+        rows: InOut<'a, u32>,
+    }
+    needs |own, blocks| {
+        keys: n(own.slots),
+    }
+}
+
+kernel! {
+    /// Every slot in its row.
+    NETWORK_ORDER, network_place:
+    struct NetworkPlace<'a> {
+        keys: In<'a, u64>,
+        values: In<'a, f32>,
+        slots: u64,
+        nodes: i32,
+        rows: InOut<'a, u32>,
+        placed: Out<'a, u64>,
+    }
+    needs |own, blocks| {
+        keys: n(own.slots),
+        values: n(own.slots),
+    }
+}
+
+kernel! {
+    /// Rows of up to [`SHORT_ROW`] edges by their second node; the numbers of the others.
+    NETWORK_ORDER, network_short_rows:
+    struct NetworkShortRows<'a> {
+        ends: In<'a, u32>,
+        all: u64,
+        placed: In<'a, u64>,
+        ordered: Out<'a, u64>,
+        long_rows: Out<'a, u32>,
+        count: InOut<'a, u32>,
+    }
+    needs |own, blocks| {
+        ends: n(own.all),
+        ordered: own.placed.len() as u128,
+        long_rows: own.placed.len() as u128 / (SHORT_ROW as u128 + 1),
+        count: 1,
+    }
+}
+
+kernel! {
+    /// The rows of more edges by their second node.
+    NETWORK_ORDER, network_long_rows:
+    struct NetworkLongRows<'a> {
+        ends: In<'a, u32>,
+        placed: In<'a, u64>,
+        nodes: i32,
+        long_rows: In<'a, u32>,
+        count: In<'a, u32>,
+        ordered: Out<'a, u64>,
+    }
+    needs |own, blocks| {
+        ordered: own.placed.len() as u128,
+        count: 1,
     }
 }

@@ -179,6 +179,25 @@ impl<'a> Signal<'a> {
         self.data.len() * self.data.bytes_per_sample()
     }
 
+    /// Nodes whose samples were rounded away before they came here: f32 numbers of their size are further apart than
+    /// a hundredth of their standard deviation, over finite samples (an offset of 10⁸ on a deviation of 1 leaves
+    /// steps of 8). Their correlations are those of what is left. None of other types, and none that is constant.
+    pub fn coarse(&self) -> Vec<usize> {
+        let SignalData::F32(samples) = self.data else {
+            return Vec::new();
+        };
+        let mut seen = vec![Seen::default(); self.nodes];
+        for row in samples.chunks_exact(self.nodes.max(1)) {
+            for (value, node) in row.iter().zip(&mut seen) {
+                node.take(*value);
+            }
+        }
+        (seen.iter().enumerate())
+            .filter(|(_, node)| node.is_coarse())
+            .map(|(node, _)| node)
+            .collect()
+    }
+
     /// A hash of shape and samples that tells one signal from another (FNV-1a); it protects against nothing.
     pub fn hash(&self) -> u64 {
         let mut hash = Fnv1a::new();
@@ -236,9 +255,56 @@ fn convert<T: Copy + Into<f64>>(from: &[T], to: &mut [f64]) {
     }
 }
 
+/// The finite samples of a node, in sums about the first of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    count: f64,
+    origin: f64,
+    sum: f64,
+    squares: f64,
+    largest: f32,
+}
+
+impl Seen {
+    fn take(&mut self, value: f32) {
+        if !value.is_finite() {
+            return;
+        }
+        if self.count == 0.0 {
+            self.origin = f64::from(value);
+        }
+        let about = f64::from(value) - self.origin;
+        self.count += 1.0;
+        self.sum += about;
+        self.squares += about * about;
+        self.largest = self.largest.max(value.abs());
+    }
+
+    fn is_coarse(&self) -> bool {
+        let variance = (self.squares - self.sum * self.sum / self.count) / self.count;
+        let apart = f64::from(self.largest) - f64::from(self.largest.next_down());
+        variance > 0.0 && apart > 0.01 * variance.sqrt()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_that_f32_has_rounded_away_are_named() {
+        // Nodes: plain, on an offset of 10⁸, constant on one, and 10³⁰ times as large.
+        let samples: Vec<f32> = (0..400)
+            .flat_map(|t| {
+                let v = f64::from(t * 7 % 11) / 3.0;
+                [v, 10.0 * v + 1e8, 1e8, v * 1e30].map(|v| v as f32)
+            })
+            .collect();
+        assert_eq!(Signal::new(&samples, 4).unwrap().coarse(), [1]);
+        let wide: Vec<f64> = samples.iter().map(|v| f64::from(*v)).collect();
+        assert!(Signal::new(&wide, 4).unwrap().coarse().is_empty());
+        assert!(Signal::new(&[0.0_f32; 0][..], 4).is_ok_and(|s| s.coarse().is_empty()));
+    }
 
     #[allow(clippy::single_range_in_vec_init)] // a list of segments, of which there is one
     #[test]

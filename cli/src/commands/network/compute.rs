@@ -31,6 +31,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let chance = significance(args)?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
+    say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let mut spec = spec(args, &signal)?;
     let bounds = Bounds::new(args, &signal)?;
@@ -127,6 +128,24 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+}
+
+/// An offset that is large beside what varies has cost digits before Betz saw them.
+fn say_what_f32_has_lost(signal: &Signal<'_>, input: &Input) {
+    let coarse = signal.coarse();
+    let Some(first) = coarse.first() else {
+        return;
+    };
+    let name = match input.names.as_ref().and_then(|names| names.get(*first)) {
+        Some(name) => format!("{first} ({name})"),
+        None => first.to_string(),
+    };
+    eprintln!(
+        "{} of {} nodes, {name} the first of them: f32 samples of their size are further apart than a hundredth of \
+         their standard deviation; subtract the offset before they are written as f32, or write f64",
+        coarse.len(),
+        signal.nodes()
+    );
 }
 
 /// What `--memory` leaves beside the signal.

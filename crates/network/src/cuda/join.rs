@@ -1,10 +1,10 @@
-//! From the slots that devices leave to the edges of a chunk, by (i, j).
+//! From the pieces that devices leave to the edges of a chunk, by (i, j).
 
 use rayon::prelude::*;
 
 use betz_base::Result;
-use betz_kernels::network::EMPTY;
 
+use super::order::Piece;
 use super::walker::Found;
 use crate::block::Of;
 use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, too_many};
@@ -12,13 +12,80 @@ use crate::oracle::reaches;
 use crate::signal::Signal;
 use crate::window::Chunk;
 
-const NODE_BITS: u32 = 27;
-const NODE: u64 = (1 << NODE_BITS) - 1;
+/// An edge that the host has decided to be none.
+const NONE: u64 = u64::MAX;
 
-/// A slot with an edge: its key without the window, and its value.
-type Slot = (u64, f32);
+/// Edges that are looked through for doubts at once.
+const STRETCH: usize = 1 << 16;
 
-/// The edges of all slots, and `extra` ones; slots that the device left in doubt are decided here.
+impl Piece {
+    /// The edges of a row.
+    fn row(&self, row: usize) -> &[u64] {
+        let begin = if row > 0 { self.ends[row - 1] } else { 0 };
+        &self.edges[begin as usize..self.ends[row] as usize]
+    }
+
+    /// How many edges rows before `row` have.
+    fn before(&self, row: usize) -> usize {
+        if row > 0 {
+            self.ends[row - 1] as usize
+        } else {
+            0
+        }
+    }
+
+    /// Decides what the device left in doubt; the windows of those that are no edges.
+    fn decide(&mut self, signal: &Signal<'_>, chunk: &Chunk, cut: &Cut) -> Vec<usize> {
+        let doubts: Vec<usize> = (self.edges.par_chunks(STRETCH).enumerate())
+            .flat_map_iter(|(at, edges)| {
+                let doubts = edges
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, e)| value(**e).is_nan());
+                doubts.map(move |(k, _)| at * STRETCH + k)
+            })
+            .collect();
+        let nodes = signal.nodes();
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        let mut dropped = Vec::new();
+        for at in doubts {
+            let row = self.ends.partition_point(|end| *end as usize <= at);
+            let (q, i, j) = (row / nodes, row % nodes, column(self.edges[at]));
+            let r = exact_of(
+                signal,
+                chunk,
+                Of::Samples,
+                (q, i, j as usize),
+                &mut x,
+                &mut y,
+            );
+            self.edges[at] = match r {
+                Some(r) if reaches(cut.sign.size(r), cut.thresholds[q], cut.strict) => {
+                    edge(j, r as f32)
+                }
+                _ => {
+                    dropped.push(q);
+                    NONE
+                }
+            };
+        }
+        dropped
+    }
+}
+
+fn edge(j: u32, r: f32) -> u64 {
+    u64::from(j) << 32 | u64::from(r.to_bits())
+}
+
+fn column(edge: u64) -> u32 {
+    (edge >> 32) as u32
+}
+
+fn value(edge: u64) -> f32 {
+    f32::from_bits(edge as u32)
+}
+
+/// The edges of all pieces, and `extra` ones; what the device left in doubt is decided here.
 ///
 /// # Errors
 /// More edges than `cut.most`.
@@ -29,136 +96,81 @@ pub(super) fn join(
     found: Vec<Found>,
     mut extra: Vec<Vec<Edge>>,
 ) -> Result<ChunkEdges> {
+    let nodes = signal.nodes();
     extra.resize(chunk.windows, Vec::new());
+    extra
+        .par_iter_mut()
+        .for_each(|edges| edges.sort_unstable_by_key(|e| (e.0, e.1)));
     let mut counts = Counts::default();
-    let mut sizes = vec![0_usize; chunk.windows];
-    for found in &found {
+    let mut pieces = Vec::new();
+    for found in found {
         counts.rechecked += found.count.rechecked;
         counts.rebuilt += found.count.rebuilt;
-        for key in found.keys.iter().filter(|key| **key != EMPTY) {
-            sizes[window_of(*key)] += 1;
+        pieces.extend(found.pieces);
+    }
+    let mut sizes: Vec<usize> = extra.iter().map(Vec::len).collect();
+    for piece in &pieces {
+        for (q, size) in sizes.iter_mut().enumerate() {
+            *size += piece.before((q + 1) * nodes) - piece.before(q * nodes);
         }
     }
-    let mut next = Vec::with_capacity(chunk.windows);
-    let mut all = 0;
-    for size in &sizes {
-        next.push(all);
-        all += size;
-    }
-    let mut slots: Vec<Slot> = vec![(0, 0.0); all];
-    for found in found {
-        for (key, value) in found.keys.into_iter().zip(found.values) {
-            if key != EMPTY {
-                let at = &mut next[window_of(key)];
-                slots[*at] = (key & ((1 << (2 * NODE_BITS)) - 1), value);
-                *at += 1;
-            }
+    for piece in &mut pieces {
+        for q in piece.decide(signal, chunk, cut) {
+            sizes[q] -= 1;
         }
     }
-    let mut windows = Vec::with_capacity(chunk.windows);
-    let mut rest = &mut slots[..];
-    for size in sizes {
-        let (now, later) = rest.split_at_mut(size);
-        windows.push(now);
-        rest = later;
-    }
-    let lists: Vec<Vec<Slot>> = (windows.into_par_iter().zip(extra).enumerate())
-        .map_init(Sorter::default, |sorter, (q, (slots, extra))| {
-            let (mut x, mut y) = (Vec::new(), Vec::new());
-            let mut kept: Vec<Slot> = Vec::with_capacity(slots.len() + extra.len());
-            for &(key, value) in slots.iter() {
-                if !value.is_nan() {
-                    kept.push((key, value));
-                    continue;
-                }
-                let pair = (q, (key >> NODE_BITS) as usize, (key & NODE) as usize);
-                if let Some(r) = exact_of(signal, chunk, Of::Samples, pair, &mut x, &mut y)
-                    && reaches(cut.sign.size(r), cut.thresholds[q], cut.strict)
-                {
-                    kept.push((key, r as f32));
-                }
-            }
-            let edge = |(i, j, r): Edge| (u64::from(i) << NODE_BITS | u64::from(j), r);
-            kept.extend(extra.into_iter().map(edge));
-            sorter.sort(&mut kept, signal.nodes());
-            kept
-        })
-        .collect();
-    drop(slots);
-    let mut edges = ChunkEdges {
-        indptr: vec![0],
-        counts,
-        ..ChunkEdges::default()
-    };
-    let total: usize = lists.iter().map(Vec::len).sum();
+    let total: usize = sizes.iter().sum();
     if total as u64 > cut.most {
         return Err(too_many(cut.most));
     }
-    edges.i.reserve_exact(total);
-    edges.j.reserve_exact(total);
-    edges.r.reserve_exact(total);
-    for list in lists {
-        edges
-            .i
-            .extend(list.iter().map(|(key, _)| (key >> NODE_BITS) as u32));
-        edges
-            .j
-            .extend(list.iter().map(|(key, _)| (key & NODE) as u32));
-        edges.r.extend(list.iter().map(|(_, value)| *value));
-        edges.indptr.push(edges.r.len() as u64);
+    let mut edges = ChunkEdges {
+        indptr: vec![0],
+        counts,
+        i: vec![0; total],
+        j: vec![0; total],
+        r: vec![0.0; total],
+        ..ChunkEdges::default()
+    };
+    let mut parts = Vec::with_capacity(sizes.len());
+    let (mut i, mut j, mut r) = (&mut edges.i[..], &mut edges.j[..], &mut edges.r[..]);
+    let mut end = 0;
+    for (q, size) in sizes.into_iter().enumerate() {
+        let (own_i, rest_i) = i.split_at_mut(size);
+        let (own_j, rest_j) = j.split_at_mut(size);
+        let (own_r, rest_r) = r.split_at_mut(size);
+        (i, j, r) = (rest_i, rest_j, rest_r);
+        parts.push((q, own_i, own_j, own_r));
+        end += size as u64;
+        edges.indptr.push(end);
     }
+    (parts.into_par_iter().zip(extra)).for_each_init(Vec::new, |row, ((q, i, j, r), extra)| {
+        let mut at = 0;
+        let mut extra = extra.into_iter().peekable();
+        for node in 0..nodes {
+            let mut take = |edges: &[u64]| {
+                for edge in edges.iter().filter(|edge| **edge != NONE) {
+                    (i[at], j[at], r[at]) = (node as u32, column(*edge), value(*edge));
+                    at += 1;
+                }
+            };
+            let mut own = pieces.iter().map(|piece| piece.row(q * nodes + node));
+            let more = extra.next_if(|edge| edge.0 as usize == node);
+            if let (1, None) = (pieces.len(), more) {
+                take(own.next().unwrap_or(&[]));
+                continue;
+            }
+            row.clear();
+            row.extend(own.flatten().copied());
+            let mut next = more;
+            while let Some((_, j, r)) = next {
+                row.push(edge(j, r));
+                next = extra.next_if(|edge| edge.0 as usize == node);
+            }
+            row.sort_unstable();
+            take(row);
+        }
+    });
     Ok(edges)
-}
-
-fn window_of(key: u64) -> usize {
-    (key >> (2 * NODE_BITS)) as usize
-}
-
-/// A worker's room to sort in.
-#[derive(Default)]
-struct Sorter {
-    next: Vec<usize>,
-    other: Vec<Slot>,
-}
-
-impl Sorter {
-    /// By i, then j: by counting where there are many.
-    fn sort(&mut self, slots: &mut [Slot], nodes: usize) {
-        if slots.len() < nodes.max(64) {
-            slots.sort_unstable_by_key(|slot| slot.0);
-            return;
-        }
-        self.other.clear();
-        self.other.resize(slots.len(), (0, 0.0));
-        Self::by(&mut self.next, slots, &mut self.other, nodes, |key| {
-            key & NODE
-        });
-        Self::by(&mut self.next, &self.other, slots, nodes, |key| {
-            key >> NODE_BITS
-        });
-    }
-
-    fn by(
-        next: &mut Vec<usize>,
-        from: &[Slot],
-        to: &mut [Slot],
-        nodes: usize,
-        node: impl Fn(u64) -> u64,
-    ) {
-        next.clear();
-        next.resize(nodes + 1, 0);
-        for slot in from {
-            next[node(slot.0) as usize + 1] += 1;
-        }
-        for at in 1..next.len() {
-            next[at] += next[at - 1];
-        }
-        for slot in from {
-            let at = &mut next[node(slot.0) as usize];
-            to[*at] = *slot;
-            *at += 1;
-        }
-    }
 }
 
 #[cfg(test)]
@@ -168,7 +180,7 @@ mod tests {
     use crate::window::Window;
 
     #[test]
-    fn slots_in_any_order_become_sorted_edges_and_doubts_are_decided() {
+    fn pieces_become_sorted_edges_and_doubts_are_decided() {
         // Nodes 0 and 1 are equal, 2 is 0 upside down, the others differ; 100 nodes.
         let nodes = 100;
         let samples: Vec<f32> = (0..12 * nodes)
@@ -198,44 +210,47 @@ mod tests {
             strict: false,
             most: 1 << 20,
         };
-        let key = |q: u64, i: u64, j: u64| q << 54 | i << 27 | j;
-        let found = |shift: usize| {
-            let mut keys = vec![
-                key(1, 0, 1),
-                EMPTY,
-                key(1, 0, 2),
-                key(2, 5, 9),
-                key(0, 7, 8),
+        // Edges by row and column, dealt to as many pieces as asked; in doubt where the value is NaN.
+        let found = |of: usize| {
+            let mut all = vec![
+                (1, 0, 1, f32::NAN),
+                (1, 0, 2, f32::NAN),
+                (2, 5, 9, 1.0),
+                (0, 7, 8, 0.25),
             ];
-            let mut values = vec![f32::NAN, f32::NAN, f32::NAN, 1.0, 0.25];
-            // Many in window 2, all different, in an order far from theirs.
-            for at in 0..4000 {
-                let of = (at * 1237) % 4000;
-                keys.push(key(2, of / 50, 50 + of % 50));
-                values.push(of as f32);
+            all.extend((0..4000).map(|at| (2, at / 50, 50 + at % 50, at as f32)));
+            all.sort_by_key(|e| (e.0, e.1, e.2));
+            let mut pieces: Vec<Piece> = Vec::new();
+            for own in 0..of {
+                let mut piece = Piece::default();
+                for row in 0..3 * nodes {
+                    let of_row = all.iter().enumerate().filter(|(k, e)| {
+                        k % of == own && (e.0, e.1 as usize) == (row / nodes, row % nodes)
+                    });
+                    piece.edges.extend(of_row.map(|(_, e)| edge(e.2, e.3)));
+                    piece.ends.push(piece.edges.len() as u32);
+                }
+                pieces.push(piece);
             }
-            keys.rotate_left(shift);
-            values.rotate_left(shift);
-            let (keys_b, values_b) = (keys.split_off(1000), values.split_off(1000));
-            let part = |keys, values| Found {
-                keys,
-                values,
+            let last = pieces.split_off(of / 2);
+            let part = |pieces| Found {
+                pieces,
                 ..Found::default()
             };
-            vec![part(keys, values), part(keys_b, values_b)]
+            vec![part(pieces), part(last)]
         };
-        let extra = vec![vec![(3, 4, 0.5), (0, 99, -0.5)]];
-        let first = join(&signal, &chunk, &cut, found(0), extra.clone()).unwrap();
-        assert_eq!(first.indptr, [0, 3, 4, 4005]);
+        let extra = vec![vec![(7, 9, 0.75), (3, 4, 0.5), (0, 99, -0.5)]];
+        let first = join(&signal, &chunk, &cut, found(1), extra.clone()).unwrap();
+        assert_eq!(first.indptr, [0, 4, 5, 4006]);
         assert_eq!(
-            (&first.i[..4], &first.j[..4]),
-            (&[0, 3, 7, 0][..], &[99, 4, 8, 1][..])
+            (&first.i[..5], &first.j[..5]),
+            (&[0, 3, 7, 7, 0][..], &[99, 4, 8, 9, 1][..])
         );
-        assert_eq!(first.r[3], 1.0);
-        let pairs: Vec<_> = (4..4005).map(|e| (first.i[e], first.j[e])).collect();
+        assert_eq!((first.r[3], first.r[4]), (0.75, 1.0));
+        let pairs: Vec<_> = (5..4006).map(|e| (first.i[e], first.j[e])).collect();
         assert!(pairs.is_sorted());
-        for shift in [1, 999, 2500] {
-            let other = join(&signal, &chunk, &cut, found(shift), extra.clone()).unwrap();
+        for of in [2, 3, 7] {
+            let other = join(&signal, &chunk, &cut, found(of), extra.clone()).unwrap();
             assert_eq!(
                 (other.i, other.j, other.r),
                 (first.i.clone(), first.j.clone(), first.r.clone())
@@ -243,9 +258,9 @@ mod tests {
         }
         // Strictly more than 1 is nothing; fewer than there are is refused.
         cut.strict = true;
-        let strict = join(&signal, &chunk, &cut, found(0), Vec::new()).unwrap();
+        let strict = join(&signal, &chunk, &cut, found(1), Vec::new()).unwrap();
         assert_eq!(strict.indptr, [0, 1, 1, 4002]);
         cut.most = 4001;
-        assert!(join(&signal, &chunk, &cut, found(0), Vec::new()).is_err());
+        assert!(join(&signal, &chunk, &cut, found(1), Vec::new()).is_err());
     }
 }

@@ -2,14 +2,15 @@
 //! several, and how what they find becomes the edges of a chunk.
 //!
 //! ```text
-//! samples ─► moments ─► scales ─► panels ─► walk ─► recheck ─► slots ─► join ─► edges, by (i, j)
+//! samples ─► moments ─► scales ─► panels ─► walk ─► recheck ─► slots ─► order ─► join ─► edges, by (i, j)
 //! ```
 //!
-//! `kernels/network_prepare.cu` and `kernels/network_walk.cu` say how. Every device has all samples of a
+//! `kernels/network_prepare.cu`, `network_walk.cu` and `network_order.cu` say how. Every device has all samples of a
 //! chunk and a share of its tiles; a tile's sums do not depend on who walks it.
 
 mod join;
 pub(crate) mod limits;
+mod order;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Sizes of what a chunk takes on a device.
 
-use betz_kernels::network::{BLOCK, SLOT_RUN, STAGE_STEPS, STEP_VALUES};
+use betz_kernels::network::{BLOCK, SLOT_RUN, STAGE_STEPS, STEP_WORDS};
 
 use crate::block::direct;
 use crate::window::{Chunk, Window};
@@ -11,8 +11,8 @@ pub(super) const STRETCH: usize = 64;
 /// Most steps of a walk from zero: the kernel's rule of the anchors counts on it.
 const MOST_STEPS: usize = 8192;
 
-/// Bytes of a slot of the edge buffer.
-pub(super) const SLOT_BYTES: u64 = 12;
+/// Bytes of a slot of the edge buffer: key and value; placed in its row; and its share of a list of long rows.
+pub(super) const SLOT_BYTES: u64 = 12 + 8 + 1;
 
 /// Warps of a block of the walk.
 const WARPS: usize = 8;
@@ -63,8 +63,8 @@ impl Shape {
         self.windows * self.padded
     }
 
-    pub(super) fn panel_values(&self) -> usize {
-        self.blocks() * self.stages * STAGE_STEPS * STEP_VALUES
+    pub(super) fn panel_words(&self) -> usize {
+        self.blocks() * self.stages * STAGE_STEPS * STEP_WORDS
     }
 
     /// Tiles with a pair above the diagonal.
@@ -84,8 +84,11 @@ impl Shape {
             + of_windows
             + of_stretches
             + anchors
-            + self.panel_values() as u64 * 4
+            + self.panel_words() as u64 * 4
             + self.tiles() as u64 * 4
+            // Rows, and the totals of their sums.
+            + (self.windows * self.nodes) as u64 * 4
+            + (self.windows * self.nodes / 1000) as u64
     }
 
     /// Slots that one tile may take.
@@ -139,7 +142,7 @@ mod tests {
             first: 0,
         };
         let one = Shape::new(300, &chunk(1));
-        assert!(one.direct && one.panel_values() == 0);
+        assert!(one.direct && one.panel_words() == 0);
         assert_eq!((one.padded, one.blocks(), one.tiles()), (384, 3, 6));
         let many = Shape::new(300, &chunk(801));
         assert_eq!(

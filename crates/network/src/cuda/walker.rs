@@ -13,6 +13,7 @@ use betz_kernels::network::{
     NetworkMoments, NetworkPanels, NetworkRecheck, NetworkScales, NetworkWalk,
 };
 
+use super::order::{Order, Piece};
 use super::shape::{SLOT_BYTES, STRETCH, Shape, most_windows, tiles};
 use super::{DeviceCount, Limits};
 use crate::engine::too_many;
@@ -47,9 +48,8 @@ pub(super) struct Asked {
 /// What a walker found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Slots: keys, and their values.
-    pub(super) keys: Vec<u64>,
-    pub(super) values: Vec<f32>,
+    /// The edges of each walk.
+    pub(super) pieces: Vec<Piece>,
     /// (window, node, state) that are not 0, by window, then node.
     pub(super) states: Vec<(u32, u32, u8)>,
     pub(super) count: DeviceCount,
@@ -69,6 +69,7 @@ pub(super) struct Walker {
     panels: Kernel,
     walk: Kernel,
     recheck: Kernel,
+    order: Order,
     nodes: usize,
     share: (usize, usize),
     limits: Limits,
@@ -88,13 +89,24 @@ struct Prepared<T> {
     factor: Buffer<f32>,
     bound: Buffer<f32>,
     anchor: Buffer<u32>,
-    panels: Buffer<f32>,
+    panels: Buffer<u32>,
     state: Buffer<u8>,
     odd: Buffer<u32>,
 }
 
+/// The size from which pairs are brought out of the walk.
+fn least(asked: &Asked) -> f64 {
+    asked.threshold - asked.margin
+}
+
+/// A window's sum of squares is at least the square of this, so that the sum of products of a pair that is brought out
+/// is at least 2, with room for rounding.
+fn unit(asked: &Asked) -> f64 {
+    (2.0001 / least(asked).max(kernels::LEAST)).sqrt()
+}
+
 /// A size as the kernels take it.
-fn int(value: usize) -> Result<i32> {
+pub(super) fn int(value: usize) -> Result<i32> {
     i32::try_from(value).map_err(|_| {
         Error::new(
             ErrorKind::DeviceMemory,
@@ -123,6 +135,7 @@ impl Walker {
             panels: context.load::<NetworkPanels<'_, T>>(&options, 0)?,
             walk: context.load::<NetworkWalk<'_, T>>(&options, walk_bytes)?,
             recheck: context.load::<NetworkRecheck<'_, T>>(&options, 0)?,
+            order: Order::open(context)?,
             nodes,
             share,
             limits,
@@ -192,7 +205,7 @@ impl Walker {
         self.context.synchronize()?;
         found.count.upload = started.elapsed().as_secs_f64();
         let started = Instant::now();
-        let prepared = self.prepare(shape, samples)?;
+        let prepared = self.prepare(shape, samples, asked)?;
         self.context.synchronize()?;
         found.count.prepare = started.elapsed().as_secs_f64();
         if asked.fetch {
@@ -251,7 +264,9 @@ impl Walker {
                 return Err(too_many(asked.most));
             }
             if asked.fetch {
-                fetch(&self.context, &edges, slots as usize, &mut found)?;
+                let Edges { keys, values } = &mut edges;
+                let piece = self.order.fetch(shape, keys, values, slots as usize)?;
+                found.pieces.push(piece);
             }
             self.edges = Some(edges);
         }
@@ -267,7 +282,12 @@ impl Walker {
         })
     }
 
-    fn prepare<T: Sample>(&self, shape: Shape, samples: Buffer<T>) -> Result<Prepared<T>> {
+    fn prepare<T: Sample>(
+        &self,
+        shape: Shape,
+        samples: Buffer<T>,
+        asked: &Asked,
+    ) -> Result<Prepared<T>> {
         let context = &self.context;
         let (cells, stretched) = (shape.cells(), shape.stretches() * shape.padded);
         let mut squares: Buffer<f64> = context.alloc(cells)?;
@@ -281,7 +301,7 @@ impl Walker {
             factor: context.alloc(cells)?,
             bound: context.alloc(cells / 32)?,
             anchor: context.alloc(shape.blocks() * shape.windows.div_ceil(32))?,
-            panels: context.alloc(shape.panel_values())?,
+            panels: context.alloc(shape.panel_words())?,
             state: context.alloc(cells)?,
             odd: context.zeros(1)?,
         };
@@ -320,6 +340,7 @@ impl Walker {
                 step,
                 windows,
                 stretch,
+                unit: unit(asked),
                 scale: p.scale.write(),
                 ratio: p.ratio.write(),
                 factor: p.factor.write(),
@@ -345,7 +366,9 @@ impl Walker {
                     fill: p.fill.read(),
                     mean: p.mean.read(),
                     scale: p.scale.read(),
+                    factor: p.factor.read(),
                     steps: int(shape.stages * kernels::STAGE_STEPS)?,
+                    anchor: p.anchor.update(),
                     panels: p.panels.write(),
                 },
             )?;
@@ -392,7 +415,7 @@ impl Walker {
                 tiles: tiles.read(),
                 last: range.end as u32,
                 direct: i32::from(shape.direct),
-                least: (asked.threshold - asked.margin) as f32,
+                least: least(asked) as f32,
                 sign: asked.sign,
                 keys: edges.keys.update(),
                 values: edges.values.update(),
@@ -449,20 +472,4 @@ impl Walker {
         }
         Ok(states)
     }
-}
-
-/// Brings the first `slots` of the edge buffer to the host.
-fn fetch(context: &Context, edges: &Edges, slots: usize, found: &mut Found) -> Result<()> {
-    let before = found.keys.len();
-    let room = found.keys.try_reserve_exact(slots);
-    if room.and(found.values.try_reserve_exact(slots)).is_err() {
-        return Err(Error::new(
-            ErrorKind::OutOfMemory,
-            format!("edges: expected room for {} more, got none", slots),
-        ));
-    }
-    found.keys.resize(before + slots, kernels::EMPTY);
-    found.values.resize(before + slots, 0.0);
-    context.download_into(&edges.keys, 0, &mut found.keys[before..])?;
-    context.download_into(&edges.values, 0, &mut found.values[before..])
 }
