@@ -163,6 +163,7 @@ pub mod train {
         spread, train, train_on, train_validated, train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{VarianceScore, variance_scores, with_variance};
     pub use betz_train::{gram, online, place, retained, score, solve, sums};
 }
 

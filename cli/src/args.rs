@@ -194,6 +194,10 @@ pub(crate) struct Train {
         value_parser = memory_size
     )]
     pub(crate) retain: Option<u64>,
+    /// Tell the variance of every estimate as well: a lift's or experts' step then costs as much more as its
+    /// readout
+    #[arg(long)]
+    pub(crate) variance: bool,
     /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -296,9 +300,12 @@ pub(crate) struct Stream {
     /// Feed binned counts instead of spike lists
     #[arg(long)]
     pub(crate) counts: bool,
-    /// Watch for channels that die or scream: steps say so
+    /// Insist on a model that knows how many spikes of each channel are usual
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Do not watch for channels that die or scream; otherwise steps say so
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) no_watch: bool,
     /// Replay at this multiple of real time instead of as fast as it goes
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,

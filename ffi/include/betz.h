@@ -149,7 +149,7 @@
 #define BETZ_STEP_AT_REST 4096
 
 /**
- * Channels are dead or scream (`betz_trainer_config.watch_channels`).
+ * Channels are dead or scream (`watch_channels` of `betz_session_config` and `betz_trainer_config`).
  */
 #define BETZ_STEP_CHANNELS 8192
 
@@ -157,6 +157,11 @@
  * And the model leaned on them for more than half.
  */
 #define BETZ_STEP_UNTRUSTED 16384
+
+/**
+ * An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
+ */
+#define BETZ_STEP_SLEWED 32768
 
 /**
  * What every fallible call returns. 32 bits; zero is success.
@@ -819,6 +824,27 @@ typedef struct betz_session_config {
      * Zero.
      */
     uint32_t reserved_2;
+    /**
+     * Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
+     * NULL (default) for no limit. An output that would change more goes as far as it may
+     * (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+     */
+    const float *slew;
+    /**
+     * Number of entries behind `slew`: the model's outputs, or 0.
+     */
+    size_t slew_len;
+    /**
+     * 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
+     * (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
+     * how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
+     * their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+     */
+    uint32_t watch_channels;
+    /**
+     * Zero.
+     */
+    uint32_t reserved_3;
 } betz_session_config;
 
 /**
@@ -1115,8 +1141,8 @@ typedef struct betz_trainer_config {
      */
     size_t batch;
     /**
-     * Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
-     * come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+     * Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
+     * labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
      */
     size_t capacity;
     /**
@@ -1203,6 +1229,15 @@ typedef struct betz_trainer_state {
      * 1 where a system could not be solved, or a trial not be learned from; else 0.
      */
     uint64_t failed;
+    /**
+     * Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
+     * before that.
+     */
+    double score_before;
+    /**
+     * That of the best candidate.
+     */
+    double score_after;
 } betz_trainer_state;
 
 /**
@@ -1952,6 +1987,22 @@ betz_status betz_session_open(const struct betz_model *model,
                               struct betz_session **out);
 
 /**
+ * Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
+ * to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
+ * or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
+ * (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `n` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_variances(const struct betz_session *session,
+                                   float *out,
+                                   size_t n);
+
+/**
  * One tick from binned counts: `counts` has one entry per channel, in the model's order; the
  * estimates go to `out`, one an output, in output units.
  *
@@ -2529,9 +2580,10 @@ betz_status betz_trainer_config_default(struct betz_trainer_config *config,
  * like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
  * adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
  *
- * Models come from `betz_trainer_take`; give them to the session with `betz_session_swap_model`. The trainer
- * takes for granted that the session runs them. The caller frees it with `betz_trainer_close`; the session
- * may be closed first. What the steps hand over to a trainer that is closed is lost.
+ * `betz_trainer_apply` gives its models to the session; or take them with `betz_trainer_take` and swap them
+ * in with `betz_session_swap_model`. The trainer takes for granted that the session runs them. The caller
+ * frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
+ * that is closed is lost.
  *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
  *
@@ -2585,6 +2637,81 @@ betz_status betz_trainer_end_trial(struct betz_trainer *trainer,
 BETZ_API BETZ_CHECKED
 betz_status betz_trainer_take(const struct betz_trainer *trainer,
                               struct betz_model **out);
+
+/**
+ * Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
+ * and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
+ * spikes that the trainer remembers, and runs beside the one before for a fifth of what
+ * `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick.
+ * Fails as that call does; the model is then still there.
+ *
+ * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
+ * thread). Allocates: yes (in this thread, not in the step).
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `session` is NULL or a live session; `applied` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_apply(const struct betz_trainer *trainer,
+                               struct betz_session *session,
+                               uint32_t *applied);
+
+/**
+ * Asks for candidates of all trials that have ended, without waiting for the end of the batch
+ * (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
+ * The trainer's thread does it after the trials that are in line; this call does not wait.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_request(const struct betz_trainer *trainer);
+
+/**
+ * From now on what was learned counts half after so many seconds with labels, as
+ * `betz_trainer_config.half_life_seconds`. What was learned stays. `BETZ_ERROR_INVALID_ARGUMENT` for NaN and what
+ * is not above 0.
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_set_half_life(const struct betz_trainer *trainer,
+                                       double seconds);
+
+/**
+ * Writes what the trainer has learned to the file `path`, complete, or not at all: the model that it was opened
+ * with, the one in use, the sums of all its memories and what it has counted; three times as much as a
+ * model that retains its sums, and a little. Which trials were compared is not in there. Fails as
+ * `betz_model_save`.
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, writes a file). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `path` is NULL or a NUL-terminated string.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_save(const struct betz_trainer *trainer,
+                              const char *path);
+
+/**
+ * Goes on with what `betz_trainer_save` wrote to the file `path`, at this trainer's pace, in the place of what it
+ * has learned itself. The model in use there is on offer then (`betz_trainer_take`, `betz_trainer_apply`): the
+ * session is to run it. `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL`, `BETZ_ERROR_UNSUPPORTED_VERSION`, and
+ * `BETZ_ERROR_MISMATCH` for other channels, outputs, filters or another step; nothing has changed then.
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, reads a file). Allocates: yes.
+ *
+ * The caller's part:
+ * `trainer` is NULL or a live trainer; `path` is NULL or a NUL-terminated string.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_trainer_load(const struct betz_trainer *trainer,
+                              const char *path);
 
 /**
  * Where the trainer stands, to `*out`, whose size in bytes is `size` (give `sizeof`).

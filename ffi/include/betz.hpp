@@ -111,6 +111,7 @@ struct deleter {
     void operator()(betz_miner *miner) const noexcept { betz_miner_close(miner); }
     void operator()(betz_watch_list *list) const noexcept { betz_watch_list_free(list); }
     void operator()(betz_network *network) const noexcept { betz_network_close(network); }
+    void operator()(betz_trainer *trainer) const noexcept { betz_trainer_close(trainer); }
 };
 } // namespace detail
 
@@ -278,7 +279,7 @@ private:
     std::shared_ptr<betz_model> handle_;
 };
 
-// betz_session_config with its defaults. Clamp and mask are copied: they may be temporaries.
+// betz_session_config with its defaults. Clamp, slew limit and mask are copied: they may be temporaries.
 struct session_config : betz_session_config {
     session_config() : betz_session_config() {
         // Cannot fail: a struct of this size.
@@ -286,7 +287,8 @@ struct session_config : betz_session_config {
     }
 
     session_config(const session_config &other)
-        : betz_session_config(other), low_(other.low_), high_(other.high_), mask_(other.mask_) {
+        : betz_session_config(other), low_(other.low_), high_(other.high_), slew_(other.slew_),
+          mask_(other.mask_) {
         point();
     }
 
@@ -294,6 +296,7 @@ struct session_config : betz_session_config {
         betz_session_config::operator=(other);
         low_ = other.low_;
         high_ = other.high_;
+        slew_ = other.slew_;
         mask_ = other.mask_;
         point();
         return *this;
@@ -318,6 +321,14 @@ struct session_config : betz_session_config {
         return *this;
     }
 
+    // Largest change of each output from one step to the next.
+    session_config &limit_slew(span<const float> most) {
+        slew_.assign(most.begin(), most.end());
+        slew = slew_.data();
+        slew_len = slew_.size();
+        return *this;
+    }
+
     session_config &mask(span<const std::uint8_t> mask) {
         mask_.assign(mask.begin(), mask.end());
         channel_mask = mask_.data();
@@ -330,10 +341,11 @@ private:
     void point() noexcept {
         if (!low_.empty()) clamp_low = low_.data();
         if (!high_.empty()) clamp_high = high_.data();
+        if (!slew_.empty()) slew = slew_.data();
         if (!mask_.empty()) channel_mask = mask_.data();
     }
 
-    std::vector<float> low_, high_;
+    std::vector<float> low_, high_, slew_;
     std::vector<std::uint8_t> mask_;
 };
 
@@ -375,6 +387,11 @@ public:
 
     [[nodiscard]] betz_status try_reset() noexcept { return betz_session_reset(get()); }
 
+    // Of the last step's estimates, one an output.
+    [[nodiscard]] betz_status try_variances(span<float> out) const noexcept {
+        return betz_session_variances(get(), out.data(), out.size());
+    }
+
     [[nodiscard]] betz_status try_stats(betz_stats &out) const noexcept {
         return betz_session_stats(get(), &out, sizeof out);
     }
@@ -410,6 +427,8 @@ public:
     }
 
     void reset() { check(try_reset()); }
+
+    void variances(span<float> out) const { check(try_variances(out)); }
 
     [[nodiscard]] betz_stats stats() const {
         betz_stats stats;
@@ -878,6 +897,101 @@ public:
 private:
     std::unique_ptr<betz_network, detail::deleter> handle_;
     std::size_t channels_ = 0;
+};
+
+// betz_trainer_config with its defaults; fields are set as in C.
+struct trainer_config : betz_trainer_config {
+    trainer_config() : betz_trainer_config() {
+        // Cannot fail: a struct of this size.
+        static_cast<void>(betz_trainer_config_default(this, sizeof(betz_trainer_config)) == BETZ_OK);
+    }
+};
+
+// Learns from labels beside a session, which runs `model`. Moves, does not copy; the thread that steps gives
+// labels, any thread does the rest.
+class trainer {
+public:
+    // None yet: for try_open.
+    trainer() noexcept = default;
+
+    [[nodiscard]] static betz_status try_open(session &session, const model &model,
+                                              const betz_trainer_config &config,
+                                              trainer &out) noexcept {
+        betz_trainer *handle = nullptr;
+        const betz_status status = betz_trainer_open(session.get(), model.get(), &config, &handle);
+        if (status == BETZ_OK) out.handle_.reset(handle);
+        return status;
+    }
+
+    // Of the step just taken, one value an output.
+    [[nodiscard]] betz_status try_label(span<const float> target) noexcept {
+        return betz_trainer_label(get(), target.data(), target.size());
+    }
+
+    [[nodiscard]] betz_status try_end_trial(bool keep = true) noexcept {
+        return betz_trainer_end_trial(get(), keep ? 1 : 0);
+    }
+
+    [[nodiscard]] betz_status try_request() const noexcept { return betz_trainer_request(get()); }
+
+    // `applied`: whether there was a new model for the session.
+    [[nodiscard]] betz_status try_apply(session &session, bool &applied) const noexcept {
+        std::uint32_t given = 0;
+        const betz_status status = betz_trainer_apply(get(), session.get(), &given);
+        applied = given != 0;
+        return status;
+    }
+
+    [[nodiscard]] betz_status try_set_half_life(double seconds) const noexcept {
+        return betz_trainer_set_half_life(get(), seconds);
+    }
+
+    [[nodiscard]] betz_status try_save(const char *path) const noexcept {
+        return betz_trainer_save(get(), path);
+    }
+
+    [[nodiscard]] betz_status try_load(const char *path) const noexcept {
+        return betz_trainer_load(get(), path);
+    }
+
+    [[nodiscard]] betz_status try_state(betz_trainer_state &out) const noexcept {
+        return betz_trainer_get_state(get(), &out, sizeof out);
+    }
+
+#if BETZ_EXCEPTIONS
+    trainer(session &session, const model &model,
+            const betz_trainer_config &config = trainer_config()) {
+        check(try_open(session, model, config, *this));
+    }
+
+    void label(span<const float> target) { check(try_label(target)); }
+    void end_trial(bool keep = true) { check(try_end_trial(keep)); }
+
+    // Candidates now, without waiting for the end of the batch.
+    void request() const { check(try_request()); }
+
+    // Whether there was a new model for the session.
+    bool apply(session &session) const {
+        bool applied = false;
+        check(try_apply(session, applied));
+        return applied;
+    }
+
+    void set_half_life(double seconds) const { check(try_set_half_life(seconds)); }
+    void save(const std::string &path) const { check(try_save(path.c_str())); }
+    void load(const std::string &path) const { check(try_load(path.c_str())); }
+
+    [[nodiscard]] betz_trainer_state state() const {
+        betz_trainer_state state;
+        check(try_state(state));
+        return state;
+    }
+#endif
+
+    betz_trainer *get() const noexcept { return handle_.get(); }
+
+private:
+    std::unique_ptr<betz_trainer, detail::deleter> handle_;
 };
 
 #if BETZ_EXCEPTIONS

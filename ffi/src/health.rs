@@ -35,10 +35,12 @@ pub const BETZ_STEP_FADING: u32 = 0x400;
 pub const BETZ_STEP_HELD: u32 = 0x800;
 /// Held outputs have come to rest.
 pub const BETZ_STEP_AT_REST: u32 = 0x1000;
-/// Channels are dead or scream (`betz_trainer_config.watch_channels`).
+/// Channels are dead or scream (`watch_channels` of `betz_session_config` and `betz_trainer_config`).
 pub const BETZ_STEP_CHANNELS: u32 = 0x2000;
 /// And the model leaned on them for more than half.
 pub const BETZ_STEP_UNTRUSTED: u32 = 0x4000;
+/// An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
+pub const BETZ_STEP_SLEWED: u32 = 0x8000;
 
 const _: () = assert!(
     BETZ_STEP_STALE == StepStatus::STALE.bits()
@@ -56,6 +58,7 @@ const _: () = assert!(
         && BETZ_STEP_AT_REST == StepStatus::AT_REST.bits()
         && BETZ_STEP_CHANNELS == StepStatus::CHANNELS.bits()
         && BETZ_STEP_UNTRUSTED == StepStatus::UNTRUSTED.bits()
+        && BETZ_STEP_SLEWED == StepStatus::SLEWED.bits()
 );
 
 /// What the last step's estimates are worth: `BETZ_STEP_*` flags, 0 when there is nothing to say, before the

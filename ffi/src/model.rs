@@ -390,13 +390,13 @@ pub unsafe extern "C" fn betz_model_score(
 }
 
 /// Reading a file takes some copies of it.
-fn expect_room_for_file(len: u64) -> Result<()> {
+pub(crate) fn expect_room_for_file(len: u64) -> Result<()> {
     let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
     expect_room(bytes, "model")
 }
 
 /// Refuses to replace what is there and is no regular file.
-fn only_regular(path: &Path) -> Result<()> {
+pub(crate) fn only_regular(path: &Path) -> Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => {
             let what = if there.is_symlink() {

@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use betz::stream::{Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels};
+use betz::stream::{
+    ChannelRules, Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels,
+};
 
 use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
@@ -187,6 +189,19 @@ pub struct betz_session_config {
     pub health: u32,
     /// Zero.
     pub reserved_2: u32,
+    /// Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
+    /// NULL (default) for no limit. An output that would change more goes as far as it may
+    /// (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+    pub slew: *const f32,
+    /// Number of entries behind `slew`: the model's outputs, or 0.
+    pub slew_len: usize,
+    /// 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
+    /// (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
+    /// how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
+    /// their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+    pub watch_channels: u32,
+    /// Zero.
+    pub reserved_3: u32,
 }
 
 grows!(betz_session_config {
@@ -208,6 +223,10 @@ grows!(betz_session_config {
     rest_len: usize,
     health: u32,
     reserved_2: u32,
+    slew: *const f32,
+    slew_len: usize,
+    watch_channels: u32,
+    reserved_3: u32,
 });
 
 impl Config for betz_session_config {
@@ -231,6 +250,10 @@ impl Config for betz_session_config {
             rest_len: 0,
             health: 0,
             reserved_2: 0,
+            slew: std::ptr::null(),
+            slew_len: 0,
+            watch_channels: 0,
+            reserved_3: 0,
         }
     }
 }
@@ -241,6 +264,9 @@ impl betz_session_config {
     unsafe fn read(&self) -> Result<SessionConfig> {
         grow::zero(self.reserved, "config->reserved")?;
         grow::zero(self.reserved_2, "config->reserved_2")?;
+        grow::zero(self.reserved_3, "config->reserved_3")?;
+        // SAFETY: the caller's promise.
+        let slew = unsafe { cast::slice(self.slew, self.slew_len, "config->slew")? };
         // SAFETY: the caller's promise.
         let rest = unsafe { cast::slice(self.rest, self.rest_len, "config->rest")? };
         let hold = grow::flag(self.hold, "config->hold")?.then(|| Hold {
@@ -294,6 +320,7 @@ impl betz_session_config {
             statistics: grow::flag(self.statistics, "config->statistics")?,
             deadline: deadline(self.deadline_us)?,
             hold,
+            slew: (!slew.is_empty()).then(|| slew.to_vec()),
         })
     }
 }
@@ -350,10 +377,14 @@ pub unsafe extern "C" fn betz_session_open(
             )?;
             let config = grow::read(config, "config")?;
             let publishes = grow::flag(config.health, "config->health")?;
+            let watches = grow::flag(config.watch_channels, "config->watch_channels")?;
             let config = config.read()?;
             let out = cast::out(out, "out")?;
             let refuses_unknown_channels = config.unknown_channels == UnknownChannels::Refuse;
             let mut session = Session::open(model.decoder(), config)?;
+            if watches {
+                session.watch_itself(model.decoder(), ChannelRules::default())?;
+            }
             let health = publishes.then(|| session.health());
             let swapper = Mutex::new(session.swapper()?);
             out.write(cast::into_handle(betz_session {
@@ -370,6 +401,30 @@ pub unsafe extern "C" fn betz_session_open(
                 poison: Poison::default(),
             })?);
             Ok(())
+        })
+    }
+}
+
+/// Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
+/// to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
+/// or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
+/// (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+///
+/// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `n` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_variances(
+    session: *const betz_session,
+    out: *mut f32,
+    n: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let out = cast::slice_mut(out, n, "out")?;
+            Ok(handle.session().variances(out)?)
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A trainer beside a session: labels in, better models out.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_char;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,9 +14,10 @@ use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
-use crate::model::betz_model;
+use crate::model::{betz_model, expect_room_for_file, only_regular};
 use crate::session::betz_session;
 use crate::status::betz_status;
+use crate::swap;
 use crate::workers::{Process, Workers};
 
 /// Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
@@ -123,8 +125,8 @@ pub struct betz_trainer_config {
     pub longest_trial_seconds: f64,
     /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
     pub batch: usize,
-    /// Steps and spikes in line for the trainer's thread (16 bytes each), and values of labels: what may
-    /// come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+    /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
+    /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
     pub capacity: usize,
     /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
     /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
@@ -233,6 +235,11 @@ pub struct betz_trainer_state {
     pub ill_channels: u64,
     /// 1 where a system could not be solved, or a trial not be learned from; else 0.
     pub failed: u64,
+    /// Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
+    /// before that.
+    pub score_before: f64,
+    /// That of the best candidate.
+    pub score_after: f64,
 }
 
 grows!(betz_trainer_state {
@@ -251,10 +258,13 @@ grows!(betz_trainer_state {
     rolled_back: u64,
     ill_channels: u64,
     failed: u64,
+    score_before: f64,
+    score_after: f64,
 });
 
 impl From<TrainerState> for betz_trainer_state {
     fn from(state: TrainerState) -> Self {
+        let (score_before, score_after) = state.scores.unwrap_or((f64::NAN, f64::NAN));
         Self {
             trials: state.trials,
             labelled_seconds: state.labelled_seconds,
@@ -271,6 +281,8 @@ impl From<TrainerState> for betz_trainer_state {
             rolled_back: state.rolled_back,
             ill_channels: state.ill_channels.len() as u64,
             failed: u64::from(state.failure.is_some()),
+            score_before,
+            score_after,
         }
     }
 }
@@ -297,9 +309,10 @@ pub unsafe extern "C" fn betz_trainer_config_default(
 /// like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
 /// adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
 ///
-/// Models come from `betz_trainer_take`; give them to the session with `betz_session_swap_model`. The trainer
-/// takes for granted that the session runs them. The caller frees it with `betz_trainer_close`; the session
-/// may be closed first. What the steps hand over to a trainer that is closed is lost.
+/// `betz_trainer_apply` gives its models to the session; or take them with `betz_trainer_take` and swap them
+/// in with `betz_session_swap_model`. The trainer takes for granted that the session runs them. The caller
+/// frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
+/// that is closed is lost.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
 ///
@@ -435,6 +448,126 @@ pub unsafe extern "C" fn betz_trainer_take(
                 None => std::ptr::null_mut(),
             });
             Ok(())
+        })
+    }
+}
+
+/// Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
+/// and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
+/// spikes that the trainer remembers, and runs beside the one before for a fifth of what
+/// `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick.
+/// Fails as that call does; the model is then still there.
+///
+/// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
+/// thread). Allocates: yes (in this thread, not in the step).
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `session` is NULL or a live session; `applied` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_apply(
+    trainer: *const betz_trainer,
+    session: *mut betz_session,
+    applied: *mut u32,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            let (session, _guard) = barrier::second(session.cast_const())?;
+            let given = trainer.here()?.apply(&mut swap::swapper(session))?;
+            if !applied.is_null() {
+                applied.write(u32::from(given));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Asks for candidates of all trials that have ended, without waiting for the end of the batch
+/// (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
+/// The trainer's thread does it after the trials that are in line; this call does not wait.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_request(trainer: *const betz_trainer) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            trainer.here()?.request();
+            Ok(())
+        })
+    }
+}
+
+/// From now on what was learned counts half after so many seconds with labels, as
+/// `betz_trainer_config.half_life_seconds`. What was learned stays. `BETZ_ERROR_INVALID_ARGUMENT` for NaN and what
+/// is not above 0.
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_set_half_life(
+    trainer: *const betz_trainer,
+    seconds: f64,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            Ok(trainer.here()?.set_half_life(seconds)?)
+        })
+    }
+}
+
+/// Writes what the trainer has learned to the file `path`, complete, or not at all: the model that it was opened
+/// with, the one in use, the sums of all its memories and what it has counted; three times as much as a
+/// model that retains its sums, and a little. Which trials were compared is not in there. Fails as
+/// `betz_model_save`.
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, writes a file). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `path` is NULL or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_save(
+    trainer: *const betz_trainer,
+    path: *const c_char,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            let path = cast::path(path, "path")?;
+            only_regular(path)?;
+            Ok(trainer.here()?.save(path)?)
+        })
+    }
+}
+
+/// Goes on with what `betz_trainer_save` wrote to the file `path`, at this trainer's pace, in the place of what it
+/// has learned itself. The model in use there is on offer then (`betz_trainer_take`, `betz_trainer_apply`): the
+/// session is to run it. `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL`, `BETZ_ERROR_UNSUPPORTED_VERSION`, and
+/// `BETZ_ERROR_MISMATCH` for other channels, outputs, filters or another step; nothing has changed then.
+///
+/// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, reads a file). Allocates: yes.
+///
+/// # Safety
+/// `trainer` is NULL or a live trainer; `path` is NULL or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_trainer_load(
+    trainer: *const betz_trainer,
+    path: *const c_char,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(trainer, |trainer| {
+            let path = cast::path(path, "path")?;
+            if let Ok(file) = std::fs::metadata(path) {
+                expect_room_for_file(file.len())?;
+            }
+            Ok(trainer.here()?.load(path)?)
         })
     }
 }

@@ -31,9 +31,34 @@ struct Evaluated {
     /// Of a decoder of place: how its posterior fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     posterior: Option<Posterior>,
+    /// What the variances are worth that the model tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variances: Vec<VarianceRow>,
     /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates_hz: Option<Rates>,
+}
+
+/// [`betz::train::VarianceScore`].
+#[derive(Serialize)]
+struct VarianceRow {
+    name: String,
+    within_90: f64,
+    negative_log_likelihood: f64,
+    of_one_variance: f64,
+    correlation: f64,
+}
+
+fn variances(model: &Decoder, dataset: &Dataset) -> Result<Vec<VarianceRow>> {
+    let scores = betz::train::variance_scores(model, dataset)?.unwrap_or_default();
+    let row = |score: betz::train::VarianceScore| VarianceRow {
+        name: score.name,
+        within_90: score.within_90,
+        negative_log_likelihood: score.negative_log_likelihood,
+        of_one_variance: score.of_one_variance,
+        correlation: score.correlation,
+    };
+    Ok(scores.into_iter().map(row).collect())
 }
 
 pub(crate) fn run(args: &Evaluate) -> Result<()> {
@@ -100,6 +125,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         },
         more,
         posterior,
+        variances: variances(&model, &dataset)?,
         rates_hz: rates,
     };
     if let Some(rates) = &evaluated.rates_hz {
@@ -120,7 +146,33 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     if let Some(posterior) = &evaluated.posterior {
         posterior.print()?;
     }
-    print_more(args, &evaluated.more)
+    print_more(args, &evaluated.more)?;
+    print_variances(&evaluated.variances)
+}
+
+/// What the variances are worth that the model tells.
+fn print_variances(scores: &[VarianceRow]) -> Result<()> {
+    if scores.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        "variance of",
+        "truth within 90 %",
+        "-ln p",
+        "with one variance",
+        "correlation with errors",
+    ]);
+    for score in scores {
+        table.row([
+            score.name.clone(),
+            format!("{:.1} %", 100.0 * score.within_90),
+            format!("{:.3}", score.negative_log_likelihood),
+            format!("{:.3}", score.of_one_variance),
+            format!("{:.3}", score.correlation),
+        ]);
+    }
+    report::line("")?;
+    table.print()
 }
 
 fn details(

@@ -117,7 +117,8 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
         counts: args.counts,
         speed: args.speed,
     };
-    let mut watch = (args.watch)
+    let can_watch = !args.no_watch && model.limits().blanking.is_some();
+    let mut watch = (args.watch || can_watch)
         .then(|| session.watch_channels(&model, ChannelRules::default()))
         .transpose()?;
     let (mut flagged, mut flags) = (0, BTreeMap::new());

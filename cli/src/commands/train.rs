@@ -124,6 +124,18 @@ pub(crate) fn run(args: &Train) -> Result<()> {
             (trained, Some(comparison))
         }
     };
+    let mut trained = trained;
+    if args.variance {
+        trained.decoder = match trained.decoder.kind() {
+            "lift" | "experts" => {
+                train::with_variance(&trained.decoder, &dataset, &bar).map_err(at)?
+            }
+            kind => {
+                eprintln!("--variance made no difference: a decoder of kind {kind} tells none");
+                trained.decoder
+            }
+        };
+    }
     let ran = &trained.ran;
     device::note_fallback(ran, "training");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {

@@ -64,6 +64,47 @@ fn every_kind_is_trained_evaluated_and_streamed() {
 }
 
 #[test]
+fn variances_are_told_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let lift = format!("{TRAIN} --decoder lift --latents 4 --lift-units 32 --out m.betz");
+    json(folder, &lift);
+    let plain = json(folder, "evaluate m.betz test.npz");
+    assert_eq!(plain.get("variances"), None);
+    json(folder, &format!("{lift} --variance"));
+    let told = json(folder, "evaluate m.betz test.npz");
+    let scores = told["variances"].as_array().unwrap();
+    assert_eq!(scores.len(), told["outputs"].as_array().unwrap().len());
+    for (score, (a, b)) in scores
+        .iter()
+        .zip((plain["outputs"].as_array().unwrap().iter()).zip(told["outputs"].as_array().unwrap()))
+    {
+        let within = score["within_90"].as_f64().unwrap();
+        assert!((0.6..1.0).contains(&within), "{score}");
+        // Estimates stay as they are.
+        let (a, b) = (a["r2"].as_f64().unwrap(), b["r2"].as_f64().unwrap());
+        assert!((a - b).abs() < 1e-4, "{a} and {b}");
+    }
+    // A linear decoder tells none, and is trained all the same.
+    json(
+        folder,
+        &format!("{TRAIN} --decoder linear --variance --out l.betz"),
+    );
+    assert_eq!(
+        json(folder, "evaluate l.betz test.npz").get("variances"),
+        None
+    );
+    // Channels are watched unless that is not wanted.
+    json(folder, "stream l.betz test.npz --no-watch");
+    fails(
+        folder,
+        "stream l.betz test.npz --no-watch --watch",
+        "cannot be used with",
+    );
+}
+
+#[test]
 fn dropped_channels_leave_what_training_without_them_gives() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

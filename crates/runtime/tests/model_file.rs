@@ -418,6 +418,59 @@ fn sections_come_back_in_any_order() {
     assert_eq!((back.kind(), back.latents()), ("experts", 2));
 }
 
+/// An engine whose head is gone is no linear decoder, whatever else is there; and nothing is there twice.
+#[test]
+fn sections_that_are_missing_or_twice_are_refused() {
+    let mut parts = with_sections();
+    parts.limits.ranges = vec![
+        OutputRange {
+            low: -1.0,
+            high: 1.0
+        };
+        2
+    ];
+    // Three latents of two outputs.
+    let more = parts.weights.len() / parts.intercept.len();
+    parts.weights.extend(vec![0.0; more]);
+    parts.intercept.push(0.0);
+    let Head::Lift(lift) = &mut parts.head else {
+        unreachable!("made as a lift above")
+    };
+    lift.cosines.frequencies.extend([0.5; 3]);
+    lift.readout.centre.push(0.0);
+    lift.readout.direct.extend([1.0; 2]);
+    lift.readout.filtered.extend([1.0; 2]);
+    let bytes = Decoder::new(parts).unwrap().to_bytes().unwrap();
+    let payload = payload(&bytes);
+    let mut found = Vec::new();
+    let mut at = payload.len();
+    // From the end: what lies before the sections is not of the usual length.
+    let tags: [&[u8]; 4] = [b"sums", b"RANG", b"LIMS", b"LIFT"];
+    for tag in tags {
+        let start = (0..at - 4).rev().find(|&i| &payload[i..i + 4] == tag);
+        let start = start.unwrap();
+        found.push((tag, start..at));
+        at = start;
+    }
+    assert!(Decoder::from_bytes(&framed(2, payload)).is_ok());
+    for (tag, place) in &found {
+        let twice = [payload, &payload[place.clone()]].concat();
+        let error = refused(&framed(2, &twice), "a section twice");
+        let name = String::from_utf8_lossy(tag);
+        assert!(error.message().contains(&*name), "{name}: {error}");
+        let without = [&payload[..place.start], &payload[place.end..]].concat();
+        let read = Decoder::from_bytes(&framed(2, &without));
+        match *tag {
+            b"LIFT" => {
+                let error = read.expect_err("an engine without its head");
+                assert!(error.message().contains("one per output"), "{error}");
+            }
+            // What a decoder can do without is gone, and nothing else.
+            _ => assert_eq!(read.unwrap().kind(), "lift"),
+        }
+    }
+}
+
 #[test]
 fn unknown_sections_are_refused_or_kept_as_their_tag_says() {
     let bytes = decoder().to_bytes().unwrap();

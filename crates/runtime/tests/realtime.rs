@@ -41,6 +41,7 @@ fn config(outputs: usize) -> SessionConfig {
         statistics: true,
         deadline: Some(Duration::from_nanos(1)),
         hold: Some(Hold::default()),
+        slew: Some(vec![0.5; outputs]),
     }
 }
 

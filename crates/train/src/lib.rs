@@ -59,6 +59,7 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod variance;
 
 pub use active::{Active, active, spread};
 pub use calibrate::{Timing, calibrate};
@@ -77,3 +78,4 @@ pub use score::{Evaluation, evaluate, evaluate_on};
 pub use search::Search;
 pub use solve::{MaskPolicy, Solver};
 pub use validate::{Validation, cross_validate, train_validated, train_validated_on};
+pub use variance::{VarianceScore, variance_scores, with_variance};

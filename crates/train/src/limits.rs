@@ -11,39 +11,53 @@ const WIDER: f64 = 1.2;
 pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool]) -> Limits {
     Limits {
         blanking: blanking(data, takes_part),
-        ranges: ranges(data),
+        ranges: extremes(data).into_iter().map(range).collect(),
     }
 }
 
-/// The labels' range inside segments about its middle, 1.2 times as wide, one an output; without bounds where
-/// labels do not change.
-fn ranges(data: &DatasetView<'_>) -> Vec<OutputRange> {
+/// The least and the greatest label of an output; those of several recordings are the least and the greatest
+/// of theirs.
+pub(crate) type Extremes = (f32, f32);
+
+/// Those of no label.
+pub(crate) const NO_LABEL: Extremes = (f32::INFINITY, f32::NEG_INFINITY);
+
+/// Of the labels inside segments, one an output.
+pub(crate) fn extremes(data: &DatasetView<'_>) -> Vec<Extremes> {
     let outputs = data.outputs.len();
-    let mut extremes = vec![(f32::INFINITY, f32::NEG_INFINITY); outputs];
+    let mut extremes = vec![NO_LABEL; outputs];
     for segment in data.segments {
         let rows = segment.start as usize * outputs..segment.stop as usize * outputs;
         for row in data.behavior[rows].chunks_exact(outputs.max(1)) {
-            for ((low, high), value) in extremes.iter_mut().zip(row) {
-                // A label that is no number changes neither.
-                *low = low.min(*value);
-                *high = high.max(*value);
-            }
+            // A label that is no number changes neither.
+            widen(&mut extremes, row.iter().map(|&value| (value, value)));
         }
     }
-    let range = |(low, high): (f32, f32)| {
-        let (low, high) = (f64::from(low), f64::from(high));
-        let (middle, half) = (0.5 * (low + high), 0.5 * WIDER * (high - low));
-        let (low, high) = ((middle - half) as f32, (middle + half) as f32);
-        if half > 0.0 && low.is_finite() && high.is_finite() {
-            OutputRange { low, high }
-        } else {
-            OutputRange {
-                low: f32::NEG_INFINITY,
-                high: f32::INFINITY,
-            }
+    extremes
+}
+
+/// Takes `others` in, in any order.
+pub(crate) fn widen(extremes: &mut [Extremes], others: impl Iterator<Item = Extremes>) {
+    for ((low, high), (lower, higher)) in extremes.iter_mut().zip(others) {
+        *low = low.min(lower);
+        *high = high.max(higher);
+    }
+}
+
+/// The range between `low` and `high` about its middle, 1.2 times as wide; without bounds where labels do not
+/// change, or are not known.
+pub(crate) fn range((low, high): Extremes) -> OutputRange {
+    let (low, high) = (f64::from(low), f64::from(high));
+    let (middle, half) = (0.5 * (low + high), 0.5 * WIDER * (high - low));
+    let (low, high) = ((middle - half) as f32, (middle + half) as f32);
+    if half > 0.0 && low.is_finite() && high.is_finite() {
+        OutputRange { low, high }
+    } else {
+        OutputRange {
+            low: f32::NEG_INFINITY,
+            high: f32::INFINITY,
         }
-    };
-    extremes.into_iter().map(range).collect()
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +71,7 @@ mod tests {
         for (step, x) in [(1, -1.0), (2, f32::NAN), (3, 4.0), (6, 9.0), (7, 0.0)] {
             data.behavior[step * 3..][..3].copy_from_slice(&[x, 5.0, f32::NAN]);
         }
-        let got = ranges(&data.view());
+        let got: Vec<OutputRange> = extremes(&data.view()).into_iter().map(range).collect();
         let none = OutputRange {
             low: f32::NEG_INFINITY,
             high: f32::INFINITY,

@@ -1,4 +1,4 @@
-// What a step is worth, data that stop, spikes too far ahead, ticks skipped, other counts, and a session
+// What a step is worth, outputs that may not jump, channels that die, data that stop, spikes too far ahead, ticks skipped, other counts, and a session
 // changed and watched from outside its loop.
 #include "support.h"
 
@@ -23,6 +23,71 @@ static void held(betz_session_config *config) {
     config->hold = 1;
     config->hold_seconds = 0.1;  // 5 ticks
     config->decay_seconds = 0.1; // 5 more
+}
+
+static void watching(betz_session_config *config) { config->watch_channels = 1; }
+
+static const float slow_changes[OUTPUTS] = {0.01f, INFINITY};
+
+static void slow(betz_session_config *config) {
+    config->slew = slow_changes;
+    config->slew_len = OUTPUTS;
+}
+
+static void outputs_change_slowly(const betz_model *model) {
+    betz_session *session = open_with(model, slow), *free_one = open_with(model, plain);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 3);
+    float out[OUTPUTS], reference[OUTPUTS], before = 0;
+    size_t slewed = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, OUTPUTS));
+        OK(betz_session_step_counts(free_one, counts + t * CHANNELS, CHANNELS, reference, OUTPUTS));
+        const int said = (betz_session_status(session) & BETZ_STEP_SLEWED) != 0;
+        CHECK(said == (out[0] != reference[0]) && out[1] == reference[1]);
+        CHECK(t == 0 ? !said : fabsf(out[0] - before) <= 0.01001f);
+        before = out[0];
+        slewed += (size_t)said;
+    }
+    CHECK(slewed > STEPS / 4);
+    // A linear model does not tell how far its estimates are off.
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_session_variances(session, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(session, NULL, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(NULL, out, OUTPUTS));
+    betz_session_close(session);
+    betz_session_close(free_one);
+    free(counts);
+    betz_session_config config;
+    OK(betz_session_config_default(&config, sizeof config));
+    slow(&config);
+    config.slew_len = 1;
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_open(model, &config, &session));
+    config.slew_len = OUTPUTS;
+    config.slew = NULL;
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_open(model, &config, &session));
+}
+
+static void a_session_watches_itself(const betz_model *model) {
+    betz_session *session = open_with(model, watching);
+    uint16_t *counts = random_counts(2000, CHANNELS, 5);
+    float out[OUTPUTS];
+    int said = 0;
+    // Channel 2 falls silent: it had a spike every third step.
+    for (size_t t = 0; t < 2000; t++) {
+        if (t >= 1000) counts[t * CHANNELS + 2] = 0;
+        OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, OUTPUTS));
+        said = (betz_session_status(session) & BETZ_STEP_CHANNELS) != 0;
+        CHECK(!said || t > 1000);
+    }
+    CHECK(said);
+    betz_session_close(session);
+    free(counts);
+    betz_session_config config;
+    OK(betz_session_config_default(&config, sizeof config));
+    config.watch_channels = 2;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_session_open(model, &config, &session));
+    config.watch_channels = 1;
+    config.reserved_3 = 1;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_session_open(model, &config, &session));
 }
 
 static void far_ahead(const betz_model *model) {
@@ -198,6 +263,8 @@ int main(void) {
     far_ahead(model);
     stops(model);
     other_counts(model);
+    outputs_change_slowly(model);
+    a_session_watches_itself(model);
     from_outside(model, next);
     betz_model_free(model);
     betz_model_free(next);

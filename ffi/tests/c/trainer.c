@@ -1,10 +1,11 @@
 // The trainer: channels that are heard as others are learned from labels, a channel that dies is left out
-// without any, a miner at the same session stays what it was, and every refusal.
+// without any, models are applied, saved and loaded, a miner at the same session stays what it was, and every refusal.
 #include "support.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { CHANNELS = 8, OUTPUTS = 2, STEPS = 1600, TRIAL = 40, TRIALS = 60 };
 
@@ -147,6 +148,125 @@ static void a_dead_channel_is_left_out(const betz_model *model) {
     free(counts);
 }
 
+// A trial of channels that are heard as others, with its labels.
+static void run_trial(betz_session *session, betz_trainer *trainer, uint64_t seed) {
+    uint16_t *counts = random_counts(TRIAL, CHANNELS, seed), heard[CHANNELS];
+    float *truth = follow(counts, TRIAL, CHANNELS, OUTPUTS), out[OUTPUTS];
+    OK(betz_session_reset(session));
+    for (size_t t = 0; t < TRIAL; t++) {
+        hear(counts + t * CHANNELS, heard);
+        OK(betz_session_step_counts(session, heard, CHANNELS, out, OUTPUTS));
+        OK(betz_trainer_label(trainer, truth + t * OUTPUTS, OUTPUTS));
+    }
+    OK(betz_trainer_end_trial(trainer, 1));
+    free(counts);
+    free(truth);
+}
+
+static uint64_t running(const betz_session *session) {
+    betz_swap_progress progress;
+    OK(betz_session_swap_progress(session, &progress, sizeof progress));
+    return progress.running;
+}
+
+static uint64_t fingerprint(const betz_model *model) {
+    uint64_t print;
+    OK(betz_model_fingerprint(model, &print));
+    return print;
+}
+
+// Candidates when asked for, at another half-life, given to the session by the trainer; what was learned is
+// saved, and goes on in another trainer.
+static void models_are_applied_and_what_was_learned_is_kept(const betz_model *model) {
+    betz_session *session = open_session(model);
+    betz_trainer_config config = default_config();
+    config.batch = 1000;
+    betz_trainer *trainer = NULL;
+    OK(betz_trainer_open(session, model, &config, &trainer));
+    CHECK(isnan(state_of(trainer).score_before) && isnan(state_of(trainer).score_after));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_trainer_set_half_life(trainer, 0));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_trainer_set_half_life(trainer, NAN));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_set_half_life(NULL, 8));
+    OK(betz_trainer_set_half_life(trainer, 8));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_request(NULL));
+    uint32_t applied = 7;
+    OK(betz_trainer_apply(trainer, session, &applied));
+    CHECK(applied == 0);
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_apply(NULL, session, &applied));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_apply(trainer, NULL, &applied));
+    const uint64_t first = running(session);
+    uint64_t trials = 0, seed = 11;
+    while (state_of(trainer).accepted == 0) {
+        CHECK(trials < 20 * TRIALS);
+        for (int i = 0; i < 6; i++) run_trial(session, trainer, next_random(&seed) + 1);
+        wait_for(trainer, trials += 6);
+        OK(betz_trainer_request(trainer));
+        // Answered when it is: a trial more comes after it or before.
+        run_trial(session, trainer, next_random(&seed) + 1);
+        wait_for(trainer, ++trials);
+    }
+    const betz_trainer_state state = state_of(trainer);
+    CHECK(state.score_after > state.score_before && state.failed == 0);
+    OK(betz_trainer_apply(trainer, session, &applied));
+    CHECK(applied == 1);
+    OK(betz_trainer_apply(trainer, session, NULL));
+    betz_model *none = NULL, *restored = NULL;
+    OK(betz_trainer_take(trainer, &none));
+    CHECK(none == NULL);
+    // At a reset the new model has nothing to catch up with.
+    run_trial(session, trainer, 1);
+    OK(betz_session_reset(session));
+    CHECK(running(session) != first);
+    wait_for(trainer, ++trials);
+
+    char path[] = "/tmp/betz-trainer-XXXXXX";
+    const int file = mkstemp(path);
+    CHECK(file >= 0 && close(file) == 0);
+    CHECK_STATUS(BETZ_ERROR_INVALID_MODEL, betz_trainer_load(trainer, path));
+    OK(betz_trainer_save(trainer, path));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_save(trainer, NULL));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_save(NULL, path));
+    CHECK_STATUS(BETZ_ERROR_IO, betz_trainer_save(trainer, "/nowhere/at/all"));
+    CHECK_STATUS(BETZ_ERROR_IO, betz_trainer_save(trainer, "/dev/null"));
+    const betz_trainer_state saved = state_of(trainer);
+    betz_trainer_close(trainer);
+    betz_session_close(session);
+
+    session = open_session(model);
+    trainer = open_trainer(session, model);
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_load(trainer, NULL));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_trainer_load(NULL, path));
+    CHECK_STATUS(BETZ_ERROR_IO, betz_trainer_load(trainer, "/nowhere/at/all"));
+    CHECK(state_of(trainer).trials == 0);
+    OK(betz_trainer_load(trainer, path));
+    const betz_trainer_state again = state_of(trainer);
+    CHECK(again.trials == saved.trials && again.accepted == saved.accepted);
+    CHECK(again.labelled_seconds == saved.labelled_seconds);
+    OK(betz_trainer_take(trainer, &restored));
+    CHECK(restored != NULL && fingerprint(restored) != fingerprint(model));
+    CHECK(error_of(restored) < error_of(model));
+    betz_model_free(restored);
+    betz_trainer_close(trainer);
+    betz_session_close(session);
+
+    // That of other channels is told.
+    betz_train_config few = small_config(3);
+    few.retain_bytes = 1 << 20;
+    uint16_t *counts = random_counts(STEPS, 3, 1);
+    float *behavior = follow(counts, STEPS, 3, OUTPUTS);
+    betz_model *other = NULL;
+    OK(betz_train_counts(&few, counts, behavior, STEPS, OUTPUTS, &other));
+    session = open_session(other);
+    trainer = open_trainer(session, other);
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_trainer_load(trainer, path));
+    betz_trainer_close(trainer);
+    betz_session_close(session);
+    betz_model_free(other);
+    free(counts);
+    free(behavior);
+    CHECK(remove(path) == 0);
+}
+
 static void a_miner_comes_and_goes(const betz_model *model) {
     betz_miner_config config;
     OK(betz_miner_config_default(&config, sizeof config));
@@ -243,6 +363,7 @@ int main(void) {
     betz_model *model = retaining_model(1 << 20);
     exchanged_channels_are_learned(model);
     a_dead_channel_is_left_out(model);
+    models_are_applied_and_what_was_learned_is_kept(model);
     a_miner_comes_and_goes(model);
     what_makes_no_sense_is_refused(model);
     betz_model_free(model);

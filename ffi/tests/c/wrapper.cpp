@@ -89,6 +89,39 @@ static void networks(betz::session &session, std::uint32_t channels) {
           BETZ_ERROR_INVALID_ARGUMENT);
 }
 
+// A trainer beside a session of a model that retains its sums: opened, moved, told, refused.
+static void trainers(betz::train_config config, const std::vector<std::uint16_t> &counts,
+                     const std::vector<float> &behavior, std::size_t outputs) {
+    config.retain_bytes = 1 << 20;
+    const betz::model model = betz::model::train_counts(config, counts, behavior, outputs);
+    betz::session session(model);
+    betz::trainer_config given;
+    given.batch = 1;
+    CHECK(status_of([&] { betz::trainer{session, model, given}; }) == BETZ_ERROR_INVALID_ARGUMENT);
+    betz::trainer first(session, model);
+    betz::trainer trainer = std::move(first);
+    CHECK(first.get() == nullptr && trainer.get() != nullptr);
+    std::vector<float> out(outputs);
+    CHECK(status_of([&] { trainer.label(out); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    session.step_spikes(std::vector<std::uint32_t>{0, 1}, out);
+    trainer.label(out);
+    CHECK(status_of([&] { trainer.label(std::vector<float>(outputs + 1)); }) == BETZ_ERROR_MISMATCH);
+    trainer.end_trial();
+    trainer.request();
+    trainer.set_half_life(30.0);
+    CHECK(status_of([&] { trainer.set_half_life(-1.0); }) == BETZ_ERROR_INVALID_ARGUMENT);
+    CHECK(!trainer.apply(session));
+    while (trainer.state().trials == 0) {
+    }
+    char path[] = "/tmp/betz-wrapper-XXXXXX";
+    CHECK(mkstemp(path) >= 0);
+    trainer.save(path);
+    trainer.load(path);
+    CHECK(trainer.state().trials == 1 && trainer.apply(session));
+    std::remove(path);
+    CHECK(status_of([&] { trainer.load(path); }) == BETZ_ERROR_IO);
+}
+
 int main() {
     constexpr std::size_t channels = 6, outputs = 2, steps = 300;
     std::vector<std::uint16_t> counts(steps * channels);
@@ -146,6 +179,7 @@ int main() {
         }
     }
     CHECK(session.stats().ticks == steps);
+    CHECK(status_of([&] { session.variances(out); }) == BETZ_ERROR_INSUFFICIENT_DATA);
     const std::vector<std::uint8_t> state = session.checkpoint();
     session.reset();
     session.restore(state);
@@ -175,6 +209,15 @@ int main() {
     CHECK(std::fabs(out[0]) <= 0.25f && std::fabs(out[1]) <= 0.25f);
     const betz::train_config again = betz::train_config(channels, 0.02).bank(std::vector<betz_filter>{{0.05, 0}});
     CHECK(again.n_filters == 1 && again.filters[0].tau_seconds == 0.05);
+
+    betz::session_config slow;
+    slow.limit_slew(std::vector<float>(outputs, 0.01f));
+    betz::session limited(a, betz::session_config(slow));
+    for (std::size_t t = 0; t < 20; ++t) {
+        float before[outputs] = {out[0], out[1]};
+        limited.step_counts(betz::span<const std::uint16_t>(&counts[t * channels], channels), out);
+        CHECK(t == 0 || std::fabs(out[0] - before[0]) <= 0.010001f);
+    }
 
     betz::session moved = std::move(session);
     CHECK(session.get() == nullptr && moved.get() != nullptr);
@@ -222,6 +265,7 @@ int main() {
     CHECK(following.counts().empty() && following.watch_list().size() == 0);
 
     networks(moved, channels);
+    trainers(config, counts, behavior, outputs);
 
     char path[] = "/tmp/betz-wrapper-XXXXXX";
     const int file = mkstemp(path);

@@ -10,6 +10,7 @@ mod file;
 mod format;
 pub(crate) mod head;
 mod limits;
+mod variance;
 
 pub use crate::psc::LowPass;
 pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEIGHT, check_sizes};
@@ -21,3 +22,4 @@ pub use head::{
     MAX_LATENTS, MAX_STATES, MAX_UNITS, Place,
 };
 pub use limits::{Blanking, Limits, OutputRange};
+pub use variance::LogVariance;

@@ -418,6 +418,17 @@ impl Session {
             window: vec![0.0; expected],
         })
     }
+
+    /// As [`watch_channels`](Self::watch_channels), with steps that look themselves: for a session without another
+    /// thread. A step in which a window ends takes some nanoseconds a channel longer; nothing is allocated.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn watch_itself(&mut self, decoder: &Decoder, rules: ChannelRules) -> Result<()> {
+        let watch = self.watch_channels(decoder, rules)?;
+        self.keep_watch(watch);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

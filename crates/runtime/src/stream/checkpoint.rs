@@ -6,11 +6,14 @@
 //! flagged steps in a row │ n, o │ n states (f64) │ o last good outputs (f64)
 //! ```
 //!
+//! With a slew limit, 2·o outputs: those that were given out last (infinity before the first) come behind.
+//!
 //! Latencies are not kept: they belong to the process. Nor is a model that is being swapped in: the
 //! checkpoint is of the model that gives the estimates.
 
 use super::Session;
 use super::session::Counters;
+use super::slew::Slew;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::frame::{self, Content};
 
@@ -30,7 +33,12 @@ const LARGEST_STATE: f64 = 1e250;
 impl Session {
     /// Length of this session's checkpoint in bytes. The same for the model's whole life.
     pub fn checkpoint_len(&self) -> usize {
-        frame::OVERHEAD + 8 * (HEAD + self.running().active().states().count() + self.outputs())
+        let states = self.running().active().states().count();
+        frame::OVERHEAD + 8 * (HEAD + states + self.kept_outputs())
+    }
+
+    fn kept_outputs(&self) -> usize {
+        self.outputs() * if self.slew().is_some() { 2 } else { 1 }
     }
 
     /// Writes the session's state to the first [`checkpoint_len`](Self::checkpoint_len) bytes of
@@ -58,7 +66,9 @@ impl Session {
         } = *self.counters();
         let states = engine.states();
         let (flagged, last) = self.holding().state();
-        let count = (length - frame::OVERHEAD) / 8 - HEAD - last.len();
+        let given = self.slew().map_or(&[][..], Slew::state);
+        let kept = last.len() + given.len();
+        let count = (length - frame::OVERHEAD) / 8 - HEAD - kept;
         let head = [
             engine.model().fingerprint(),
             ticks,
@@ -72,11 +82,11 @@ impl Session {
             self.tick() as u64,
             flagged,
             count as u64,
-            last.len() as u64,
+            kept as u64,
         ];
         let words = (head.into_iter())
             .chain(states.map(|s| s.to_bits()))
-            .chain(last.iter().map(|value| f64::from(*value).to_bits()));
+            .chain(last.iter().chain(given).map(|v| f64::from(*v).to_bits()));
         let (room, _) = bytes[frame::HEADER..].as_chunks_mut::<8>();
         for (bytes, word) in room.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
@@ -118,7 +128,7 @@ impl Session {
         }
         let (words, _) = payload.as_chunks::<8>();
         let expected = self.running().active().states().count();
-        let outputs = self.outputs();
+        let (outputs, kept) = (self.outputs(), self.kept_outputs());
         let Some((head, states)) = words.split_first_chunk::<HEAD>() else {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
@@ -148,21 +158,23 @@ impl Session {
         }
         let number = |word: &[u8; 8]| f64::from_le_bytes(*word);
         let sane = (states.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
-            && (states.iter().skip(expected)).all(|s| (number(s) as f32).is_finite());
+            && (states.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
+            && (states.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
         if count != expected as u64
-            || last_count != outputs as u64
-            || states.len() != expected + outputs
+            || last_count != kept as u64
+            || states.len() != expected + kept
             || payload.len() != 8 * words.len()
             || !sane
         {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
                 format!(
-                    "checkpoint: expected {expected} finite states and {outputs} outputs, got {count} and {last_count}, or others"
+                    "checkpoint: expected {expected} finite states and {kept} outputs, got {count} and {last_count}, or others"
                 ),
             ));
         }
         let (states, last) = states.split_at(expected);
+        let (last, given) = last.split_at(outputs);
         let running = self.running_mut().active_mut().states_mut();
         for (state, bytes) in running.zip(states) {
             *state = number(bytes);
@@ -171,6 +183,11 @@ impl Session {
         *own_flagged = flagged;
         for (value, bytes) in own_last.iter_mut().zip(last) {
             *value = number(bytes) as f32;
+        }
+        if let Some(slew) = self.slew_mut() {
+            for (value, bytes) in slew.state_mut().iter_mut().zip(given) {
+                *value = number(bytes) as f32;
+            }
         }
         self.set_clock(tick as i64);
         *self.counters_mut() = Counters {

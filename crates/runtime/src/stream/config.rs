@@ -24,7 +24,7 @@ pub enum UnknownChannels {
     Refuse,
 }
 
-/// How a session runs. The default: no clamp, no mask, unknown channels ignored, latencies kept, no
+/// How a session runs. The default: no clamp, no slew limit, no mask, unknown channels ignored, latencies kept, no
 /// deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionConfig {
@@ -42,6 +42,11 @@ pub struct SessionConfig {
     /// What comes out while data are missing or flagged; `None`: the estimates, whatever they are worth
     /// (the step's [`StepStatus`](super::StepStatus) says so).
     pub hold: Option<Hold>,
+    /// Largest change of each output from one step to the next, in output units, one entry per output (+∞: any);
+    /// `None` for no limit. An output that would change more goes as far as it may, and the step is flagged
+    /// [`SLEWED`](super::StepStatus::SLEWED); what [`hold`](Self::hold) gives out is limited too. The first
+    /// step after opening and after a reset is free.
+    pub slew: Option<Vec<f32>>,
 }
 
 impl Default for SessionConfig {
@@ -53,6 +58,7 @@ impl Default for SessionConfig {
             statistics: true,
             deadline: None,
             hold: None,
+            slew: None,
         }
     }
 }
@@ -65,6 +71,9 @@ impl SessionConfig {
         }
         if let Some(clamp) = &self.clamp {
             check_clamp(clamp, outputs)?;
+        }
+        if let Some(slew) = &self.slew {
+            super::slew::check(slew, outputs)?;
         }
         if self.deadline.is_some() && !self.statistics {
             return Err(Error::argument(

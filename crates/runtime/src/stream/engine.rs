@@ -49,7 +49,7 @@ pub(super) struct Engine {
     /// States of the head.
     head: Vec<f64>,
     scratch: Vec<f32>,
-    /// What the head made of the latents; empty without one.
+    /// What the head made of the latents: estimates, and log-variances where it tells them; empty without one.
     outputs: Vec<f64>,
     /// One latent's states, where a skip needs them together.
     together: Vec<f64>,
@@ -68,8 +68,10 @@ impl Engine {
             .sum();
         let outputs = match model.head {
             PreparedHead::Linear => 0,
-            _ => model.outputs(),
+            _ => model.outputs() * if model.tells_variances { 2 } else { 1 },
         };
+        let mut outputs = filled(SESSION, 0.0, outputs)?;
+        forget(&mut outputs, model.outputs());
         let low_pass = model.low_pass.clone();
         let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
         Ok(Self {
@@ -80,7 +82,7 @@ impl Engine {
             latents: filled(SESSION, 0.0, model.latents())?,
             head: filled(SESSION, 0.0, model.head.states())?,
             scratch: filled(SESSION, 0.0, model.head.scratch())?,
-            outputs: filled(SESSION, 0.0, outputs)?,
+            outputs,
             together: filled(SESSION, 0.0, together)?,
             blanked: false,
             outside: false,
@@ -310,6 +312,14 @@ impl Engine {
             low_pass.reset();
         }
         self.head.fill(0.0);
+        let outputs = self.model.outputs();
+        forget(&mut self.outputs, outputs);
+    }
+
+    /// Natural logarithms of the variances of the last tick's estimates; infinity before the first. Empty
+    /// for a model that does not tell them.
+    pub(super) fn log_variances(&self) -> &[f64] {
+        self.outputs.get(self.model.outputs()..).unwrap_or(&[])
     }
 
     /// Every state there is, in a fixed order: what a checkpoint keeps.
@@ -322,6 +332,13 @@ impl Engine {
     pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut f64> {
         let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
         (self.states.iter_mut().chain(behind)).chain(&mut self.head)
+    }
+}
+
+/// Nothing is known yet of variances, which lie behind so many estimates.
+fn forget(outputs: &mut [f64], estimates: usize) {
+    for log in outputs.iter_mut().skip(estimates) {
+        *log = f64::INFINITY;
     }
 }
 

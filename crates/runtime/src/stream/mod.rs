@@ -28,6 +28,7 @@ mod rows;
 mod running;
 mod session;
 mod skip;
+mod slew;
 mod stage;
 mod status;
 mod swap;

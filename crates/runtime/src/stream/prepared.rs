@@ -7,7 +7,7 @@ use super::rows::padded;
 use super::skip::LowPassSilence;
 use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
-use crate::model::{Blanking, Decoder, OutputRange};
+use crate::model::{Blanking, Decoder, LogVariance, OutputRange};
 use crate::psc::LowPassFilter;
 use crate::width::Width;
 use betz_base::error::{Error, Result};
@@ -38,6 +38,8 @@ pub struct PreparedModel {
     /// At rest, for all latents.
     pub(super) low_pass: Option<LowPassFilter>,
     pub(super) head: PreparedHead,
+    /// The head's outputs are the estimates, then the logarithms of their variances.
+    pub(super) tells_variances: bool,
     pub(super) blanking: Option<PreparedBlanking>,
     /// What outputs are kept within; empty for no bounds.
     pub(super) ranges: Vec<OutputRange>,
@@ -52,7 +54,9 @@ impl PreparedModel {
     /// besides those that the decoder masks itself. Allocates; to be done away from the loop.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask of another length.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask of another length;
+    /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) for log-variances that do not fit the
+    /// head.
     pub fn new(decoder: &Decoder, mask: Option<&[bool]>) -> Result<Self> {
         let (channels, latents) = (decoder.channels(), decoder.latents());
         if let Some(mask) = mask
@@ -98,7 +102,16 @@ impl PreparedModel {
             .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, 1))
             .transpose()?
             .map(|one| LowPassSilence::new(&stages, &one));
-        let head = decoder.head().prepare(step_seconds)?;
+        let variance = LogVariance::of(decoder)?;
+        let head = match &variance {
+            Some(variance) => {
+                let outputs = decoder.outputs().len();
+                let readout = &variance.readout;
+                let head = decoder.head().with_variance(readout, latents, outputs)?;
+                head.prepare(step_seconds)?
+            }
+            None => decoder.head().prepare(step_seconds)?,
+        };
         let memory_steps = (filters.iter())
             .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
             .max()
@@ -120,6 +133,7 @@ impl PreparedModel {
             intercept: decoder.intercept().to_vec(),
             low_pass,
             head,
+            tells_variances: variance.is_some(),
             blanking,
             ranges: decoder.limits().ranges.clone(),
             memory_steps,
@@ -143,6 +157,12 @@ impl PreparedModel {
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
         self.output_names.len()
+    }
+
+    /// Whether steps tell how far their estimates are likely to be from the truth
+    /// ([`Session::variances`](super::Session::variances)).
+    pub fn tells_variances(&self) -> bool {
+        self.tells_variances
     }
 
     /// Number of latents of the linear engine; as many as outputs in a linear decoder.

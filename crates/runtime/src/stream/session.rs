@@ -4,11 +4,12 @@ mod step;
 
 use std::sync::Arc;
 
-use super::channels::Counted;
+use super::channels::{ChannelWatch, Counted};
 use super::engine::Engine;
 use super::health::Published;
 use super::hold::Holding;
 use super::running::Running;
+use super::slew::Slew;
 use super::swap::{Command, Mailbox, Retired};
 use super::tap::{Attached, MAX_TAPS};
 use super::timing::Timing;
@@ -17,7 +18,7 @@ use super::{
     UnknownChannels,
 };
 use crate::model::Decoder;
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -50,10 +51,13 @@ pub struct Session {
     pending: StepStatus,
     status: StepStatus,
     holding: Holding,
+    slew: Option<Slew>,
     /// Has room for [`MAX_TAPS`].
     taps: Vec<Attached>,
     published: Option<Arc<Published>>,
     counted: Option<Arc<Counted>>,
+    /// What the session watches itself with.
+    watch: Option<Box<ChannelWatch>>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -99,6 +103,7 @@ impl Session {
             mailbox: None,
             mask: config.channel_mask,
             clamp: config.clamp,
+            slew: config.slew.map(Slew::new),
             unknown_channels: config.unknown_channels,
             timing,
             counters: Counters::default(),
@@ -109,6 +114,7 @@ impl Session {
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
             counted: None,
+            watch: None,
         })
     }
 
@@ -144,6 +150,36 @@ impl Session {
         self.status
     }
 
+    /// Variances of the last step's estimates, in output units squared, to `out`, one per output: how far they are
+    /// likely to be from the truth, by a readout of the same features ([`LogVariance`](crate::model::LogVariance)).
+    /// Infinity before the first step. They are of the estimates of the model that runs, whatever a clamp, a slew
+    /// limit or a hold policy has made of those. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a model that does not
+    /// tell them ([`PreparedModel::tells_variances`]); [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when
+    /// `out` is not one per output.
+    pub fn variances(&self, out: &mut [f32]) -> Result<()> {
+        if !self.model().tells_variances() {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "variances: expected a model that tells them (betz train --variance), got one that does not",
+            ));
+        }
+        let logs = self.running.active().log_variances();
+        if out.len() != logs.len() {
+            return Err(Error::mismatch(format!(
+                "variances: expected room for {}, one per output, got {}",
+                logs.len(),
+                out.len()
+            )));
+        }
+        for (out, log) in out.iter_mut().zip(logs) {
+            *out = log.exp() as f32;
+        }
+        Ok(())
+    }
+
     /// The tick of the next step, on the session's clock: steps count it up from 0, a
     /// [`SpikeConsumer`](super::SpikeConsumer) sets it to its own.
     pub fn tick(&self) -> i64 {
@@ -162,6 +198,9 @@ impl Session {
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
         self.pending |= StepStatus::SWAPPED.when(taken_over);
         self.holding.reset();
+        if let Some(slew) = &mut self.slew {
+            slew.reset();
+        }
         self.taps.iter_mut().for_each(Attached::rest);
     }
 
@@ -275,6 +314,20 @@ impl Session {
     /// Counts channels for a watch from now on.
     pub(super) fn count_for(&mut self, counted: Arc<Counted>) {
         self.counted = Some(counted);
+        self.watch = None;
+    }
+
+    /// Steps look themselves from now on.
+    pub(super) fn keep_watch(&mut self, watch: ChannelWatch) {
+        self.watch = Some(Box::new(watch));
+    }
+
+    pub(super) fn slew(&self) -> Option<&Slew> {
+        self.slew.as_ref()
+    }
+
+    pub(super) fn slew_mut(&mut self) -> Option<&mut Slew> {
+        self.slew.as_mut()
     }
 
     pub(super) fn holding(&self) -> &Holding {
@@ -406,9 +459,11 @@ impl Clone for Session {
             pending: self.pending,
             status: self.status,
             holding: self.holding.clone(),
+            slew: self.slew.clone(),
             taps: Vec::with_capacity(MAX_TAPS),
             published: None,
             counted: None,
+            watch: None,
         }
     }
 }

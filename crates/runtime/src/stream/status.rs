@@ -50,8 +50,11 @@ impl StepStatus {
     pub const CHANNELS: Self = Self(1 << 13);
     /// And the decoder leaned on them for more than half.
     pub const UNTRUSTED: Self = Self(1 << 14);
+    /// An output would have changed by more than [`slew`](super::SessionConfig::slew) allows, and went as far
+    /// as it may.
+    pub const SLEWED: Self = Self(1 << 15);
 
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 16] = [
         "stale",
         "clamped",
         "non-finite",
@@ -67,6 +70,7 @@ impl StepStatus {
         "at rest",
         "channels gone",
         "too many channels gone",
+        "slewed",
     ];
 
     /// The word. Bits are never given a new meaning.

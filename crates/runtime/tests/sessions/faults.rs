@@ -346,3 +346,64 @@ fn counts_of_other_types_are_the_same_counts() {
     assert!(half.step_counts_u8(&[0; 3], &mut out[0]).is_err());
     assert_eq!(half.stats().ticks, 1);
 }
+
+#[test]
+fn outputs_change_by_no_more_than_the_slew_limit_and_steps_say_so() {
+    let decoder = model(31);
+    let counts = counts(&mut rng(32), 300, CHANNELS);
+    let free = run(&mut open(&decoder), &counts);
+    let most = [0.05, f32::INFINITY];
+    let config = SessionConfig {
+        slew: Some(most.to_vec()),
+        hold: Some(Hold {
+            rest: Some(vec![2.0, -1.0]),
+            ..Hold::default()
+        }),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&decoder, config.clone()).unwrap();
+    let (mut out, mut there, mut slewed) = ([0.0; 2], [0.0; 2], 0);
+    let mut given: Option<[f32; 2]> = None;
+    let mut other = None;
+    for (step, row) in counts.chunks(CHANNELS).enumerate() {
+        session.step_counts(row, &mut out).unwrap();
+        let free = &free[2 * step..][..2];
+        let expected = given.map_or(free[0], |g| free[0].clamp(g[0] - most[0], g[0] + most[0]));
+        assert_eq!(out, [expected, free[1]]);
+        let said = session.status().contains(StepStatus::SLEWED);
+        assert_eq!(said, expected != free[0], "{step}");
+        slewed += usize::from(said);
+        given = Some(out);
+        // A checkpoint goes on as it would have.
+        if step == 150 {
+            let bytes = session.checkpoint().unwrap();
+            let mut made = Session::open(&decoder, config.clone()).unwrap();
+            made.restore(&bytes).unwrap();
+            assert!(open(&decoder).restore(&bytes).is_err());
+            other = Some(made);
+        } else if let Some(other) = &mut other {
+            other.step_counts(row, &mut there).unwrap();
+            assert_eq!((there, other.status()), (out, session.status()));
+        }
+    }
+    assert!((30..300).contains(&slewed), "{slewed}");
+    // What is held goes to rest no faster.
+    for _ in 0..200 {
+        let before = out;
+        session.step_stale(&mut out).unwrap();
+        assert!((out[0] - before[0]).abs() <= most[0] * 1.0001);
+        assert!(session.status().contains(StepStatus::HELD));
+    }
+    assert!(close(&out, &[2.0, -1.0], 1e-6), "{out:?}");
+    // From a reset on it is free again.
+    session.reset();
+    session.step_counts(&counts[..CHANNELS], &mut out).unwrap();
+    assert_eq!(out, free[..2]);
+    for wrong in [vec![1.0], vec![1.0, 0.0], vec![f32::NAN, 1.0]] {
+        let config = SessionConfig {
+            slew: Some(wrong),
+            ..SessionConfig::default()
+        };
+        assert!(Session::open(&decoder, config).is_err());
+    }
+}

@@ -4,13 +4,13 @@
 
 use betz_base::ErrorKind;
 use betz_runtime::model::{
-    Blanking, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Limits,
-    OutputRange,
+    Attachment, Blanking, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head,
+    Lift, Limits, LogVariance, OutputRange,
 };
 use betz_runtime::stream::{Session, SessionConfig, StepStatus};
 use rand::RngExt;
 
-use crate::common::{self, Rng, counts, oracle, rng, run};
+use crate::common::{self, Rng, close, counts, oracle, rng, run};
 
 const BANK: &[(f64, u32)] = &[(0.05, 0), (0.1, 2)];
 const CHANNELS: usize = 6;
@@ -486,4 +486,111 @@ fn outputs_stay_within_the_range_of_training() {
         let error = with(vec![OutputRange { low, high }; 2]).unwrap_err();
         assert!(error.message().contains("range of output 0"), "{error}");
     }
+}
+
+/// A head of the same features whose outputs are log-variances says the same as the one beside the head, and
+/// estimates stay as they are.
+#[test]
+fn variances_are_a_readout_of_the_same_features() {
+    let counts = counts(&mut rng(71), 120, CHANNELS);
+    for (seed, head) in (72..).zip(heads()) {
+        let plain = with_head(seed, head.clone());
+        let mut logs = head.clone();
+        let (Head::Lift(Lift { readout, .. }) | Head::Experts(Experts { readout, .. })) = &mut logs
+        else {
+            unreachable!("lifts and experts")
+        };
+        let rng = &mut rng(seed + 100);
+        readout.direct = numbers(rng, readout.direct.len(), 0.2);
+        readout.filtered = numbers(rng, readout.filtered.len(), 0.2);
+        readout.intercept = numbers(rng, readout.intercept.len(), 3.0);
+        let variance = LogVariance {
+            readout: readout.clone(),
+        };
+        let told = |parts: DecoderParts| Decoder::new(parts).unwrap();
+        let decoder = told(DecoderParts {
+            attachments: vec![variance.attachment()],
+            ..plain.clone().into_parts()
+        });
+        assert_eq!(LogVariance::of(&decoder).unwrap(), Some(variance));
+        // They travel in the file.
+        let decoder = Decoder::from_bytes(&decoder.to_bytes().unwrap()).unwrap();
+        let logs = told(DecoderParts {
+            head: logs,
+            ..plain.clone().into_parts()
+        });
+        let (mut session, mut one, mut other) = (open(&decoder), open(&plain), open(&logs));
+        let (mut out, mut expected, mut log) = ([0.0; 3], [0.0; 3], [0.0; 3]);
+        let mut variances = [0.0; 3];
+        session.variances(&mut variances).unwrap();
+        assert_eq!(variances, [f32::INFINITY; 3]);
+        assert!(one.variances(&mut variances).is_err() && !one.model().tells_variances());
+        assert!(session.variances(&mut [0.0; 2]).is_err());
+        for row in counts.chunks(CHANNELS) {
+            session.step_counts(row, &mut out).unwrap();
+            one.step_counts(row, &mut expected).unwrap();
+            other.step_counts(row, &mut log).unwrap();
+            session.variances(&mut variances).unwrap();
+            assert!(close(&out, &expected, 1e-5), "{out:?} {expected:?}");
+            for (variance, log) in variances.iter().zip(&log) {
+                let expected = f64::from(*log).exp();
+                assert!((f64::from(*variance) - expected).abs() <= 1e-4 * expected);
+            }
+        }
+        // A checkpoint goes on bit for bit, variances too.
+        let mut there = open(&decoder);
+        there.restore(&session.checkpoint().unwrap()).unwrap();
+        session.step_counts(&counts[..CHANNELS], &mut out).unwrap();
+        there
+            .step_counts(&counts[..CHANNELS], &mut expected)
+            .unwrap();
+        let mut more = [0.0; 3];
+        session.variances(&mut variances).unwrap();
+        there.variances(&mut more).unwrap();
+        assert_eq!((out, variances), (expected, more));
+        session.reset();
+        session.variances(&mut variances).unwrap();
+        assert_eq!(variances, [f32::INFINITY; 3]);
+    }
+}
+
+#[test]
+fn variances_that_do_not_fit_are_refused() {
+    let head = heads().remove(0);
+    let Head::Lift(lift) = &head else {
+        unreachable!("a lift comes first")
+    };
+    let refused = |attachment: Attachment, head: &Head| {
+        let parts = with_head(90, head.clone()).into_parts();
+        let decoder = Decoder::new(DecoderParts {
+            attachments: vec![attachment],
+            ..parts
+        });
+        let config = SessionConfig::default();
+        let error = Session::open(&decoder.unwrap(), config).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidModel, "{error}");
+    };
+    let with = |spoil: fn(&mut FilteredReadout)| {
+        let mut readout = lift.readout.clone();
+        spoil(&mut readout);
+        LogVariance { readout }.attachment()
+    };
+    refused(with(|r| r.centre[3] += 1.0), &head);
+    refused(with(|r| r.tau_seconds = None), &head);
+    refused(with(|r| r.intercept.truncate(2)), &head);
+    refused(with(|r| r.direct.truncate(6)), &head);
+    refused(with(|r| r.direct[4] = f64::NAN), &head);
+    refused(with(|r| r.intercept[0] = f64::INFINITY), &head);
+    let whole = with(|_| ());
+    let mut cut = whole.clone();
+    cut.bytes.pop();
+    refused(cut, &head);
+    let mut longer = whole.clone();
+    longer.bytes.push(0);
+    refused(longer, &head);
+    let linear = Decoder::new(DecoderParts {
+        attachments: vec![whole],
+        ..common::decoder(&mut rng(91), CHANNELS, OUTPUTS, BANK, None).into_parts()
+    });
+    assert!(Session::open(&linear.unwrap(), SessionConfig::default()).is_err());
 }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ringbuf::HeapCons;
-use ringbuf::traits::Consumer;
+use ringbuf::traits::{Consumer, Observer};
 
-use super::feed::{END, GAP, Item, REST, STEP};
+use super::feed::{BEGIN, COUNTS, END, GAP, Item, REST};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
+use betz_runtime::stream::Spike;
 
 /// A trial with its labels, and the steps before it that filters remember.
 #[derive(Debug, Clone)]
@@ -48,6 +49,9 @@ impl Dropped {
     }
 }
 
+/// Counts above are not replayed spike by spike.
+const MOST_AT_ONCE: f32 = 1e4;
+
 struct StepHeard {
     tick: i64,
     rest: bool,
@@ -58,7 +62,9 @@ struct StepHeard {
 
 /// Puts trials together.
 pub(super) struct Assembler {
-    steps: HeapCons<Item>,
+    steps: HeapCons<u32>,
+    /// Room for the words of a step.
+    words: Vec<u32>,
     values: HeapCons<Item>,
     heard: VecDeque<StepHeard>,
     /// Values of labels of the trial that has not ended.
@@ -69,6 +75,7 @@ pub(super) struct Assembler {
     /// Steps of a trial at most, and steps before it.
     most: usize,
     before: usize,
+    memory: u64,
     step_seconds: f64,
     channel_names: Vec<String>,
     outputs: Vec<OutputInfo>,
@@ -84,14 +91,17 @@ pub(super) struct Shape {
     pub(super) outputs: Vec<OutputInfo>,
     /// Steps of a trial at most.
     pub(super) most: usize,
-    /// Steps before it that filters remember.
+    /// Steps before it that are kept: those that filters remember, if they are not too many.
     pub(super) before: usize,
+    /// Steps that filters remember.
+    pub(super) memory: u64,
 }
 
 impl Assembler {
-    pub(super) fn new(steps: HeapCons<Item>, values: HeapCons<Item>, shape: Shape) -> Self {
+    pub(super) fn new(steps: HeapCons<u32>, values: HeapCons<Item>, shape: Shape) -> Self {
         Self {
             steps,
+            words: Vec::new(),
             values,
             heard: VecDeque::new(),
             labels: Vec::new(),
@@ -99,6 +109,7 @@ impl Assembler {
             long: false,
             most: shape.most,
             before: shape.before,
+            memory: shape.memory,
             step_seconds: shape.step_seconds,
             channel_names: shape.channel_names,
             outputs: shape.outputs,
@@ -129,18 +140,62 @@ impl Assembler {
         None
     }
 
-    fn hear(&mut self) {
-        while let Some(item) = self.steps.try_pop() {
-            if item.what == STEP {
-                self.heard.push_back(StepHeard {
-                    tick: item.tick,
-                    rest: item.value == REST || item.value == REST + GAP,
-                    gap: item.value >= GAP,
-                    spikes: Vec::new(),
-                });
-            } else if let Some(step) = self.heard.back_mut() {
-                step.spikes.push((item.what, item.value));
+    /// The spikes that filters remember of what was heard last, and the first tick after them. `None` where steps
+    /// are missing in there, or counts are no whole numbers.
+    pub(super) fn replay(&mut self) -> Option<(Vec<Spike>, i64)> {
+        self.hear();
+        let steps = self.heard.make_contiguous();
+        let first = steps.iter().rposition(|s| s.rest).unwrap_or(0);
+        let steps = &steps[first..];
+        let end = steps.last()?.tick.checked_add(1)?;
+        let whole = steps[0].rest || end.abs_diff(steps[0].tick) >= self.memory;
+        if !whole || steps.iter().any(|s| s.gap) {
+            return None;
+        }
+        let mut spikes = Vec::new();
+        for step in steps {
+            for &(channel, count) in &step.spikes {
+                if count < 0.0 || count.fract() != 0.0 || count > MOST_AT_ONCE {
+                    return None;
+                }
+                let spike = Spike {
+                    tick: step.tick,
+                    channel,
+                };
+                spikes.extend(std::iter::repeat_n(spike, count as usize));
             }
+        }
+        Some((spikes, end))
+    }
+
+    fn hear(&mut self) {
+        let channels = self.channel_names.len();
+        let mut begin = [0; BEGIN];
+        while self.steps.peek_slice(&mut begin) == BEGIN {
+            let [says, count, low, high] = begin;
+            let count = count as usize;
+            // What follows a begin may still be on its way.
+            if self.steps.occupied_len() < BEGIN + count {
+                return;
+            }
+            self.steps.skip(BEGIN);
+            self.words.resize(count, 0);
+            self.steps.pop_slice(&mut self.words);
+            let known = |(channel, _): &(u32, f32)| (*channel as usize) < channels;
+            let spikes = if says & COUNTS == 0 {
+                let fired = self.words.iter().map(|&channel| (channel, 1.0));
+                fired.filter(known).collect()
+            } else {
+                let (pairs, _) = self.words.as_chunks::<2>();
+                let counts = pairs.iter().map(|&[c, n]| (c, f32::from_bits(n)));
+                counts.filter(known).collect()
+            };
+            self.heard.push_back(StepHeard {
+                tick: (i64::from(high as i32) << 32) | i64::from(low),
+                rest: says & REST != 0,
+                gap: says & GAP != 0,
+                spikes,
+            });
         }
     }
 

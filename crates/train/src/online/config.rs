@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use betz_base::error::{Error, Result};
+use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 
 /// Multiply-adds a second that one core is trusted with, half of what it makes in matrices of some size.
@@ -26,15 +27,15 @@ pub struct TrainerConfig {
     pub max_change: f64,
     /// Longest trial that is learned from.
     pub longest_trial_seconds: f64,
-    /// Steps and spikes that the ring between the loop and the worker holds (16 bytes each), and values of
-    /// labels.
+    /// Steps and spikes that the ring between the loop and the worker holds at least (8 bytes each; a step counts
+    /// twice), and values of labels (16 bytes each).
     pub capacity: usize,
     /// How long the worker sleeps when there is nothing to do.
     pub idle: Duration,
 }
 
 impl Default for TrainerConfig {
-    /// A half-life of two minutes, candidates every five trials, trials of up to a minute, 2¹⁸ items (4 MB),
+    /// A half-life of two minutes, candidates every five trials, trials of up to a minute, 2¹⁸ steps and spikes (2 MB; and 4 MB for labels),
     /// 5 ms of sleep.
     fn default() -> Self {
         Self {
@@ -117,5 +118,25 @@ impl TrainerConfig {
             )));
         }
         Ok(())
+    }
+}
+
+/// Speed is a target; where it adds outputs of several units, it depends on the recording.
+pub(super) fn check_speed(outputs: &[OutputInfo]) -> Result<()> {
+    let is_velocity = |o: &&OutputInfo| o.unit.trim_end().ends_with("/s");
+    let velocities: Vec<&OutputInfo> = outputs.iter().filter(is_velocity).collect();
+    let used = if velocities.is_empty() {
+        outputs.iter().collect()
+    } else {
+        velocities
+    };
+    match used.split_first() {
+        Some((first, rest)) if rest.iter().any(|o| o.unit != first.unit) => {
+            Err(Error::argument(format!(
+                "trainer: expected velocities (or else outputs) of one unit, of which a lift's and experts' latents know the speed, got '{}' in '{}' and others",
+                first.name, first.unit
+            )))
+        }
+        _ => Ok(()),
     }
 }

@@ -7,26 +7,34 @@ use ringbuf::traits::{Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::ring::MAX_CAPACITY;
 use betz_runtime::stream::{Input, Step, Tap};
 
-/// What the rings carry: a step or one of its spikes, a label's value or a trial's end.
+/// What the ring of labels carries: a label's value or a trial's end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
     pub(super) tick: i64,
-    /// A channel, an output, [`STEP`] or [`END`].
+    /// An output, or [`END`].
     pub(super) what: u32,
-    /// A count, a value, or what a step or an end says.
+    /// A value, or what an end says.
     pub(super) value: f32,
 }
 
-/// A step begins; its value is a sum of [`REST`] and [`GAP`].
-pub(super) const STEP: u32 = u32::MAX;
 /// A trial ends; its value is 1 where it is to be kept.
 pub(super) const END: u32 = u32::MAX - 1;
+
+/// Words that begin a step in the ring of steps: a sum of the flags below, how many words follow (the
+/// channels that fired, or pairs of a channel and the bits of its count), the tick's lower and upper half.
+pub(super) const BEGIN: usize = 4;
 /// Filters went back to rest before this step.
-pub(super) const REST: f32 = 1.0;
+pub(super) const REST: u32 = 1;
 /// Steps before this one found no room.
-pub(super) const GAP: f32 = 2.0;
+pub(super) const GAP: u32 = 2;
+/// Counts follow.
+pub(super) const COUNTS: u32 = 4;
+/// Words of the ring for each step or spike that it is asked to hold: a spike in a list takes one, a count
+/// two, a step four beside.
+const WORDS: usize = 2;
 
 /// What both ends know.
 #[derive(Debug, Default)]
@@ -42,11 +50,10 @@ pub(super) struct Shared {
 /// Hands a session's steps to a trainer. Wait-free: a step is a bounded number of instructions, without
 /// allocation, lock or system call; where the ring is full the step is left out, and its trial with it.
 pub struct TrainerTap {
-    ring: HeapProd<Item>,
+    ring: HeapProd<u32>,
     shared: Arc<Shared>,
-    channels: u32,
     /// What the next step that finds room says.
-    says: f32,
+    says: u32,
     lost: u64,
 }
 
@@ -64,28 +71,31 @@ pub struct Labels {
 pub(super) struct Ends {
     pub(super) tap: TrainerTap,
     pub(super) labels: Labels,
-    pub(super) steps: HeapCons<Item>,
+    pub(super) steps: HeapCons<u32>,
     pub(super) values: HeapCons<Item>,
     pub(super) shared: Arc<Shared>,
 }
 
 /// Rings for `capacity` steps and spikes, and as many values of labels.
-pub(super) fn ends(capacity: usize, channels: usize, outputs: usize) -> Result<Ends> {
-    let made = || {
-        let (mut send, mut take) = betz_base::ring::ring::<Item>("trainer's ring", capacity)?;
+pub(super) fn ends(capacity: usize, outputs: usize) -> Result<Ends> {
+    fn made<T: Default + Clone + Send + 'static>(
+        capacity: usize,
+    ) -> Result<(HeapProd<T>, HeapCons<T>)> {
+        let (mut send, mut take) = betz_base::ring::ring::<T>("trainer's ring", capacity)?;
         // Every page is touched now, so that no push waits for the system to map it.
-        send.push_iter(std::iter::repeat_n(Item::default(), capacity));
+        send.push_iter(std::iter::repeat_n(T::default(), capacity));
         ringbuf::traits::Consumer::clear(&mut take);
-        Ok::<_, Error>((send, take))
-    };
-    let ((steps_in, steps), (values_in, values)) = (made()?, made()?);
+        Ok((send, take))
+    }
+    let (values_in, values) = made::<Item>(capacity)?;
+    let words = capacity.saturating_mul(WORDS).min(MAX_CAPACITY);
+    let (steps_in, steps) = made::<u32>(words)?;
     let shared = Arc::new(Shared::default());
     shared.tick.store(i64::MIN, Ordering::Relaxed);
     Ok(Ends {
         tap: TrainerTap {
             ring: steps_in,
             shared: Arc::clone(&shared),
-            channels: u32::try_from(channels).unwrap_or(END).min(END),
             says: REST,
             lost: 0,
         },
@@ -103,48 +113,53 @@ pub(super) fn ends(capacity: usize, channels: usize, outputs: usize) -> Result<E
 }
 
 impl TrainerTap {
-    /// Pushes the step and what `entries` gives, all or nothing.
-    fn push(&mut self, tick: i64, count: usize, entries: impl Iterator<Item = (u32, f32)>) {
+    /// Pushes the begin of a step of which `words` follow; false where there is no room for all.
+    fn begin(&mut self, tick: i64, kind: u32, words: usize) -> bool {
         self.shared.tick.store(tick, Ordering::Relaxed);
-        if self.ring.vacant_len() <= count {
-            let rests = self.says == REST || self.says == REST + GAP;
-            self.says = if rests { REST + GAP } else { GAP };
+        let count = u32::try_from(words);
+        let (Ok(count), true) = (
+            count,
+            words < self.ring.vacant_len().saturating_sub(BEGIN - 1),
+        ) else {
+            self.says |= GAP;
             self.lost += 1;
             self.shared.lost_steps.store(self.lost, Ordering::Relaxed);
-            return;
-        }
-        let begin = Item {
-            tick,
-            what: STEP,
-            value: self.says,
+            return false;
         };
-        self.says = 0.0;
-        let channels = self.channels;
-        let entries = entries
-            .filter(|(channel, _)| *channel < channels)
-            .map(|(what, value)| Item { tick, what, value });
-        self.ring.push_iter(std::iter::once(begin).chain(entries));
+        let begin = [self.says | kind, count, tick as u32, (tick >> 32) as u32];
+        self.says = 0;
+        self.ring.push_slice(&begin);
+        true
+    }
+
+    fn push_counts<T: Copy + Into<f32>>(&mut self, tick: i64, counts: &[T]) {
+        let fired = || {
+            let all = (0..).zip(counts).map(|(c, &n)| (c, n.into()));
+            all.filter(|(_, n)| *n != 0.0)
+        };
+        if self.begin(tick, COUNTS, 2 * fired().count()) {
+            let words = fired().flat_map(|(c, n): (u32, f32)| [c, n.to_bits()]);
+            self.ring.push_iter(words);
+        }
     }
 }
 
 impl Tap for TrainerTap {
     fn take(&mut self, step: &Step<'_>) {
-        fn counted<T: Copy + Into<f32>>(counts: &[T]) -> impl Iterator<Item = (u32, f32)> {
-            (0..)
-                .zip(counts)
-                .map(|(c, &v)| (c, v.into()))
-                .filter(|(_, v)| *v != 0.0)
-        }
         match step.input {
             Input::Spikes(channels) => {
-                let entries = channels.iter().map(|&c| (c, 1.0));
-                self.push(step.tick, channels.len(), entries);
+                // As they are: the worker knows which channels there are.
+                if self.begin(step.tick, 0, channels.len()) {
+                    self.ring.push_slice(channels);
+                }
             }
-            Input::Counts(c) => self.push(step.tick, counted(c).count(), counted(c)),
-            Input::CountsU8(c) => self.push(step.tick, counted(c).count(), counted(c)),
-            Input::CountsF32(c) => self.push(step.tick, counted(c).count(), counted(c)),
+            Input::Counts(counts) => self.push_counts(step.tick, counts),
+            Input::CountsU8(counts) => self.push_counts(step.tick, counts),
+            Input::CountsF32(counts) => self.push_counts(step.tick, counts),
             // An input of a later version says nothing here: its trial is left out.
-            _ => self.push(step.tick, usize::MAX - 1, std::iter::empty()),
+            _ => {
+                self.begin(step.tick, 0, usize::MAX);
+            }
         }
     }
 

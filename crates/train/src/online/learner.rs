@@ -1,17 +1,21 @@
 //! What is learned from each trial, and which model follows from it.
 
+mod saved;
+
+pub use saved::MAGIC;
+
 use std::collections::VecDeque;
 
 use super::assemble::Trial;
-use super::config::TrainerConfig;
+use super::config::{TrainerConfig, check_speed};
 use super::paired::{Errors, is_better, is_positive};
 use super::sums::{Forgetting, Over, of_trial};
+use super::trial::{Moments, blanked, pairs, without};
 use crate::blank::Usual;
 use crate::decode::decode;
-use crate::gram::paired_steps;
+use crate::limits::range;
 use crate::retained::{Refit, Retained};
 use betz_base::error::{Error, Result};
-use betz_recording::{OutputInfo, Segment, Spikes};
 use betz_runtime::model::{Blanking, Decoder, Head};
 
 /// A candidate must reach this part of the best score there was: what decodes nothing is not better than a
@@ -75,6 +79,18 @@ struct Memory {
     errors: Errors,
 }
 
+impl Memory {
+    /// One that forgets nothing.
+    fn new(sums: Forgetting) -> Self {
+        Self {
+            sums,
+            half_life: f64::INFINITY,
+            candidate: None,
+            errors: Errors::default(),
+        }
+    }
+}
+
 /// The model before, while the one in use is watched.
 struct Watched {
     decoder: Decoder,
@@ -101,11 +117,16 @@ pub(super) struct Learner {
     /// True for channels that are left out since they died or scream.
     ill: Vec<bool>,
     best: f64,
+    /// Trials since candidates were solved last, and the newest of them.
+    since: usize,
+    newest: Option<Trial>,
     pub(super) trials: u64,
     pub(super) labelled_seconds: f64,
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) rolled_back: u64,
+    /// Mean R² of the model in use and of the best candidate when they were compared last.
+    pub(super) scores: Option<(f64, f64)>,
     /// Why the last system could not be solved.
     pub(super) failure: Option<String>,
 }
@@ -139,16 +160,10 @@ impl Learner {
             .map(|s| s.r2)
             .filter(|r| r.is_finite())
             .collect();
-        let memories = config.half_lives().map(|half_life| Memory {
-            sums: sums.clone(),
-            half_life,
-            candidate: None,
-            errors: Errors::default(),
-        });
-        Ok(Self {
+        let mut learner = Self {
             refit,
             over_targets,
-            memories: memories.collect(),
+            memories: vec![Memory::new(sums)],
             ridge: retained.ridge,
             current: decoder.clone(),
             errors: Errors::default(),
@@ -158,13 +173,18 @@ impl Learner {
             ill: vec![false; decoder.channels()],
             best: known.iter().sum::<f64>() / known.len().max(1) as f64,
             config: config.clone(),
+            since: 0,
+            newest: None,
             trials: 0,
             labelled_seconds: 0.0,
             accepted: 0,
             refused: 0,
             rolled_back: 0,
+            scores: None,
             failure: None,
-        })
+        };
+        learner.set_half_life(config.half_life_seconds);
+        Ok(learner)
     }
 
     /// The model in use.
@@ -190,27 +210,60 @@ impl Learner {
     ///
     /// # Errors
     /// Those of the sums: the trial is then not learned from.
-    pub(super) fn take(&mut self, trial: &Trial) -> Result<Verdict> {
+    pub(super) fn take(&mut self, trial: Trial) -> Result<Verdict> {
         self.trials += 1;
         self.labelled_seconds += trial.seconds();
-        self.labels.add(trial);
-        let of_current = self.error(&self.current, trial)?;
+        self.labels.add(&trial);
+        let of_current = self.error(&self.current, &trial)?;
         self.errors.push(Some(of_current));
         for i in 0..self.memories.len() {
             let candidate = self.memories[i].candidate.as_ref();
-            let error = candidate.map(|c| self.error(c, trial)).transpose()?;
+            let error = candidate.map(|c| self.error(c, &trial)).transpose()?;
             self.memories[i].errors.push(error);
         }
-        let mut verdict = self.watch(of_current, trial)?;
-        self.learn(trial)?;
-        if self.trials.is_multiple_of(self.config.batch as u64) {
-            if let Some(decided) = self.decide(trial)? {
-                verdict = decided;
-            }
-            self.forget_what_changed();
-            self.solve_candidates();
+        let verdict = self.watch(of_current, &trial)?;
+        self.learn(&trial)?;
+        self.newest = Some(trial);
+        self.since += 1;
+        if self.since < self.config.batch {
+            return Ok(verdict);
         }
-        Ok(verdict)
+        Ok(self.end_batch()?.unwrap_or(verdict))
+    }
+
+    /// Decides on the candidates, as far as the trials do, and solves the next from all that was learned. `None`
+    /// where nothing was learned since the last were solved, or the trials do not decide.
+    ///
+    /// # Errors
+    /// Those of decoding.
+    pub(super) fn end_batch(&mut self) -> Result<Option<Verdict>> {
+        let since = std::mem::take(&mut self.since);
+        if since == 0 {
+            return Ok(None);
+        }
+        let newest = self.newest.take();
+        let decided = match newest.filter(|_| since >= FEWEST.min(self.config.batch)) {
+            Some(trial) => self.decide(&trial, since)?,
+            None => None,
+        };
+        self.forget_what_changed(since.max(FEWEST.min(self.config.batch)));
+        self.solve_candidates();
+        Ok(decided)
+    }
+
+    /// From now on what was learned counts half after so many labelled seconds. Sums stay as they are; a memory
+    /// that there was not begins as the longest.
+    pub(super) fn set_half_life(&mut self, seconds: f64) {
+        self.config.half_life_seconds = seconds;
+        let half_lives: Vec<f64> = self.config.half_lives().collect();
+        self.memories.truncate(half_lives.len());
+        while self.memories.len() < half_lives.len() {
+            let sums = self.memories[0].sums.clone();
+            self.memories.push(Memory::new(sums));
+        }
+        for (memory, half_life) in self.memories.iter_mut().zip(half_lives) {
+            memory.half_life = half_life;
+        }
     }
 
     fn solve_candidates(&mut self) {
@@ -274,9 +327,8 @@ impl Learner {
     }
 
     /// Whether a candidate takes over: of those that are better than the model in use, by the trials since
-    /// each was solved and by those of its memory before it, the best on the newest batch.
-    fn decide(&mut self, trial: &Trial) -> Result<Option<Verdict>> {
-        let batch = self.config.batch;
+    /// each was solved, `batch`, and by those of its memory before it, the best on the newest.
+    fn decide(&mut self, trial: &Trial, batch: usize) -> Result<Option<Verdict>> {
         let score = |errors: &Errors| errors.mean_of_newest(batch).map(|e| 1.0 - e);
         let Some(before) = score(&self.errors) else {
             return Ok(None);
@@ -287,6 +339,7 @@ impl Learner {
             return Ok(None);
         };
         self.best = self.best.max(before.min(1.0));
+        self.scores = Some((before, highest));
         let (mut taken, mut best) = (None, f64::NEG_INFINITY);
         for (memory, after) in self.memories.iter().zip(scores) {
             let (Some(candidate), Some(after)) = (&memory.candidate, after) else {
@@ -316,11 +369,11 @@ impl Learner {
 
     /// A memory that decodes worse than a shorter one remembers what is no longer so: it goes on from the
     /// shorter one's sums.
-    fn forget_what_changed(&mut self) {
+    fn forget_what_changed(&mut self, batch: usize) {
         for long in 0..self.memories.len() {
             let better = (long + 1..self.memories.len()).rev().find(|&short| {
                 let (short, long) = (&self.memories[short], &self.memories[long]);
-                is_better(&short.errors, &long.errors, self.config.batch, LEAST_GAIN)
+                is_better(&short.errors, &long.errors, batch, LEAST_GAIN)
             });
             if let Some(short) = better {
                 self.memories[long].sums = self.memories[short].sums.clone();
@@ -344,6 +397,11 @@ impl Learner {
         self.asked_for().sums.whole()
     }
 
+    #[cfg(test)]
+    pub(super) fn half_lives(&self) -> Vec<f64> {
+        self.memories.iter().map(|m| m.half_life).collect()
+    }
+
     /// The model of `sums` as they are; `None` where there are too few steps.
     fn solve(&self, sums: &Forgetting) -> Result<Option<Decoder>> {
         let sums = sums.whole();
@@ -354,12 +412,20 @@ impl Learner {
         self.finished(decoder).map(Some)
     }
 
-    /// `decoder` with the limits of what is usual of late.
+    /// `decoder` with the limits of what is usual of late, and of all labels.
     fn finished(&self, decoder: Decoder) -> Result<Decoder> {
         let blanking = self.blanking(&decoder);
         let mut parts = decoder.into_parts();
         if blanking.is_some() {
             parts.limits.blanking = blanking;
+        }
+        // Labels beyond the range of training are what the model is for, too.
+        let ranges = parts.limits.ranges.iter_mut();
+        for (mine, labels) in ranges.zip(self.labels.extremes.iter().map(|e| range(*e))) {
+            if labels.low.is_finite() && labels.high.is_finite() {
+                mine.low = mine.low.min(labels.low);
+                mine.high = mine.high.max(labels.high);
+            }
         }
         Decoder::new(parts)
     }
@@ -450,118 +516,5 @@ impl Learner {
             }
         }
         Ok((sum / count.max(1.0)).sqrt())
-    }
-}
-
-/// Steps of `trial` that are scored, each with the step whose label it estimates.
-fn pairs(trial: &Trial, delay_steps: i64) -> impl Iterator<Item = (usize, usize)> {
-    let runs = trial.labelled.iter().filter_map(move |run| {
-        let (start, stop) = (run.start as i64, run.end as i64);
-        paired_steps(&Segment { start, stop }, delay_steps)
-    });
-    runs.flat_map(move |(first, stop)| {
-        (first..stop).map(move |step| (step as usize, (step - delay_steps) as usize))
-    })
-}
-
-/// `trial`'s spikes with mean counts in the steps that `blanking` takes for artefacts; `None` without such.
-fn blanked(trial: &Trial, blanking: &Blanking, mask: &[bool]) -> Option<Spikes> {
-    let spikes = &trial.data.spikes;
-    let mut totals = vec![0.0; trial.data.steps];
-    for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
-        if mask[channel as usize] {
-            totals[tick as usize] += f64::from(spikes.weight(i));
-        }
-    }
-    let usual = blanking.least as f64..=blanking.most as f64;
-    if totals.iter().all(|total| usual.contains(total)) {
-        return None;
-    }
-    let mut made = Spikes::default();
-    for (step, total) in totals.iter().enumerate() {
-        if usual.contains(total) {
-            for i in spikes.range(step as i64, step as i64 + 1) {
-                made.ticks.push(step as i64);
-                made.channels.push(spikes.channels[i]);
-                made.weights.push(spikes.weight(i));
-            }
-        } else {
-            for (channel, &mean) in (0..).zip(&blanking.mean_counts) {
-                made.ticks.push(step as i64);
-                made.channels.push(channel);
-                made.weights.push(mean as f32);
-            }
-        }
-    }
-    Some(made)
-}
-
-/// `spikes` without those of channels for which `gone` is true.
-fn without(spikes: &Spikes, gone: &[bool]) -> Spikes {
-    let mut made = Spikes::default();
-    for (i, (&tick, &channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
-        if !gone[channel as usize] {
-            made.ticks.push(tick);
-            made.channels.push(channel);
-            if !spikes.weights.is_empty() {
-                made.weights.push(spikes.weights[i]);
-            }
-        }
-    }
-    made
-}
-
-/// Speed is a target; where it adds outputs of several units, it depends on the recording.
-fn check_speed(outputs: &[OutputInfo]) -> Result<()> {
-    let is_velocity = |o: &&OutputInfo| o.unit.trim_end().ends_with("/s");
-    let velocities: Vec<&OutputInfo> = outputs.iter().filter(is_velocity).collect();
-    let used = if velocities.is_empty() {
-        outputs.iter().collect()
-    } else {
-        velocities
-    };
-    match used.split_first() {
-        Some((first, rest)) if rest.iter().any(|o| o.unit != first.unit) => {
-            Err(Error::argument(format!(
-                "trainer: expected velocities (or else outputs) of one unit, of which a lift's and experts' latents know the speed, got '{}' in '{}' and others",
-                first.name, first.unit
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Variance of all labels so far.
-struct Moments {
-    count: f64,
-    sum: Vec<f64>,
-    squares: Vec<f64>,
-}
-
-impl Moments {
-    fn new(outputs: usize) -> Self {
-        Self {
-            count: 0.0,
-            sum: vec![0.0; outputs],
-            squares: vec![0.0; outputs],
-        }
-    }
-
-    fn add(&mut self, trial: &Trial) {
-        let n = self.sum.len();
-        for step in trial.labelled.iter().cloned().flatten() {
-            self.count += 1.0;
-            let row = &trial.data.behavior[step * n..][..n];
-            for ((sum, square), &x) in self.sum.iter_mut().zip(&mut self.squares).zip(row) {
-                *sum += f64::from(x);
-                *square += f64::from(x).powi(2);
-            }
-        }
-    }
-
-    fn variances(&self) -> impl Iterator<Item = f64> {
-        let n = self.count.max(1.0);
-        let both = self.sum.iter().zip(&self.squares);
-        both.map(move |(sum, square)| (square / n - (sum / n).powi(2)).max(0.0))
     }
 }

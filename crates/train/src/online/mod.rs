@@ -63,6 +63,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod trial;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,7 +71,7 @@ use std::sync::atomic::Ordering;
 pub use assemble::Dropped;
 pub use config::TrainerConfig;
 pub use feed::{Labels, TrainerTap};
-pub use learner::Verdict;
+pub use learner::{MAGIC, Verdict};
 pub use thread::Trainer;
 
 use assemble::{Assembler, Shape};
@@ -107,6 +108,8 @@ pub struct TrainerState {
     pub rolled_back: u64,
     /// Numbers of the channels that are dead or scream, ascending.
     pub ill_channels: Vec<usize>,
+    /// Mean R² over outputs of the model in use and of the best candidate, on the trials that decided last.
+    pub scores: Option<(f64, f64)>,
     /// Why the last system could not be solved, or the last model not be swapped in.
     pub failure: Option<String>,
 }
@@ -134,8 +137,7 @@ impl Worker {
         config.check()?;
         config.check_cost(decoder)?;
         let learner = Learner::new(decoder, &config)?;
-        let (channels, outputs) = (decoder.channels(), decoder.outputs().len());
-        let ends = feed::ends(config.capacity, channels, outputs)?;
+        let ends = feed::ends(config.capacity, decoder.outputs().len())?;
         let memory = PreparedModel::new(decoder, None)?.memory_steps();
         let most = (config.longest_trial_seconds / decoder.step_seconds()).ceil() as usize;
         let shape = Shape {
@@ -144,6 +146,7 @@ impl Worker {
             outputs: decoder.outputs().to_vec(),
             most: most.max(1),
             before: usize::try_from(memory).unwrap_or(most).min(most),
+            memory,
         };
         let worker = Self {
             assembler: Assembler::new(ends.steps, ends.values, shape),
@@ -183,9 +186,57 @@ impl Worker {
             return self.learner.leave_out(&ill).map(Some);
         }
         match self.assembler.next() {
-            Some(trial) => self.learner.take(&trial).map(Some),
+            Some(trial) => self.learner.take(trial).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Ends the batch now: decides on the candidates, where enough trials do, and solves the next from all that
+    /// was learned, for the trials to come to decide on. `None` where there is nothing to decide. Else that
+    /// happens every [`batch`](TrainerConfig::batch) trials.
+    ///
+    /// # Errors
+    /// Those of decoding.
+    pub fn solve_now(&mut self) -> Result<Option<Verdict>> {
+        self.learner.end_batch()
+    }
+
+    /// From now on what was learned counts half after so many seconds *with labels*, as
+    /// [`TrainerConfig::half_life_seconds`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for NaN and what is not above 0.
+    pub fn set_half_life(&mut self, seconds: f64) -> Result<()> {
+        let config = TrainerConfig {
+            half_life_seconds: seconds,
+            ..self.config.clone()
+        };
+        config.check()?;
+        self.config = config;
+        self.learner.set_half_life(seconds);
+        Ok(())
+    }
+
+    /// What was learned, as bytes: the first model and that in use, the sums of all memories, what was counted.
+    /// Which trials were compared is not in there. Takes three times what the model retains, and a little.
+    ///
+    /// # Errors
+    /// As [`Decoder::to_bytes`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.learner.to_bytes()
+    }
+
+    /// Goes on with what [`to_bytes`](Self::to_bytes) gave, at this worker's pace, in the place of what it has
+    /// learned itself. The session is to run [`model`](Self::model) from here on. Comparisons begin anew.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) for bytes that are damaged or no such
+    /// bytes; [`ErrorKind::UnsupportedVersion`](betz_base::ErrorKind::UnsupportedVersion);
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for those of other channels, outputs, filters or
+    /// another step. Nothing has changed then.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
+        self.learner = Learner::from_bytes(bytes, &self.config, self.learner.current())?;
+        Ok(())
     }
 
     /// The model in use: the first, or the candidate that took over last. It retains the sums that it was
@@ -197,6 +248,11 @@ impl Worker {
     #[cfg(test)]
     fn learner_sums(&self) -> crate::NormalEquations {
         self.learner.sums()
+    }
+
+    #[cfg(test)]
+    fn learner_halves(&self) -> Vec<f64> {
+        self.learner.half_lives()
     }
 
     #[cfg(test)]
@@ -218,6 +274,7 @@ impl Worker {
             refused: learner.refused,
             rolled_back: learner.rolled_back,
             ill_channels: self.ill_channels(),
+            scores: learner.scores,
             failure: learner.failure.clone(),
         }
     }

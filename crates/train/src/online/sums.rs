@@ -33,6 +33,16 @@ impl Forgetting {
         }
     }
 
+    /// Those that [`parts`](Self::parts) gave.
+    pub(super) fn from_parts(sums: NormalEquations, steps: f64) -> Self {
+        Self { sums, steps }
+    }
+
+    /// The sums, whose own number of steps means nothing, and the steps that they count.
+    pub(super) fn parts(&self) -> (&NormalEquations, f64) {
+        (&self.sums, self.steps)
+    }
+
     /// What was added before counts `share` of what it did.
     pub(super) fn forget(&mut self, share: f64) {
         self.steps *= share;

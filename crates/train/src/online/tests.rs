@@ -1,3 +1,5 @@
+mod controls;
+
 use super::feed::ends;
 use super::*;
 use crate::gram::{GramPath, normal_equations};
@@ -223,7 +225,7 @@ fn a_full_ring_loses_whole_trials_and_counts_them() {
             ..never_forgets()
         },
     );
-    // The worker sleeps through the first five trials, which take more than 1,024 items.
+    // The worker sleeps through the first five trials, which take more than 2,048 words.
     for segment in &data.segments[..5] {
         rig.session.reset();
         rig.step(&data, segment, Some);
@@ -576,5 +578,5 @@ fn a_trial_longer_than_it_may_be_is_left_out() {
     rig.work();
     assert_eq!(rig.worker.state().trials, 1);
     // Rings are made whole or refused.
-    assert!(ends(0, 1, 1).is_err());
+    assert!(ends(0, 1).is_err());
 }

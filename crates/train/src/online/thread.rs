@@ -1,90 +1,128 @@
 //! The worker on a thread of its own, which swaps models into the running session.
 
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::{TrainerState, Verdict, Worker};
 use betz_base::error::Result;
+use betz_base::file::{read_all, write_atomically};
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::{SwapOptions, Swapper};
+use betz_runtime::stream::{PreparedModel, Replay, SwapOptions, SwapState, Swapper};
 
 /// A trainer on its thread. Dropping it ends the thread; the session goes on with the model it has.
 pub struct Trainer {
-    shared: Arc<Shown>,
-    thread: Option<JoinHandle<Worker>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread shares with its handle.
+struct Shared {
+    /// Held by the thread while it is at a trial.
+    worker: Mutex<Worker>,
+    shown: Mutex<Shown>,
+    /// Candidates are to be solved now.
+    asked: AtomicBool,
+    stop: AtomicBool,
 }
 
 /// What the thread shows.
 struct Shown {
-    state: Mutex<(TrainerState, Option<Decoder>)>,
-    stop: AtomicBool,
+    state: TrainerState,
+    offer: Option<Offer>,
+    given: Given,
 }
 
-impl Shown {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (TrainerState, Option<Decoder>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+/// A model for the session.
+struct Offer {
+    decoder: Decoder,
+    /// The worker went back to it.
+    back: bool,
+    /// There is no time for the usual warm-up.
+    hurry: bool,
+}
+
+/// Fingerprints of the model that a session was given last and of that which ran before.
+type Given = Option<(u64, u64)>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Offer {
+    fn of(worker: &Worker, verdict: Verdict) -> Option<Self> {
+        let (back, hurry) = match verdict {
+            Verdict::Accepted { .. } => (false, false),
+            Verdict::RolledBack => (true, false),
+            Verdict::Channels { .. } => (false, true),
+            Verdict::Learned | Verdict::Refused { .. } => return None,
+        };
+        Some(Self {
+            decoder: worker.model().clone(),
+            back,
+            hurry,
+        })
+    }
+
+    /// Has the session run it. Where it ran it before the one that it was given last, that is a roll back,
+    /// exact and at the next step. Else it is warmed up with the spikes that the worker remembers; what comes
+    /// until the session takes it fades in a fifth of the usual warm-up.
+    fn give(&self, worker: &mut Worker, swapper: &mut Swapper, given: &mut Given) -> Result<()> {
+        let model = Arc::new(PreparedModel::new(&self.decoder, None)?);
+        let fingerprint = model.decoder_fingerprint();
+        let now = swapper.progress();
+        if self.back
+            && now.state != SwapState::Idle
+            && given.is_some_and(|(_, before)| before == fingerprint)
+        {
+            *given = None;
+            return swapper.roll_back();
+        }
+        let heard = worker.assembler.replay();
+        let replay = heard.as_ref().map(|(spikes, end)| Replay {
+            spikes,
+            end_tick: *end,
+        });
+        let short = self.hurry || replay.is_some();
+        let options = SwapOptions {
+            warm_up_steps: short.then_some(worker.short_warm_up),
+            replay,
+            ..SwapOptions::default()
+        };
+        swapper.swap_with(&self.decoder, &options)?;
+        *given = Some((fingerprint, now.running));
+        Ok(())
     }
 }
 
 impl Trainer {
     /// Starts `worker` on a thread. With a `swapper` of the session that its tap listens to, candidates that
-    /// take over are swapped in, after the usual warm-up, and models that turn out worse rolled back;
-    /// without, they are [offered](Self::take). A model without channels that died or scream warms up for a
-    /// fifth of that: what little it has not seen is less than what they do.
+    /// take over are swapped in as by [`apply`](Self::apply), and models that turn out worse rolled back;
+    /// without, they are offered ([`take`](Self::take), [`apply`](Self::apply)).
     ///
     /// # Errors
     /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system starts no thread.
-    pub fn start(mut worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
-        let shared = Arc::new(Shown {
-            state: Mutex::new((worker.state(), None)),
+    pub fn start(worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
+        let idle = worker.config.idle;
+        let shared = Arc::new(Shared {
+            shown: Mutex::new(Shown {
+                state: worker.state(),
+                offer: None,
+                given: None,
+            }),
+            worker: Mutex::new(worker),
+            asked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
         });
-        let shown = Arc::clone(&shared);
+        let of_thread = Arc::clone(&shared);
         let run = move || {
-            while !shown.stop.load(Ordering::Acquire) {
-                let done = worker.work();
-                let idle = matches!(done, Ok(None));
-                let mut failure = None;
-                let mut offered = None;
-                match done {
-                    Ok(Some(Verdict::Accepted { .. })) => {
-                        offered = Some(worker.model().clone());
-                        failure = (swapper.as_mut())
-                            .and_then(|swapper| swapper.swap(worker.model()).err());
-                    }
-                    Ok(Some(Verdict::RolledBack)) => {
-                        offered = Some(worker.model().clone());
-                        failure = swapper
-                            .as_mut()
-                            .and_then(|swapper| swapper.roll_back().err());
-                    }
-                    Ok(Some(Verdict::Channels { .. })) => {
-                        offered = Some(worker.model().clone());
-                        let options = SwapOptions {
-                            warm_up_steps: Some(worker.short_warm_up),
-                            ..SwapOptions::default()
-                        };
-                        failure = (swapper.as_mut())
-                            .and_then(|swapper| swapper.swap_with(worker.model(), &options).err());
-                    }
-                    Ok(_) => {}
-                    Err(error) => failure = Some(error),
-                }
-                let mut state = worker.state();
-                let mut shown = shown.lock();
-                state.failure = failure
-                    .map(|e| e.to_string())
-                    .or(state.failure)
-                    .or(shown.0.failure.take());
-                shown.0 = state;
-                shown.1 = offered.or(shown.1.take());
-                drop(shown);
-                if idle {
-                    std::thread::sleep(worker.config.idle);
+            while !of_thread.stop.load(Ordering::Acquire) {
+                if of_thread.work(swapper.as_mut()) {
+                    std::thread::sleep(idle);
                 }
             }
-            worker
         };
         let thread = betz_base::taker::start("betz-trainer", run)?;
         Ok(Self {
@@ -95,7 +133,7 @@ impl Trainer {
 
     /// Where it stands.
     pub fn state(&self) -> TrainerState {
-        self.shared.lock().0.clone()
+        lock(&self.shared.shown).state.clone()
     }
 
     /// Whether its thread runs: it ends with this handle, or by a panic.
@@ -103,15 +141,125 @@ impl Trainer {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
 
-    /// The newest model that took over, or came back, since the last call.
+    /// The newest model that took over, or came back, since the last call of this or of
+    /// [`apply`](Self::apply).
     pub fn take(&self) -> Option<Decoder> {
-        self.shared.lock().1.take()
+        lock(&self.shared.shown).offer.take().map(|o| o.decoder)
+    }
+
+    /// Swaps what [`take`](Self::take) would give into the session of `swapper`, or rolls back to it; false where
+    /// there is nothing new. A model that takes over is warmed up with the spikes that the trainer remembers and
+    /// runs beside the one before for a fifth of the usual warm-up, as does one without channels that died
+    /// or scream; else for the whole of it. Waits for the trial that the thread is at.
+    ///
+    /// # Errors
+    /// As [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model is then still on offer.
+    pub fn apply(&self, swapper: &mut Swapper) -> Result<bool> {
+        let mut worker = lock(&self.shared.worker);
+        let shown = &mut *lock(&self.shared.shown);
+        let Some(offer) = &shown.offer else {
+            return Ok(false);
+        };
+        offer.give(&mut worker, swapper, &mut shown.given)?;
+        shown.offer = None;
+        Ok(true)
+    }
+
+    /// Asks for candidates of all trials that have ended, without waiting for the end of the batch
+    /// ([`Worker::solve_now`]). Does not wait.
+    pub fn request(&self) {
+        self.shared.asked.store(true, Ordering::Release);
+    }
+
+    /// As [`Worker::set_half_life`]. Waits for the trial that the thread is at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_half_life(&self, seconds: f64) -> Result<()> {
+        lock(&self.shared.worker).set_half_life(seconds)
+    }
+
+    /// As [`Worker::to_bytes`]. Waits for the trial that the thread is at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        lock(&self.shared.worker).to_bytes()
+    }
+
+    /// As [`Worker::restore`]; the model in use is on offer then. Waits for the trial that the thread is at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore(&self, bytes: &[u8]) -> Result<()> {
+        let mut worker = lock(&self.shared.worker);
+        worker.restore(bytes)?;
+        let mut shown = lock(&self.shared.shown);
+        shown.state = worker.state();
+        shown.offer = Some(Offer {
+            decoder: worker.model().clone(),
+            back: false,
+            hurry: false,
+        });
+        Ok(())
+    }
+
+    /// [`to_bytes`](Self::to_bytes) as the file `path`: complete, or not at all.
+    ///
+    /// # Errors
+    /// As there, and [`ErrorKind::Io`](betz_base::ErrorKind::Io).
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes()?;
+        write_atomically(path, |file| file.write_all(&bytes))
+    }
+
+    /// [`restore`](Self::restore) from the file `path`.
+    ///
+    /// # Errors
+    /// As there, and [`ErrorKind::Io`](betz_base::ErrorKind::Io); messages begin with the path.
+    pub fn load(&self, path: &Path) -> Result<()> {
+        let bytes = read_all(path, Some(&super::MAGIC))?;
+        self.restore(&bytes).map_err(|e| e.at(path.display()))
     }
 
     /// Ends the thread, after the trial it is at, and gives the worker back; `None` if it panicked.
     pub fn stop(mut self) -> Option<Worker> {
         self.shared.stop.store(true, Ordering::Release);
-        self.thread.take().and_then(|thread| thread.join().ok())
+        self.thread.take().and_then(|thread| thread.join().ok())?;
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        let shared = Arc::into_inner(shared)?;
+        shared.worker.into_inner().ok()
+    }
+}
+
+impl Shared {
+    /// Takes a trial; true where there is nothing to do.
+    fn work(&self, swapper: Option<&mut Swapper>) -> bool {
+        let mut worker = lock(&self.worker);
+        let mut done = worker.work();
+        let asked = matches!(done, Ok(None)) && self.asked.swap(false, Ordering::AcqRel);
+        if asked {
+            done = worker.solve_now();
+        }
+        let idle = matches!(done, Ok(None)) && !asked;
+        let (verdict, mut failure) = match done {
+            Ok(verdict) => (verdict, None),
+            Err(error) => (None, Some(error)),
+        };
+        let offer = verdict.and_then(|verdict| Offer::of(&worker, verdict));
+        let mut shown = lock(&self.shown);
+        if let (Some(offer), Some(swapper)) = (&offer, swapper) {
+            failure = offer.give(&mut worker, swapper, &mut shown.given).err();
+        }
+        let mut state = worker.state();
+        state.failure = failure
+            .map(|e| e.to_string())
+            .or(state.failure)
+            .or(shown.state.failure.take());
+        shown.state = state;
+        shown.offer = offer.or(shown.offer.take());
+        idle
     }
 }
 

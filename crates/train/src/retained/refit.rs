@@ -103,6 +103,14 @@ impl Refit {
         Ok(refit)
     }
 
+    /// The decoder that this is of.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`].
+    pub(crate) fn first(&self) -> Result<Decoder> {
+        Decoder::new(self.parts.clone())
+    }
+
     /// From now on what is solved does without `channels`, as if it had been trained without them; those left
     /// out before are back.
     ///

@@ -7,6 +7,7 @@
 //! path: length u32, UTF-8; parts: count u32, u64 each
 //! steps, segments, spikes, artefacts u64, largest response f64
 //! signal u32; histogram: count u64, (spikes, steps) u64 each; spikes a channel u64 each
+//! least and greatest label of each output f32 (not in version 1, whose labels' range is not known)
 //! values i128 each
 //! ```
 
@@ -16,6 +17,7 @@ use std::path::Path;
 
 use super::{Form, Sums, fixed};
 use crate::blank::Usual;
+use crate::limits::Extremes;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
 use betz_base::frame::{self, Content};
@@ -33,7 +35,7 @@ const CONTENT: Content = Content {
     damaged: ErrorKind::InvalidModel,
 };
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Longest name in a file, in bytes.
 const LONGEST_NAME: u32 = 1 << 16;
@@ -43,22 +45,22 @@ impl Sums {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; frame::HEADER];
         bytes.reserve_exact(self.values.len() * 16 + (1 << 10));
-        self.write(&mut bytes, &self.parts);
+        self.write(&mut bytes, &self.parts, &self.extremes);
         bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
         frame::seal(CONTENT, VERSION, &mut bytes);
         bytes
     }
 
-    /// The name of these sums: a hash of all that is in them, but the names of their parts.
+    /// The name of these sums: a hash of all that version 1 holds of them, but the names of their parts.
     pub(super) fn name(&self) -> u64 {
         let mut bytes = Vec::new();
-        self.write(&mut bytes, &[]);
+        self.write(&mut bytes, &[], &[]);
         let mut hash = Fnv1a::new();
         hash.bytes(&bytes);
         hash.finish()
     }
 
-    fn write(&self, to: &mut Vec<u8>, parts: &[u64]) {
+    pub(super) fn write(&self, to: &mut Vec<u8>, parts: &[u64], extremes: &[Extremes]) {
         let form = &self.form;
         let (order, cutoff) = form.low_pass.map_or((0, 0.0), |l| (l.order, l.cutoff_hz));
         let sizes = [
@@ -95,6 +97,9 @@ impl Sums {
         for word in pairs.chain(&self.usual.counts) {
             to.extend_from_slice(&word.to_le_bytes());
         }
+        for value in extremes.iter().flat_map(|(low, high)| [low, high]) {
+            to.extend_from_slice(&value.to_le_bytes());
+        }
         for value in &self.values {
             to.extend_from_slice(&value.to_le_bytes());
         }
@@ -107,13 +112,13 @@ impl Sums {
     /// can; [`ErrorKind::UnsupportedVersion`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (version, payload) = frame::open(CONTENT, bytes)?;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(Error::new(
                 ErrorKind::UnsupportedVersion,
-                format!("sums: expected version {VERSION}, got {version}"),
+                format!("sums: expected version 1 to {VERSION}, got {version}"),
             ));
         }
-        read(payload)
+        read(payload, version)
     }
 
     /// Writes the file `path`: complete, or not at all.
@@ -191,7 +196,7 @@ impl Reader<'_> {
     }
 }
 
-fn read(payload: &[u8]) -> Result<Sums> {
+fn read(payload: &[u8], version: u32) -> Result<Sums> {
     let mut from = Reader(payload);
     let form = read_form(&mut from)?;
     let path = from.text()?;
@@ -213,6 +218,19 @@ fn read(payload: &[u8]) -> Result<Sums> {
         )));
     }
     let usual = read_usual(&mut from, form.channel_names.len())?;
+    let outputs = 0..form.outputs.len();
+    let extremes = outputs
+        .map(|_| match version {
+            1 => Ok((f32::NEG_INFINITY, f32::INFINITY)),
+            _ => Ok((f32::from_bits(from.u32()?), f32::from_bits(from.u32()?))),
+        })
+        .collect::<Result<Vec<Extremes>>>()?;
+    if extremes
+        .iter()
+        .any(|(low, high)| low.is_nan() || high.is_nan())
+    {
+        return Err(damaged("expected the labels' range, got NaN"));
+    }
     let count = fixed::len(form.features(), form.outputs.len());
     if count.and_then(|c| c.checked_mul(16)) != Some(from.0.len()) {
         return Err(damaged(format_args!(
@@ -233,6 +251,7 @@ fn read(payload: &[u8]) -> Result<Sums> {
         artefacts,
         largest,
         usual,
+        extremes,
         path,
         ran: None,
     })

@@ -13,6 +13,7 @@ mod tests;
 
 use super::blank::{Cleaned, Usual};
 use super::choice::{Choice, choose};
+use super::limits::{Extremes, extremes, widen};
 use super::noise::largest_response;
 use super::options::TrainOptions;
 use super::{NormalEquations, device, fit};
@@ -144,6 +145,8 @@ pub struct Sums {
     /// Γ's lower triangle row by row, Σa, Υ, Σx, Σx², in units of 2⁻⁶⁴.
     values: Vec<i128>,
     usual: Usual,
+    /// Of the labels, one an output; ±∞ where they are not known.
+    extremes: Vec<Extremes>,
     /// `event`, `dense`, or `both` of sums that were computed differently.
     path: String,
     ran: Option<Ran>,
@@ -207,6 +210,7 @@ impl Sums {
             artefacts: cleaned.artefacts as u64,
             largest: largest_response(data, &options.bank),
             usual: Usual::of(data),
+            extremes: extremes(data),
             path: path.to_owned(),
             ran: Some(placement.ran(path)),
         };
@@ -251,6 +255,7 @@ impl Sums {
         self.artefacts = artefacts;
         self.largest = self.largest.max(other.largest);
         self.usual.add(&other.usual);
+        widen(&mut self.extremes, other.extremes.iter().copied());
         self.parts.extend(&other.parts);
         self.parts.sort_unstable();
         if self.path != other.path {

@@ -3,6 +3,7 @@
 use super::Sums;
 use crate::fit;
 use crate::gram::NormalEquations;
+use crate::limits::range;
 use crate::options::RidgeChoice;
 use crate::retained::Retained;
 use crate::search::{COARSE, REFINED};
@@ -41,7 +42,7 @@ impl SolveOptions {
 pub struct RidgeScore {
     /// λ.
     pub ridge: f64,
-    /// Scores on what was held back; `nrmse_range` is NaN, since sums do not know ranges.
+    /// Scores on what was held back; `nrmse_range` is NaN.
     pub outputs: Vec<OutputScore>,
 }
 
@@ -129,7 +130,8 @@ impl Sums {
         Ok((decoder, RidgeScore { ridge, outputs }))
     }
 
-    /// What `decoder`, linear and of this form, scores on these sums, to about six digits.
+    /// What `decoder`, linear and of this form, scores on these sums, to about six digits, before its outputs are
+    /// kept within their range.
     fn scores(&self, aside: &NormalEquations, solution: &Solution) -> Vec<OutputScore> {
         let left = aside.residual_squares(&solution.weights, &solution.intercept);
         let total = aside.output_total_squares();
@@ -189,8 +191,7 @@ impl Sums {
             delay_steps: form.delay_steps,
             limits: Limits {
                 blanking: self.usual.blanking(&solution.channel_mask),
-                // Sums do not know the labels' extremes.
-                ranges: Vec::new(),
+                ranges: self.extremes.iter().copied().map(range).collect(),
             },
             weights: solution.weights,
             intercept: solution.intercept,

@@ -55,6 +55,7 @@ fn a_recordings_sums_lead_to_the_decoder_that_training_gives() {
         (blanking.least, blanking.most)
     };
     assert_eq!(most(&solved), most(&trained));
+    assert_eq!(solved.limits().ranges, trained.limits().ranges);
     assert_eq!(solved.training().spikes, trained.training().spikes);
 }
 
@@ -81,6 +82,40 @@ fn no_order_of_merging_makes_a_difference() {
         assert!((x - y).abs() <= 1e-12 * y.abs().max(1e-3), "{x} and {y}");
     }
     assert_eq!((ab.parts(), ab.steps()), (2, a.steps() + b.steps()));
+}
+
+#[test]
+fn ranges_of_labels_are_those_of_all_recordings() {
+    let with = |seed, labels: [f32; 2]| {
+        let mut data = data(seed);
+        // Two outputs: the first has these extremes, the other none of its own.
+        let rows = data.behavior.chunks_exact_mut(2).enumerate();
+        rows.for_each(|(i, row)| row[0] = labels[i % 2]);
+        Sums::over(&Device::cpu(), &data, &options(), &()).unwrap()
+    };
+    let (a, b) = (with(1, [-3.0, 1.0]), with(2, [0.5, 7.0]));
+    let solve = |sums: &Sums| {
+        let solved = sums.solve(&SolveOptions::with(RidgeChoice::Fixed(3.0)));
+        solved.unwrap().limits().ranges[0]
+    };
+    let (one, other) = (solve(&merged(&[&a, &b])), solve(&merged(&[&b, &a])));
+    assert_eq!((one, (one.low, one.high)), (other, (-4.0, 8.0)));
+    // Of a file of version 1 they are not known, nor of what it is merged into; it is the same recording.
+    let content = betz_base::frame::Content {
+        magic: MAGIC,
+        name: "sums",
+        damaged: ErrorKind::InvalidModel,
+    };
+    let mut old = vec![0; betz_base::frame::HEADER];
+    a.write(&mut old, &a.parts, &[]);
+    old.extend_from_slice(&[0; 4]);
+    betz_base::frame::seal(content, 1, &mut old);
+    let old = Sums::from_bytes(&old).unwrap();
+    assert_eq!((&old.parts, &old.values), (&a.parts, &a.values));
+    for sums in [&old, &merged(&[&b, &old]), &merged(&[&old, &b])] {
+        let range = solve(sums);
+        assert_eq!((range.low, range.high), (f32::NEG_INFINITY, f32::INFINITY));
+    }
 }
 
 #[test]
@@ -178,15 +213,22 @@ fn a_ridge_is_chosen_by_what_was_held_back() {
     let mean = |outputs: &[betz_runtime::model::OutputScore]| {
         outputs.iter().map(|o| o.r2).sum::<f64>() / outputs.len() as f64
     };
-    // As the decoder scores on the recording itself.
-    let evaluated = crate::evaluate(&decoder, &data(3)).unwrap();
+    // As the decoder scores on the recording itself, before its outputs are kept within their range.
+    let scored = |decoder: betz_runtime::model::Decoder| {
+        let mut parts = decoder.into_parts();
+        assert_eq!(parts.limits.ranges.len(), 2);
+        parts.limits.ranges.clear();
+        let unbounded = betz_runtime::model::Decoder::new(parts).unwrap();
+        crate::evaluate(&unbounded, &data(3)).unwrap()
+    };
+    let evaluated = scored(decoder);
     for (a, b) in score.outputs.iter().zip(&evaluated.outputs) {
         assert!((a.r2 - b.r2).abs() < 1e-5, "{} and {}", a.r2, b.r2);
         assert!((a.rmse - b.rmse).abs() < 1e-4 * b.rmse);
     }
     for ridge in [score.ridge * 10.0, score.ridge * 0.1] {
         let other = merged(&[&a, &b]).solve(&SolveOptions::with(RidgeChoice::Fixed(ridge)));
-        let other = crate::evaluate(&other.unwrap(), &data(3)).unwrap();
+        let other = scored(other.unwrap());
         assert!(mean(&other.outputs) <= mean(&evaluated.outputs) + 1e-6);
     }
     let error = merged(&[&a, &b]).solve_held_back(&a, &options).unwrap_err();

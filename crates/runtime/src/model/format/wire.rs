@@ -10,6 +10,12 @@ pub(crate) struct Writer<'a> {
     pub(super) bytes: &'a mut Vec<u8>,
 }
 
+impl<'a> Writer<'a> {
+    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> Self {
+        Self { bytes }
+    }
+}
+
 impl Writer<'_> {
     pub(crate) fn flag(&mut self, value: bool) {
         self.bytes.push(u8::from(value));
@@ -70,7 +76,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
@@ -202,7 +208,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses what lies behind the last thing read.
-    pub(super) fn end(&self, what: &str) -> Result<()> {
+    pub(crate) fn end(&self, what: &str) -> Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
         }

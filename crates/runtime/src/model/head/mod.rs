@@ -196,6 +196,38 @@ kinds! {
     place::Place(Belief, MAX_CELLS),
 }
 
+impl Head {
+    /// This head with the outputs of `variance`, of the same features, behind its own, for a decoder of so many latents and outputs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for a readout that does not fit, and a head without features.
+    pub(crate) fn with_variance(
+        &self,
+        variance: &FilteredReadout,
+        latents: usize,
+        outputs: usize,
+    ) -> Result<Self> {
+        let head = match self {
+            Self::Lift(lift) => Self::Lift(Lift {
+                readout: lift.readout.beside(variance)?,
+                ..lift.clone()
+            }),
+            Self::Experts(experts) => Self::Experts(Experts {
+                readout: experts.readout.beside(variance)?,
+                ..experts.clone()
+            }),
+            _ => {
+                return refuse(format!(
+                    "log-variances: expected a lift or experts, got {}",
+                    self.name()
+                ));
+            }
+        };
+        head.check(latents, 2 * outputs)?;
+        Ok(head)
+    }
+}
+
 /// Clips latents radially: z ← z·min(1, R/|z|). Says whether they were clipped.
 ///
 /// Latents have unit variance in training, so |z| says how far out a step lies; R is about the largest

@@ -90,7 +90,7 @@ impl FilteredReadout {
         Ok(())
     }
 
-    pub(super) fn write(&self, to: &mut Writer<'_>) {
+    pub(crate) fn write(&self, to: &mut Writer<'_>) {
         to.flag(self.tau_seconds.is_some());
         if let Some(tau) = self.tau_seconds {
             to.f64(tau);
@@ -100,7 +100,7 @@ impl FilteredReadout {
         }
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
             tau_seconds: if from.flag("readout.tau_seconds")? {
                 Some(from.f64("readout.tau_seconds")?)

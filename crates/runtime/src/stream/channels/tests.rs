@@ -151,6 +151,32 @@ fn a_watch_sees_every_kind_of_input_and_tells_the_steps() {
 }
 
 #[test]
+fn a_session_watches_itself_until_another_does() {
+    let decoder = decoder();
+    let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();
+    (session.watch_itself(&decoder, ChannelRules::default())).unwrap();
+    let mut out = [0.0];
+    let run = |session: &mut Session, first: u16, steps: usize, out: &mut [f32]| {
+        for _ in 0..steps {
+            session.step_counts(&[first, 2, 1, 0, 0], out).unwrap();
+        }
+        session.status().contains(StepStatus::CHANNELS)
+    };
+    assert!(!run(&mut session, 1, 300, &mut out));
+    assert!(run(&mut session, 0, 80, &mut out));
+    // Well again, after the seconds that it takes.
+    assert!(!run(&mut session, 1, 400, &mut out));
+    assert!(run(&mut session, 0, 80, &mut out));
+    let watch = (session.watch_channels(&decoder, ChannelRules::default())).unwrap();
+    assert!(
+        !run(&mut session, 0, 80, &mut out),
+        "somebody else is to look"
+    );
+    drop(watch);
+    assert!(!run(&mut session, 0, 80, &mut out));
+}
+
+#[test]
 fn what_cannot_be_watched_is_refused() {
     let decoder = decoder();
     let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();

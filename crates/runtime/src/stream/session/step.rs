@@ -184,6 +184,9 @@ impl Session {
         }
         if let Some(counted) = &self.counted {
             status |= counted.take(input);
+            if let Some(watch) = &mut self.watch {
+                watch.look();
+            }
         }
         let active = self.running.active_mut();
         let taken = active.take(input);
@@ -214,7 +217,15 @@ impl Session {
             }
             status |= StepStatus::CLAMPED.when(clamped);
         }
+        if let Some(slew) = &self.slew {
+            status |= StepStatus::SLEWED.when(slew.keep(out));
+        }
         self.holding.judge(&mut status, out);
+        if let Some(slew) = &mut self.slew {
+            // What a policy gives in its place is held to it too.
+            status |= StepStatus::SLEWED.when(slew.keep(out));
+            slew.give(out);
+        }
         self.status = status;
         self.counters.ticks = self.counters.ticks.saturating_add(1);
         self.counters.spikes = self.counters.spikes.saturating_add(taken.known);

@@ -1,0 +1,233 @@
+//! What a trainer has learned, as bytes.
+//!
+//! ```text
+//! first model, model in use        length u64, model file each; the second 0 where it is the first
+//! best score, labelled seconds     f64 each
+//! trials, accepted, refused, rolled back    u64 each
+//! labels: count f64, then sum, sum of squares, least and greatest f64 of each output
+//! memories: count u64, then of each: steps f64, length u64, sums as a model retains them
+//! ```
+//!
+//! The first model says what the latents mean. What was compared is not kept, nor which channels are ill:
+//! both begin anew.
+
+use super::{Learner, Memory};
+use crate::online::config::TrainerConfig;
+use crate::online::sums::Forgetting;
+use crate::retained::Retained;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::frame::{self, Content};
+use betz_runtime::model::Decoder;
+
+/// The first bytes of what was learned.
+pub const MAGIC: [u8; 8] = *b"BETZLRND";
+
+const CONTENT: Content = Content {
+    magic: MAGIC,
+    name: "what a trainer has learned",
+    damaged: ErrorKind::InvalidModel,
+};
+
+const VERSION: u32 = 1;
+
+/// Memories at most.
+const MEMORIES: u64 = 16;
+
+impl Learner {
+    /// All that was learned, but what is being compared.
+    ///
+    /// # Errors
+    /// As [`Decoder::to_bytes`].
+    pub(in crate::online) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; frame::HEADER];
+        let first = self.refit.first()?;
+        put_all(&mut bytes, &first.to_bytes()?);
+        if self.current == first {
+            put(&mut bytes, 0);
+        } else {
+            put_all(&mut bytes, &self.current.to_bytes()?);
+        }
+        for number in [self.best, self.labelled_seconds] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for count in [self.trials, self.accepted, self.refused, self.rolled_back] {
+            put(&mut bytes, count);
+        }
+        let labels = &self.labels;
+        let sums = labels.sum.iter().zip(&labels.squares).zip(&labels.extremes);
+        let numbers = sums.flat_map(|((a, b), (low, high))| {
+            let (low, high) = (f64::from(*low), f64::from(*high));
+            [*a, *b, low, high]
+        });
+        for number in std::iter::once(labels.count).chain(numbers) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        put(&mut bytes, self.memories.len() as u64);
+        for memory in &self.memories {
+            let (sums, steps) = memory.sums.parts();
+            let mut sums = sums.clone();
+            // Their number is `steps`.
+            sums.steps = 1;
+            let ridge = self.ridge;
+            bytes.extend_from_slice(&steps.to_le_bytes());
+            put_all(&mut bytes, &Retained { sums, ridge }.to_bytes());
+        }
+        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
+        frame::seal(CONTENT, VERSION, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// What `bytes` hold, to go on at the pace of `config`, for the steps of `like`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for bytes that are none of [`to_bytes`](Self::to_bytes), or damaged;
+    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::Mismatch`] for those of other channels, outputs, filters or another step;
+    /// as [`Learner::new`].
+    pub(in crate::online) fn from_bytes(
+        bytes: &[u8],
+        config: &TrainerConfig,
+        like: &Decoder,
+    ) -> Result<Self> {
+        let (version, payload) = frame::open(CONTENT, bytes)?;
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                format!(
+                    "{}: expected version {VERSION}, got {version}",
+                    CONTENT.name
+                ),
+            ));
+        }
+        let mut from = Reader(payload);
+        let first = Decoder::from_bytes(from.list()?)?;
+        same_steps(like, &first)?;
+        let current = match from.list()? {
+            [] => first.clone(),
+            bytes => Decoder::from_bytes(bytes)?,
+        };
+        same_steps(&first, &current)?;
+        let mut learner = Self::new(&first, config)?;
+        learner.best = from.number()?;
+        learner.labelled_seconds = from.number()?;
+        learner.trials = from.count()?;
+        learner.accepted = from.count()?;
+        learner.refused = from.count()?;
+        learner.rolled_back = from.count()?;
+        learner.labels.count = from.number()?;
+        let labels = &mut learner.labels;
+        let sums = labels.sum.iter_mut().zip(&mut labels.squares);
+        for ((sum, square), extremes) in sums.zip(&mut labels.extremes) {
+            (*sum, *square) = (from.number()?, from.number()?);
+            *extremes = (from.bound()?, from.bound()?);
+        }
+        let count = from.count()?;
+        if !(1..=MEMORIES).contains(&count) {
+            return Err(damaged(format_args!(
+                "expected 1 to {MEMORIES} memories, got {count}"
+            )));
+        }
+        let (sums, _) = learner.memories[0].sums.parts();
+        let size = (sums.features, sums.outputs);
+        let mut memories = Vec::new();
+        for _ in 0..count {
+            let steps = from.number()?;
+            let sums = Retained::from_bytes(from.list()?)?.sums;
+            if (sums.features, sums.outputs) != size || steps < 0.0 {
+                return Err(damaged(format_args!(
+                    "expected sums of (features, targets) {size:?} over at least 0 steps, got {:?} and {steps}",
+                    (sums.features, sums.outputs)
+                )));
+            }
+            memories.push(Memory::new(Forgetting::from_parts(sums, steps)));
+        }
+        if !from.0.is_empty() {
+            return Err(damaged(format_args!(
+                "expected its end, got {} more bytes",
+                from.0.len()
+            )));
+        }
+        learner.memories = memories;
+        learner.current = current;
+        learner.set_half_life(config.half_life_seconds);
+        Ok(learner)
+    }
+}
+
+/// Refuses models whose sums cannot go on in each other's place.
+fn same_steps(expected: &Decoder, got: &Decoder) -> Result<()> {
+    let (a, b) = (expected.parts(), got.parts());
+    let differs = [
+        ("step", a.step_seconds != b.step_seconds),
+        ("channels", a.channel_names != b.channel_names),
+        ("outputs", a.outputs != b.outputs),
+        ("filters", a.bank != b.bank || a.low_pass != b.low_pass),
+        ("delay", a.delay_steps != b.delay_steps),
+    ];
+    match differs.iter().find(|(_, differs)| *differs) {
+        None => Ok(()),
+        Some((what, _)) => Err(Error::mismatch(format!(
+            "{}: expected the {what} of the trainer's model, got others",
+            CONTENT.name
+        ))),
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_all(bytes: &mut Vec<u8>, content: &[u8]) {
+    put(bytes, content.len() as u64);
+    bytes.extend_from_slice(content);
+}
+
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidModel, format!("{}: {what}", CONTENT.name))
+}
+
+/// Takes numbers and lists from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: u64) -> Result<&'a [u8]> {
+        let split = usize::try_from(count).ok();
+        let Some((head, rest)) = split.and_then(|n| self.0.split_at_checked(n)) else {
+            return Err(damaged(format_args!(
+                "expected {count} more bytes, got {}",
+                self.0.len()
+            )));
+        };
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn count(&mut self) -> Result<u64> {
+        let (words, _) = self.take(8)?.as_chunks::<8>();
+        Ok(words.first().map_or(0, |w| u64::from_le_bytes(*w)))
+    }
+
+    /// A finite number.
+    fn number(&mut self) -> Result<f64> {
+        let value = f64::from_bits(self.count()?);
+        if value.is_finite() {
+            return Ok(value);
+        }
+        Err(damaged(format_args!(
+            "expected finite numbers, got {value}"
+        )))
+    }
+
+    /// A number that may be infinite.
+    fn bound(&mut self) -> Result<f32> {
+        let value = f64::from_bits(self.count()?) as f32;
+        if !value.is_nan() {
+            return Ok(value);
+        }
+        Err(damaged("expected bounds, got NaN"))
+    }
+
+    fn list(&mut self) -> Result<&'a [u8]> {
+        let count = self.count()?;
+        self.take(count)
+    }
+}
