@@ -164,7 +164,7 @@ pub mod train {
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};
-    pub use betz_train::{gram, online, retained, score, solve, sums};
+    pub use betz_train::{gram, online, place, retained, score, solve, sums};
 }
 
 /// This version of Betz.

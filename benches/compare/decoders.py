@@ -1,10 +1,17 @@
 """Decoders that are customary elsewhere, on the split that `benches/record/decoders.md` uses.
 
-python benches/compare/decoders.py reach95.npz [--gru] [--trees]
-Trains on trials 0 to 799, scores the others: R² as the mean of x, y and of vx, vy.
-Needs numpy and scikit-learn; --gru needs torch (its CPU wheel does).
+python benches/compare/decoders.py reach95.npz [--gru] [--trees] [--betz PROGRAM]
+Trains on trials 0 to 799, scores the others: R² as the mean of x, y and of vx, vy; wall seconds of training and
+scoring (of Betz the whole of `betz train`, with cross-validation and reading), and processor seconds.
+Needs numpy and scikit-learn; --gru needs torch (its CPU wheel does); --betz runs that command line on the same
+split.
 """
 import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
 import time
 
 import numpy as np
@@ -27,10 +34,39 @@ def rows(segments):
     return np.concatenate([np.arange(a, b) for a, b in segments])
 
 
-def report(name, truth, estimate, seconds):
-    r2 = 1 - ((truth - estimate) ** 2).sum(0) / ((truth - truth.mean(0)) ** 2).sum(0)
+class Clock:
+    """Wall and processor seconds since it was made, children's included."""
+
+    def __init__(self):
+        self.wall, self.cpu = time.time(), self.used()
+
+    @staticmethod
+    def used():
+        return sum(os.times()[:4])
+
+    def text(self):
+        return f"{time.time() - self.wall:6.1f} s {self.used() - self.cpu:6.1f} s"
+
+
+def line(name, r2, clock):
     half = len(r2) // 2
-    print(f"{name:<34} {r2[:half].mean():.4f} {r2[half:].mean():.4f}  {seconds:6.1f} s", flush=True)
+    print(f"{name:<34} {np.mean(r2[:half]):.4f} {np.mean(r2[half:]):.4f}  {clock.text()}", flush=True)
+
+
+def report(name, truth, estimate, clock):
+    line(name, 1 - ((truth - estimate) ** 2).sum(0) / ((truth - truth.mean(0)) ** 2).sum(0), clock)
+
+
+def betz(program, recording, kind):
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(pathlib.Path(folder) / "m.betz")
+        run = lambda *line: json.loads(
+            subprocess.run([program, *line, "--json", "--device", "cpu"], check=True, capture_output=True).stdout
+        )
+        clock = Clock()
+        trained = run("train", recording, "--out", model, "--segments", "0..800", "--decoder", kind)
+        scores = run("evaluate", model, recording, "--segments", "800..")["outputs"]
+        line(f"betz {kind}: {trained['decoder']}", [o["r2"] for o in scores], clock)
 
 
 def kalman(counts, x, train, test, lag):
@@ -112,6 +148,7 @@ def main():
     arguments.add_argument("recording")
     arguments.add_argument("--gru", action="store_true")
     arguments.add_argument("--trees", action="store_true")
+    arguments.add_argument("--betz", metavar="PROGRAM")
     arguments = arguments.parse_args()
     data = np.load(arguments.recording)
     counts, x = data["counts"].astype(np.float32), data["behavior"].astype(np.float32)
@@ -120,26 +157,29 @@ def main():
     i, j = rows(train), rows(test)
 
     features = lagged(counts, segments, LAGS)
-    started = time.time()
+    started = Clock()
     ridge = Ridge(100.0).fit(features[i], x[i])
-    report(f"ridge on {LAGS} lags", x[j], ridge.predict(features[j]), time.time() - started)
+    report(f"ridge on {LAGS} lags", x[j], ridge.predict(features[j]), started)
     for lag in (0, 1, 2):
-        started = time.time()
+        started = Clock()
         out = kalman(counts, x, train, test, lag)
-        report(f"Kalman, counts {lag} bins before", x[j], out[j], time.time() - started)
+        report(f"Kalman, counts {lag} bins before", x[j], out[j], started)
+    if arguments.betz:
+        for kind in ("linear", "lift", "experts", "auto", "kalman", "refit"):
+            betz(arguments.betz, arguments.recording, kind)
     if arguments.trees:
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.multioutput import MultiOutputRegressor
 
-        started = time.time()
+        started = Clock()
         trees = HistGradientBoostingRegressor(max_iter=200, learning_rate=0.08)
         trees = MultiOutputRegressor(trees).fit(features[i], x[i])
-        report(f"boosted trees on {LAGS} lags", x[j], trees.predict(features[j]), time.time() - started)
+        report(f"boosted trees on {LAGS} lags", x[j], trees.predict(features[j]), started)
     if arguments.gru:
         for seed in (0, 1):
-            started = time.time()
+            started = Clock()
             out = gru(counts, x, train, test, seed)
-            report(f"GRU of 64, seed {seed}", x[j], out[j], time.time() - started)
+            report(f"GRU of 64, seed {seed}", x[j], out[j], started)
 
 
 if __name__ == "__main__":

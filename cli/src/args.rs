@@ -171,6 +171,9 @@ pub(crate) struct Train {
     /// Random features of a lift; default: by cross-validation, up to 256
     #[arg(long, value_name = "N")]
     pub(crate) lift_units: Option<usize>,
+    /// Cells of a decoder of place along the longest axis; default: 28
+    #[arg(long, value_name = "N")]
+    pub(crate) cells: Option<usize>,
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
@@ -208,6 +211,10 @@ pub(crate) enum DecoderKind {
     Experts,
     /// A steady-state Kalman filter: for labs that expect one
     Kalman,
+    /// That filter taught what was intended: velocities turned to where each trial ends
+    Refit,
+    /// Bayes' rule on a grid of places, for place cells: outputs are coordinates
+    Place,
     Auto,
 }
 

@@ -19,6 +19,7 @@ mod monitor_args;
 mod network_args;
 mod network_picture;
 mod picture;
+mod posterior;
 mod raster;
 mod rates;
 mod recording_picture;

@@ -58,7 +58,7 @@ fn trained(data: &Dataset, kind: Kind) -> Decoder {
 #[test]
 fn every_kind_streams_what_it_decodes_in_batch() {
     let data = trials();
-    for kind in [Kind::Linear, Kind::Lift, Kind::Experts] {
+    for kind in [Kind::Linear, Kind::Lift, Kind::Experts, Kind::Place] {
         let decoder = trained(&data, kind);
         let batch = decode(&decoder, &data).unwrap();
         let width = decoder.outputs().len();

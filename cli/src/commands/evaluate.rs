@@ -12,6 +12,7 @@ use crate::data;
 use crate::device;
 use crate::evaluation_picture;
 use crate::files::{Files, Kind};
+use crate::posterior::{self, Posterior};
 use crate::rates::Rates;
 use crate::report::{self, Bar, Scores, Table};
 use crate::scoring::{self, Lost, More, Pairs};
@@ -27,6 +28,9 @@ struct Evaluated {
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     more: Vec<More>,
+    /// Of a decoder of place: how its posterior fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    posterior: Option<Posterior>,
     /// What the variances are worth that the model tells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     variances: Vec<VarianceRow>,
@@ -93,6 +97,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
     let place = place_error(&dataset, &decoded.estimates, delay)?;
+    let posterior = posterior::of(&model, &dataset, args.moving)?;
     let mut more = Vec::new();
     if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
         let pairs: Vec<Pairs> = (0..model.outputs().len())
@@ -119,6 +124,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             total_seconds: report::total_seconds(),
         },
         more,
+        posterior,
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
     };
@@ -136,6 +142,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             place.median,
             place.unit
         ))?;
+    }
+    if let Some(posterior) = &evaluated.posterior {
+        posterior.print()?;
     }
     print_more(args, &evaluated.more)?;
     print_variances(&evaluated.variances)

@@ -68,6 +68,9 @@ struct KindRow {
     /// In R² on the linear decoder, and its standard error over folds.
     gain: f64,
     gain_error: f64,
+    /// Distance that half of the estimated places are closer than; absent where outputs are no coordinates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median_error: Option<f64>,
     /// Of a step, at the recording's mean number of spikes.
     multiply_adds: f64,
     outputs: Vec<OutputScore>,
@@ -170,6 +173,7 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     let latents = ("--latents", args.latents);
     let units = ("--lift-units", args.lift_units);
     let experts = ("--experts", args.experts);
+    let cells = ("--cells", args.cells);
     let refuse = |decoder: &str, options: &[(&str, Option<usize>)]| {
         let given = options
             .iter()
@@ -182,22 +186,33 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     };
     let kinds = match args.decoder {
         DecoderKind::Linear => {
-            refuse("linear", &[latents, units, experts])?;
+            refuse("linear", &[latents, units, experts, cells])?;
             return Ok(None);
         }
         DecoderKind::Lift => {
-            refuse("lift", &[experts])?;
+            refuse("lift", &[experts, cells])?;
             KindOptions::among(&[train::Kind::Lift])
         }
         DecoderKind::Experts => {
-            refuse("experts", &[units])?;
+            refuse("experts", &[units, cells])?;
             KindOptions::among(&[train::Kind::Experts])
         }
         DecoderKind::Kalman => {
-            refuse("kalman", &[latents, units, experts])?;
+            refuse("kalman", &[latents, units, experts, cells])?;
             KindOptions::among(&[train::Kind::Kalman])
         }
-        DecoderKind::Auto => KindOptions::auto(),
+        DecoderKind::Refit => {
+            refuse("refit", &[latents, units, experts, cells])?;
+            KindOptions::among(&[train::Kind::Refit])
+        }
+        DecoderKind::Place => {
+            refuse("place", &[latents, units, experts])?;
+            KindOptions::among(&[train::Kind::Place])
+        }
+        DecoderKind::Auto => {
+            refuse("auto", &[cells])?;
+            KindOptions::auto()
+        }
     };
     if args.folds == 0 {
         return Err(Error::argument(
@@ -208,6 +223,7 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
         latents: args.latents,
         units: args.lift_units,
         experts: args.experts,
+        cells: args.cells,
         seed: args.seed,
         ..kinds
     }))
@@ -323,6 +339,7 @@ fn row(score: train::KindScore) -> KindRow {
         r2: score.r2,
         gain: score.gain,
         gain_error: score.gain_error,
+        median_error: score.median_error,
         multiply_adds: score.multiply_adds,
         outputs: score.scores,
     }
@@ -337,6 +354,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
         "decoder",
         "R²",
         "gain",
+        "median distance",
         "multiply-adds a step",
         "configuration",
     ]);
@@ -350,6 +368,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
             kind.decoder.to_owned(),
             format!("{:.4}", kind.r2),
             gain,
+            (kind.median_error).map_or_else(String::new, |d| format!("{d:.4}")),
             format!("{:.0}", kind.multiply_adds),
             kind.configuration.clone(),
         ]);
@@ -375,7 +394,7 @@ fn print(
     let record = model.training();
     let trained = Trained {
         model: args.out.display().to_string(),
-        decoder: model.kind(),
+        decoder: (comparison.as_ref()).map_or(model.kind(), |c| c.taken.name()),
         artefacts: comparison.as_ref().map(|c| c.artefacts),
         kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),
@@ -412,14 +431,19 @@ fn print(
         report::remarks(&trained.outputs);
     }
     report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
-    report::line(&format!(
-        "ridge {:.4e}, delay {} s, step {} s, Γ {}, {}",
-        trained.ridge,
+    let clock = format!(
+        "delay {} s, step {} s",
         report::number(trained.delay_seconds),
-        report::number(trained.step_seconds),
-        trained.gram,
-        trained.solver
-    ))?;
+        report::number(trained.step_seconds)
+    );
+    // A decoder of place has neither Γ nor ridge.
+    report::line(&match trained.gram.as_str() {
+        "" => clock,
+        gram => format!(
+            "ridge {:.4e}, {clock}, Γ {gram}, {}",
+            trained.ridge, trained.solver
+        ),
+    })?;
     if let Some(error) = &trained.gram_error {
         report::line(&format!(
             "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",

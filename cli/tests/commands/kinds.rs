@@ -24,6 +24,7 @@ fn every_kind_is_trained_evaluated_and_streamed() {
         ("lift", "--latents 4 --lift-units 32"),
         ("experts", "--latents 4 --experts 3"),
         ("kalman", ""),
+        ("place", "--cells 12"),
         ("auto", "--latents 3 --experts 2"),
     ] {
         let trained = json(
@@ -53,6 +54,12 @@ fn every_kind_is_trained_evaluated_and_streamed() {
             assert!((a - b).abs() < 1e-6 && a > 0.3, "{kind}: {a} and {b}");
         }
         assert!(evaluated["median_error"].as_f64().unwrap() > 0.0);
+        let posterior = &evaluated["posterior"];
+        assert_eq!(posterior.is_object(), kind == "place");
+        if kind == "place" {
+            assert!(posterior["likeliest_median_error"].as_f64().unwrap() > 0.0);
+            assert!(posterior["median_spread"].as_f64().unwrap() > 0.0);
+        }
     }
 }
 
@@ -153,6 +160,18 @@ fn what_makes_no_sense_is_refused() {
         (
             "--latents 3",
             "--latents: expected a --decoder that has such, which linear does not",
+        ),
+        (
+            "--decoder place --latents 3",
+            "--latents: expected a --decoder that has such, which place does not",
+        ),
+        (
+            "--decoder place --cells 3",
+            "cells: expected 4 to 1000, got 3",
+        ),
+        (
+            "--decoder refit",
+            "refit: expected outputs that are a place's coordinates and as many velocities",
         ),
         (
             "--decoder experts --lift-units 8",

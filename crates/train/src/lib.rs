@@ -47,6 +47,7 @@ mod limits;
 mod noise;
 pub mod online;
 mod options;
+pub mod place;
 mod presets;
 pub mod psc;
 mod readout;

@@ -81,6 +81,7 @@ pub fn with_variance<'d>(
         z: &z,
         delay_steps: decoder.delay_steps(),
         radius,
+        placement: None,
     };
     let filters: Vec<f64> = own.tau_seconds.into_iter().collect();
     let found = Fit {

@@ -122,12 +122,27 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> boo
 /// needs.
 fn step_through(decoder: &Decoder, data: &DatasetView<'_>, order: &[usize]) -> Result<Vec<f32>> {
     let outputs = decoder.outputs().len();
+    let mut estimates = vec![f32::NAN; data.steps * outputs];
+    each_step(decoder, data, order, |step, _, row| {
+        estimates[step * outputs..][..outputs].copy_from_slice(row);
+    })?;
+    Ok(estimates)
+}
+
+/// Steps a session through the segments of `data`, at rest at each one's start, and hands out each step, whether
+/// it is a segment's first, and its outputs.
+pub(crate) fn each_step(
+    decoder: &Decoder,
+    data: &DatasetView<'_>,
+    order: &[usize],
+    mut each: impl FnMut(usize, bool, &[f32]),
+) -> Result<()> {
     let config = SessionConfig {
         statistics: false,
         ..SessionConfig::default()
     };
     let mut session = Session::open(decoder, config)?;
-    let mut estimates = vec![f32::NAN; data.steps * outputs];
+    let mut row = vec![0.0; decoder.outputs().len()];
     let mut fired = Vec::new();
     // What each channel counts for in a step, where that is not its number of spikes.
     let counted = match data.spikes.is_weighted() {
@@ -147,16 +162,16 @@ fn step_through(decoder: &Decoder, data: &DatasetView<'_>, order: &[usize]) -> R
                     *count += data.spikes.weight(i);
                 }
             }
-            let row = &mut estimates[step as usize * outputs..][..outputs];
             if counts.is_empty() {
-                session.step_spikes(&fired, row)?;
+                session.step_spikes(&fired, &mut row)?;
             } else {
-                session.step_values(&counts, row)?;
+                session.step_values(&counts, &mut row)?;
                 fired.iter().for_each(|&c| counts[c as usize] = 0.0);
             }
+            each(step as usize, step == segment.start, &row);
         }
     }
-    Ok(estimates)
+    Ok(())
 }
 
 /// Estimates, and where they were made.
@@ -234,7 +249,7 @@ pub fn channel_order<'d>(
 }
 
 /// What `decoder` asks of a dataset's shape, without a look at the spikes.
-fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
+pub(crate) fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds();
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
         return Err(Error::mismatch(format!(

@@ -2,7 +2,7 @@
 
 use super::{Clusters, Discriminant, Gate};
 use crate::kinds::Kind;
-use crate::kinds::family::{Compared, Family, Plan, Truth};
+use crate::kinds::family::{Compared, Family, Left, Plan, Truth};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
 use crate::readout::{Pass, best_of, mean_of};
@@ -93,19 +93,29 @@ impl Family for Teams {
     type Basis = Gate;
     const KIND: Kind = Kind::Experts;
 
+    /// One a number of experts and softness.
+    fn passes(&self, _: usize) -> usize {
+        self.experts.len() * self.betas.len()
+    }
+
     fn compare(
         &self,
         fold: Fold<'_>,
         latents: usize,
+        passes: &[usize],
         progress: &dyn Progress,
     ) -> Result<Compared<TeamConfig>> {
         let latents = self.latents.min(latents);
         let walk = fold.walk(latents)?;
         let mut residuals = Vec::new();
         let mut truth = None;
-        for &experts in &self.experts {
+        let betas = self.betas.len();
+        // The passes of one number of experts share its clusters.
+        for passes in passes.chunk_by(|a, b| a / betas == b / betas) {
+            let experts = self.experts[passes[0] / betas];
             let discriminant = self.discriminant(fold, (latents, experts), progress)?;
-            for &beta in &self.betas {
+            for &number in passes {
+                let beta = self.betas[number % betas];
                 let gate = discriminant.gate(beta);
                 let mean = mean_of(walk, &gate, &fold.trains(), progress)?;
                 let pass = Pass::new(walk, &gate, &mean, &[TAU_SECONDS]);
@@ -123,7 +133,11 @@ impl Family for Teams {
                         beta,
                         plan,
                     };
-                    residuals.push((config, left.residual));
+                    residuals.push(Left {
+                        pass: number,
+                        config,
+                        residual: left.residual,
+                    });
                 }
                 truth = Some(Truth::of(&held));
             }

@@ -33,6 +33,7 @@ fn walk<'a>(data: &'a betz_recording::Dataset, z: &'a [f32]) -> Walk<'a> {
         z,
         delay_steps: 0,
         radius: 100.0,
+        placement: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The Kalman filter in cross-validation: what it observes, and how it does.
 
+use super::intent::intended;
 use super::{Dynamics, SteadyKalman};
 use crate::TrainOptions;
 use crate::folds::Part;
@@ -27,25 +28,30 @@ pub(crate) struct Entrant {
     /// Of everything held out, (steps, outputs); NaN elsewhere.
     pub(crate) estimates: Vec<f32>,
     total: NormalEquations,
+    /// What labels the filter learned to observe, where they are not the outputs: (step, output).
+    labels: Option<Vec<f32>>,
 }
 
 impl Entrant {
     /// Filters that observe the counts of the bin, those of the bin before it, and the features of the bank that
-    /// was found.
+    /// was found. With `refit` they learn what these say of what was intended, not of what was done.
     ///
     /// # Errors
-    /// Those of the sums and of [`SteadyKalman::fit`].
+    /// Those of the sums and of [`SteadyKalman::fit`]; with `refit` those of [`intended`].
     pub(crate) fn all(
         data: &DatasetView<'_>,
         options: &TrainOptions,
         found: &Found,
+        refit: bool,
         progress: &dyn Progress,
     ) -> Result<Vec<Self>> {
+        let labels = refit.then(|| intended(data)).transpose()?;
+        let labelled = labelled(data, labels.as_deref());
         let tau_seconds = data.step_seconds / PARTS;
         let counts = |order| FilterBank::new(vec![Filter { tau_seconds, order }]);
         let study = Study {
             placement: &found.placement,
-            data: *data,
+            data: labelled,
             options,
             search_ridge: false,
             progress,
@@ -59,13 +65,8 @@ impl Entrant {
             let sums = BankSums::new(&study, &bank, found.bank.paths, &found.split, &|_| {})?;
             let ridge = COUNT_RIDGE * sums.total.mean_variance_sum();
             let of = (configuration.to_owned(), bank, ridge);
-            entrants.push(Self::new(
-                data,
-                options,
-                found,
-                of,
-                (&sums.folds, sums.total.clone()),
-            )?);
+            let sums = (&sums.folds[..], sums.total.clone());
+            entrants.push(Self::new(data, options, found, of, sums, labels.clone())?);
         }
         let bank = found.validation.bank.clone();
         let of = (
@@ -73,8 +74,16 @@ impl Entrant {
             bank,
             found.validation.ridge,
         );
-        let sums = (&found.bank.folds[..], found.bank.total.clone());
-        entrants.push(Self::new(data, options, found, of, sums)?);
+        let own;
+        let sums = if refit {
+            let paths = found.bank.paths.taken(found.bank.path);
+            own = BankSums::new(&study, &of.1, paths, &found.split, &|_| {})?;
+            &own
+        } else {
+            &found.bank
+        };
+        let sums = (&sums.folds[..], sums.total.clone());
+        entrants.push(Self::new(data, options, found, of, sums, labels)?);
         Ok(entrants)
     }
 
@@ -84,18 +93,27 @@ impl Entrant {
         found: &Found,
         (configuration, bank, ridge): (String, FilterBank, f64),
         (folds, total): (&[NormalEquations], NormalEquations),
+        labels: Option<Vec<f32>>,
     ) -> Result<Self> {
         let parts = &found.split.folds;
-        let delay = options.delay_steps;
-        let dynamics: Vec<Dynamics> = parts.iter().map(|p| Dynamics::of(data, p, delay)).collect();
-        let zeros = Dynamics::zeros(data.outputs.len());
-        let all = dynamics.iter().fold(zeros, |sum, d| sum.plus(d, 1.0));
+        let labelled = labelled(data, labels.as_deref());
+        let dynamics_of = |data: &DatasetView<'_>| {
+            let of = |p: &Vec<Part>| Dynamics::of(data, p, options.delay_steps);
+            let dynamics: Vec<Dynamics> = parts.iter().map(of).collect();
+            let zeros = Dynamics::zeros(data.outputs.len());
+            let all = dynamics.iter().fold(zeros, |sum, d| sum.plus(d, 1.0));
+            (dynamics, all)
+        };
+        let (movements, movement) = dynamics_of(data);
+        let (of_labels, of_all_labels) = dynamics_of(&labelled);
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
-        for ((fold, parts), own) in folds.iter().zip(parts).zip(&dynamics) {
+        for (k, (fold, parts)) in folds.iter().zip(parts).enumerate() {
             let mut rest = total.clone();
             rest.subtract(fold)?;
             let share = rest.steps as f64 / total.steps as f64;
-            let filter = SteadyKalman::fit(&rest, &all.clone().plus(own, -1.0), ridge * share)?;
+            let labels = of_all_labels.clone().plus(&of_labels[k], -1.0);
+            let movement = movement.clone().plus(&movements[k], -1.0);
+            let filter = SteadyKalman::fit(&rest, &labels, &movement, ridge * share)?;
             filter.estimate(data, options, (&bank, parts), &mut estimates)?;
         }
         Ok(Self {
@@ -104,6 +122,7 @@ impl Entrant {
             ridge,
             estimates,
             total,
+            labels,
         })
     }
 
@@ -119,13 +138,23 @@ impl Entrant {
         found: &Found,
     ) -> Result<SteadyKalman> {
         let parts: Vec<Part> = found.split.folds.iter().flatten().copied().collect();
-        let dynamics = Dynamics::of(data, &parts, options.delay_steps);
-        SteadyKalman::fit(&self.total, &dynamics, self.ridge)
+        let movement = Dynamics::of(data, &parts, options.delay_steps);
+        let labelled = labelled(data, self.labels.as_deref());
+        let labels = Dynamics::of(&labelled, &parts, options.delay_steps);
+        SteadyKalman::fit(&self.total, &labels, &movement, self.ridge)
     }
 
     /// Steps that [`whole`](Self::whole) is trained on.
     pub(crate) fn steps(&self) -> u64 {
         self.total.steps
+    }
+}
+
+/// `data` with `labels` for outputs, where there are some.
+fn labelled<'a>(data: &DatasetView<'a>, labels: Option<&'a [f32]>) -> DatasetView<'a> {
+    DatasetView {
+        behavior: labels.unwrap_or(data.behavior),
+        ..*data
     }
 }
 

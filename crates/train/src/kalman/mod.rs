@@ -4,8 +4,12 @@
 //! covariances of what they leave (Wu et al. 2003). With N = Q⁻¹C and S = CᵀN the Riccati recursion
 //! P⁻ = A·P·Aᵀ + W, P = P⁻(I + S·P⁻)⁻¹ runs on as many numbers as there are outputs, however many features are
 //! observed; at its end K = P·Nᵀ and M = (I − P·S)·A.
+//!
+//! ReFIT (Gilja et al. 2012) learns C and Q from what the subject is taken to have intended, and keeps the A and W of
+//! how it moved.
 
 mod enter;
+mod intent;
 
 use betz_linear::{Cholesky, Mat, product, solve_general};
 
@@ -139,29 +143,35 @@ pub(crate) struct SteadyKalman {
 }
 
 impl SteadyKalman {
-    /// The filter that observes the features of `sums`; `ridge` is added to the diagonal of T·Q.
+    /// The filter that observes the features of `sums`, which follow the outputs of `labels`, and whose outputs
+    /// move as those of `movement`; `ridge` is added to the diagonal of T·Q.
     ///
     /// # Errors
     /// [`ErrorKind::InsufficientData`] without pairs of steps or where no output changes;
     /// [`ErrorKind::NotPositiveDefinite`] when Q is singular; [`ErrorKind::NonFinite`] when the recursion
     /// does not settle.
-    pub(crate) fn fit(sums: &NormalEquations, dynamics: &Dynamics, ridge: f64) -> Result<Self> {
-        let (n, m) = (sums.features, dynamics.outputs);
-        let steps = dynamics.steps;
-        if dynamics.pairs < 2.0 || sums.outputs != m {
+    pub(crate) fn fit(
+        sums: &NormalEquations,
+        labels: &Dynamics,
+        movement: &Dynamics,
+        ridge: f64,
+    ) -> Result<Self> {
+        let (n, m) = (sums.features, labels.outputs);
+        let steps = labels.steps;
+        if movement.pairs < 2.0 || sums.outputs != m {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
                     "kalman: expected neighbouring steps with behaviour, got {} pairs",
-                    dynamics.pairs
+                    movement.pairs
                 ),
             ));
         }
-        let mean: Vec<f64> = dynamics.sum.iter().map(|s| s / steps).collect();
+        let mean: Vec<f64> = labels.sum.iter().map(|s| s / steps).collect();
         // Outputs over their standard deviation; one that does not change stays 0.
         let scale: Vec<f64> = (0..m)
             .map(|i| {
-                let variance = dynamics.squares[i * m + i] / steps - mean[i] * mean[i];
+                let variance = labels.squares[i * m + i] / steps - mean[i] * mean[i];
                 if variance > 1e-12 * mean[i] * mean[i] {
                     variance.sqrt().recip()
                 } else {
@@ -175,13 +185,8 @@ impl SteadyKalman {
                 "kalman: expected outputs that change, got none",
             ));
         }
-        let state = centred(
-            &dynamics.squares,
-            (&dynamics.sum, &dynamics.sum),
-            steps,
-            &scale,
-        );
-        let (a, w) = transition(dynamics, &scale)?;
+        let state = centred(&labels.squares, (&labels.sum, &labels.sum), steps, &scale);
+        let (a, w) = transition(movement, &scale)?;
         // C, and T·Q = Γ_c − Υ_c X⁻¹ Υ_cᵀ.
         let upsilon = sums.centred_upsilon();
         let upsilon = Mat::from_fn(n, m, |f, o| upsilon[f * m + o] * scale[o]);

@@ -122,28 +122,41 @@ fn inverse(a: &M) -> M {
 #[test]
 fn the_steady_filter_is_the_textbook_filter_after_a_while() {
     let (data, y) = simulated(4000);
+    textbook(&data, &data, &y);
+    // Taught by labels other than the movement: C and Q are theirs, A and W the movement's.
+    let mut labels = data.clone();
+    for (t, row) in labels.behavior.chunks_exact_mut(2).enumerate() {
+        (row[0], row[1]) = (
+            2.0 * row[0] - 0.05 * row[1],
+            row[1] + (t as f32 * 0.1).sin(),
+        );
+    }
+    textbook(&data, &labels, &y);
+}
+
+/// The filter of `data`'s movement that observes `y`, taught by `labels`.
+fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
     let part = Part {
         segment: data.segments[0],
         from: 0,
     };
-    let dynamics = Dynamics::of(&data.view(), &[part], 0);
-    let steady = SteadyKalman::fit(&sums(&data, &y), &dynamics, 0.0).unwrap();
+    let [of_labels, movement] = [labels, data].map(|d| Dynamics::of(&d.view(), &[part], 0));
+    let steady = SteadyKalman::fit(&sums(labels, y), &of_labels, &movement, 0.0).unwrap();
 
     // A, W, C, Q by least squares on centred values, then predict and update with the full gain.
     let t = data.steps;
     let mean = [0, 1].map(|o| {
         (0..t)
-            .map(|s| f64::from(data.behavior[s * 2 + o]))
+            .map(|s| f64::from(labels.behavior[s * 2 + o]))
             .sum::<f64>()
             / t as f64
     });
-    let x: Vec<M> = (0..t)
-        .map(|s| {
-            (0..2)
-                .map(|o| vec![f64::from(data.behavior[s * 2 + o]) - mean[o]])
-                .collect()
-        })
-        .collect();
+    let states = |of: &Dataset, mean: [f64; 2]| -> Vec<M> {
+        let state =
+            |s: usize| (0..2).map(move |o| vec![f64::from(of.behavior[s * 2 + o]) - mean[o]]);
+        (0..t).map(|s| state(s).collect()).collect()
+    };
+    let (x, moves) = (states(labels, mean), states(data, [0.0; 2]));
     let y_mean: Vec<f64> = (0..N)
         .map(|f| y.iter().map(|y| y[f]).sum::<f64>() / t as f64)
         .collect();
@@ -166,7 +179,7 @@ fn the_steady_filter_is_the_textbook_filter_after_a_while() {
         });
         xs.iter().map(|x| plus(x, &mean, -1.0)).collect()
     };
-    let (before, after) = (about(&x[..pairs]), about(&x[1..]));
+    let (before, after) = (about(&moves[..pairs]), about(&moves[1..]));
     let a = times(
         &covariance(&after, &before),
         &inverse(&covariance(&before, &before)),
@@ -256,14 +269,10 @@ fn outputs_that_stand_still_are_refused() {
         segment: data.segments[0],
         from: 0,
     };
-    let error = SteadyKalman::fit(
-        &sums(&data, &y),
-        &Dynamics::of(&data.view(), &[part], 0),
-        1.0,
-    )
-    .unwrap_err();
+    let dynamics = Dynamics::of(&data.view(), &[part], 0);
+    let error = SteadyKalman::fit(&sums(&data, &y), &dynamics, &dynamics, 1.0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
     let none = Dynamics::of(&data.view(), &[], 0);
-    let error = SteadyKalman::fit(&sums(&data, &y), &none, 1.0).unwrap_err();
+    let error = SteadyKalman::fit(&sums(&data, &y), &none, &none, 1.0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
 }

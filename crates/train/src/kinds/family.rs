@@ -14,9 +14,11 @@ pub(crate) trait Family {
     type Basis: Basis;
     const KIND: Kind;
 
-    /// Every configuration with the sums of squares that it leaves of what `fold` holds out, one an
-    /// output; the same configurations in the same order for every fold. `latents` is the most that
-    /// every fold has.
+    /// Passes over the steps that compare all there is to choose from, `latents` being the most that every fold has.
+    fn passes(&self, latents: usize) -> usize;
+
+    /// Every configuration of `passes`, ascending, with the sums of squares that it leaves of what `fold` holds out,
+    /// one an output; the same configurations in the same order for every fold.
     ///
     /// # Errors
     /// Those of the latents and of the sums; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
@@ -24,6 +26,7 @@ pub(crate) trait Family {
         &self,
         fold: Fold<'_>,
         latents: usize,
+        passes: &[usize],
         progress: &dyn Progress,
     ) -> Result<Compared<Self::Config>>;
 
@@ -68,9 +71,20 @@ impl Plan {
     }
 }
 
-/// What configurations leave unexplained of one fold.
+/// A configuration and what it leaves unexplained.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Left<C> {
+    /// The pass that compared it.
+    pub(crate) pass: usize,
+    pub(crate) config: C,
+    /// Sum of squares, one an output.
+    pub(crate) residual: Vec<f64>,
+}
+
+/// What configurations leave unexplained of one fold, or of several.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Compared<C> {
-    pub(crate) residuals: Vec<(C, Vec<f64>)>,
+    pub(crate) left: Vec<Left<C>>,
     /// Sums over the held-out steps that count.
     pub(crate) truth: Truth,
 }
@@ -79,9 +93,9 @@ impl<C> Compared<C> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there was nothing to
     /// compare.
-    pub(crate) fn new(residuals: Vec<(C, Vec<f64>)>, truth: Option<Truth>) -> Result<Self> {
+    pub(crate) fn new(left: Vec<Left<C>>, truth: Option<Truth>) -> Result<Self> {
         match truth {
-            Some(truth) => Ok(Self { residuals, truth }),
+            Some(truth) => Ok(Self { left, truth }),
             None => Err(Error::argument(
                 "cross-validation: expected configurations to compare, got none",
             )),
@@ -129,35 +143,46 @@ impl Truth {
     }
 }
 
-/// Every configuration with at most `latents` latents and its R² over all that was held out.
+/// What the configurations of `passes` with at most `latents` latents leave of the folds `folds` of `split`, added up.
 ///
 /// # Errors
 /// As [`Family::compare`].
-pub(crate) fn scored<F: Family>(
+pub(crate) fn compared<F: Family>(
     family: &F,
-    split: &Split<'_>,
-    latents: usize,
+    (split, folds): (&Split<'_>, std::ops::Range<usize>),
+    (latents, passes): (usize, &[usize]),
     progress: &dyn Progress,
-) -> Result<Vec<(F::Config, f64)>> {
+) -> Result<Option<Compared<F::Config>>> {
     let mut all: Option<Compared<F::Config>> = None;
     for (k, fold) in split.folds().enumerate() {
+        if !folds.contains(&k) {
+            continue;
+        }
         progress.update("compare decoders", k as u64, split.stages.len() as u64);
-        let compared = family.compare(fold, latents, progress)?;
+        let more = family.compare(fold, latents, passes, progress)?;
         match &mut all {
-            None => all = Some(compared),
-            Some(all) => {
-                all.truth.add(&compared.truth);
-                for ((_, sum), (_, more)) in all.residuals.iter_mut().zip(&compared.residuals) {
-                    sum.iter_mut().zip(more).for_each(|(s, m)| *s += m);
-                }
-            }
+            None => all = Some(more),
+            Some(all) => all.add(&more),
         }
     }
-    let all = all.ok_or_else(|| Error::argument("cross-validation: expected folds, got none"))?;
-    let scores = all.residuals.iter();
-    Ok(scores
-        .map(|(config, left)| (*config, all.truth.r2(left)))
-        .collect())
+    Ok(all)
+}
+
+impl<C: PartialEq> Compared<C> {
+    /// The same configurations over other folds as well.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.truth.add(&other.truth);
+        for (sum, more) in self.left.iter_mut().zip(&other.left) {
+            debug_assert!(sum.config == more.config);
+            let both = sum.residual.iter_mut().zip(&more.residual);
+            both.for_each(|(s, m)| *s += m);
+        }
+    }
+
+    /// Mean R² of every configuration.
+    pub(crate) fn r2(&self) -> impl Iterator<Item = f64> {
+        self.left.iter().map(|left| self.truth.r2(&left.residual))
+    }
 }
 
 /// A kind fitted to a training set.

@@ -5,32 +5,66 @@ use rayon::prelude::*;
 use crate::TrainOptions;
 use crate::folds::Part;
 use crate::gram::paired_steps;
-use crate::score::score_estimates;
+use crate::score::{mean_r2, place_error, score_estimates};
 use crate::validate::Found;
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment};
-use betz_runtime::model::OutputScore;
 
-/// Scores of `estimates`, (steps, outputs), of what the folds hold out.
+use super::{Kind, KindScore};
+
+/// How a kind does, whose `estimates`, (steps, outputs), are those of all that folds hold out.
 ///
 /// # Errors
 /// Those of the scores.
-pub(super) fn scores(
+pub(super) fn score(
+    (data, options, found): (&DatasetView<'_>, &TrainOptions, &Found),
+    kind: Kind,
+    configuration: String,
+    estimates: &[f32],
+    multiply_adds: f64,
+) -> Result<KindScore> {
+    let held = held_segments(found);
+    let held = data.with_segments(&held);
+    let scores = score_estimates(held, estimates, options.delay_steps)?.outputs;
+    let (gain, gain_error) = gain(data, options, found, estimates);
+    Ok(KindScore {
+        kind,
+        configuration,
+        r2: mean_r2(&scores),
+        scores,
+        gain,
+        gain_error,
+        median_error: median_error(data, options, found, estimates)?,
+        multiply_adds,
+    })
+}
+
+/// Median distance of `estimates` from the place, where outputs are its coordinates.
+///
+/// # Errors
+/// Those of [`place_error`].
+pub(super) fn median_error(
     data: &DatasetView<'_>,
     options: &TrainOptions,
     found: &Found,
     estimates: &[f32],
-) -> Result<Vec<OutputScore>> {
+) -> Result<Option<f64>> {
+    let held = held_segments(found);
+    let held = data.with_segments(&held);
+    let place = place_error(held, estimates, options.delay_steps)?;
+    Ok(place.map(|place| place.median))
+}
+
+fn held_segments(found: &Found) -> Vec<Segment> {
     let parts = found.split.folds.iter().flatten();
     let mut held: Vec<Segment> = parts.map(|p| p.segment).collect();
     held.sort_unstable_by_key(|s| s.start);
-    let held = data.with_segments(&held);
-    Ok(score_estimates(held, estimates, options.delay_steps)?.outputs)
+    held
 }
 
 /// Mean over folds, and its standard error, of what `estimates` gain in R² on the linear decoder's: a fold's
 /// gain is that of all its squared errors over its share of Σ(x − x̄)².
-pub(super) fn gain(
+fn gain(
     data: &DatasetView<'_>,
     options: &TrainOptions,
     found: &Found,

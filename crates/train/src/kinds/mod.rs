@@ -8,24 +8,24 @@ pub(crate) mod family;
 mod gain;
 mod model;
 mod nonlinear;
+mod others;
+mod race;
 mod regions;
 pub(crate) mod split;
 
 use super::blank::Cleaned;
-use super::fit::checked;
-use super::limits::limits;
 use super::score::mean_r2;
 use super::validate::{self, Found};
 use super::{Search, TrainOptions, Trained};
 use crate::experts::Teams;
-use crate::kalman::Entrant;
 use crate::lift::Lifts;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
+use betz_runtime::model::{Decoder, OutputScore};
 use nonlinear::{MOST_LATENTS, Nonlinear};
+use others::{kalman_score, place_score};
 
 /// Gains below this many standard errors over folds do not pay for another kind.
 const ERRORS: f64 = 2.0;
@@ -42,16 +42,23 @@ pub enum Kind {
     Experts,
     /// A Kalman filter of the outputs in its steady state.
     Kalman,
+    /// That filter taught what was intended instead of what was done: velocities turned to where each trial ends
+    /// (ReFIT: Gilja et al. 2012). The model is of kind `kalman`.
+    Refit,
+    /// Bayes' rule on a grid of places.
+    Place,
 }
 
 impl Kind {
-    /// `linear`, `lift`, `experts` or `kalman`.
+    /// `linear`, `lift`, `experts`, `kalman`, `refit` or `place`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Lift => "lift",
             Self::Experts => "experts",
             Self::Kalman => "kalman",
+            Self::Refit => "refit",
+            Self::Place => "place",
         }
     }
 }
@@ -68,6 +75,8 @@ pub struct KindOptions {
     pub units: Option<usize>,
     /// Experts, 2 to 256; `None`: by cross-validation.
     pub experts: Option<usize>,
+    /// Cells of a decoder of place along the longest axis, 4 to 1,000; `None`: 28.
+    pub cells: Option<usize>,
     /// Seed of random projections and clusters.
     pub seed: u64,
 }
@@ -80,6 +89,7 @@ impl KindOptions {
             latents: None,
             units: None,
             experts: None,
+            cells: None,
             seed: 0,
         }
     }
@@ -89,7 +99,8 @@ impl KindOptions {
         Self::among(&[Kind::Linear])
     }
 
-    /// All kinds but the Kalman filter, which the linear decoder has not been seen to lose to.
+    /// All kinds but the Kalman filters, which the linear decoder has not been seen to lose to, and the decoder of
+    /// place, which takes outputs that are places.
     pub fn auto() -> Self {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
@@ -104,6 +115,7 @@ impl KindOptions {
             ("latents", self.latents, 1, MOST_LATENTS),
             ("units of a lift", self.units, 1, 16_384),
             ("experts", self.experts, 2, 256),
+            ("cells", self.cells, 4, 1000),
         ];
         for (what, got, least, most) in sizes {
             if let Some(got) = got
@@ -133,6 +145,9 @@ pub struct KindScore {
     pub gain: f64,
     /// Standard error of the gain over folds.
     pub gain_error: f64,
+    /// Median distance from the place that outputs are coordinates of
+    /// ([`place_error`](crate::score::place_error)); `None` where they are none.
+    pub median_error: Option<f64>,
     /// Multiply-adds of a step with the recording's mean number of spikes.
     pub multiply_adds: f64,
 }
@@ -176,9 +191,9 @@ pub fn train_kinds_on<'d>(
     let artefacts = cleaned.artefacts;
     let data = &cleaned.view(data);
     let found = validate::run(device, data, options, search, progress)?;
-    let mut scores = vec![linear_score(data, &found)];
+    let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
-    if [Kind::Kalman, Kind::Lift, Kind::Experts]
+    if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
         .into_iter()
         .any(asked)
     {
@@ -194,20 +209,30 @@ pub fn train_kinds_on<'d>(
         kinds: scores,
         artefacts,
     };
-    let mut kalman = None;
-    if asked(Kind::Kalman) {
-        let (entrant, score) = kalman_score(data, options, &found, progress)?;
-        kalman = Some(entrant);
-        scores.push(score);
+    let mut others = Vec::new();
+    for kind in [Kind::Kalman, Kind::Refit, Kind::Place] {
+        if asked(kind) {
+            let (other, score) = match kind {
+                Kind::Place => place_score(data, options, &found, kinds.cells, progress)?,
+                _ => kalman_score(data, options, &found, kind, progress)?,
+            };
+            others.push((kind, other));
+            scores.push(score);
+        }
     }
+    let other = |comparison: &Comparison| -> Result<Option<Decoder>> {
+        let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
+        let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
+        let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
+            return Ok(None);
+        };
+        taken.decoder(data, options, &found, score).map(Some)
+    };
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);
-        let trained = match (comparison.taken, kalman) {
-            (Kind::Kalman, Some(entrant)) => {
-                let decoder = kalman_decoder(data, options, &found, &entrant, &comparison)?;
-                found.trained(decoder)
-            }
-            _ => validate::finish(data, options, found, progress)?,
+        let trained = match other(&comparison)? {
+            Some(decoder) => found.trained(decoder),
+            None => validate::finish(data, options, found, progress)?,
         };
         return Ok((trained, comparison));
     }
@@ -230,17 +255,17 @@ pub fn train_kinds_on<'d>(
     let comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    let decoder = match (comparison.taken, lift, team, &kalman) {
-        (Kind::Kalman, _, _, Some(entrant)) => {
-            kalman_decoder(data, options, &found, entrant, &comparison)?
-        }
-        (Kind::Lift, Some(config), ..) => {
+    if let Some(decoder) = other(&comparison)? {
+        return Ok((found.trained(decoder), comparison));
+    }
+    let decoder = match (comparison.taken, lift, team) {
+        (Kind::Lift, Some(config), _) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
             let head = model::lift(&fitted, kinds.seed);
             behind.decoder((&whole, fitted.plan.latents), head, scores)?
         }
-        (Kind::Experts, _, Some(config), _) => {
+        (Kind::Experts, _, Some(config)) => {
             let whole = behind.whole(progress)?;
             let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
             let head = model::experts(&fitted, kinds.seed);
@@ -273,87 +298,24 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
     }
 }
 
-/// The best of what a Kalman filter may observe, and how it does.
-fn kalman_score(
+fn linear_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
     found: &Found,
-    progress: &dyn Progress,
-) -> Result<(Entrant, KindScore)> {
-    let mut best: Option<(Entrant, KindScore)> = None;
-    for entrant in Entrant::all(data, options, found, progress)? {
-        let scores = gain::scores(data, options, found, &entrant.estimates)?;
-        let (gain, gain_error) = gain::gain(data, options, found, &entrant.estimates);
-        let outputs = data.outputs.len();
-        let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
-        let score = KindScore {
-            kind: Kind::Kalman,
-            configuration: format!("observes {}", entrant.configuration),
-            r2: mean_r2(&scores),
-            scores,
-            gain,
-            gain_error,
-            multiply_adds: engine + (outputs * outputs) as f64,
-        };
-        // NaN never beats what is there.
-        if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
-            best = Some((entrant, score));
-        }
-    }
-    best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))
-}
-
-/// The Kalman filter of the whole recording.
-fn kalman_decoder(
-    data: &DatasetView<'_>,
-    options: &TrainOptions,
-    found: &Found,
-    entrant: &Entrant,
-    comparison: &Comparison,
-) -> Result<Decoder> {
-    let filter = entrant.whole(data, options, found)?;
-    let of_kind = comparison.kinds.iter().find(|k| k.kind == Kind::Kalman);
-    let record = TrainingRecord {
-        betz_version: env!("CARGO_PKG_VERSION").into(),
-        steps: entrant.steps(),
-        segments: data.segments.len() as u64,
-        spikes: data.spikes_in_segments().round() as u64,
-        ridge: entrant.ridge,
-        gram_path: found.bank.path.name().into(),
-        solver: options.solver.name().into(),
-        folds: found.validation.folds as u32,
-        scores: of_kind.map_or_else(Vec::new, |k| k.scores.clone()),
-    };
-    let names = (data.channel_names.to_vec(), data.outputs.to_vec());
-    let everyone = vec![true; data.channels()];
-    checked(DecoderParts {
-        low_pass: options.low_pass,
-        delay_steps: options.delay_steps,
-        weights: filter.gain,
-        intercept: filter.offset,
-        head: Head::Kalman(betz_runtime::model::Kalman {
-            transition: filter.transition,
-            mean: filter.mean,
-        }),
-        limits: limits(data, &everyone),
-        training: record,
-        ..DecoderParts::linear(data.step_seconds, entrant.bank.clone(), names.0, names.1)
-    })
-}
-
-fn linear_score(data: &DatasetView<'_>, found: &Found) -> KindScore {
+) -> Result<KindScore> {
     let scores = found.validation.scores.clone();
     let outputs = data.outputs.len();
     let bank = &found.validation.bank;
-    KindScore {
+    Ok(KindScore {
         kind: Kind::Linear,
         configuration: format!("{} filters", bank.len()),
         r2: mean_r2(&scores),
         scores,
         gain: 0.0,
         gain_error: 0.0,
+        median_error: gain::median_error(data, options, found, &found.estimates)?,
         multiply_adds: nonlinear::engine_cost(data, bank, outputs),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
 //! whole, scores, and the decoder's linear engine.
 
-use super::family::{Family, held_out, scored};
+use super::family::{Family, held_out};
+use super::race::race;
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
 use crate::device::normal_equations;
@@ -11,11 +12,10 @@ use crate::held_out::{HeldOut, Solving};
 use crate::latents::{Latents, Targets, run, targets};
 use crate::limits::limits;
 use crate::retained::Retained;
-use crate::score::mean_r2;
 use crate::solve::{CentredEquations, FeatureNames, Solution};
 use crate::validate::{BankSums, Found, Study};
 use crate::{MaskPolicy, NormalEquations, TrainOptions};
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
@@ -23,9 +23,6 @@ use betz_runtime::psc::FilterBank;
 
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
-
-/// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
-const UNSEEN: f64 = 0.05;
 
 /// Regions that are held out one by one.
 const MOST_REGIONS: usize = 4;
@@ -99,40 +96,19 @@ impl<'a> Nonlinear<'a> {
         regions: Option<&Split<'_>>,
         progress: &dyn Progress,
     ) -> Result<(F::Config, KindScore)> {
-        let latents = regions
-            .map_or(usize::MAX, Split::latents)
-            .min(self.split.latents());
-        let mut all = scored(family, &self.split, latents, progress)?;
-        if let Some(regions) = regions {
-            let elsewhere = scored(family, regions, latents, progress)?;
-            debug_assert!(all.iter().zip(&elsewhere).all(|(a, b)| a.0 == b.0));
-            weigh(&mut all, &elsewhere);
-        }
-        // NaN never beats what is there.
-        let best = all.iter().reduce(|a, b| if b.1 > a.1 { b } else { a });
-        let Some((config, _)) = best else {
-            return Err(Error::argument(
-                "cross-validation: expected configurations, got none",
-            ));
-        };
+        let config = &race(family, &self.split, regions, progress)?;
         let estimates = held_out(family, &self.split, config, progress)?;
-        let scores = gain::scores(&self.data, self.options, self.found, &estimates)?;
-        let (gain, gain_error) = gain::gain(&self.data, self.options, self.found, &estimates);
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
         let engine = engine_cost(&self.data, &self.found.validation.bank, plan.latents);
-        Ok((
-            *config,
-            KindScore {
-                kind: F::KIND,
-                configuration: F::describe(config),
-                r2: mean_r2(&scores),
-                scores,
-                gain,
-                gain_error,
-                multiply_adds: engine + F::multiply_adds(config, outputs),
-            },
-        ))
+        let score = gain::score(
+            (&self.data, self.options, self.found),
+            F::KIND,
+            F::describe(config),
+            &estimates,
+            engine + F::multiply_adds(config, outputs),
+        )?;
+        Ok((*config, score))
     }
 
     /// Latents of the whole recording.
@@ -184,7 +160,7 @@ impl<'a> Nonlinear<'a> {
     pub(super) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
         Fold::whole(
             self.data,
-            self.options.delay_steps,
+            (self.options.delay_steps, &self.found.placement),
             &whole.stage,
             &whole.fold_of,
         )
@@ -234,16 +210,9 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
-/// Mixes the R² over folds, `all`, with that over regions.
-fn weigh<C>(all: &mut [(C, f64)], elsewhere: &[(C, f64)]) {
-    for ((_, r2), (_, elsewhere)) in all.iter_mut().zip(elsewhere) {
-        *r2 += UNSEEN * (elsewhere - *r2);
-    }
-}
-
 /// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
-    (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &Found),
+    (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &'a Found),
     folds: &Folds,
     most: usize,
     progress: &dyn Progress,
@@ -287,6 +256,7 @@ fn split_of<'a>(
     let split = Split {
         data,
         delay_steps: options.delay_steps,
+        placement,
         fold_of,
         stages,
     };
@@ -304,18 +274,5 @@ impl Kind {
     /// Multiply-adds of a readout of `features`, filtered or not.
     pub(crate) fn readout_cost(features: usize, outputs: usize, filtered: bool) -> f64 {
         (features * outputs * (1 + usize::from(filtered))) as f64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_twentieth_of_the_score_is_of_regions() {
-        let mut all = vec![('a', 0.95), ('b', 0.94), ('c', 0.5)];
-        weigh(&mut all, &[('a', 0.55), ('b', 0.84), ('c', f64::NAN)]);
-        assert!((all[0].1 - 0.93).abs() < 1e-12 && (all[1].1 - 0.935).abs() < 1e-12);
-        assert!(all[2].1.is_nan());
     }
 }

@@ -3,6 +3,7 @@
 use crate::latents::{Latents, quantile_of_norms};
 use crate::readout::Walk;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::Placement;
 use betz_recording::DatasetView;
 
 /// Of the norms of latents in training, the quantile beyond which they are clipped.
@@ -22,6 +23,7 @@ pub(crate) struct Stage {
 pub(crate) struct Split<'a> {
     pub(crate) data: DatasetView<'a>,
     pub(crate) delay_steps: i64,
+    pub(crate) placement: &'a Placement,
     /// The fold that each step is held out of, or [`NOWHERE`].
     pub(crate) fold_of: Vec<u16>,
     /// One a fold, in the folds' order.
@@ -33,6 +35,7 @@ pub(crate) struct Split<'a> {
 pub(crate) struct Fold<'a> {
     data: DatasetView<'a>,
     delay_steps: i64,
+    placement: &'a Placement,
     stage: &'a Stage,
     fold_of: &'a [u16],
     /// `None`: all steps train, none is held out.
@@ -44,6 +47,7 @@ impl<'a> Split<'a> {
         self.stages.iter().enumerate().map(|(k, stage)| Fold {
             data: self.data,
             delay_steps: self.delay_steps,
+            placement: self.placement,
             stage,
             fold_of: &self.fold_of,
             held: Some(k as u16),
@@ -64,13 +68,14 @@ impl<'a> Fold<'a> {
     /// All steps of segments as one training set.
     pub(crate) fn whole(
         data: DatasetView<'a>,
-        delay_steps: i64,
+        (delay_steps, placement): (i64, &'a Placement),
         stage: &'a Stage,
         fold_of: &'a [u16],
     ) -> Self {
         Self {
             data,
             delay_steps,
+            placement,
             stage,
             fold_of,
             held: None,
@@ -112,6 +117,7 @@ impl<'a> Fold<'a> {
                 z: &self.stage.z,
                 delay_steps: self.delay_steps,
                 radius,
+                placement: Some(self.placement),
             }),
             _ => Err(Error::new(
                 ErrorKind::InsufficientData,

@@ -231,6 +231,7 @@ fn the_linear_decoder_is_taken_where_nothing_is_gained() {
         r2,
         gain,
         gain_error,
+        median_error: None,
         multiply_adds: 0.0,
     };
     let linear = score(Kind::Linear, 0.6, 0.0, 0.0);

@@ -2,7 +2,7 @@
 
 use super::Cosines;
 use crate::kinds::Kind;
-use crate::kinds::family::{Compared, Family, Plan, Truth};
+use crate::kinds::family::{Compared, Family, Left, Plan, Truth};
 use crate::kinds::split::Fold;
 use crate::readout::{KAPPAS, Pass, best_of, mean_of};
 use betz_base::error::Result;
@@ -38,6 +38,13 @@ impl Lifts {
         }
     }
 
+    /// Numbers of latents, where there are `latents`.
+    fn counts(&self, latents: usize) -> Vec<usize> {
+        let mut counts: Vec<usize> = self.latents.iter().map(|&r| r.min(latents)).collect();
+        counts.dedup();
+        counts
+    }
+
     /// Features of `cosines` with filters: the columns of [z; c], of them behind filter 1, behind
     /// filter 2. For each number of units and each filter or none, the columns it uses.
     fn subsets(&self, latents: usize, most: usize) -> Vec<(usize, Option<f64>, Vec<usize>)> {
@@ -60,18 +67,24 @@ impl Family for Lifts {
     type Basis = Cosines;
     const KIND: Kind = Kind::Lift;
 
+    /// One a number of latents.
+    fn passes(&self, latents: usize) -> usize {
+        self.counts(latents).len()
+    }
+
     fn compare(
         &self,
         fold: Fold<'_>,
         latents: usize,
+        passes: &[usize],
         progress: &dyn Progress,
     ) -> Result<Compared<LiftConfig>> {
-        let mut counts: Vec<usize> = self.latents.iter().map(|&r| r.min(latents)).collect();
-        counts.dedup();
+        let counts = self.counts(latents);
         let most = self.units.iter().copied().max().unwrap_or(0);
         let mut residuals = Vec::new();
         let mut truth = None;
-        for latents in counts {
+        for &number in passes {
+            let latents = counts[number];
             let walk = fold.walk(latents)?;
             let cosines = Cosines::draw(self.seed, latents, most);
             let mean = mean_of(walk, &cosines, &fold.trains(), progress)?;
@@ -87,7 +100,11 @@ impl Family for Lifts {
                     tau_seconds,
                     kappa: left.kappa,
                 };
-                residuals.push((LiftConfig { units, plan }, left.residual));
+                residuals.push(Left {
+                    pass: number,
+                    config: LiftConfig { units, plan },
+                    residual: left.residual,
+                });
             }
             truth = Some(Truth::of(&held));
         }

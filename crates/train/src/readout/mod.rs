@@ -6,6 +6,7 @@
 //! [g − ḡ; h ∗ (g − ḡ)] and one ridge solve.
 
 mod choose;
+mod cuda;
 mod pass;
 
 pub(crate) use choose::{KAPPAS, Weights, best_of, ridge_readout};

@@ -2,12 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::{Basis, decay};
+use super::{Basis, cuda, decay};
 use crate::NormalEquations;
 use crate::gram::paired_steps;
 use crate::gram::product::LowerProduct;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
+use betz_device::Placement;
 use betz_recording::DatasetView;
 
 /// Steps whose features are in memory together.
@@ -31,6 +32,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) delay_steps: i64,
     /// Longest norm of the latents: those beyond are scaled back to it.
     pub(crate) radius: f64,
+    /// Where sums may be made, if not on the CPU.
+    pub(crate) placement: Option<&'a Placement>,
 }
 
 /// Features of a [`Walk`].
@@ -65,6 +68,22 @@ impl<'a> Pass<'a> {
             mean,
             filters: filters.to_vec(),
         }
+    }
+
+    pub(super) fn outputs(&self) -> usize {
+        self.walk.data.outputs.len()
+    }
+
+    /// Steps of the recording.
+    pub(super) fn steps(&self) -> usize {
+        self.walk.data.steps
+    }
+
+    /// The behaviour that goes with the features of `step`, which has a partner.
+    pub(super) fn truth(&self, step: usize) -> &[f32] {
+        let outputs = self.outputs();
+        let row = (step as i64 - self.walk.delay_steps) as usize * outputs;
+        &self.walk.data.behavior[row..row + outputs]
     }
 
     /// Features there are with all filters.
@@ -218,10 +237,11 @@ impl<'a> Pass<'a> {
         move |step| paired[step] && counts(step)
     }
 
-    /// The sums of the features and the outputs over the steps for which `counts` holds.
+    /// The sums of the features and the outputs over the steps for which `counts` holds; on a device where that is
+    /// expected to take less time.
     ///
     /// # Errors
-    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted); those of the device.
     pub(crate) fn sums(
         &self,
         counts: &(dyn Fn(usize) -> bool + Sync),
@@ -230,8 +250,17 @@ impl<'a> Pass<'a> {
         let (data, features) = (self.walk.data, self.features());
         let outputs = data.outputs.len();
         let mut sums = NormalEquations::zeros(features, outputs);
-        let mut product = LowerProduct::new(features);
         let wants = self.sampled(counts);
+        if let Some(placement) = self.walk.placement {
+            let steps = (0..data.steps).filter(|&step| wants(step)).count();
+            if let Some(context) = cuda::chosen(placement, features, steps) {
+                let found = cuda::sums(context, self, &wants, progress);
+                if let Some(found) = placement.or_cpu(found)? {
+                    return Ok(found);
+                }
+            }
+        }
+        let mut product = LowerProduct::new(features);
         self.blocks(&wants, progress, |steps, values| {
             product.multiply(values);
             product.add_to(&mut sums.gram);
@@ -251,9 +280,7 @@ impl<'a> Pass<'a> {
         let (n, outputs) = (steps.len(), sums.outputs);
         let mut x = vec![0.0; outputs * n];
         for (column, &step) in steps.iter().enumerate() {
-            let row = (step as i64 - self.walk.delay_steps) as usize * outputs;
-            let truth = &self.walk.data.behavior[row..row + outputs];
-            for (o, &value) in truth.iter().enumerate() {
+            for (o, &value) in self.truth(step).iter().enumerate() {
                 let value = f64::from(value);
                 x[o * n + column] = value;
                 sums.output_sum[o] += value;

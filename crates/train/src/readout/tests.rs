@@ -40,6 +40,7 @@ fn walk<'a>(data: &'a Dataset, z: &'a [f32], delay_steps: i64) -> Walk<'a> {
         z,
         delay_steps,
         radius: 2.5,
+        placement: None,
     }
 }
 
@@ -307,4 +308,37 @@ fn what_is_left_is_what_estimates_leave() {
     let held = copies.clone();
     let left = best_of(&copies, &held, &[vec![0, 1]], &[0.0, 0.5]).unwrap();
     assert!(left[0].residual.iter().all(|r| *r > 8.0) && left[1].residual[0] < 9.0);
+}
+
+#[test]
+fn sums_on_cuda_are_those_of_the_cpu() {
+    let Ok(context) = betz_device::cuda::Context::open(0) else {
+        eprintln!("sums_on_cuda_are_those_of_the_cpu: skipped: no device");
+        return;
+    };
+    // More than are sent at a time; trials, one of which is left out, and a delay.
+    let segments = [(5, 9_000), (9_010, 9_400), (9_400, 21_500)];
+    for delay in [0, 3, -2] {
+        let (data, z) = recording(0.1, &segments);
+        let walk = walk(&data, &z, delay);
+        let cosines = Cosines::draw(1, LATENTS, 29);
+        let counts = |step: usize| !(9_010..9_400).contains(&step);
+        let mean = mean_of(walk, &cosines, &counts, &()).unwrap();
+        let pass = Pass::new(walk, &cosines, &mean, &[0.3]);
+        let expected = pass.sums(&counts, &()).unwrap();
+        let wants = pass.sampled(&counts);
+        let got = cuda::sums(&context, &pass, &wants, &()).unwrap();
+        assert_eq!(got.steps, expected.steps);
+        close(&got.gram, &expected.gram, 2e-5, "Γ");
+        close(&got.upsilon, &expected.upsilon, 2e-5, "Υ");
+        close(&got.feature_sum, &expected.feature_sum, 2e-5, "Σa");
+        close(&got.output_sum, &expected.output_sum, 1e-6, "Σx");
+        close(&got.output_sq_sum, &expected.output_sq_sum, 1e-6, "Σx²");
+    }
+}
+
+#[test]
+fn a_device_is_taken_where_it_is_named_and_gains() {
+    let cpu = betz_device::Placement::cpu();
+    assert!(cuda::chosen(&cpu, 10_000, 1_000_000).is_none());
 }

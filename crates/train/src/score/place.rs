@@ -3,6 +3,7 @@
 use super::check_estimates;
 use crate::gram::paired_steps;
 use crate::latents::speed;
+use crate::place::coordinates;
 use betz_base::error::{Error, Result};
 use betz_recording::DatasetView;
 
@@ -33,14 +34,10 @@ pub fn place_error<'d>(
     let data = &data.into();
     check_estimates(data, estimates)?;
     let n = data.outputs.len();
-    let is_place = |o: &usize| !data.outputs[*o].unit.trim_end().ends_with("/s");
-    let places: Vec<usize> = (0..n).filter(is_place).collect();
-    let Some(unit) = places.first().map(|&o| data.outputs[o].unit.clone()) else {
+    let Some(places) = coordinates(data.outputs) else {
         return Ok(None);
     };
-    if places.iter().any(|&o| data.outputs[o].unit != unit) {
-        return Ok(None);
-    }
+    let unit = data.outputs[places[0]].unit.clone();
     let paired = data
         .segments
         .iter()

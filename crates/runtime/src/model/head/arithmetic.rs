@@ -107,7 +107,7 @@ fn cosine(u: f32) -> f32 {
 
 /// e^x for x ≤ 0, to 2e-7 of itself; 0 below e^−87.
 #[inline(always)]
-fn exponential(x: f32) -> f32 {
+pub(super) fn exponential(x: f32) -> f32 {
     let powers = (x * std::f32::consts::LOG2_E).max(-127.0);
     let shifted = powers + ROUND;
     let r = powers - (shifted - ROUND);

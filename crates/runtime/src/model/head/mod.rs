@@ -16,7 +16,8 @@ use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
 
-/// Largest number of latents that a head takes. (A linear decoder has as many as outputs.)
+/// Largest number of latents that a head takes. (A linear decoder has as many as outputs, a decoder of place as
+/// many as cells.)
 pub const MAX_LATENTS: usize = 64;
 
 /// The parameters of one kind of decoder behind the linear engine.
@@ -26,6 +27,8 @@ pub(crate) trait Kind: Sized {
     const NAME: &'static str;
     /// The tag of its section of the model file.
     const TAG: [u8; 4];
+    /// Largest number of latents that it takes.
+    const MOST_LATENTS: usize = MAX_LATENTS;
 
     /// Refuses parameters that do not fit so many latents and outputs, or could give a non-finite
     /// output for finite latents.
@@ -72,7 +75,7 @@ macro_rules! kinds {
         }
 
         impl Head {
-            /// The kind by name: `linear`, `lift`, `experts`, `kalman`.
+            /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
@@ -86,9 +89,10 @@ macro_rules! kinds {
                         expect("intercept, in a linear decoder one per output", latents, outputs)
                     }
                     $( Self::$Kind(kind) => {
-                        if latents > MAX_LATENTS {
+                        let most = <$Kind as Kind>::MOST_LATENTS;
+                        if latents > most {
                             return refuse(format!(
-                                "{}: expected at most {MAX_LATENTS} latents, got {latents}",
+                                "{}: expected at most {most} latents, got {latents}",
                                 self.name()
                             ));
                         }
@@ -188,6 +192,8 @@ kinds! {
     experts::Experts(Gate, MAX_EXPERTS),
     /// A Kalman filter in its steady state: a recursion of the outputs behind its gain.
     kalman::Kalman(MAX_STATES),
+    /// Bayes' rule on a grid of places.
+    place::Place(Belief, MAX_CELLS),
 }
 
 impl Head {

@@ -1,0 +1,140 @@
+//! Kinds that have no latents: the Kalman filters and the decoder of place.
+
+use super::{Kind, KindScore, gain, nonlinear};
+use crate::fit::checked;
+use crate::limits::limits;
+use crate::validate::Found;
+use crate::{TrainOptions, kalman, place};
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+use betz_recording::DatasetView;
+use betz_runtime::model::{Decoder, DecoderParts, Head, Kalman, TrainingRecord};
+use betz_runtime::psc::FilterBank;
+
+/// One of them, with what was chosen for it.
+pub(super) enum Other {
+    Kalman(kalman::Entrant),
+    Place(place::Entrant),
+}
+
+/// The best of what a Kalman filter may observe, and how it does; `kind` is [`Kind::Kalman`] or [`Kind::Refit`].
+pub(super) fn kalman_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    kind: Kind,
+    progress: &dyn Progress,
+) -> Result<(Other, KindScore)> {
+    let refit = kind == Kind::Refit;
+    let mut best: Option<(kalman::Entrant, KindScore)> = None;
+    for entrant in kalman::Entrant::all(data, options, found, refit, progress)? {
+        let outputs = data.outputs.len();
+        let engine = nonlinear::engine_cost(data, &entrant.bank, outputs);
+        let score = gain::score(
+            (data, options, found),
+            kind,
+            format!("observes {}", entrant.configuration),
+            &entrant.estimates,
+            engine + (outputs * outputs) as f64,
+        )?;
+        // NaN never beats what is there.
+        if best.as_ref().is_none_or(|(_, b)| score.r2 > b.r2) {
+            best = Some((entrant, score));
+        }
+    }
+    let (entrant, score) =
+        best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))?;
+    Ok((Other::Kalman(entrant), score))
+}
+
+/// The best decoder of place, and how it does.
+pub(super) fn place_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    across: Option<usize>,
+    progress: &dyn Progress,
+) -> Result<(Other, KindScore)> {
+    let entrant = place::Entrant::new(data, options, found, across, progress)?;
+    let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let score = gain::score(
+        (data, options, found),
+        Kind::Place,
+        entrant.configuration(),
+        &entrant.estimates,
+        entrant.multiply_adds(spikes, data.outputs.len()),
+    )?;
+    Ok((Other::Place(entrant), score))
+}
+
+/// The linear engine of a decoder, and what is behind it.
+struct Made {
+    bank: FilterBank,
+    weights: Vec<f64>,
+    intercept: Vec<f64>,
+    head: Head,
+    steps: u64,
+}
+
+impl Other {
+    /// The decoder of the whole recording, which did as `score` says.
+    ///
+    /// # Errors
+    /// Those of its training.
+    pub(super) fn decoder(
+        &self,
+        data: &DatasetView<'_>,
+        options: &TrainOptions,
+        found: &Found,
+        score: &KindScore,
+    ) -> Result<Decoder> {
+        let mut record = TrainingRecord {
+            betz_version: env!("CARGO_PKG_VERSION").into(),
+            segments: data.segments.len() as u64,
+            spikes: data.spikes_in_segments().round() as u64,
+            folds: found.validation.folds as u32,
+            scores: score.scores.clone(),
+            ..TrainingRecord::default()
+        };
+        let made = match self {
+            Self::Kalman(entrant) => {
+                record.ridge = entrant.ridge;
+                record.gram_path = found.bank.path.name().into();
+                record.solver = options.solver.name().into();
+                let filter = entrant.whole(data, options, found)?;
+                Made {
+                    bank: entrant.bank.clone(),
+                    weights: filter.gain,
+                    intercept: filter.offset,
+                    head: Head::Kalman(Kalman {
+                        transition: filter.transition,
+                        mean: filter.mean,
+                    }),
+                    steps: entrant.steps(),
+                }
+            }
+            Self::Place(entrant) => {
+                let whole = entrant.whole(data, options)?;
+                Made {
+                    bank: whole.bank,
+                    weights: whole.weights,
+                    intercept: whole.intercept,
+                    head: Head::Place(whole.place),
+                    steps: whole.steps,
+                }
+            }
+        };
+        record.steps = made.steps;
+        let names = (data.channel_names.to_vec(), data.outputs.to_vec());
+        checked(DecoderParts {
+            low_pass: options.low_pass,
+            delay_steps: options.delay_steps,
+            weights: made.weights,
+            intercept: made.intercept,
+            head: made.head,
+            limits: limits(data, &vec![true; data.channels()]),
+            training: record,
+            ..DecoderParts::linear(data.step_seconds, made.bank, names.0, names.1)
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! Which configuration of a kind does best on what it was not trained on: a race, since most are behind soon.
+
+use super::family::{Compared, Family, compared};
+use super::split::Split;
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+
+/// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
+const UNSEEN: f64 = 0.05;
+
+/// Folds, and regions, that all configurations go through. Those of the passes that are ahead go through the others.
+const FIRST_FOLDS: usize = 2;
+const FIRST_REGIONS: usize = 1;
+
+/// A pass is ahead when its best is so close to the best of all.
+const AHEAD: f64 = 0.003;
+
+/// Most passes that are ahead.
+const MOST_AHEAD: usize = 2;
+
+/// The best configuration of `family` over all folds of `split`. Where there are `regions`, a twentieth of the score is
+/// what it makes of those that it never saw, so that one that only knows what it has seen is not preferred.
+///
+/// # Errors
+/// As [`Family::compare`].
+pub(super) fn race<F: Family>(
+    family: &F,
+    split: &Split<'_>,
+    regions: Option<&Split<'_>>,
+    progress: &dyn Progress,
+) -> Result<F::Config> {
+    let of_regions = regions.map_or(usize::MAX, Split::latents);
+    let latents = of_regions.min(split.latents());
+    let mut passes: Vec<usize> = (0..family.passes(latents)).collect();
+    let run = |split, folds, passes: &[usize]| {
+        compared(family, (split, folds), (latents, passes), progress)
+    };
+    let first = if passes.len() > 1 { FIRST_FOLDS } else { 0 };
+    let mut all = run(split, 0..first, &passes)?;
+    let first_regions = first.min(FIRST_REGIONS);
+    let mut elsewhere = match regions {
+        Some(regions) => run(regions, 0..first_regions, &passes)?,
+        None => None,
+    };
+    if let Some(all) = &mut all {
+        passes = ahead(&scores(all, elsewhere.as_ref()));
+        for compared in [Some(all), elsewhere.as_mut()].into_iter().flatten() {
+            compared.left.retain(|left| passes.contains(&left.pass));
+        }
+    }
+    let all = joined(all, run(split, first..usize::MAX, &passes)?);
+    if let Some(regions) = regions {
+        elsewhere = joined(elsewhere, run(regions, first_regions..usize::MAX, &passes)?);
+    }
+    let none = || Error::argument("cross-validation: expected configurations, got none");
+    let all = all.ok_or_else(none)?;
+    let scores = scores(&all, elsewhere.as_ref());
+    // NaN never beats what is there.
+    let best = (0..scores.len()).reduce(|a, b| if scores[b].1 > scores[a].1 { b } else { a });
+    Ok(all.left[best.ok_or_else(none)?].config)
+}
+
+fn joined<C: PartialEq>(a: Option<Compared<C>>, b: Option<Compared<C>>) -> Option<Compared<C>> {
+    match (a, b) {
+        (Some(mut a), Some(b)) => {
+            a.add(&b);
+            Some(a)
+        }
+        (a, b) => a.or(b),
+    }
+}
+
+/// The pass and the score of every configuration.
+fn scores<C: PartialEq>(all: &Compared<C>, elsewhere: Option<&Compared<C>>) -> Vec<(usize, f64)> {
+    let mut scores: Vec<(usize, f64)> = all.left.iter().map(|l| l.pass).zip(all.r2()).collect();
+    if let Some(elsewhere) = elsewhere {
+        for ((_, r2), elsewhere) in scores.iter_mut().zip(elsewhere.r2()) {
+            *r2 += UNSEEN * (elsewhere - *r2);
+        }
+    }
+    scores
+}
+
+/// The passes that are ahead, ascending, by the best score of each; all where none has a score.
+fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
+    let mut best: Vec<(usize, f64)> = Vec::new();
+    for &(pass, score) in scores {
+        match best.iter_mut().find(|(p, _)| *p == pass) {
+            Some((_, b)) => *b = b.max(score),
+            None => best.push((pass, score)),
+        }
+    }
+    best.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Above all numbers in that order: not to be taken for the best.
+    let (known, unknown): (Vec<_>, Vec<_>) = best.iter().partition(|(_, score)| score.is_finite());
+    let of = if known.is_empty() { unknown } else { known };
+    let least = of.first().map_or(f64::NAN, |(_, best)| best - AHEAD);
+    let close = of
+        .iter()
+        .filter(|(_, score)| least.is_nan() || *score >= least);
+    let mut passes: Vec<usize> = close.map(|(pass, _)| *pass).collect();
+    if least.is_finite() {
+        passes.truncate(MOST_AHEAD);
+    }
+    passes.sort_unstable();
+    passes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::{Left, Truth};
+    use super::*;
+
+    #[test]
+    fn those_close_to_the_best_are_ahead() {
+        let scores = [
+            (0, 0.90),
+            (0, 0.948),
+            (1, 0.95),
+            (2, 0.9475),
+            (3, 0.94),
+            (4, f64::NAN),
+        ];
+        assert_eq!(ahead(&scores), [0, 1]);
+        assert_eq!(ahead(&[(0, 0.5), (1, 0.9), (2, f64::NEG_INFINITY)]), [1]);
+        assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)]), [0, 1]);
+        assert_eq!(ahead(&[(3, 0.1)]), [3]);
+    }
+
+    #[test]
+    fn a_twentieth_of_the_score_is_of_regions() {
+        let mut sums = crate::NormalEquations::zeros(1, 1);
+        (sums.steps, sums.output_sum[0], sums.output_sq_sum[0]) = (10, 0.0, 100.0);
+        let compared = |residuals: [f64; 3]| Compared {
+            left: (residuals.iter().enumerate())
+                .map(|(pass, residual)| Left {
+                    pass,
+                    config: pass,
+                    residual: vec![*residual],
+                })
+                .collect(),
+            truth: Truth::of(&sums),
+        };
+        let all = compared([5.0, 6.0, 50.0]);
+        let got = scores(&all, Some(&compared([45.0, 16.0, f64::NAN])));
+        assert!((got[0].1 - 0.93).abs() < 1e-12 && (got[1].1 - 0.935).abs() < 1e-12);
+        assert!(got[2].1.is_nan());
+        let alone = scores(&all, None);
+        assert!((alone[2].1 - 0.5).abs() < 1e-12);
+    }
+}

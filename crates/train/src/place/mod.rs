@@ -1,0 +1,60 @@
+//! A decoder of place: fields of every channel on a grid, and Bayes' rule.
+//!
+//! The fields λₖ(cell) are smoothed counts over smoothed time, shrunk to the channel's mean rate; between steps the
+//! posterior walks at random. All of it runs in a session ([`Place`](betz_runtime::model::Place)): weights of the
+//! linear engine are log λ, so that a spike adds one row of cells.
+
+mod enter;
+mod fields;
+mod grid;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use enter::Entrant;
+pub use read::{Beliefs, beliefs};
+
+use betz_base::error::{Error, Result};
+use betz_recording::OutputInfo;
+
+/// What of a field is chosen by cross-validation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Config {
+    /// Cells along the longest axis.
+    pub(crate) across: usize,
+    /// Standard deviation of the fields' smoothing, in cells.
+    pub(crate) smoothing: f64,
+    /// That of the walk, in those of the movement from step to step.
+    pub(crate) pace: f64,
+    /// Jumps anywhere, a second.
+    pub(crate) jumps_hz: f64,
+    /// What the log-likelihood counts for: below 1 where channels fire together, and more than Poisson.
+    pub(crate) trust: f64,
+}
+
+/// The outputs that are coordinates of a place: those that are no velocities (their unit does not end in
+/// `/s`). `None` where there are none, or they differ in unit.
+pub(crate) fn coordinates(outputs: &[OutputInfo]) -> Option<Vec<usize>> {
+    let is_place = |o: &usize| !outputs[*o].unit.trim_end().ends_with("/s");
+    let places: Vec<usize> = (0..outputs.len()).filter(is_place).collect();
+    let unit = &outputs[*places.first()?].unit;
+    (places.iter().all(|&o| outputs[o].unit == *unit)).then_some(places)
+}
+
+/// [`coordinates`] that a grid can be laid over.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where there are none, or more than
+/// three.
+fn axes(outputs: &[OutputInfo]) -> Result<Vec<usize>> {
+    match coordinates(outputs) {
+        Some(axes) if axes.len() <= 3 => Ok(axes),
+        _ => {
+            let named = outputs.iter().map(|o| format!("{} ({})", o.name, o.unit));
+            Err(Error::argument(format!(
+                "decoder of place: expected 1 to 3 outputs of one unit that are coordinates (not velocities, in …/s), got {}",
+                named.collect::<Vec<_>>().join(", ")
+            )))
+        }
+    }
+}
