@@ -402,7 +402,8 @@ mod tests {
 
     #[test]
     fn places_that_make_no_sense_are_refused() {
-        let cases: [(&str, fn(&mut Place)); 12] = [
+        type Spoil = fn(&mut Place);
+        let cases: [(&str, Spoil); 12] = [
             ("shape", |p| p.shape = vec![]),
             ("shape", |p| p.shape = vec![u64::MAX, 2]),
             ("shape", |p| p.shape = vec![3, 0]),
