@@ -1,10 +1,10 @@
 //! The linear engine solved anew: at another ridge, or from other sums over the same features and targets.
 //!
 //! Latents of a lift or of experts keep their meaning. They were made of the weights W of many targets as
-//! W·turn, so what training turned by is found again, the least-squares solution of W·turn = φ, and
+//! W·turn, so what training turned by is found again, a least-squares solution of W·turn = φ, and
 //! whatever is solved later is turned by the same: what is behind the latents needs no data.
 
-use betz_linear::{Mat, MatRef, product, svd};
+use betz_linear::{Mat, MatRef, product};
 
 use super::Retained;
 use super::remove::{factored, mask_blanking};
@@ -12,7 +12,7 @@ use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 
-/// A singular value of W below this part of the largest says nothing.
+/// What is left of a column of W, of the longest, below which it says nothing that others do not.
 const RANK: f64 = 1e-10;
 
 /// How far W·turn may be from the weights that are there, as a part of them.
@@ -235,24 +235,72 @@ impl Refit {
                 "retained sums: expected those that the model's latents were made of, got others",
             )
         };
-        let found = svd(solved.as_ref()).ok_or_else(unlike)?;
-        let (values, rank) = (&found.values, found.values.len());
-        let largest = values.iter().copied().fold(0.0, f64::max);
-        let share = product(found.u.transpose(), phi.as_ref());
-        let scaled = Mat::from_fn(rank, latents, |k, o| {
-            if values[k] > RANK * largest {
-                share[(k, o)] / values[k]
-            } else {
-                0.0
-            }
-        });
-        let turn = product(found.v.as_ref(), scaled.as_ref());
+        let turn = least_squares(solved.as_ref(), phi.as_ref());
         let off = product(solved.as_ref(), turn.as_ref()) - &phi;
         if !finite(turn.as_ref()) || off.norm_l2() > CLOSE * phi.norm_l2() {
             return Err(unlike());
         }
         Ok(turn)
     }
+}
+
+/// X of A·X ≈ B, least squares: A's columns are made orthogonal to each other, the longest first (Gram and
+/// Schmidt, once more where it is used), and those that say nothing new have weight 0.
+fn least_squares(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
+    let m = a.ncols();
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let take = |from: &mut [f64], share: f64, direction: &[f64]| {
+        (from.iter_mut().zip(direction)).for_each(|(x, d)| *x -= share * d);
+    };
+    let mut left: Vec<Vec<f64>> = (0..m).map(|j| a.col(j).iter().copied().collect()).collect();
+    let mut columns: Vec<usize> = Vec::new();
+    let mut directions: Vec<Vec<f64>> = Vec::new();
+    // (direction, column)
+    let mut shares = Mat::<f64>::zeros(m, m);
+    let mut longest = 0.0_f64;
+    for k in 0..m {
+        let rest = (0..m).filter(|j| !columns.contains(j));
+        let lengths = rest.map(|j| (j, dot(&left[j], &left[j]).sqrt()));
+        let Some((column, _)) = lengths.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+            break;
+        };
+        let mut direction = std::mem::take(&mut left[column]);
+        for (i, before) in directions.iter().enumerate() {
+            let share = dot(before, &direction);
+            shares[(i, column)] += share;
+            take(&mut direction, share, before);
+        }
+        let length = dot(&direction, &direction).sqrt();
+        longest = longest.max(length);
+        if length.is_nan() || length <= RANK * longest {
+            break;
+        }
+        direction.iter_mut().for_each(|d| *d /= length);
+        shares[(k, column)] = length;
+        columns.push(column);
+        for j in (0..m).filter(|j| !columns.contains(j)) {
+            let share = dot(&direction, &left[j]);
+            shares[(k, j)] += share;
+            take(&mut left[j], share, &direction);
+        }
+        directions.push(direction);
+    }
+    let mut found = Mat::<f64>::zeros(m, b.ncols());
+    for o in 0..b.ncols() {
+        let mut rest: Vec<f64> = b.col(o).iter().copied().collect();
+        let mut parts = Vec::new();
+        for direction in &directions {
+            let part = dot(direction, &rest);
+            take(&mut rest, part, direction);
+            parts.push(part);
+        }
+        for (k, &column) in columns.iter().enumerate().rev() {
+            let later = columns[k + 1..].iter();
+            let known: f64 = later.map(|&j| shares[(k, j)] * found[(j, o)]).sum();
+            found[(column, o)] = (parts[k] - known) / shares[(k, column)];
+        }
+    }
+    found
 }
 
 fn finite(m: MatRef<'_, f64>) -> bool {
@@ -264,6 +312,33 @@ mod tests {
     use super::*;
     use crate::{KindOptions, Search, TrainOptions, cases, train_kinds_on};
     use betz_device::Device;
+
+    #[test]
+    fn least_squares_leave_what_is_orthogonal_to_all_columns() {
+        let wave = |i: usize, k: f64| (i as f64 * k).sin();
+        // The fourth column is the sum of the first two, the fifth 0.
+        let a = Mat::from_fn(40, 5, |i, j| match j {
+            3 => wave(i, 0.3) + 1e3 * wave(i, 0.7),
+            4 => 0.0,
+            1 => 1e3 * wave(i, 0.7),
+            _ => wave(i, [0.3, 0.0, 1.1][j]),
+        });
+        let b = Mat::from_fn(40, 2, |i, o| wave(i, 0.31 + o as f64) + 0.1);
+        let x = least_squares(a.as_ref(), b.as_ref());
+        let left = &b - product(a.as_ref(), x.as_ref());
+        let off = product(a.transpose(), left.as_ref());
+        for o in 0..2 {
+            for j in 0..5 {
+                assert!(off[(j, o)].abs() < 1e-8, "{j} {o}: {}", off[(j, o)]);
+            }
+            assert_eq!(x[(4, o)], 0.0);
+        }
+        // What is in their span comes out whole.
+        let inside = product(a.as_ref(), x.as_ref());
+        let again = least_squares(a.as_ref(), inside.as_ref());
+        let off = product(a.as_ref(), again.as_ref()) - &inside;
+        assert!(off.norm_l2() < 1e-11 * inside.norm_l2());
+    }
 
     /// Ridge 7 after ridge 0.5 is training at ridge 7, of the linear decoder; and of latents, whose turn is
     /// kept, what the definition says.
