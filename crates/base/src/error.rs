@@ -344,14 +344,32 @@ fn with_short_numbers(message: String) -> String {
         short.push_str(&rest[..at]);
         rest = &rest[at..];
         let run = &rest[..rest.find(|c| !of_number(c)).unwrap_or(rest.len())];
-        match run.parse::<f64>() {
-            Ok(number) if run.len() > LONG_NUMBER => short.push_str(&format!("{number:e}")),
+        match with_exponent(run) {
+            Some(number) if run.len() > LONG_NUMBER => short.push_str(&number),
             _ => short.push_str(run),
         }
         rest = &rest[run.len()..];
     }
     short.push_str(rest);
     short
+}
+
+/// A number of digits with at most one point among them, as its first 17 digits that count and an exponent. (As text: the
+/// tables that parse numbers would be 13 kB of the C library.)
+fn with_exponent(run: &str) -> Option<String> {
+    let (whole, part) = run.split_once('.').unwrap_or((run, ""));
+    if part.contains('.') {
+        return None;
+    }
+    let digits = [whole, part].concat();
+    let Some(first) = digits.find(|c| c != '0') else {
+        return Some("0".to_owned());
+    };
+    let (leading, others) = digits[first..].split_at(1);
+    let others = others[..others.len().min(16)].trim_end_matches('0');
+    let point = if others.is_empty() { "" } else { "." };
+    let exponent = whole.len() as i64 - first as i64 - 1;
+    Some(format!("{leading}{point}{others}e{exponent}"))
 }
 
 impl fmt::Display for Error {

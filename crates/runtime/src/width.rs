@@ -31,32 +31,44 @@ impl Width {
         }
         Self::Baseline
     }
+
+    /// Whether the sums of 48 lanes stay in registers. Of the plainest x86-64 they do not; those of ARM do.
+    #[inline(always)]
+    pub(crate) fn is_wide(self) -> bool {
+        self != Self::Baseline || !cfg!(target_arch = "x86_64")
+    }
 }
 
-/// A function in one copy per vector width: `name(width, arguments)`.
+/// A function in one copy per vector width: `name(width, arguments)`. Where the body wants the width, which its copy
+/// knows as a constant, `at width;` names it first.
 macro_rules! for_every_width {
-    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
+    ($(#[$doc:meta])* fn $($function:tt)*) => {
+        $crate::width::for_every_width! { at _width; $(#[$doc])* fn $($function)* }
+    };
+    (at $width:ident; $(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block) => {
         $(#[$doc])*
         #[allow(unsafe_code)]
         #[inline]
         pub(crate) fn $name(width: $crate::width::Width, $($argument: $type),*) {
             #[inline(always)]
-            fn plain($($argument: $type),*) $body
+            fn plain($width: $crate::width::Width, $($argument: $type),*) $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi1,popcnt")]
             fn avx2($($argument: $type),*) {
-                plain($($argument),*)
+                plain($crate::width::Width::Avx2, $($argument),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512vl,avx2,bmi1,popcnt")]
             fn avx512($($argument: $type),*) {
-                plain($($argument),*)
+                plain($crate::width::Width::Avx512, $($argument),*)
             }
 
             match width {
-                $crate::width::Width::Baseline => plain($($argument),*),
+                $crate::width::Width::Baseline => {
+                    plain($crate::width::Width::Baseline, $($argument),*)
+                }
                 // SAFETY: a `Width` other than the baseline comes from `Width::detect`, which found
                 // the instructions on this processor.
                 #[cfg(target_arch = "x86_64")]

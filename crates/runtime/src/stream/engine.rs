@@ -107,7 +107,7 @@ impl Engine {
             Input::Spikes(spikes) => return self.take_spikes(spikes),
             Input::Counts(counts) => {
                 let model = &*self.model;
-                if is_one_block(self.drive.len()) {
+                if is_one_block(model.width, self.drive.len()) {
                     let (drive, mut known) = (&mut *self.drive, 0);
                     sum_counts(model.width, drive, &model.rows, counts, &mut known);
                     if let Some(blanking) = &model.blanking {
