@@ -7,7 +7,7 @@ use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::network as kernels;
 use betz_kernels::network::{NetworkLongRows, NetworkPlace, NetworkRows, NetworkShortRows};
 
-use super::shape::Shape;
+use super::shape::{Shape, int};
 
 /// Threads of a block of the kernels here.
 const THREADS: u32 = 256;
@@ -54,7 +54,7 @@ impl Order {
     ) -> Result<Piece> {
         let context = &self.context;
         let rows = shape.windows * shape.nodes;
-        let nodes = super::walker::int(shape.nodes)?;
+        let nodes = int(shape.nodes)?;
         // Up to here, and no further, u32 counts them.
         let Ok(counted) = u32::try_from(slots) else {
             return Err(Error::new(

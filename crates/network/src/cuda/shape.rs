@@ -1,5 +1,6 @@
 //! Sizes of what a chunk takes on a device.
 
+use betz_base::{Error, ErrorKind, Result};
 use betz_kernels::network::{BLOCK, SLOT_RUN, STAGE_STEPS, STEP_WORDS};
 
 use crate::block::direct;
@@ -16,6 +17,19 @@ pub(super) const SLOT_BYTES: u64 = 12 + 8 + 1;
 
 /// Warps of a block of the walk.
 const WARPS: usize = 8;
+
+/// A size as the kernels take it.
+pub(super) fn int(value: usize) -> Result<i32> {
+    i32::try_from(value).map_err(|_| {
+        Error::new(
+            ErrorKind::DeviceMemory,
+            format!(
+                "network on a CUDA device: expected sizes up to {}, got {value}",
+                i32::MAX
+            ),
+        )
+    })
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {

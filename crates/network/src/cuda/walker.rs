@@ -14,7 +14,7 @@ use betz_kernels::network::{
 };
 
 use super::order::{Order, Piece};
-use super::shape::{SLOT_BYTES, STRETCH, Shape, most_windows, tiles};
+use super::shape::{SLOT_BYTES, STRETCH, Shape, int, most_windows, tiles};
 use super::{DeviceCount, Limits};
 use crate::engine::too_many;
 use crate::window::{Chunk, Window};
@@ -103,19 +103,6 @@ fn least(asked: &Asked) -> f64 {
 /// is at least 2, with room for rounding.
 fn unit(asked: &Asked) -> f64 {
     (2.0001 / least(asked).max(kernels::LEAST)).sqrt()
-}
-
-/// A size as the kernels take it.
-pub(super) fn int(value: usize) -> Result<i32> {
-    i32::try_from(value).map_err(|_| {
-        Error::new(
-            ErrorKind::DeviceMemory,
-            format!(
-                "network on a CUDA device: expected sizes up to {}, got {value}",
-                i32::MAX
-            ),
-        )
-    })
 }
 
 impl Walker {
