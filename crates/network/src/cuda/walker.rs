@@ -137,7 +137,9 @@ impl Walker {
     /// [`ErrorKind::DeviceMemory`] when one does not.
     pub(super) fn windows<T>(&mut self, window: Window, most: usize) -> Result<usize> {
         let room = self.context.available_memory()?;
-        let mut windows = most.min(most_windows(window)).max(1);
+        // A row, which is a window and a first node, has a number of 32 bits.
+        let of_rows = u32::MAX as usize / self.nodes.max(1);
+        let mut windows = most.min(most_windows(window)).min(of_rows).max(1);
         loop {
             let chunk = Chunk {
                 start: 0,
