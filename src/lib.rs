@@ -131,6 +131,8 @@ pub use betz_episode as episode;
 pub use betz_network as network;
 #[cfg(feature = "simulate")]
 pub use betz_simulate as simulate;
+#[cfg(feature = "sort")]
+pub use betz_sort as sort;
 #[cfg(feature = "spiking")]
 pub use betz_spiking as spiking;
 

@@ -3,6 +3,7 @@
     python -m venv nest && nest/bin/pip install nest-simulator
     nest/bin/python benches/compare/spiking_nest.py pd14 0.1 1.2
     nest/bin/python benches/compare/spiking_nest.py brunel 0.2
+    nest/bin/python benches/compare/spiking_nest.py pd14 0.1 4 12345 nest1.npz   # a seed, and the spikes for spiking_statistics.py
 
 Prints processor seconds of one thread for the simulation alone, after 100 ms that do not count.
 """
@@ -38,6 +39,15 @@ def simulate(name, seconds, populations, built):
         f"{used:.3f} s of processor for {seconds} s, real-time factor {used / seconds:.2f}"
     )
     print("rates Hz", " ".join(f"{rate:.3f}" for rate in rates))
+    if len(sys.argv) > 5:
+        first = populations[0].tolist()[0]
+        events = [r.events for r in recorders]
+        np.savez(
+            sys.argv[5],
+            seconds=np.concatenate([e["times"] for e in events]) * 1e-3 - 0.1,
+            neuron=np.concatenate([e["senders"] for e in events]) - first,
+            sizes=[len(p) for p in populations],
+        )
 
 
 def pd14(scale, seconds):
@@ -124,7 +134,8 @@ def brunel(seconds, g=5.0, eta=2.0):
 if __name__ == "__main__":
     nest.set_verbosity("M_ERROR")
     nest.ResetKernel()
-    nest.SetKernelStatus({"resolution": STEP, "local_num_threads": 1, "rng_seed": 12345})
+    nest.SetKernelStatus({"resolution": STEP, "local_num_threads": 1,
+                         "rng_seed": int(sys.argv[4]) if len(sys.argv) > 4 else 12345})
     if sys.argv[1] == "pd14":
         pd14(float(sys.argv[2]), float(sys.argv[3]))
     else:

@@ -52,6 +52,11 @@ pub(crate) enum Command {
     /// Correlation networks over sliding windows: edges, graphs, communities
     #[command(subcommand)]
     Network(crate::network_args::NetworkCommand),
+    /// Train a self-organising map on data or on the pixels of a picture
+    Som(Box<crate::som_args::Som>),
+    /// Spikes of single units from raw voltage: train a sorter, run it, score it
+    #[command(subcommand)]
+    Sort(crate::sort_args::SortCommand),
     /// What a model, sums, a recording or a network hold; without a file: version, processor, devices, and why the GPU is
     /// or is not used
     Info(Info),

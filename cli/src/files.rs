@@ -15,6 +15,8 @@ use crate::report;
 
 /// The first line of every picture; it tells one from somebody else's.
 const DRAWN: &str = "<!-- drawn by betz -->";
+/// What every PNG says at its start.
+pub(crate) const DRAWN_PNG: &str = "drawn by betz";
 /// How a file of chains begins.
 pub(crate) const CHAINS: &str = "# Chains embedded among ";
 /// Bytes at a file's start that tell what it is.
@@ -53,6 +55,14 @@ pub(crate) enum Kind {
     SpikingSpec,
     /// Synapses as binary records, which nothing tells from others.
     Connections,
+    /// A self-organising map as `.npz`.
+    Map,
+    /// A picture of a map as PNG.
+    Png,
+    /// A trained spike sorter.
+    Sorter,
+    /// Spikes or band power of a sorter as `.npz`.
+    Sorted,
 }
 
 impl Kind {
@@ -61,8 +71,11 @@ impl Kind {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
+            Self::Png => &["png"],
             Self::Network => &["npz", "zarr"],
-            Self::Simulated | Self::Weights | Self::GraphMeasures => &["npz"],
+            Self::Simulated | Self::Map | Self::Sorted | Self::Weights | Self::GraphMeasures => {
+                &["npz"]
+            }
             Self::SimulatedEvents => &["csv"],
             _ => &[],
         }
@@ -94,6 +107,10 @@ impl Kind {
             }
             Self::SpikingSpec => begins("{\n  \"step_ms\":"),
             Self::Connections => false,
+            Self::Map => meta_begins(path, "{\"map_of\": "),
+            Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_PNG),
+            Self::Sorter => begins("BETZSORT"),
+            Self::Sorted => meta_begins(path, "{\"source\": \"betz sort"),
             Self::Graph => {
                 begins("digraph episodes {")
                     || (begins("<?xml")

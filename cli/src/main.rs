@@ -26,6 +26,8 @@ mod recording_picture;
 mod report;
 mod scoring;
 mod simulate_args;
+mod som_args;
+mod sort_args;
 mod sums_args;
 
 use std::process::ExitCode;
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         args::Command::Serve(a) => commands::serve::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
         args::Command::Network(a) => commands::network::run(&a),
+        args::Command::Som(a) => commands::som::run(&a),
+        args::Command::Sort(a) => commands::sort::run(&a),
         args::Command::Info(a) => commands::info::run(&a),
     };
     match outcome {

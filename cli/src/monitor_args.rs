@@ -9,7 +9,7 @@ use crate::common_args::{Common, Part};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz monitor --demo\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
+    after_help = "Examples:\n  betz monitor --demo\n  betz monitor --simulate cuba --control\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
 )]
 pub(crate) struct Monitor {
     #[command(flatten)]
@@ -17,14 +17,27 @@ pub(crate) struct Monitor {
     #[command(flatten)]
     pub(crate) part: Part,
     /// Model file
-    #[arg(value_name = "MODEL", required_unless_present = "demo")]
+    #[arg(value_name = "MODEL", required_unless_present_any = ["demo", "simulate"])]
     pub(crate) model: Option<PathBuf>,
     /// Recording (.npz)
-    #[arg(value_name = "RECORDING", required_unless_present = "demo")]
+    #[arg(value_name = "RECORDING", required_unless_present_any = ["demo", "simulate"])]
     pub(crate) recording: Option<PathBuf>,
     /// Simulate a population, train a decoder on it, and watch that
     #[arg(long, conflicts_with_all = ["model", "recording", "segments", "from", "until", "max_gap"])]
     pub(crate) demo: bool,
+    /// Watch a spiking network: cuba, brunel, pd14, ring:N, full:N or a file of JSON; with --control the page moves
+    /// a stimulus
+    #[arg(long, value_name = "NETWORK", conflicts_with_all = ["model", "recording", "demo", "repeat", "with", "deadline", "segments", "from", "until", "max_gap"])]
+    pub(crate) simulate: Option<String>,
+    /// Keep this part of a model's neurons
+    #[arg(long, value_name = "PART", requires = "simulate")]
+    pub(crate) scale: Option<f64>,
+    /// Seed of the network
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "simulate")]
+    pub(crate) seed: u64,
+    /// Neurons whose membrane potentials are drawn, up to 8, such as 0,7 [default: the first of each population]
+    #[arg(long, value_name = "LIST", requires = "simulate")]
+    pub(crate) trace: Option<String>,
     /// Multiple of real time
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     pub(crate) speed: f64,
@@ -43,16 +56,27 @@ pub(crate) struct Monitor {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz"
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv"
 )]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings (.npz), and at most one model, whose estimates are shown beside what was recorded
+    /// Recordings and networks (.npz), lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Picture below the nodes of networks (PNG or JPEG)
+    #[arg(long, value_name = "PICTURE")]
+    pub(crate) image: Option<PathBuf>,
+    /// Where the picture lies in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM; else a unit a pixel from 0, 0
+    #[arg(
+        long,
+        value_name = "L,T,R,B",
+        requires = "image",
+        allow_hyphen_values = true
+    )]
+    pub(crate) image_extent: Option<String>,
     #[command(flatten)]
     pub(crate) page: Page,
 }

@@ -146,11 +146,12 @@ pub(crate) struct Spiking {
     /// Simulate this long before rates are taken, as published rates are [default: 0]
     #[arg(long, value_name = "SECONDS", requires = "spiking")]
     pub(crate) settle: Option<f64>,
-    /// Threads that share the neurons; the spikes do not depend on it. More than there are free processors
+    /// Threads that share the neurons where no GPU is used (--device: auto takes one from 5,000 neurons and a
+    /// million synapses on); the spikes do not depend on it. More than there are free processors
     /// make every step wait [default: 1, from 5,000 neurons on as many as there are processors]
     #[arg(long, value_name = "N", requires = "spiking")]
     pub(crate) threads: Option<usize>,
-    /// Take no more memory than this, such as 2GiB [default: what the system has]
+    /// Take no more memory than this, such as 2GiB, of the system or the GPU [default: what there is]
     #[arg(long, value_name = "SIZE", value_parser = memory_size, requires = "spiking")]
     pub(crate) memory: Option<u64>,
     /// Say what the network takes, and build nothing

@@ -24,6 +24,8 @@
 #![allow(non_camel_case_types)]
 
 mod barrier;
+#[cfg(feature = "network")]
+pub mod beside;
 mod cast;
 mod enum_bits;
 mod failure;

@@ -76,6 +76,11 @@ impl betz_session {
         &self.checkpoint
     }
 
+    #[cfg(feature = "network")]
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
     pub(crate) fn channels(&self) -> usize {
         self.channels
     }

@@ -59,7 +59,7 @@ pub trait Pass {
 }
 
 /// Most arguments of a kernel.
-pub const MOST_ARGUMENTS: usize = 24;
+pub const MOST_ARGUMENTS: usize = 26;
 
 /// The blocks of a launch: x, y, z.
 pub type Blocks = (u32, u32, u32);

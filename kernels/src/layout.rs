@@ -66,6 +66,8 @@ macro_rules! plain {
     )*};
 }
 
+pub(crate) use {plain, shared};
+
 /// A tick: 32 bits where the recording allows it, else 64. Kernels are compiled for one of the two.
 pub trait Tick: width::Width + Compiled + Default + PartialEq + std::fmt::Debug {
     /// `tick`, which fits.

@@ -11,6 +11,7 @@ pub mod network;
 pub mod psc;
 pub mod scan;
 pub mod solve;
+pub mod spiking;
 
 pub use arguments::{
     Arguments, Blocks, Compiled, Direction, Element, In, InOut, InPlace, MOST_ARGUMENTS, MaybeOut,
@@ -20,6 +21,7 @@ pub use layout::{
     Block, Chunk, Complex, Counts, Entry, Filter, Layout, Link, Mask, Node, Pair, Part, Sample,
     Section, Shared, Step, Tally, Target, TargetShape, Tick, Tuple,
 };
+pub use spiking::{Cells, Wires};
 
 /// One kernel file and what it includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,9 @@ pub const ALL: &[Source] = &[
     SCAN,
     SCORES,
     SOLVE,
+    SPIKING_RESIDENT,
+    SPIKING_SPREAD,
+    SPIKING_WIRE,
     TRAINS,
 ];
 
@@ -184,6 +189,24 @@ pub const SOLVE: Source = Source {
     text: include_str!("../solve.cu"),
     headers: &[],
 };
+/// `spiking_resident.cu`: Spiking networks that fit on the chip: rings of input in shared memory, all steps in one launch.
+pub const SPIKING_RESIDENT: Source = Source {
+    name: "spiking_resident",
+    text: include_str!("../spiking_resident.cu"),
+    headers: &[SPIKING_NEURON, LAYOUT],
+};
+/// `spiking_spread.cu`: Spiking networks of any size: rings of input in the device's memory, all steps in one launch.
+pub const SPIKING_SPREAD: Source = Source {
+    name: "spiking_spread",
+    text: include_str!("../spiking_spread.cu"),
+    headers: &[SPIKING_NEURON, LAYOUT],
+};
+/// `spiking_wire.cu`: Synapses of spiking networks, drawn where they will lie.
+pub const SPIKING_WIRE: Source = Source {
+    name: "spiking_wire",
+    text: include_str!("../spiking_wire.cu"),
+    headers: &[SPIKING_NEURON, LAYOUT],
+};
 /// `trains.cu`: Spikes as trains of counts, one row a channel.
 pub const TRAINS: Source = Source {
     name: "trains",
@@ -197,6 +220,7 @@ const EPISODE_AUTOMATON: (&str, &str) = (
 );
 const EPISODE_TICK: (&str, &str) = ("episode_tick.cuh", include_str!("../episode_tick.cuh"));
 const LAYOUT: (&str, &str) = ("layout.cuh", include_str!("../layout.cuh"));
+const SPIKING_NEURON: (&str, &str) = ("spiking_neuron.cuh", include_str!("../spiking_neuron.cuh"));
 const MASK: (&str, &str) = ("mask.cuh", include_str!("../mask.cuh"));
 const EPISODE_CHAINS: (&str, &str) = ("episode_chains.cuh", include_str!("../episode_chains.cuh"));
 const PSC_SYSTEM: (&str, &str) = ("psc_system.cuh", include_str!("../psc_system.cuh"));

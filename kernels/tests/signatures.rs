@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use betz_kernels::{
-    ALL, Arguments, Block, Chunk, Counts, Direction, Entry, Filter, Layout, Link, Mask, Node, Pair,
-    Parameter, Part, Section, Shared, Source, Step, Tally, Target, Tuple,
+    ALL, Arguments, Block, Cells, Chunk, Counts, Direction, Entry, Filter, Layout, Link, Mask,
+    Node, Pair, Parameter, Part, Section, Shared, Source, Step, Tally, Target, Tuple, Wires,
 };
-use betz_kernels::{decode, episode, gram, network, psc, scan, solve};
+use betz_kernels::{decode, episode, gram, network, psc, scan, solve, spiking};
 
 /// What a struct of arguments says of its kernel.
 struct Declared {
@@ -130,6 +130,14 @@ fn structs() -> Vec<Declared> {
         solve::MeasureF32<'_>,
         solve::MeasureF64<'_>,
         solve::MirrorLower<'_>,
+        spiking::SpikingDegrees<'_>,
+        spiking::SpikingCount<'_>,
+        spiking::SpikingPlace<'_>,
+        spiking::SpikingCountListed<'_>,
+        spiking::SpikingPlaceListed<'_>,
+        spiking::SpikingRowLengths<'_>,
+        spiking::SpikingSpread<'_>,
+        spiking::SpikingResident<'_>,
     ]
 }
 
@@ -322,6 +330,7 @@ fn host_and_kernels_agree_on_every_struct() {
     let same = |layout: Layout| (layout.clone(), layout);
     let layouts = [
         same(Block::layout()),
+        same(Cells::layout()),
         same(Filter::layout()),
         same(Mask::layout()),
         same(Chunk::layout()),
@@ -331,6 +340,7 @@ fn host_and_kernels_agree_on_every_struct() {
         same(Tuple::layout()),
         same(Tally::layout()),
         same(Target::layout()),
+        same(Wires::layout()),
         (Counts::<u8>::layout(), Counts::<u16>::layout()),
         (Node::<i32>::layout(), Node::<i64>::layout()),
         (Entry::<i32>::layout(), Entry::<i64>::layout()),

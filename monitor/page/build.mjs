@@ -6,10 +6,13 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 process.chdir(dirname(fileURLToPath(import.meta.url)));
-const BUDGET = { minified: 200_000, compressed: 70_000 };
+/** Of what the first view loads; of what another view loads besides. */
+const BUDGET = { first: 70_000, more: 30_000, minified: 250_000 };
 const options = {
   absWorkingDir: process.cwd(),
-  entryPoints: { app: "src/app.tsx" }, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022",
+  entryPoints: { app: "src/app.tsx", more: "src/more.ts" }, outdir: "dist", bundle: true, minify: true, format: "esm", target: "es2022",
+  // What both scripts need is a third; there is but one such, so its name says enough.
+  splitting: true, chunkNames: "shared",
   jsx: "automatic", jsxImportSource: "preact", legalComments: "eof", logLevel: "warning", charset: "utf8",
 };
 // The packages carry their licences in files, not in comments that a minifier keeps.
@@ -23,15 +26,16 @@ if (process.argv.includes("--watch")) {
 } else {
   await build(options);
   writeFileSync("dist/app.js", readFileSync("dist/app.js", "utf8").trimEnd() + "\n" + NOTICE);
-  let minified = 0, compressed = 0;
-  for (const name of ["index.html", "app.js", "app.css"]) {
+  let minified = 0;
+  const sum = { first: 0, more: 0 };
+  for (const [name, when] of [["index.html", "first"], ["app.js", "first"], ["shared.js", "first"], ["app.css", "first"], ["more.js", "more"]]) {
     const bytes = readFileSync(`dist/${name}`), small = gzipSync(bytes, { level: 9 }).length;
-    minified += bytes.length; compressed += small;
+    minified += bytes.length; sum[when] += small;
     console.log(`${name.padEnd(12)} ${String(bytes.length).padStart(7)}  ${String(small).padStart(6)} compressed`);
   }
-  console.log(`${"all".padEnd(12)} ${String(minified).padStart(7)}  ${String(compressed).padStart(6)} compressed`);
-  if (minified > BUDGET.minified || compressed > BUDGET.compressed) {
-    console.error(`over the budget of ${BUDGET.minified} bytes, ${BUDGET.compressed} compressed`);
+  console.log(`${"all".padEnd(12)} ${String(minified).padStart(7)}  ${String(sum.first).padStart(6)} compressed at first, ${sum.more} with the views of more.js`);
+  if (minified > BUDGET.minified || sum.first > BUDGET.first || sum.more > BUDGET.more) {
+    console.error(`over the budget of ${BUDGET.minified} bytes, ${BUDGET.first} compressed at first, ${BUDGET.more} for more`);
     process.exit(1);
   }
 }

@@ -31,5 +31,7 @@ if [ "$what" = all ] || [ "$what" = browser ]; then
     [ -n "$chromium" ] || skip "no chromium"
     watched=${BETZ_WATCHED:-$root/target/debug/examples/watched}
     [ -n "${BETZ_WATCHED:-}" ] || (cd "$root" && cargo build --quiet -p betz-monitor --example watched) || skip "no session to watch"
-    BETZ_CHROMIUM=$chromium BETZ_WATCHED=$watched npx --no-install playwright test -c e2e/playwright.config.mjs
+    shown=${BETZ_SHOWN:-$root/target/debug/examples/shown}
+    [ -n "${BETZ_SHOWN:-}" ] || (cd "$root" && cargo build --quiet -p betz-monitor --example shown) || skip "nothing to look at"
+    BETZ_CHROMIUM=$chromium BETZ_WATCHED=$watched BETZ_SHOWN=$shown npx --no-install playwright test -c e2e/playwright.config.mjs
 fi

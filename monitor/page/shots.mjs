@@ -1,4 +1,4 @@
-// The pictures of docs/page.md: node shots.mjs [FOLDER]. Needs Chromium and the example `watched`.
+// The pictures of docs/page.md: node shots.mjs [FOLDER]. Needs Chromium and the examples `watched` and `shown`.
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,8 @@ import { chromium } from "@playwright/test";
 
 const here = dirname(fileURLToPath(import.meta.url)), folder = process.argv[2] ?? join(here, "../../docs/page");
 process.env.BETZ_WATCHED ??= join(here, "../../target/debug/examples/watched");
-const { start } = await import("./e2e/rig.mjs");
+process.env.BETZ_SHOWN ??= join(here, "../../target/debug/examples/shown");
+const { run, start } = await import("./e2e/rig.mjs");
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({
   executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium",
@@ -22,5 +23,19 @@ for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 140
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
 }
-await browser.close();
 await rig.stop();
+const files = await run(process.env.BETZ_SHOWN, []);
+for (const [name, hash, colorScheme, acts] of [
+  ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []],
+]) {
+  const page = await browser.newPage({ viewport: { width: 1400, height: 820 }, colorScheme });
+  await page.goto(files.url);
+  await page.evaluate(h => { location.hash = h; }, hash);
+  await page.waitForTimeout(2500);
+  for (const act of acts) { await page.evaluate(a => globalThis.betzNet.net[a](), act); await page.waitForTimeout(1000); }
+  if (name === "episodes") { await page.getByRole("button", { name: "episode", exact: true }).click(); await page.locator(".ep-list tbody tr button").first().click(); await page.waitForTimeout(1500); await page.keyboard.press("n"); await page.waitForTimeout(1500); }
+  await page.screenshot({ path: join(folder, `${name}.png`) });
+  await page.close();
+}
+await browser.close();
+await files.stop();

@@ -34,8 +34,14 @@ pub enum Kind {
     Step = 1,
     /// Something that happened: section [`Section::EVENT`].
     Event = 2,
+    /// Where nodes go while a layout runs.
+    Layout = 3,
+    /// How far a piece of work is, and what it has found.
+    Job = 4,
     /// Steps again, from the history.
     Again = 5,
+    /// Of a network: counts or edges.
+    Network = 8,
 }
 
 /// The number of a section.
@@ -67,6 +73,20 @@ impl Section {
     pub const EVENT: Self = Self(12);
     /// u16 a trial that begins: offset of its first tick.
     pub const TRIALS: Self = Self(13);
+    /// u32 an edge: its smaller node.
+    pub const NODE_I: Self = Self(14);
+    /// u32 an edge: its larger node.
+    pub const NODE_J: Self = Self(15);
+    /// f32 an edge: its value.
+    pub const VALUE: Self = Self(16);
+    /// f32 (nodes, 2): x and y of each node.
+    pub const PLACE: Self = Self(17);
+    /// u32 a node: the identity of its community, 2³² − 1 where none is followed.
+    pub const COMMUNITY: Self = Self(18);
+    /// u32 (windows, thresholds): edges of a window that reach a threshold.
+    pub const COUNT: Self = Self(19);
+    /// u32: nodes that are undefined in the window.
+    pub const UNDEFINED: Self = Self(20);
 }
 
 /// Totals of a session: a frame that is lost loses no count.

@@ -44,10 +44,24 @@ fn cells() -> Bytes {
     w.finish()
 }
 
+/// The edges of a window.
+fn network() -> Bytes {
+    let mut w = Writer::new(Kind::Network, 0, 4, 2, 3, 64);
+    w.u32(Section::NODE_I, &[0, 1, 0]);
+    w.u32(Section::NODE_J, &[1, 3, 3]);
+    w.f32(Section::VALUE, &[0.9, -0.5, 0.25]);
+    w.u32(Section::UNDEFINED, &[2]);
+    w.finish()
+}
+
 #[test]
 fn the_golden_files_are_what_is_written() {
     let joined = [full(), event(), cells()].concat();
-    for (name, bytes) in [("step.bin", full().to_vec()), ("message.bin", joined)] {
+    for (name, bytes) in [
+        ("step.bin", full().to_vec()),
+        ("message.bin", joined),
+        ("network.bin", network().to_vec()),
+    ] {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden")
             .join(name);

@@ -12,7 +12,7 @@
 //! - Whoever looks needs the token, whatever the address; the page is read-only unless
 //!   [`Options::control`] says otherwise.
 //!
-//! [`Monitor::open`] serves recordings to be looked at, in the same frames.
+//! [`Monitor::open`] serves recordings and networks to be looked at, in the same frames.
 //!
 //! # A session that is watched
 //! ```
@@ -37,6 +37,7 @@
 //! # Ok::<(), betz_base::Error>(())
 //! ```
 
+mod app;
 mod control;
 mod explore;
 mod feed;
@@ -44,9 +45,11 @@ pub mod frame;
 mod guard;
 mod history;
 mod hub;
+mod looking;
 mod metrics;
 mod page;
 mod server;
+mod simulation;
 mod source;
 mod viewer;
 
@@ -62,14 +65,18 @@ use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
-pub use explore::Recorded;
+pub use explore::episodes::MinedEpisodes;
+pub use explore::network::Networked;
+pub use explore::recorded::Recorded;
+pub use explore::{Image, Shown};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
+pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
 
+use app::Shared;
 use guard::Guard;
 use hub::{Hub, Seen, Shape, lock};
-use server::Shared;
 
 /// Frames made a second.
 const FRAMES_A_SECOND: u32 = 60;
@@ -151,7 +158,7 @@ impl Monitor {
             ticks_a_second: 1.0 / source.step_seconds,
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
-        let (mut monitor, mut to_tell) = Self::serve(source, Vec::new(), options)?;
+        let (mut monitor, mut to_tell) = Self::serve(source, Shown::default(), true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);
         let (shared, given) = (monitor.shared.clone(), monitor.health.clone());
@@ -182,24 +189,42 @@ impl Monitor {
         Ok((monitor, feed))
     }
 
-    /// Serves recordings to be looked at: the page asks for what it shows, and nothing runs.
+    /// Serves recordings and networks to be looked at: the page asks for what it shows, and nothing runs.
     ///
     /// # Errors
-    /// As [`start`](Self::start); `InvalidArgument` where there is no recording; `Mismatch` for one whose
-    /// arrays do not fit each other.
-    pub fn open(recorded: Vec<Recorded>, options: Options) -> Result<Self> {
-        let first = (recorded.first())
-            .ok_or_else(|| Error::argument("a page: expected a recording to look at, got none"))?;
-        for one in &recorded {
+    /// As [`start`](Self::start); `InvalidArgument` where there is nothing to look at, or a picture that is
+    /// none; `Mismatch` for what has arrays that do not fit each other.
+    pub fn open(shown: impl Into<Shown>, options: Options) -> Result<Self> {
+        let shown: Shown = shown.into();
+        for one in &shown.recordings {
             check(&one.source, &options)?;
             one.check()?;
         }
-        let source = first.source.clone();
-        Ok(Self::serve(source, recorded, options)?.0)
+        (shown.mined.iter()).try_for_each(|m| m.check(shown.recordings.len()))?;
+        let source = match (shown.recordings.first(), shown.networks.first()) {
+            (Some(first), _) => first.source.clone(),
+            (None, Some(first)) => Source::nothing(&first.name),
+            (None, None) => {
+                return Err(Error::argument(
+                    "a page: expected a recording or a network to look at, got none",
+                ));
+            }
+        };
+        check_token(&options)?;
+        Ok(Self::serve(source, shown, false, options)?.0)
     }
 
     /// Listens and starts the server's thread.
-    fn serve(source: Source, recorded: Vec<Recorded>, options: Options) -> Result<(Self, Told)> {
+    fn serve(source: Source, shown: Shown, live: bool, options: Options) -> Result<(Self, Told)> {
+        if shown.image.as_ref().is_some_and(|i| i.kind().is_none()) {
+            return Err(Error::argument(
+                "a picture below the nodes: expected a PNG or a JPEG, got something else",
+            ));
+        }
+        let networks = shown.networks.into_iter();
+        let networks: Vec<_> = networks
+            .map(|n| explore::network::Looked::new(n).map(Arc::new))
+            .collect::<Result<_>>()?;
         let token = match (options.no_token, options.token) {
             (true, _) => None,
             (false, Some(token)) => Some(token),
@@ -218,13 +243,19 @@ impl Monitor {
         let (events, told) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             source,
-            recorded,
+            recorded: shown.recordings,
+            networks: Mutex::new(networks),
+            mined: shown.mined,
+            image: shown.image,
+            live,
+            jobs: explore::job::Places::default(),
             seen: Mutex::new(seen),
             frames: broadcast::Sender::new(8),
             guard,
             viewers: AtomicUsize::new(0),
             skipped: AtomicU64::new(0),
             control: OnceLock::new(),
+            steered: OnceLock::new(),
             may_control: options.control,
             epoch: epoch()?,
             page_folder: options.page_folder,
@@ -297,6 +328,20 @@ impl Monitor {
         })
     }
 
+    /// What runs is a simulated network: the page shows what it is, and where [`Options::control`] is set what it
+    /// asks of it comes out here.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from the second call on.
+    pub fn simulation(&self, told: Simulation) -> Result<std::sync::mpsc::Receiver<Wish>> {
+        let (to, from) = std::sync::mpsc::channel();
+        let steered = simulation::Steered::new(told, to);
+        (self.shared.steered.set(steered)).map_err(|_| {
+            Error::argument("simulation: expected a page without one, got it twice")
+        })?;
+        Ok(from)
+    }
+
     /// Tells every viewer that something happened; `more` is a JSON object.
     pub fn event(&self, kind: &str, more: serde_json::Value) {
         let _ = self.shared.events.send((kind.to_owned(), more));
@@ -339,6 +384,10 @@ fn check(source: &Source, options: &Options) -> Result<()> {
             "a page: expected a session with channels, got none",
         ));
     }
+    check_token(options)
+}
+
+fn check_token(options: &Options) -> Result<()> {
     if options.no_token && !options.address.is_loopback() {
         return Err(Error::argument(format!(
             "a page without a token: expected a loopback address, got {}",

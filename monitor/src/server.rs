@@ -1,8 +1,7 @@
 //! What is answered to whom.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -18,17 +17,17 @@ use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::watch;
 
+use crate::app::{App, json_of, no_source};
 use crate::control::{Asked, Control};
-use crate::explore::Recorded;
 use crate::frame;
-use crate::guard::{Entry, Guard, POLICY};
-use crate::hub::{Seen, lock};
+use crate::guard::{Entry, POLICY};
+use crate::hub::lock;
 use crate::metrics::{self, Served};
-use crate::source::Source;
+use crate::simulation::Steered;
 use crate::viewer::{self, FromPage};
-use crate::{page, source::ModelCard};
+use crate::{looking, page, source::ModelCard};
 
 /// Most pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -42,27 +41,6 @@ const HEAD_BYTES: usize = 8 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// Longest name of the sub-protocol.
 const PROTOCOL: &str = "betz.v1";
-
-/// What every request looks at.
-pub(crate) struct Shared {
-    pub(crate) source: Source,
-    /// What is looked at instead of a session.
-    pub(crate) recorded: Vec<Recorded>,
-    pub(crate) seen: Mutex<Seen>,
-    pub(crate) frames: broadcast::Sender<Bytes>,
-    pub(crate) guard: Guard,
-    pub(crate) viewers: AtomicUsize,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) control: OnceLock<Control>,
-    pub(crate) may_control: bool,
-    /// Told apart from sessions before: a page that comes back knows that it is another.
-    pub(crate) epoch: String,
-    pub(crate) page_folder: Option<PathBuf>,
-    /// Events to be told, by the hub.
-    pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
-}
-
-type App = Arc<Shared>;
 
 /// Serves until `stop` says so, or its sender is gone.
 pub(crate) async fn serve(listeners: Vec<TcpListener>, app: App, stop: watch::Receiver<bool>) {
@@ -125,6 +103,17 @@ fn router(app: App) -> Router {
         .route("/spikes", get(spikes))
         .route("/misses", get(misses))
         .route("/misses/{id}", get(moment))
+        .route("/networks", get(looking::networks))
+        .route("/mined", get(looking::mined))
+        .route("/mined/{id}", get(looking::episodes))
+        .route("/mined/{id}/{episode}", get(looking::occurrences))
+        .route("/image", get(looking::image))
+        .route("/compute", get(looking::computed))
+        .route("/network/{id}", get(looking::network))
+        .route("/network/{id}/timeline", get(looking::timeline))
+        .route("/network/{id}/edges", get(looking::edges))
+        .route("/network/{id}/layout", get(looking::layout))
+        .route("/network/{id}/communities", get(looking::communities))
         .route("/control/{what}", post(control));
     Router::new()
         .nest("/api", api)
@@ -205,7 +194,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
     json_of(&json!({
         "version": env!("CARGO_PKG_VERSION"),
         "frame_version": frame::VERSION,
-        "mode": if app.recorded.is_empty() { "live" } else { "file" },
+        "mode": if app.live { "live" } else { "file" },
         "sources": sources,
         "epoch": app.epoch,
         "source": source.json(),
@@ -216,6 +205,10 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "ended": ended,
         "control": app.may_control && app.control.get().is_some(),
         "models": control,
+        "simulation": app.steered.get().map(Steered::json),
+        "steered": app.may_control && app.steered.get().is_some(),
+        "networks": lock(&app.networks).len(),
+        "mined": app.mined.len(),
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))
 }
@@ -224,14 +217,6 @@ async fn events(State(app): State<App>) -> Response {
     let all: Vec<String> = lock(&app.seen).events.iter().cloned().collect();
     let headers = [(header::CONTENT_TYPE, "application/json")];
     (headers, format!("[{}]", all.join(","))).into_response()
-}
-
-fn no_source(app: &App, asked: usize) -> Response {
-    let words = format!(
-        "expected one of {} recordings, got number {asked}",
-        app.recorded.len()
-    );
-    (StatusCode::NOT_FOUND, words).into_response()
 }
 
 /// The whole of a recording in short.
@@ -319,7 +304,24 @@ async fn metrics(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
+/// What is asked of a simulation.
+fn steer(app: &App, what: &str, body: &[u8]) -> Response {
+    let Some(steered) = app.steered.get().filter(|_| app.may_control) else {
+        return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
+    };
+    match steered.act(what, body) {
+        Ok(event) => {
+            let _ = app.events.send(("control".into(), event.clone()));
+            (StatusCode::ACCEPTED, json_of(&event)).into_response()
+        }
+        Err(e) => (StatusCode::CONFLICT, e.message().to_owned()).into_response(),
+    }
+}
+
 async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) -> Response {
+    if Steered::hears(&what) {
+        return steer(&app, &what, &body);
+    }
     let asked: Asked = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
@@ -408,12 +410,4 @@ impl viewer::Page for Socket {
             Some(Ok(_)) => FromPage::Other,
         }
     }
-}
-
-fn json_of(value: &Value) -> Response {
-    (
-        [(header::CONTENT_TYPE, "application/json")],
-        value.to_string(),
-    )
-        .into_response()
 }

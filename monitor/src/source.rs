@@ -43,6 +43,20 @@ impl Source {
         }
     }
 
+    /// Where there are neither sessions nor recordings: a name, and no channel.
+    pub(crate) fn nothing(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            channel_names: Vec::new(),
+            electrode_um: None,
+            outputs: Vec::new(),
+            step_seconds: 1.0,
+            speed: 1.0,
+            deadline: None,
+            model: None,
+        }
+    }
+
     pub(crate) fn json(&self) -> Value {
         let outputs = self.outputs.iter();
         let outputs: Vec<Value> = outputs

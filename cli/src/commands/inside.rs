@@ -81,13 +81,15 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
         model(args, path, bytes)
     } else if start == betz::train::sums::MAGIC {
         super::sums::inside(args, path, bytes)
+    } else if start == *b"BETZSORT" {
+        super::sort::inside(path, args.common.json, args.picture.is_some())
     } else if start.starts_with(b"PK") && super::network::is_network(path) {
         super::network::inside(args, path, bytes)
     } else if start.starts_with(b"PK") {
         recording(args, path, bytes)
     } else {
         Err(Error::argument(format!(
-            "{}: expected a model, sums, a recording or a network (.npz), got a file that begins with \"{}\"",
+            "{}: expected a model, sums, a sorter, a recording or a network (.npz), got a file that begins with \"{}\"",
             path.display(),
             start.escape_ascii()
         )))

@@ -10,18 +10,14 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig};
 use betz::train::{Search, TrainOptions, train_validated};
 use betz::{Error, ErrorKind, Progress, Result};
-use betz_monitor::{Control, Monitor, Options, Source, Truth};
+use betz_monitor::{Control, Monitor, Source, Truth};
 
-use crate::browser::Door;
+use super::page::{LOOK, announce, options, rest};
 use crate::data;
 use crate::device;
-use crate::monitor_args::{self, Page};
+use crate::monitor_args;
 use crate::report::{self, Bar, UntilInterrupted};
 
-/// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// How often Ctrl-C is looked for while nothing happens.
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
 const DEMO_STEP_SECONDS: f64 = 0.001;
 const DEMO_SEED: u64 = 1;
 
@@ -40,6 +36,10 @@ pub(crate) fn run(args: &monitor_args::Monitor) -> Result<()> {
             args.speed
         )));
     }
+    device::cpu_for("a session", &args.common.device)?;
+    if let Some(asked) = &args.simulate {
+        return super::simulated::run(args, asked);
+    }
     let deadline = (Duration::try_from_secs_f64(args.deadline * 1e-6).ok())
         .filter(|d| !d.is_zero())
         .ok_or_else(|| {
@@ -48,7 +48,6 @@ pub(crate) fn run(args: &monitor_args::Monitor) -> Result<()> {
                 args.deadline
             ))
         })?;
-    device::cpu_for("a session", &args.common.device)?;
     let work = match (&args.model, &args.recording) {
         (Some(model), Some(recording)) => from_files(args, model, recording)?,
         _ => demo(&Bar::new())?,
@@ -89,39 +88,6 @@ pub(crate) fn run(args: &monitor_args::Monitor) -> Result<()> {
         std::thread::sleep(LOOK);
     }
     Ok(())
-}
-
-/// How the page's options are served.
-pub(crate) fn options(page: &Page) -> Options {
-    Options {
-        address: page.host,
-        port: page.port,
-        no_token: page.no_token,
-        allow_hosts: page.allow_host.clone(),
-        control: page.control,
-        page_folder: page.folder.clone(),
-        ..Options::default()
-    }
-}
-
-/// Says where the page is, and opens it.
-pub(crate) fn announce(monitor: &Monitor, page: &Page, json: bool) -> Result<Option<Door>> {
-    if !page.host.is_loopback() {
-        eprintln!(
-            "the page is served on {}: without TLS, everybody on the way reads along, the token too",
-            monitor.address()
-        );
-    }
-    if json {
-        report::json(&serde_json::json!({"url": monitor.url()}))?;
-    } else {
-        report::line(monitor.url())?;
-    }
-    Ok(if page.no_open {
-        None
-    } else {
-        Door::open(monitor.url())
-    })
 }
 
 pub(crate) fn name_of(path: &Path) -> String {
@@ -244,17 +210,4 @@ fn play(
             return Ok(());
         }
     }
-}
-
-/// Sleeps where it is worth it; `false` when Ctrl-C was pressed.
-fn rest(mut wait: Duration) -> bool {
-    while wait >= SHORTEST_SLEEP {
-        if UntilInterrupted.cancelled() {
-            return false;
-        }
-        let part = wait.min(LOOK);
-        std::thread::sleep(part);
-        wait = wait.saturating_sub(part);
-    }
-    !UntilInterrupted.cancelled()
 }

@@ -1,13 +1,18 @@
-//! `betz serve`: a page to look at recordings, with what a model makes of them.
+//! `betz serve`: a page to look at recordings, with what a model makes of them, at networks and at mined
+//! episodes.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use betz::episode::{Events, is_table, read_table};
 use betz::model::Decoder;
+use betz::network::file::NetworkFile;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
-use betz_monitor::{Monitor, Recorded, Source};
+use betz_monitor::{Image, MinedEpisodes, Monitor, Networked, Recorded, Shown, Source};
 
-use super::monitor::{LOOK, announce, name_of, options};
+use super::monitor::name_of;
+use super::page::{LOOK, announce, options};
 use super::stream::{Feed, replay};
 use crate::data;
 use crate::device;
@@ -16,34 +21,143 @@ use crate::report::{self, Bar, UntilInterrupted};
 
 pub(crate) fn run(args: &Serve) -> Result<()> {
     device::cpu_for("a page", &args.common.device)?;
-    let (models, recordings): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        args.files.iter().partition(|path| !is_npz(path));
-    if models.len() > 1 || recordings.is_empty() {
+    let mut files = Files::default();
+    for path in &args.files {
+        files.sort_in(path);
+    }
+    if files.models.len() > 1 || files.recordings.is_empty() && files.networks.is_empty() {
         return Err(Error::argument(format!(
-            "FILE: expected recordings (.npz) and at most one model, got {} and {}",
-            report::count(recordings.len() as u64, "recording"),
-            report::count(models.len() as u64, "other file")
+            "FILE: expected recordings and networks (.npz), at least one, and at most one model, got {} and {}",
+            report::count(
+                (files.recordings.len() + files.networks.len()) as u64,
+                "of the former"
+            ),
+            report::count(files.models.len() as u64, "other file")
         )));
     }
-    let model = models
+    let model = files
+        .models
         .first()
         .map(|path| Ok((name_of(path), Decoder::load(path)?)));
     let model: Option<(String, Decoder)> = model.transpose()?;
     let bar = Bar::new();
-    let recorded: Vec<Recorded> = (recordings.iter())
+    let recordings: Vec<Recorded> = (files.recordings.iter())
         .map(|path| match &model {
             Some((name, model)) => decoded(args, path, name, model, &bar),
             None => as_it_is(args, path),
         })
         .collect::<Result<_>>()?;
+    let networks = files.networks.iter().map(|path| network(path));
+    let networks = networks.collect::<Result<_>>()?;
     drop(bar);
-    let monitor = Monitor::open(recorded, options(&args.page))?;
+    let mined = files.mined.iter().map(|path| episodes(path, &files));
+    let mined = mined.collect::<Result<_>>()?;
+    let shown = Shown {
+        recordings,
+        networks,
+        mined,
+        image: args
+            .image
+            .as_ref()
+            .map(|path| image(args, path))
+            .transpose()?,
+    };
+    let monitor = Monitor::open(shown, options(&args.page))?;
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
     while !UntilInterrupted.cancelled() {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// What the files are that are to be shown.
+#[derive(Default)]
+struct Files<'a> {
+    models: Vec<&'a PathBuf>,
+    recordings: Vec<&'a PathBuf>,
+    networks: Vec<&'a PathBuf>,
+    mined: Vec<&'a PathBuf>,
+}
+
+impl<'a> Files<'a> {
+    fn sort_in(&mut self, path: &'a PathBuf) {
+        if NetworkFile::is_one(path) {
+            self.networks.push(path);
+        } else if is_npz(path) {
+            self.recordings.push(path);
+        } else if is_mined(path) {
+            self.mined.push(path);
+        } else {
+            self.models.push(path);
+        }
+    }
+}
+
+fn is_mined(path: &Path) -> bool {
+    let mut begins = Vec::new();
+    let read = std::fs::File::open(path).and_then(|f| f.take(64).read_to_end(&mut begins));
+    read.is_ok() && is_table(&begins)
+}
+
+/// Episodes with the first recording whose channels they are of.
+fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
+    let mut first = None;
+    for (recording, of) in files.recordings.iter().enumerate() {
+        let events = Events::from_recording(&data::read_recording(of)?);
+        let events = events.map_err(|e| e.at(of.display()))?;
+        match read_table(path, events.alphabet()) {
+            Ok(rows) => {
+                return Ok(MinedEpisodes {
+                    name: name_of(path),
+                    recording,
+                    events,
+                    rows,
+                });
+            }
+            Err(e) => first = first.or(Some(e)),
+        }
+    }
+    Err(first.unwrap_or_else(|| {
+        Error::argument(format!(
+            "{}: expected the recording that its episodes were mined of beside it, got none",
+            path.display()
+        ))
+    }))
+}
+
+fn network(path: &Path) -> Result<Networked> {
+    let file = NetworkFile::read(path)?;
+    Ok(Networked {
+        name: name_of(path),
+        names: file.names,
+        positions: file.positions.map(|p| (p.values, p.axes)),
+        window_seconds: file.window_seconds,
+        complete: file.complete,
+        network: file.network,
+    })
+}
+
+fn image(args: &Serve, path: &Path) -> Result<Image> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io("read", path, &e))?;
+    let extent = match args.image_extent.as_deref() {
+        None => None,
+        Some(text) => {
+            let numbers: Vec<f64> = text
+                .split(',')
+                .filter_map(|n| n.trim().parse().ok())
+                .collect();
+            let four = <[f64; 4]>::try_from(numbers).ok();
+            let four =
+                four.filter(|e| e.iter().all(|v| v.is_finite()) && e[0] != e[2] && e[1] != e[3]);
+            Some(four.ok_or_else(|| {
+                Error::argument(format!(
+                    "--image-extent: expected LEFT,TOP,RIGHT,BOTTOM in the nodes' coordinates, got {text:?}"
+                ))
+            })?)
+        }
+    };
+    Ok(Image { bytes, extent })
 }
 
 fn is_npz(path: &Path) -> bool {

@@ -12,6 +12,8 @@ mod network;
 mod outputs;
 mod pipeline;
 mod program;
+mod som;
+mod sorting;
 mod spiking;
 mod sums;
 mod trials;

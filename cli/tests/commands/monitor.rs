@@ -43,6 +43,19 @@ fn ask(host: &str, path: &str, token: &str) -> String {
     answer
 }
 
+fn post(host: &str, path: &str, token: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(host).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 /// A simulated recording, a model trained on it, another recording.
 fn files() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -115,10 +128,80 @@ fn recordings_are_looked_at_with_and_without_a_model() {
 }
 
 #[test]
+fn networks_and_episodes_are_shown_beside_their_recording() {
+    let folder = files();
+    for arguments in [
+        "network compute test.npz --bin 20ms --window 1s --step 500ms --threshold 0.05 --out test.net.npz",
+        "mine test.npz --interval 0,0.01 --threshold 5 --max-size 2 --csv episodes.csv",
+    ] {
+        let status = betz(folder.path(), arguments).status().unwrap();
+        assert!(status.success(), "{arguments}");
+    }
+    let arguments = "serve test.npz episodes.csv test.net.npz --no-open --json";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    assert!(ask(&host, "/api/networks", &token).contains("\"name\":\"test.net.npz\""));
+    let network = ask(&host, "/api/network/0", &token);
+    assert!(
+        network.contains("\"nodes\":12") && network.contains("\"windows\":5"),
+        "{network}"
+    );
+    let episodes = ask(&host, "/api/mined/0", &token);
+    assert!(
+        episodes.contains("\"recording\":0") && episodes.contains("\"seconds\":3.0"),
+        "{episodes}"
+    );
+    assert!(ask(&host, "/api/mined/0/0", &token).contains("\"total\":"));
+    drop(_running);
+    // Networks alone; episodes only beside their recording.
+    let (_running, host, token) = serve(folder.path(), "serve test.net.npz --no-open --json");
+    assert!(ask(&host, "/api/state", &token).contains("\"sources\":[]"));
+    let alone = "serve episodes.csv test.net.npz --no-open";
+    assert_eq!(betz(folder.path(), alone).status().unwrap().code(), Some(2));
+}
+
+#[test]
+fn a_simulated_network_is_seen_and_steered() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = "monitor --simulate cuba --scale 0.05 --trace 0,7 --control --no-open --json";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    let state = ask(&host, "/api/state", &token);
+    for part in [
+        "\"steered\":true",
+        "\"name\":\"E\",\"neurons\":160",
+        "\"channels\":200",
+        "V E7",
+    ] {
+        assert!(state.contains(part), "{part} in {state}");
+    }
+    let told = |what: &str, body: &str| post(&host, &format!("/api/control/{what}"), &token, body);
+    let stimulus = r#"{"population":0,"first":10,"count":5,"current_pa":500}"#;
+    assert!(told("stimulus", stimulus).starts_with("HTTP/1.1 202"));
+    let beyond = r#"{"population":0,"first":158,"count":5,"current_pa":500}"#;
+    assert!(told("stimulus", beyond).starts_with("HTTP/1.1 409"));
+    assert!(told("pause", r#"{"paused":true}"#).starts_with("HTTP/1.1 202"));
+    assert!(told("swap", r#"{"model":0}"#).starts_with("HTTP/1.1 403"));
+    let begin = Instant::now();
+    while !ask(&host, "/api/events", &token).contains("\"what\":\"pause\"") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Who may only look steers nothing.
+    let (_looked, host, token) =
+        serve(folder.path(), "monitor --simulate ring:50 --no-open --json");
+    let refused = post(&host, "/api/control/stimulus", &token, stimulus);
+    assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
+}
+
+#[test]
 fn wrong_usage_is_told() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code) in [
         ("monitor", 2),
+        ("monitor --simulate cuba --demo", 2),
+        ("monitor --simulate cuba --deadline 500", 2),
+        ("monitor --simulate ring:x --no-open", 2),
+        ("monitor --simulate cuba --trace 0..20 --no-open", 2),
+        ("monitor --simulate nothing.json --no-open", 1),
         ("monitor --demo --speed 0", 2),
         ("monitor --demo --deadline -1", 2),
         (

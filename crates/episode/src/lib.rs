@@ -57,7 +57,7 @@ pub use events::Events;
 pub use mine::{Episode, Level, MineOptions, Mined, mine};
 pub use occurrences::occurrences;
 pub use pattern::{Interval, MAX_SYMBOLS, Pattern, read_patterns};
-pub use table::{write_chains_csv, write_csv, write_tested_csv};
+pub use table::{Row, is_table, read_table, write_chains_csv, write_csv, write_tested_csv};
 
 #[cfg(test)]
 pub(crate) mod cases;

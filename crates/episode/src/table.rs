@@ -2,7 +2,13 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
+use std::path::Path;
 
+use betz_base::error::{Error, Result};
+use betz_base::file::read_all;
+
+use super::Pattern;
+use super::label::read_label;
 use super::significance::{ChainTest, PartSignificance, Significance};
 use super::{Alphabet, Episode, Interval};
 
@@ -108,10 +114,108 @@ fn quoted(field: &str) -> String {
     }
 }
 
+/// A line of a table, as it is read again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The episode and its count.
+    pub episode: Episode,
+    /// What surrogates say; `None` where it was not tested.
+    pub tested: Option<Significance>,
+}
+
+/// Whether the text of a file begins as a table of episodes does.
+pub fn is_table(text: &[u8]) -> bool {
+    text.starts_with(COLUMNS.as_bytes())
+}
+
+/// Reads what [`write_csv`], [`write_tested_csv`] or [`write_chains_csv`] wrote; the weakest parts are not
+/// read.
+///
+/// # Errors
+/// `Io` when the file cannot be read; `InvalidArgument` with the line for a label that `alphabet` does not
+/// have, and for what is no such table.
+pub fn read_table(path: &Path, alphabet: &Alphabet) -> Result<Vec<Row>> {
+    let text = read_all(path, None)?;
+    if !is_table(&text) {
+        return Err(Error::argument(format!(
+            "{}: expected a table of episodes, which begins with {COLUMNS}",
+            path.display()
+        )));
+    }
+    let mut rows = Vec::new();
+    for (at, record) in csv::Reader::from_reader(text.as_slice())
+        .records()
+        .enumerate()
+    {
+        let place = |e: Error| e.at(format!("{}, line {}", path.display(), at + 2));
+        let record = record.map_err(|e| place(Error::argument(e.to_string())))?;
+        rows.push(row(&record, alphabet).map_err(place)?);
+    }
+    Ok(rows)
+}
+
+fn row(record: &csv::StringRecord, alphabet: &Alphabet) -> Result<Row> {
+    let field = |k: usize| record.get(k).unwrap_or("");
+    let wrong = |what: &str, got: &str| Error::argument(format!("expected {what}, got {got:?}"));
+    let mut symbols = Vec::new();
+    let mut rest = field(2).trim_start();
+    while !rest.is_empty() {
+        let (label, after) = read_label(rest)?;
+        let symbol = alphabet.symbol(&label).ok_or_else(|| {
+            Error::argument(format!(
+                "no label {label:?}: {}",
+                alphabet.instead_of(&label)
+            ))
+        })?;
+        symbols.push(symbol);
+        rest = after.trim_start();
+    }
+    let seconds = |k: usize| -> Result<Vec<f64>> {
+        let parts = field(k).split_whitespace();
+        let all: Vec<f64> = parts.filter_map(|part| part.parse().ok()).collect();
+        // One less than symbols: what is no number is missed here.
+        if all.len() + 1 != symbols.len() {
+            return Err(wrong("a bound for each edge", field(k)));
+        }
+        Ok(all)
+    };
+    let (low, high) = (seconds(3)?, seconds(4)?);
+    let clock = alphabet.clock();
+    let intervals = low.iter().zip(&high);
+    let intervals = intervals
+        .map(|(low, high)| Interval::from_seconds(*low, *high, clock))
+        .collect::<Result<_>>()?;
+    let whole = |k: usize| {
+        field(k)
+            .parse::<u64>()
+            .map_err(|_| wrong("a count", field(k)))
+    };
+    let pattern = Pattern::new(symbols, intervals)?;
+    if whole(0)? != pattern.size() as u64 {
+        return Err(wrong(&format!("a size of {}", pattern.size()), field(0)));
+    }
+    let count = whole(1)?;
+    let number = |k: usize| field(k).parse::<f64>().ok().filter(|v| v.is_finite());
+    let tested = match (number(5), number(6), number(7), number(8)) {
+        (Some(expected), Some(std), Some(p), Some(q)) => Some(Significance {
+            observed: count,
+            expected,
+            std,
+            p,
+            q,
+        }),
+        _ => None,
+    };
+    Ok(Row {
+        episode: Episode { pattern, count },
+        tested,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock, Pattern};
+    use crate::Clock;
 
     #[test]
     fn lines_are_as_documented() {
@@ -192,5 +296,75 @@ mod tests {
             csv.ends_with("2,3,\"\"\"left 3\"\" \"\"#\"\"\",0.004,0.006\n"),
             "{csv}"
         );
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("episodes.csv");
+        for tick in [1e-12, 1e-9, 1.0 / 30_000.0, 1e-3, 0.005] {
+            let labels = ["a", "left 3", "b,\"c", "->"].map(String::from).to_vec();
+            let alphabet = Alphabet::new(labels, Clock::from_tick_seconds(tick).unwrap()).unwrap();
+            let (short, long) = (
+                Interval::new(4, 6).unwrap(),
+                Interval::new(0, 12_345).unwrap(),
+            );
+            let episodes = [
+                Episode {
+                    pattern: Pattern::new(vec![1], vec![]).unwrap(),
+                    count: 9,
+                },
+                Episode {
+                    pattern: Pattern::new(vec![0, 1, 2, 3], vec![short, long, short]).unwrap(),
+                    count: 3,
+                },
+            ];
+            let tested = Significance {
+                observed: 3,
+                expected: 0.5,
+                std: 1.25,
+                p: 0.01,
+                q: 0.02,
+            };
+            let mut out = Vec::new();
+            write_tested_csv(
+                &mut out,
+                episodes.iter().zip([None, Some(&tested)]),
+                &alphabet,
+            )
+            .unwrap();
+            assert!(is_table(&out));
+            std::fs::write(&path, &out).unwrap();
+            let rows = read_table(&path, &alphabet).unwrap();
+            let wanted = [(0, None), (1, Some(tested))].map(|(k, tested)| Row {
+                episode: episodes[k].clone(),
+                tested,
+            });
+            assert_eq!(rows, wanted, "tick {tick}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("episodes.csv");
+        let labels = ["a", "b"].map(String::from).to_vec();
+        let alphabet = Alphabet::new(labels, Clock::from_tick_seconds(1e-3).unwrap()).unwrap();
+        for (line, what) in [
+            ("2,3,a b,0.004,0.006,", "line 2"),
+            ("2,3,a c,0.004,0.006", "no label"),
+            ("2,3,a b,0.004,x", "a bound for each edge"),
+            ("2,3,a b,,", "a bound for each edge"),
+            ("3,3,a b,0.004,0.006", "a size of 2"),
+            ("2,-3,a b,0.004,0.006", "a count"),
+            ("0,3,,,", "a bound for each edge"),
+            ("2,3,a b,0.006,0.004", "line 2"),
+        ] {
+            std::fs::write(&path, format!("{COLUMNS}\n{line}\n")).unwrap();
+            let error = read_table(&path, &alphabet).unwrap_err();
+            assert!(error.message().contains(what), "{line}: {error}");
+        }
+        std::fs::write(&path, "label,seconds\na,1\n").unwrap();
+        assert!(read_table(&path, &alphabet).is_err());
     }
 }

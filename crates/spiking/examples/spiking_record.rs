@@ -4,6 +4,9 @@
 //! cargo run --release -p betz-spiking --example spiking_record            # all but the next two
 //! cargo run --release -p betz-spiking --example spiking_record -- pd14    # the full microcircuit, 10 s
 //! cargo run --release -p betz-spiking --example spiking_record -- user    # users for the closed loop
+//! cargo run --release -p betz-spiking --example spiking_record -- device  # the sweeps on cuda:0 beside a thread
+//! cargo run --release -p betz-spiking --example spiking_record -- device-pd14    # the full microcircuit there
+//! cargo run --release -p betz-spiking --example spiking_record -- device-large   # on one device and on all
 //! ```
 //!
 //! `two` measures two threads too.
@@ -16,7 +19,7 @@ use betz_spiking::closed_loop::{
     Decoder, Kalman, KalmanConfig, Loop, Ole, Session, Setup, Units, User, intention, reaches,
 };
 use betz_spiking::models::{self, PD14_RATES_HZ, galbraith};
-use betz_spiking::{Engine, Network, Options, Report, Result};
+use betz_spiking::{Device, Engine, Network, Options, Phases, Report, Result, Rule};
 
 fn main() -> Result<()> {
     let parts: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +39,16 @@ fn main() -> Result<()> {
     }
     if parts.iter().any(|p| p == "user") {
         users()?;
+    }
+    if parts.iter().any(|p| p == "device") {
+        sweeps_on_a_device()?;
+    }
+    if parts.iter().any(|p| p == "device-pd14") {
+        microcircuit_on_a_device()?;
+        microcircuits_of_five_seeds()?;
+    }
+    if parts.iter().any(|p| p == "device-large") {
+        large_on_devices()?;
     }
     Ok(())
 }
@@ -231,6 +244,218 @@ fn microcircuit() -> Result<()> {
                 "| {} | {rate:.3} | {published} | {:+.1} % |",
                 population.name,
                 difference * 100.0
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Every network of the paper's sweeps.
+fn sweeps() -> Result<Vec<(&'static str, Network)>> {
+    let mut all = Vec::new();
+    for neurons in [100, 1_000, 10_000, 50_000, 100_000, 500_000] {
+        all.push(("ring", galbraith::ring(neurons, 0)?));
+    }
+    all.push(("ring, order 1", galbraith::ring(1_000, 1)?));
+    for neurons in [10, 32, 100, 316, 1_000] {
+        all.push(("full", galbraith::full(neurons, 0)?));
+    }
+    for synapses in [1_000, 10_000, 100_000, 500_000, 1_000_000] {
+        all.push((
+            "random, 1,000 neurons",
+            galbraith::random(1_000, synapses, 0, 1)?,
+        ));
+    }
+    for neurons in [10_000, 100_000, 500_000] {
+        all.push((
+            "random, 500,000 synapses",
+            galbraith::random(neurons, 500_000, 0, 1)?,
+        ));
+    }
+    Ok(all)
+}
+
+/// Seconds of a run on one thread and on the first CUDA device, and whether they gave the same spikes.
+fn sweeps_on_a_device() -> Result<()> {
+    println!(
+        "| network | neurons | synapses | spikes | s, 1 thread | s, device | design | µs a step | same spikes |\n|---|---|---|---|---|---|---|---|---|"
+    );
+    let mut all = sweeps()?;
+    all.push(("PD14, scale 0.1, 4 s", models::pd14(0.1, 1)?));
+    all.push(("Brunel 12,500, 4 s", models::brunel(1.0, 5.0, 2.0, 1)?));
+    all.push(("CUBA 4,000, 4 s", models::cuba(1.0, 1)?));
+    for (name, network) in all {
+        let mut host = Engine::build(&network, &Options::default(), &())?;
+        let expected = host.run(galbraith::STEPS, &())?;
+        let options = Options {
+            device: Device::cuda(0)?,
+            ..Options::default()
+        };
+        let mut seconds = f64::INFINITY;
+        let (mut same, mut path) = (true, "");
+        for _ in 0..3 {
+            let mut device = Engine::build(&network, &options, &())?;
+            let report = device.run(galbraith::STEPS, &())?;
+            seconds = seconds.min(report.seconds);
+            same &= report.hash == expected.hash && device.synapse_hash() == host.synapse_hash();
+            path = device.ran().path;
+        }
+        println!(
+            "| {name} | {} | {} | {} | {:.3} | {seconds:.4} | {path} | {:.2} | {} |",
+            expected.neurons,
+            expected.synapses,
+            expected.spikes,
+            expected.seconds,
+            seconds * 1e6 / galbraith::STEPS as f64,
+            if same { "yes" } else { "NO" }
+        );
+    }
+    Ok(())
+}
+
+/// The full microcircuit, spikes recorded and not; the first thousand steps against a thread.
+fn microcircuit_on_a_device() -> Result<()> {
+    let network = models::pd14(1.0, 1)?;
+    for recorded in [0, 100_000_000] {
+        for timed in [false, true] {
+            let options = Options {
+                device: Device::cuda(0)?,
+                record_spikes: recorded,
+                time_phases: timed,
+                ..Options::default()
+            };
+            let mut builds = Vec::new();
+            let mut steps = Vec::new();
+            let mut hashes = Vec::new();
+            let mut phases = Phases::default();
+            let mut spikes = 0;
+            for _ in 0..3 {
+                let mut engine = Engine::build(&network, &options, &())?;
+                builds.push(engine.build_seconds());
+                engine.run(5_000, &())?;
+                let report = engine.run(100_000, &())?;
+                steps.push(report.us_per_step);
+                hashes.push(report.hash);
+                phases = report.phases;
+                spikes = engine.spikes().len();
+                if steps.len() == 1 {
+                    println!("{}, {}", engine.plan(), engine.ran().path);
+                }
+            }
+            steps.sort_by(f64::total_cmp);
+            println!(
+                "recorded {spikes}, timed {timed}: {:.3} µs a step (least {:.3}), real-time factor {:.4}, builds {builds:.3?} s, hash {:016x}, same {}, {phases:?}",
+                steps[1],
+                steps[0],
+                steps[1] / 100.0,
+                hashes[0],
+                hashes.iter().all(|h| *h == hashes[0])
+            );
+        }
+    }
+    let device = Options {
+        device: Device::cuda(0)?,
+        ..Options::default()
+    };
+    let threads = Options {
+        threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        ..Options::default()
+    };
+    let mut both = Vec::new();
+    for options in [&device, &threads] {
+        let mut engine = Engine::build(&network, options, &())?;
+        let report = engine.run(1_000, &())?;
+        println!(
+            "{} after 1,000 steps: hash {:016x}, synapses {:016x}, built in {:.2} s, {:.1} µs a step",
+            report.device,
+            report.hash,
+            engine.synapse_hash(),
+            report.build_seconds,
+            report.us_per_step
+        );
+        both.push((report.hash, engine.synapse_hash()));
+    }
+    println!("same spikes and synapses: {}", both[0] == both[1]);
+    Ok(())
+}
+
+/// Rates of five full microcircuits over 10 s after 0.5 s, beside the published ones.
+fn microcircuits_of_five_seeds() -> Result<()> {
+    let mut means = [0.0; 8];
+    for seed in 1..=5 {
+        let network = models::pd14(1.0, seed)?;
+        let options = Options {
+            device: Device::cuda(0)?,
+            ..Options::default()
+        };
+        let mut engine = Engine::build(&network, &options, &())?;
+        engine.run(5_000, &())?;
+        let (before, firsts) = (engine.counts(), network.firsts());
+        engine.run(100_000, &())?;
+        let after = engine.counts();
+        let rates: Vec<f64> = (0..8)
+            .map(|p| {
+                let own = firsts[p] as usize..firsts[p + 1] as usize;
+                let neurons = own.len() as f64;
+                own.map(|i| f64::from(after[i] - before[i])).sum::<f64>() / neurons / 10.0
+            })
+            .collect();
+        for (mean, rate) in means.iter_mut().zip(&rates) {
+            *mean += rate / 5.0;
+        }
+        println!("seed {seed}: {rates:.3?} Hz");
+    }
+    let near =
+        |(mean, published): (&f64, &f64)| (mean - published).abs() <= (0.05 * published).max(0.15);
+    println!(
+        "mean: {means:.3?} Hz; published {PD14_RATES_HZ:?}; each within 5 % or 0.15 Hz: {}",
+        means.iter().zip(&PD14_RATES_HZ).all(near)
+    );
+    Ok(())
+}
+
+/// A sparse random network of `neurons`, 1,000 synapses from each, delays of 1.5 ms.
+fn large(neurons: u32) -> Network {
+    let mut network = models::brunel(1.0, 5.0, 2.0, 1).unwrap_or_else(|_| Network::new(0.1, 1));
+    network.populations[0].neurons = neurons / 5 * 4;
+    network.populations[1].neurons = neurons / 5;
+    for projection in &mut network.projections {
+        // In-degrees as in the model: 1,000 from the excitatory ones and 250 from the others.
+        let count = match projection.target.as_str() {
+            "E" => 1_000,
+            _ => 250,
+        };
+        projection.rule = Rule::FixedOut {
+            count,
+            distinct: false,
+        };
+    }
+    network
+}
+
+/// A network larger than a chip holds, on one device and shared by all.
+fn large_on_devices() -> Result<()> {
+    println!(
+        "| neurons | synapses | devices | build s | µs a step | Hz | hash |\n|---|---|---|---|---|---|---|"
+    );
+    for neurons in [200_000, 800_000] {
+        let network = large(neurons);
+        for device in [Device::cuda(0)?, Device::cuda_all()?] {
+            let options = Options {
+                device,
+                ..Options::default()
+            };
+            let mut engine = Engine::build(&network, &options, &())?;
+            engine.run(1_000, &())?;
+            let report = engine.run(5_000, &())?;
+            println!(
+                "| {neurons} | {} | {} | {:.2} | {:.1} | {:.1} | {:016x} |",
+                report.synapses,
+                report.device,
+                report.build_seconds,
+                report.us_per_step,
+                report.rates_hz[0].1,
+                report.hash
             );
         }
     }

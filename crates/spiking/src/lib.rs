@@ -19,7 +19,7 @@
 //! Spikes are a function of the network and its seed: the same on any number of threads. Sums of
 //! input are integers (a unit is a power of two, chosen from the largest weight; what could overflow
 //! is refused), random numbers are counter-based, and neurons use fused multiply-adds that are spelled
-//! out, so that another kind of device can give the same bits.
+//! out: a CUDA device ([`Options::device`]) gives the same bits.
 //!
 //! ```
 //! use betz_spiking::{Engine, Options, models};
@@ -31,6 +31,10 @@
 //! # assert!(report.spikes > 100);
 //! # Ok::<(), betz_spiking::Error>(())
 //! ```
+
+// The tests' networks name this crate as its users do.
+#[cfg(test)]
+extern crate self as betz_spiking;
 
 mod check;
 pub mod closed_loop;
@@ -44,6 +48,7 @@ mod random;
 mod spec;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
+pub use betz_device::{Device, Ran};
 pub use connect::file as connections;
 pub use engine::{Engine, Options, Phases, Report, Spike, write_counts};
 pub use plan::{MAX_THREADS, Plan, available_bytes};

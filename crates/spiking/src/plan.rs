@@ -55,6 +55,8 @@ pub struct Plan {
     pub(crate) slots: usize,
     /// Rings a neuron: one a receptor.
     pub(crate) receptors: usize,
+    /// Synapses of each projection, as many as are expected.
+    pub(crate) each: Vec<f64>,
     /// Projections stored as a matrix.
     pub(crate) dense: Vec<bool>,
     /// Chunks of neurons in all.
@@ -120,6 +122,7 @@ impl Plan {
             building_bytes: lanes * 8 * receptors as u64 + 64 * 1024 * 1024,
             slots: slots as usize,
             receptors,
+            each: Vec::new(),
             dense: Vec::new(),
             chunks: chunks as usize,
         };
@@ -170,6 +173,7 @@ impl Plan {
             && m >= CHUNK as f64
             && count >= n * m / 12.0;
         self.dense.push(dense);
+        self.each.push(count);
         self.synapses += count;
         let padded = (m / CHUNK as f64).ceil() * CHUNK as f64;
         self.synapse_bytes =

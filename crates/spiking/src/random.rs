@@ -198,6 +198,11 @@ impl Normal {
         }
     }
 
+    /// The table: 32 octaves of 65 numbers.
+    pub(crate) fn edges(&self) -> &[f32] {
+        &self.edges
+    }
+
     #[inline(always)]
     pub(crate) fn quantile(&self, word: u32) -> f32 {
         let n = word | 1;

@@ -380,7 +380,7 @@ fn input_by_call_is_checked() {
     engine.emit(&[10, 12]).unwrap();
     assert!(engine.emit(&[12]).is_err());
     let mut fired = Vec::new();
-    engine.step(&mut fired);
+    engine.step(&mut fired).unwrap();
     fired.sort_unstable();
     assert_eq!(fired, [10, 12]);
     // 12,000 pA for half a millisecond bring all ten over their threshold; the sources stay silent.

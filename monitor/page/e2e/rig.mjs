@@ -6,10 +6,11 @@ import { test as base, expect } from "@playwright/test";
 
 const program = process.env.BETZ_WATCHED;
 
-export async function start(...args) {
+export const start = (...args) => run(program, args);
+export async function run(program, args) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   const [line] = await once(createInterface({ input: child.stdout }), "line");
-  return { url: line, port: new URL(line).port, stop: async () => { child.kill(); if (child.exitCode === null) await once(child, "exit"); } };
+  return { url: line, port: new URL(line).port, pid: child.pid, stop: async () => { child.kill(); if (child.exitCode === null) await once(child, "exit"); } };
 }
 
 export const test = base.extend({
@@ -22,6 +23,18 @@ export const test = base.extend({
     page.on("pageerror", e => faults.push(`error: ${e.message}`));
     page.on("request", r => { if (!new URL(r.url()).host.endsWith(`:${rig.port}`) && !r.url().startsWith("data:")) faults.push(`asks ${r.url()}`); });
     await page.goto(rig.url);
+    await use({ page, faults });
+  },
+});
+/** Recordings, networks and episodes, by the example `shown`: one program for all tests of a worker. */
+export const shown = base.extend({
+  plainRig: [async ({}, use) => { const rig = await run(process.env.BETZ_SHOWN, []); await use(rig); await rig.stop(); }, { scope: "worker" }],
+  looked: async ({ page, plainRig }, use) => {
+    const faults = [];
+    page.on("console", m => faults.push(`console: ${m.text()}`));
+    page.on("pageerror", e => faults.push(`error: ${e.message}`));
+    page.on("request", r => { const url = new URL(r.url()); if (url.port !== String(plainRig.port) && !/^(data|blob):/.test(url.protocol)) faults.push(`asks ${r.url()}`); });
+    await page.goto(plainRig.url);
     await use({ page, faults });
   },
 });

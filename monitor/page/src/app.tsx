@@ -1,6 +1,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./app.css";
 import { render } from "preact";
+import { effect, signal } from "@preact/signals";
 import { Export } from "./panels/Export.tsx";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
 import { Channels } from "./views/Channels.tsx";
@@ -12,24 +13,31 @@ import * as theme from "./theme.ts";
 
 /** Views that come with their own issues keep their place. */
 const LATER: Partial<Record<string, string>> = {
-  episodes: "Episodes are mined with betz mine; their view is not here yet.",
-  networks: "Networks are computed with betz network compute; their view is not here yet.",
-  simulation: "Populations are simulated with betz simulate; their view is not here yet.",
   map: "Self-organising maps are not here yet.",
 };
+/** Views of a script of their own, which is asked for when one of them is first looked at. */
+const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
+const HEAVY = ["episodes", "networks", "simulation"];
+effect(() => {
+  if (HEAVY.includes(state.address.value.view) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
+});
 
 function App() {
-  const view = state.address.value.view, later = LATER[view];
-  const lost = state.connection.value === "lost" && state.store.value !== null;
+  const view = state.address.value.view, later = LATER[view], found = more.value, s = state.store.value;
+  const lost = state.connection.value === "lost" && s !== null, own = HEAVY.includes(view);
   return <>
     <a class="skip" href="#app" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>("main canvas")?.focus(); }}>Skip to the picture</a>
     <TopBar />
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
-      {!later && !state.store.value && <main><Waiting /></main>}
-      {state.store.value && view === "live" && <Live />}
-      {state.store.value && view === "channels" && <Channels />}
-      {state.store.value && view === "model" && <Model />}
+      {!later && !own && !s && <main><Waiting /></main>}
+      {s && view === "live" && <Live />}
+      {s && view === "channels" && <Channels />}
+      {s && view === "model" && <Model />}
+      {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
+      {found && state.server.value && view === "networks" && <found.Networks />}
+      {found && state.server.value && view === "episodes" && <found.Episodes />}
+      {found && state.server.value && view === "simulation" && <found.Simulation />}
       {later && <main class="later"><p class="large">{later}</p></main>}
     </div>
     <Help />

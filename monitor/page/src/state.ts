@@ -3,6 +3,7 @@ import { signal, computed, batch, effect } from "@preact/signals";
 import { Link } from "./link/socket.ts";
 import { Store, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
+import type { Picture } from "./draw/raster.ts";
 import * as url from "./url.ts";
 
 export interface Output { name: string; unit: string }
@@ -14,12 +15,15 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null;
+  history: [number, number] | null; networks: number; mined: number;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
   };
   model: ModelCard | null;
+  simulation: { populations: { name: string; neurons: number; takes_current: boolean; parameters: [string, string][] }[]; synapses: number; seed: number; every: number } | null;
+  /** What is simulated may be steered. */
+  steered: boolean;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
 }
 
@@ -40,6 +44,12 @@ export const keysOff = signal(false);
 export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
 /** The whole of a recording in short; null for a session. */
 export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
+/** What keys do that belong to a view that comes later. */
+export const acts = new Map<string, () => void>();
+/** What is drawn over the raster's spikes. */
+export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
+/** What a view gives to take along, in place of spikes and outputs. */
+export const offers = signal<{ words: string; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
 
@@ -57,6 +67,7 @@ export const pill = computed((): Pill => {
   if (connection.value === "connecting") return { kind: "plain", words: "connecting" };
   if (server.value?.ended) return { kind: "warn", words: "session stopped" };
   if (file.value) return playing.value ? { kind: "good", words: "plays" } : { kind: "plain", words: "recording" };
+  if (server.value?.mode === "file") return { kind: "plain", words: "files" };
   if (!store.value) return { kind: "plain", words: "no session yet" };
   if (!live.value) return { kind: "warn", words: "paused" };
   const quiet = (performance.now() - lastFrame) / 1000;
@@ -186,6 +197,11 @@ export function choose(source: number): void {
 /** A recording: its outline, and as much around the view as is kept of a session. */
 async function openFile(): Promise<void> {
   await refresh();
+  if (server.value!.sources.length === 0) {
+    // Networks alone: there is nothing on the first view.
+    batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: "networks" }); });
+    return;
+  }
   const answer = await fetch(`/api/outline?source=${address.value.source}`);
   if (!answer.ok) throw new Error(await answer.text());
   const outline = await answer.json() as { steps: number; seconds: number[]; trials: number[] };
@@ -292,12 +308,18 @@ function late(frame: Frame): void {
 export const inspect = { get store() { return store.value; }, get link() { return link; }, get slowly() { return slowly.value; } };
 
 export async function begin(): Promise<void> {
-  addEventListener("hashchange", () => { address.value = url.read(location.hash); });
-  let view = address.value.view, last = 0, timer = 0;
-  const put = () => { last = performance.now(); timer = 0; history.replaceState(null, "", url.write(address.value)); };
+  let view = address.value.view, last = 0, timer = 0, known = location.hash;
+  addEventListener("hashchange", () => { known = location.hash; address.value = url.read(location.hash); });
+  const put = () => {
+    last = performance.now(); timer = 0;
+    // An address that somebody has just written is read before it is written over.
+    if (location.hash !== known) return;
+    known = url.write(address.value);
+    history.replaceState(null, "", known);
+  };
   effect(() => {
     const now = address.value;
-    if (now.view !== view) { view = now.view; history.pushState(null, "", url.write(now)); return; }
+    if (now.view !== view) { view = now.view; if (location.hash === known) { known = url.write(now); history.pushState(null, "", known); } return; }
     // At most twice a second: browsers refuse more.
     if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
   });

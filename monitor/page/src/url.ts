@@ -14,9 +14,14 @@ export interface Address {
   channel: number | null;
   /** Which of several recordings. */
   source: number;
+  /** What networks and episodes need: short words by short names. */
+  more: Record<string, string>;
 }
+/** Networks shown, threshold, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list. */
+const MORE = ["n", "th", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by"];
+const WORD = /^[\w.,+-]{1,60}$/;
 
-export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0 };
+export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0, more: {} };
 export const WINDOWS = [1, 2, 5, 10, 20, 30, 60];
 
 const number = (text: string | null): number | null => {
@@ -27,7 +32,7 @@ const number = (text: string | null): number | null => {
 
 /** What an address says; what it says wrongly is as if it were not there. */
 export function read(hash: string): Address {
-  const query = new URLSearchParams(hash.replace(/^#\/?/, "")), address = { ...START };
+  const query = new URLSearchParams(hash.replace(/^#\/?/, "")), address: Address = { ...START, more: {} };
   const view = query.get("v");
   if ((VIEWS as readonly string[]).includes(view ?? "")) address.view = view as View;
   const window = number(query.get("w"));
@@ -41,6 +46,7 @@ export function read(hash: string): Address {
   if (channel !== null && Number.isInteger(channel) && channel >= 0) address.channel = channel;
   const source = number(query.get("s"));
   if (source !== null && Number.isInteger(source) && source >= 0) address.source = source;
+  for (const key of MORE) { const value = query.get(key); if (value !== null && WORD.test(value)) address.more[key] = value; }
   return address;
 }
 
@@ -55,5 +61,6 @@ export function write(address: Address): string {
   if (address.order !== START.order) parts.push(`o=${address.order}`);
   if (address.channel !== null) parts.push(`c=${address.channel}`);
   if (address.source !== 0) parts.push(`s=${address.source}`);
+  for (const key of MORE) { const value = address.more[key]; if (value !== undefined && WORD.test(value)) parts.push(`${key}=${value}`); }
   return `#${parts.join("&")}`;
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { FrameError, STEP_BEFORE, bucketBegins, parse, parseAll } from "../src/link/frame.ts";
+import { FrameError, More, STEP_BEFORE, bucketBegins, floats, numbers, parse, parseAll } from "../src/link/frame.ts";
+import { follow } from "../src/link/frames.ts";
+import { random } from "./make.ts";
 
 const golden = (name: string): ArrayBuffer => {
   const bytes = readFileSync(`${process.env["BETZ_GOLDEN"]}/${name}`);
@@ -39,4 +41,34 @@ test("another version is told apart from damage", () => {
   assert.throws(() => parse(bytes), (e: FrameError) => e.version && /version 2/.test(e.message));
   new DataView(bytes).setUint32(0, 1, true);
   assert.throws(() => parse(bytes), (e: FrameError) => !e.version);
+});
+
+test("the edges of a window are read, too", () => {
+  const [f] = parse(golden("network.bin"));
+  assert.deepEqual([f.kind, f.channels, f.first, f.ticks], [8, 4, 2, 3]);
+  assert.deepEqual([[...numbers(f, More.I)], [...numbers(f, More.J)], [...numbers(f, More.Undefined)]], [[0, 1, 0], [1, 3, 3], [2]]);
+  assert.deepEqual([...floats(f, More.Value)], [0.9, -0.5, 0.25].map(Math.fround));
+  assert.deepEqual([...numbers(f, More.Place)], []);
+});
+
+test("no byte that is changed makes it fall otherwise than in words", () => {
+  const next = random(5), whole = new Uint8Array(golden("message.bin"));
+  for (let n = 0; n < 3000; n++) {
+    const bytes = whole.slice();
+    for (let k = 0; k <= n % 4; k++) bytes[Math.floor(next() * bytes.length)] = Math.floor(next() * 256);
+    try { parseAll(bytes.buffer); } catch (e) { assert.ok(e instanceof FrameError || e instanceof RangeError && /offset|length|alignment|bounds/i.test(e.message), String(e)); }
+  }
+});
+
+test("frames that come in pieces are read when they are whole", async () => {
+  const whole = new Uint8Array(golden("message.bin")), kinds: number[] = [], before = globalThis.fetch;
+  for (const size of [1, 7, 64, 100_000]) {
+    kinds.length = 0;
+    globalThis.fetch = (async () => new Response(new ReadableStream({ start(c) { for (let at = 0; at < whole.length; at += size) c.enqueue(whole.slice(at, at + size)); c.close(); } }))) as typeof fetch;
+    await follow("/", new AbortController().signal, f => kinds.push(f.kind));
+    assert.deepEqual(kinds, [1, 2, 5], `${size} bytes`);
+  }
+  globalThis.fetch = (async () => new Response(whole.slice(0, whole.length - 8) as BodyInit)) as typeof fetch;
+  await assert.rejects(follow("/", new AbortController().signal, () => undefined), /cut short/);
+  globalThis.fetch = before;
 });

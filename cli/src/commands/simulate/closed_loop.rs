@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use betz::model::Decoder as Model;
 use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz::spiking::Network;
 use betz::spiking::closed_loop::{
     Decoder, Fault, Interval, Kalman, KalmanConfig, Loop, Ole, Scores, Session, Setup, Task,
     TrainingData, Units, intention, reaches,
 };
-use betz::spiking::{Network, models};
 use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -240,19 +240,10 @@ impl World {
         if let Some(path) = &asked.events {
             setup.faults = read_json::<Vec<Fault>>(path)?;
         }
-        let network = match asked.recurrent.as_deref() {
-            None => None,
-            Some(name) if models::NAMES.contains(&name) => {
-                let scale = args.spiking.scale.unwrap_or(1.0);
-                Some(models::by_name(name, scale, args.seed).map_err(|e| e.at("--recurrent"))?)
-            }
-            Some(file) => {
-                let path = Path::new(file);
-                let text =
-                    std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
-                Some(Network::from_json(&text).map_err(|e| e.at(path.display()))?)
-            }
-        };
+        let scale = args.spiking.scale.unwrap_or(1.0);
+        let network = (asked.recurrent.as_deref())
+            .map(|name| super::named_network("--recurrent", name, scale, args.seed))
+            .transpose()?;
         Ok(Self {
             setup,
             network,

@@ -7,18 +7,21 @@ mod population;
 mod spiking;
 mod steered;
 
+use std::path::Path;
+
+use betz::spiking::{Network, models};
 use betz::{Error, Result};
 
 use crate::device;
 use crate::simulate_args::Simulate;
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
-    device::cpu_for("a simulation", &args.common.device)?;
-    if args.closed_loop.closed_loop {
-        return closed_loop::run(args);
-    }
     if args.spiking.is_asked_for() {
         return spiking::run(args);
+    }
+    device::cpu_for("such a simulation", &args.common.device)?;
+    if args.closed_loop.closed_loop {
+        return closed_loop::run(args);
     }
     // The command line has seen to it; a caller that has not is told.
     let Some(out) = &args.out else {
@@ -28,4 +31,18 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
         return chains::run(args, out);
     }
     population::run(args, out)
+}
+
+/// A model of the literature by its name, kept to `scale`, or a file of JSON; `option` is what asked for it.
+pub(crate) fn named_network(option: &str, name: &str, scale: f64, seed: u64) -> Result<Network> {
+    if models::NAMES.contains(&name) {
+        return models::by_name(name, scale, seed).map_err(|e| e.at(option));
+    }
+    network_file(Path::new(name))
+}
+
+/// A network described as JSON.
+fn network_file(path: &Path) -> Result<Network> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
+    Network::from_json(&text).map_err(|e| e.at(path.display()))
 }

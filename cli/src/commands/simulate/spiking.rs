@@ -6,13 +6,14 @@ use std::path::Path;
 use betz::file::write_atomically;
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use betz::spiking::models::{self, galbraith};
-use betz::spiking::{Engine, Network, Options, Phases, Plan, Report, connections, write_counts};
+use betz::spiking::{Engine, Network, Options, Phases, Report, connections, write_counts};
 use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
 use crate::commands::written::Written;
 use crate::data;
+use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Table, count, number};
 use crate::simulate_args::{Compat, Simulate, Spiking};
@@ -40,6 +41,7 @@ impl Spiking {
 /// What the network takes, said before anything is built.
 #[derive(Serialize)]
 struct Planned {
+    device: String,
     neurons: u64,
     synapses: f64,
     threads: usize,
@@ -68,6 +70,9 @@ struct Simulated {
     build_seconds: f64,
     us_per_step: f64,
     synaptic_events: u64,
+    /// What it ran on, and how neurons lay there.
+    device: String,
+    path: &'static str,
     threads: usize,
     bytes: u64,
     /// Of what the fixed point holds, the largest sum of inputs that a step can have.
@@ -114,9 +119,9 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         None if asked.live || network.neurons() < SHARED_FROM => 1,
         None => rayon::current_num_threads(),
     };
-    if asked.dry_run {
-        return planned(&network, threads, steps, args.common.json);
-    }
+    let device = device::open(&args.common.device)
+        .map_err(|e| e.at("--device"))?
+        .with_memory_cap(asked.memory);
     if asked.live && threads != 1 {
         return Err(Error::argument(format!(
             "--live: expected one thread, got --threads {threads}"
@@ -127,6 +132,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         None => Vec::new(),
     };
     let options = Options {
+        device,
         threads,
         memory_limit: asked.memory,
         record_spikes: match &args.out {
@@ -136,6 +142,9 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
         time_phases: asked.phases,
     };
+    if asked.dry_run {
+        return planned(&network, &options, steps, args.common.json);
+    }
     report::stop_on_interrupt();
     let bar = Bar::new();
     let mut engine = Engine::build(&network, &options, &bar)?;
@@ -173,7 +182,10 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     if let Some(path) = &asked.traces {
         write_traces(path, &engine)?;
     }
+    device::note_fallback(engine.ran(), "the simulation");
     let simulated = Simulated {
+        device: report.device,
+        path: engine.ran().path,
         neurons: report.neurons,
         synapses: report.synapses,
         synapse_hash: format!("{:016x}", engine.synapse_hash()),
@@ -222,8 +234,7 @@ fn network(args: &Simulate) -> Result<Network> {
         let listed = connections::read(path, neurons, connections::Delays::Ignored)?;
         galbraith::listed(neurons, listed, order).map_err(|e| e.at("--connections"))?
     } else if let Some(path) = &asked.spec {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
-        return Network::from_json(&text).map_err(|e| e.at(path.display()));
+        return super::network_file(path);
     } else {
         let name = asked.model.as_deref().unwrap_or_default();
         let scale = asked.scale.unwrap_or(1.0);
@@ -266,10 +277,11 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
 }
 
-fn planned(network: &Network, threads: usize, steps: u64, json: bool) -> Result<()> {
-    let plan = Plan::new(network, threads)?;
+fn planned(network: &Network, options: &Options, steps: u64, json: bool) -> Result<()> {
+    let (plan, ran) = Engine::plan_for(network, options)?;
     if json {
         return report::json(&Planned {
+            device: ran.device,
             neurons: plan.neurons,
             synapses: plan.synapses,
             threads: plan.threads,
@@ -281,7 +293,7 @@ fn planned(network: &Network, threads: usize, steps: u64, json: bool) -> Result<
             steps,
         });
     }
-    report::line(&plan.to_string())?;
+    report::line(&format!("{}: {plan}", ran.device))?;
     report::line(&format!(
         "{} of {} ms",
         count(steps, "step"),
@@ -341,7 +353,7 @@ impl Ran {
                 break;
             }
             let started = std::time::Instant::now();
-            engine.step(&mut fired);
+            engine.step(&mut fired)?;
             self.seconds += started.elapsed().as_secs_f64();
             activity.hear(&fired);
             if let Some(view) = &mut view {
@@ -472,9 +484,12 @@ impl Simulated {
             ))?;
         }
         report::line(&format!(
-            "{:.3} s on {}: {:.3} s a second of the network, {:.2} µs a step; built in {:.2} s, {:.1} MB",
+            "{:.3} s on {}: {:.4} s a second of the network, {:.2} µs a step; built in {:.2} s, {:.1} MB",
             self.seconds,
-            count(self.threads as u64, "thread"),
+            match self.path {
+                "threads" => count(self.threads as u64, "thread"),
+                path => format!("{} ({path})", self.device),
+            },
             self.rtf,
             self.us_per_step,
             self.build_seconds,

@@ -162,6 +162,7 @@ impl Context {
         fn copy_from_peer<T: betz_kernels::Element>(
             (&), &Self, &Buffer<T>, Range<usize>, &mut Buffer<T>,
         ) -> Result<()>;
+        fn address_for<T: betz_kernels::Element>((&), &Self, &Buffer<T>) -> Result<Option<u64>>;
         fn pinned<T: Plain>((&), usize) -> Result<PinnedBuffer<T>>;
         fn product(
             (&), ProductShape, &[f32], &[f32], Precision,
@@ -236,6 +237,8 @@ impl Kernel {
 
     methods! {
         fn launch<A: Arguments>((&), Blocks, u32, A) -> Result<()>;
+        fn launch_together<A: Arguments>((&), Blocks, u32, A) -> Result<()>;
+        fn resident_blocks((&), u32) -> Result<u32>;
     }
 }
 

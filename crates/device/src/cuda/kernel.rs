@@ -1,202 +1,33 @@
-//! Kernels: compiled by NVRTC when first needed, kept on disk, loaded once a context.
+//! Kernels: compiled when first needed (`compile`), kept on disk, loaded once a context.
 //!
 //! A cached entry carries the whole key it was made from (source, options, architecture, NVRTC
 //! version) and a checksum, so a changed kernel, another toolkit, a damaged file or two programs
 //! writing at once can at worst cost a compilation.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::c_void;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaFunction, CudaModule, CudaStream, result};
-use cudarc::nvrtc::{Ptx, sys};
+use cudarc::nvrtc::Ptx;
 
 use betz_base::hash::Fnv1a;
 
 use betz_kernels::{Arguments, Blocks, Source, TooShort};
 
-use super::library::Library;
+use super::compile::{FIXED_OPTIONS, compile, nvrtc_version};
 use super::{Context, driver_error};
 use crate::cache;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::write_atomically;
-
-/// Options that every kernel is compiled with.
-const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
 
 /// Most thread blocks of one launch side by side in the second and the third dimension.
 pub const MOST_BLOCKS: u32 = 65_535;
 
 /// First bytes of a cached entry; the digit counts layouts.
 const MAGIC: &[u8; 8] = b"betzker1";
-
-/// The version of NVRTC, such as (13, 0).
-///
-/// # Errors
-/// [`ErrorKind::DeviceUnavailable`] when NVRTC is absent.
-#[allow(unsafe_code)]
-pub fn nvrtc_version() -> Result<(i32, i32)> {
-    Library::Nvrtc.load()?;
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: writes two integers.
-    check("asking NVRTC for its version", unsafe {
-        sys::nvrtcVersion(&mut major, &mut minor)
-    })?;
-    Ok((major, minor))
-}
-
-/// Compiles `text`, which may include `headers` by name, for compute capability `capability` and
-/// returns machine code, or PTX where this NVRTC is older than the device. Needs no device.
-///
-/// # Errors
-/// [`ErrorKind::KernelCompile`] with NVRTC's log; [`ErrorKind::DeviceUnavailable`] when NVRTC is
-/// absent.
-#[allow(unsafe_code)]
-pub fn compile(
-    name: &str,
-    text: &str,
-    headers: &[(&str, &str)],
-    options: &[String],
-    capability: (u32, u32),
-) -> Result<Vec<u8>> {
-    Library::Nvrtc.load()?;
-    let newest = newest_architecture()?;
-    let wanted = (capability.0 * 10 + capability.1) as i32;
-    let machine_code = wanted <= newest;
-    let mut all = vec![if machine_code {
-        format!("--gpu-architecture=sm_{wanted}")
-    } else {
-        format!("--gpu-architecture=compute_{newest}")
-    }];
-    all.extend(FIXED_OPTIONS.iter().map(ToString::to_string));
-    all.extend_from_slice(options);
-    let text = c_string(text)?;
-    let file = c_string(&format!("{name}.cu"))?;
-    let all: Vec<CString> = all.iter().map(|o| c_string(o)).collect::<Result<_>>()?;
-    let pointers: Vec<_> = all.iter().map(|o| o.as_ptr()).collect();
-    let (names, texts): (Vec<CString>, Vec<CString>) = headers
-        .iter()
-        .map(|(name, text)| Ok((c_string(name)?, c_string(text)?)))
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .unzip();
-    let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
-    let texts: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
-
-    let mut program = Program(std::ptr::null_mut());
-    // SAFETY: strings end in zero and live through the call; as many names as texts.
-    check("creating an NVRTC program", unsafe {
-        sys::nvrtcCreateProgram(
-            &mut program.0,
-            text.as_ptr(),
-            file.as_ptr(),
-            headers.len() as i32,
-            texts.as_ptr(),
-            names.as_ptr(),
-        )
-    })?;
-    // SAFETY: the program was created above; the options end in zero.
-    let outcome =
-        unsafe { sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr()) };
-    if outcome != sys::nvrtcResult::NVRTC_SUCCESS {
-        return Err(Error::new(
-            ErrorKind::KernelCompile,
-            format!("{name}.cu for sm_{wanted}: {outcome:?}\n{}", program.log()?),
-        ));
-    }
-    program.image(machine_code)
-}
-
-struct Program(sys::nvrtcProgram);
-
-#[allow(unsafe_code)]
-impl Program {
-    fn log(&self) -> Result<String> {
-        let mut size = 0;
-        // SAFETY: the program is alive; the buffer has the size asked for.
-        check("reading NVRTC's log", unsafe {
-            sys::nvrtcGetProgramLogSize(self.0, &mut size)
-        })?;
-        let mut log = vec![0u8; size];
-        // SAFETY: as above.
-        check("reading NVRTC's log", unsafe {
-            sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast())
-        })?;
-        Ok(CStr::from_bytes_until_nul(&log)
-            .map(|s| s.to_string_lossy().into_owned())
-            .unwrap_or_default())
-    }
-
-    fn image(&self, machine_code: bool) -> Result<Vec<u8>> {
-        let mut size = 0;
-        // SAFETY: the program is compiled; each buffer has the size asked for.
-        check("reading a compiled kernel", unsafe {
-            if machine_code {
-                sys::nvrtcGetCUBINSize(self.0, &mut size)
-            } else {
-                sys::nvrtcGetPTXSize(self.0, &mut size)
-            }
-        })?;
-        let mut image = vec![0u8; size];
-        // SAFETY: as above.
-        check("reading a compiled kernel", unsafe {
-            if machine_code {
-                sys::nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast())
-            } else {
-                sys::nvrtcGetPTX(self.0, image.as_mut_ptr().cast())
-            }
-        })?;
-        Ok(image)
-    }
-}
-
-impl Drop for Program {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: created by NVRTC, destroyed once.
-            let _ = unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
-        }
-    }
-}
-
-fn check(what: &str, result: sys::nvrtcResult) -> Result<()> {
-    if result == sys::nvrtcResult::NVRTC_SUCCESS {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::DeviceFailure,
-        format!("{what}: {result:?}"),
-    ))
-}
-
-fn c_string(text: &str) -> Result<CString> {
-    CString::new(text)
-        .map_err(|_| Error::argument("kernel: expected text without zero bytes, found one"))
-}
-
-/// Newest architecture this NVRTC compiles for, as in `sm_90`.
-#[allow(unsafe_code)]
-fn newest_architecture() -> Result<i32> {
-    let mut count = 0;
-    // SAFETY: writes one integer.
-    check("asking NVRTC for architectures", unsafe {
-        sys::nvrtcGetNumSupportedArchs(&mut count)
-    })?;
-    let mut architectures = vec![0; count.max(0) as usize];
-    // SAFETY: the buffer has room for as many as were counted.
-    check("asking NVRTC for architectures", unsafe {
-        sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr())
-    })?;
-    architectures.into_iter().max().ok_or_else(|| {
-        Error::new(
-            ErrorKind::DeviceUnavailable,
-            "NVRTC supports no architecture",
-        )
-    })
-}
 
 /// A compiled kernel on its context's stream, for the arguments that it was loaded for.
 #[derive(Clone)]
@@ -205,6 +36,12 @@ pub struct Kernel {
     stream: Arc<CudaStream>,
     kind: Kind,
     shared_bytes: u32,
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({} of {}.cu)", self.kind.name, self.kind.file)
+    }
 }
 
 /// What tells the kernels of two types of arguments apart.
@@ -257,15 +94,20 @@ impl Context {
         let function = module
             .load_function(kind.name)
             .map_err(|e| driver_error(&place(), e))?;
-        if shared_bytes > 48 * 1024 {
+        let fail = |e| driver_error(&format!("{}: {shared_bytes} bytes shared", place()), e);
+        let own = function
+            .get_attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+            .map_err(fail)?
+            .max(0) as usize;
+        if shared_bytes > 0 && own + shared_bytes > 48 * 1024 {
+            // As much as there is, since the next to load the kernel may ask for less than this one.
+            let most = self.shared_bytes().saturating_sub(own).max(shared_bytes);
             function
                 .set_attribute(
                     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    shared_bytes as i32,
+                    most as i32,
                 )
-                .map_err(|e| {
-                    driver_error(&format!("{}: {shared_bytes} bytes shared", place()), e)
-                })?;
+                .map_err(fail)?;
         }
         Ok(Kernel {
             function,
@@ -326,6 +168,67 @@ impl Kernel {
         unsafe {
             self.start(blocks, threads, &mut pointers[..A::PARAMETERS.len()])
         }
+    }
+
+    /// Starts `blocks` blocks of `threads` threads that run at the same time, so that they may wait for each
+    /// other. Does not wait.
+    ///
+    /// # Errors
+    /// As [`Kernel::launch`]; [`ErrorKind::DeviceMemory`] for more blocks than
+    /// [`Kernel::resident_blocks`].
+    pub fn launch_together<A: Arguments>(
+        &self,
+        blocks: Blocks,
+        threads: u32,
+        arguments: A,
+    ) -> Result<()> {
+        self.admit(Kind::of::<A>(), blocks, arguments.check(blocks))?;
+        let most = self.resident_blocks(threads)?;
+        let wanted = u64::from(blocks.0) * u64::from(blocks.1) * u64::from(blocks.2);
+        if wanted > u64::from(most) {
+            return Err(Error::new(
+                ErrorKind::DeviceMemory,
+                format!(
+                    "kernel {}: expected at most {most} blocks at the same time, got {wanted}",
+                    self.kind.name
+                ),
+            ));
+        }
+        let fail = |e| driver_error(&format!("starting kernel {}", self.kind.name), e);
+        self.stream.context().bind_to_thread().map_err(fail)?;
+        let mut pointers = arguments.pointers();
+        #[allow(unsafe_code)]
+        // SAFETY: as in `launch` and `start`.
+        unsafe {
+            result::launch_cooperative_kernel(
+                self.function.cu_function(),
+                blocks,
+                (threads, 1, 1),
+                self.shared_bytes,
+                self.stream.cu_stream(),
+                &mut pointers[..A::PARAMETERS.len()],
+            )
+        }
+        .map_err(fail)
+    }
+
+    /// Blocks of `threads` threads that run at the same time on the device, when nothing else does.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn resident_blocks(&self, threads: u32) -> Result<u32> {
+        let fail = |e| driver_error(&format!("asking about kernel {}", self.kind.name), e);
+        let each = (self.function)
+            .occupancy_max_active_blocks_per_multiprocessor(
+                threads,
+                self.shared_bytes as usize,
+                None,
+            )
+            .map_err(fail)?;
+        let multiprocessors = (self.stream.context())
+            .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(fail)?;
+        Ok(each * multiprocessors.max(0) as u32)
     }
 
     fn admit(

@@ -345,6 +345,15 @@ impl Context {
         self.synchronize()
     }
 
+    /// Where `buffer`, which is on this device, begins for kernels of `peer`: `None` where the two are not linked.
+    /// What both do there they have to agree on by themselves.
+    ///
+    /// # Errors
+    /// Those of the devices.
+    pub fn address_for<T: Element>(&self, peer: &Self, buffer: &Buffer<T>) -> Result<Option<u64>> {
+        Ok(self.open_to(peer)?.then(|| buffer.address()))
+    }
+
     /// Copies the first `len` values of `buffer` over those of `values` without waiting:
     /// [`PinnedBuffer::as_slice`] waits.
     pub fn download_pinned<T: Plain>(

@@ -2,6 +2,7 @@
 //! memory, and the libraries' handles, each made once and reused.
 
 mod blas;
+mod compile;
 mod context;
 mod feed;
 mod fft;
@@ -13,8 +14,8 @@ mod product;
 mod scan;
 mod solver;
 
+pub use compile::{compile, nvrtc_version};
 pub use context::{Context, device_count};
-pub use kernel::{compile, nvrtc_version};
 pub use memory::{Buffer, Value};
 pub use pinned::PinnedBuffer;
 

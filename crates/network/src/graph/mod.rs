@@ -5,11 +5,13 @@
 //! | [`measures`] | degree, strength, clustering, transitivity, components, efficiency, participation |
 //! | [`modularity`] | Newman's modularity, and its signed kinds |
 //! | [`leiden`] | communities: Leiden, seeded, signed, from a start of your own |
+//! | [`layout`] | places for nodes: linked ones near each other |
 //! | [`track`] | communities followed over windows: births, deaths, splits, merges, flexibility |
 //! | [`switching`] | communities of changing groups by least cost, exactly, on small sets |
 //! | [`rewire`] | random graphs of the same degrees, and small-worldness against them |
 //! | [`similarity`] | how alike the networks of any two windows are |
 
+pub mod layout;
 pub mod leiden;
 pub mod measures;
 pub mod modularity;

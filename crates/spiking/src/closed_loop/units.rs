@@ -166,7 +166,7 @@ impl Units {
         self.engine.set_currents(self.population, &self.currents)?;
         counts.fill(0);
         for _ in 0..steps {
-            self.engine.step(&mut self.fired);
+            self.engine.step(&mut self.fired)?;
             for neuron in &self.fired {
                 let Some(own) = neuron.checked_sub(self.first) else {
                     continue;

@@ -4,6 +4,7 @@
 //! part of it can be made again anywhere, in any order. Where a rule is by target or by synapse
 //! (a fixed in-degree, distinct pairs, a list), a table of targets by source is made first.
 
+mod drawn;
 pub mod file;
 mod table;
 
@@ -151,6 +152,13 @@ enum Lateness {
 impl Wiring {
     /// Allocates the table where the rule needs one: four bytes a synapse.
     pub(crate) fn new(network: &Network, index: usize, unit: f64) -> Result<Self> {
+        let mut wiring = Self::unprepared(network, index, unit)?;
+        wiring.kind = wiring.prepare(&network.projections[index].rule)?;
+        Ok(wiring)
+    }
+
+    /// All but what finds the targets.
+    fn unprepared(network: &Network, index: usize, unit: f64) -> Result<Self> {
         let projection = &network.projections[index];
         let (source, target) = (
             network.population(&projection.source)?,
@@ -170,7 +178,7 @@ impl Wiring {
             } => tau_inhibitory_ms.is_some_and(|other| other != tau_ms),
             _ => false,
         };
-        let mut wiring = Self {
+        Ok(Self {
             index: index as u32,
             seed: network.seed,
             kind: Kind::All,
@@ -183,9 +191,7 @@ impl Wiring {
             delay: lateness(projection, network),
             two_receptors,
             unit,
-        };
-        wiring.kind = wiring.prepare(&projection.rule)?;
-        Ok(wiring)
+        })
     }
 
     /// Targets that a source may choose from.

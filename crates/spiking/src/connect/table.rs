@@ -72,6 +72,17 @@ impl Table {
     }
 }
 
+/// Refuses more synapses of one projection than are drawn by total number.
+pub(crate) fn check_total(total: u64) -> Result<()> {
+    if total > u64::from(u32::MAX) {
+        return Err(Error::argument(format!(
+            "expected at most {} synapses of a projection by total number, got {total}",
+            u32::MAX
+        )));
+    }
+    Ok(())
+}
+
 /// How many of `total` synapses each source has, when each synapse draws its source.
 pub(crate) fn out_degrees(
     words: Words,
@@ -79,12 +90,7 @@ pub(crate) fn out_degrees(
     sources: u32,
     total: u64,
 ) -> Result<Vec<u32>> {
-    if total > u64::from(u32::MAX) {
-        return Err(Error::argument(format!(
-            "expected at most {} synapses of a projection by total number, got {total}",
-            u32::MAX
-        )));
-    }
+    check_total(total)?;
     let calls = total.div_ceil(4);
     let ranges = rayon::current_num_threads().max(1) as u64;
     let counted = (0..ranges).into_par_iter().map(|r| {

@@ -15,7 +15,7 @@ const SOURCES: usize = 128;
 /// What was built, besides the parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Built {
-    pub(super) synapses: u64,
+    pub(crate) synapses: u64,
     pub(super) hash: u64,
     /// Largest sum of a target's weights, in units.
     pub(super) largest_sum: u64,
@@ -296,11 +296,17 @@ fn largest_sum(parts: &[Part]) -> Result<u64> {
         Ok(sums.into_iter().max().unwrap_or(0))
     });
     let largest = sums.try_reduce(|| 0, |a, b| Ok(a.max(b)))?;
+    check_sum(largest)?;
+    Ok(largest)
+}
+
+/// Refuses sums that the fixed point cannot hold.
+pub(super) fn check_sum(largest: u64) -> Result<()> {
     if largest > i32::MAX as u64 {
         return Err(Error::argument(format!(
             "weights: the inputs of one neuron can sum to {largest} units of the fixed point, expected at most {}: its sum would saturate",
             i32::MAX
         )));
     }
-    Ok(largest)
+    Ok(())
 }

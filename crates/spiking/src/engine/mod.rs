@@ -2,36 +2,44 @@
 //!
 //! A step is: input and update, spikes, delivery. Input sums are integers, so the order in which
 //! spikes are delivered does not count; each neuron's update is a function of its own state; random
-//! numbers depend on step and neuron. One, two or seven threads give the same spikes.
+//! numbers depend on step and neuron. One, two or seven threads and a CUDA device give the same spikes.
 
 mod barrier;
 mod build;
 mod deliver;
+mod device;
 mod part;
 mod report;
-mod run;
+mod threads;
 mod update;
 
-use std::sync::RwLock;
+use std::fmt;
+use std::ops::Range;
+use std::time::Instant;
 
-use betz_base::{Error, Progress, Result, progress};
-use rayon::prelude::*;
+use betz_base::{Error, ErrorKind, Progress, Result};
+use betz_device::{Device, Placement, Ran};
 
-use crate::plan::{Layout, Plan, available_bytes};
-use crate::random::Normal;
+use crate::neuron::Constants;
+use crate::plan::Plan;
 use crate::spec::{Network, Neuron};
-use part::{Part, Trace};
+use build::Built;
+use device::OnDevice;
+use threads::Threads;
 
 pub(crate) use part::start_potential;
 pub use report::{Phases, Report, Spike, write_counts};
 
 /// How a network is built and what is recorded.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Options {
+    /// What runs the network. [`Device::auto`] takes a CUDA device for large networks, if there is one.
+    pub device: Device,
     /// Threads that share the neurons; the spikes do not depend on it. More than there are free
-    /// processors make every step wait.
+    /// processors make every step wait. A device has its own.
     pub threads: usize,
-    /// Most bytes the network may take; `None`: what the system says is available.
+    /// Most bytes the network may take on the CPU; `None`: what the system says is available. For a
+    /// device see [`Device::with_memory_cap`].
     pub memory_limit: Option<u64>,
     /// Most spikes that are recorded, the first ones; counts and hash take in all.
     pub record_spikes: usize,
@@ -42,9 +50,10 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// One thread, the system's memory, counts and hash only.
+    /// The CPU, one thread, the system's memory, counts and hash only.
     fn default() -> Self {
         Self {
+            device: Device::cpu(),
             threads: 1,
             memory_limit: None,
             record_spikes: 0,
@@ -71,64 +80,110 @@ impl Default for Options {
 pub struct Engine {
     network: Network,
     plan: Plan,
-    layout: Layout,
-    parts: Vec<Part>,
-    /// Spikes by (step modulo their number, thread).
-    lists: Vec<Vec<RwLock<Vec<u32>>>>,
     step: u64,
-    synapses: u64,
-    synapse_hash: u64,
-    largest_sum: u64,
     build_seconds: f64,
     options: Options,
+    ran: Ran,
+    machine: Box<dyn Machine>,
 }
+
+/// What steps a network: threads, or a device.
+trait Machine: fmt::Debug + Send {
+    /// The synapses it has.
+    fn built(&self) -> Built;
+    /// Threads it uses.
+    fn threads(&self) -> usize;
+    /// Runs the steps of `span`, or fewer when `listener` cancels; the step it ended at.
+    fn run(&mut self, span: Range<u64>, listener: &dyn Progress) -> Result<(u64, Phases)>;
+    /// Runs one step and appends the neurons that fire.
+    fn step(&mut self, step: u64, fired: &mut Vec<u32>) -> Result<()>;
+    /// What currents into a population's neurons add to V over a step.
+    fn set_currents(&mut self, population: usize, currents: &[f32]) -> Result<()>;
+    /// Lets sources fire in the next step.
+    fn emit(&mut self, neurons: &[u32]);
+    /// Those that will.
+    fn emitting(&self) -> Vec<u32>;
+    /// Spikes so far.
+    fn spikes(&self) -> u64;
+    /// Synapses that spikes went through.
+    fn events(&self) -> u64;
+    /// Hash of all spikes.
+    fn hash(&self) -> u64;
+    /// Spikes of each neuron.
+    fn counts(&self) -> Vec<u32>;
+    /// Recorded spikes, step << 32 | neuron, in any order; among them the first of all.
+    fn recorded(&self) -> Vec<u64>;
+    /// V − E_L of a neuron now.
+    fn potential(&self, neuron: u32) -> Result<f32>;
+    /// A recorded neuron's potentials.
+    fn potentials(&self, neuron: u32) -> Option<&[f32]>;
+}
+
+/// Neurons, and synapses, from which on a device is faster than a thread (`benches/record/spiking.md`).
+const GAINS: (u64, f64) = (5_000, 1e6);
 
 impl Engine {
     /// Plans, refuses what does not fit, then builds.
     ///
-    /// Synapses are made on rayon's current pool. Allocates what [`Plan`] says.
+    /// Synapses are made on rayon's current pool, or on the device. Allocates what [`Plan`] says.
     ///
     /// # Errors
     /// As [`Plan::new`]; `Io` when the plan exceeds the memory there is, with the plan;
     /// `InvalidArgument` when the inputs of a neuron could overflow the fixed point, or a recorded
-    /// neuron does not exist; `Interrupted` when `listener` cancels.
+    /// neuron does not exist; `Interrupted` when `listener` cancels; those of a device that was named.
     pub fn build(network: &Network, options: &Options, listener: &dyn Progress) -> Result<Self> {
-        let begun = std::time::Instant::now();
-        let plan = Plan::new(network, options.threads)?;
-        if let Some(limit) = options.memory_limit.or_else(available_bytes) {
-            let recorded = 8 * options.record_spikes as u64 / 2;
-            plan.fit(limit.saturating_sub(recorded.min(limit / 2)))?;
-        }
-        progress::check(listener, "building a network")?;
-        let layout = Layout::new(network, plan.threads);
-        let normal = Normal::new();
-        let mut parts = (0..plan.threads)
-            .into_par_iter()
-            .map(|thread| Part::new(network, &plan, &layout, thread, &normal))
-            .collect::<Result<Vec<_>>>()?;
-        let built = build::synapses(network, &plan, &layout, &mut parts, &normal, listener)?;
+        let begun = Instant::now();
+        let mut plan = Plan::new(network, options.threads)?;
         for &neuron in &options.record_potentials {
-            let (part, trace) = trace(network, &layout, neuron)?;
-            parts[part].traces.push(trace);
+            rest_of(network, neuron)?;
         }
-        // Lists of a block of steps, and of the block before it, which slower threads may still read.
-        let kept = 2 * plan.shortest_delay as usize;
-        let lists = (0..kept)
-            .map(|_| (0..plan.threads).map(|_| RwLock::default()).collect())
-            .collect();
+        let placement = place(&plan, options);
+        let (machine, path): (Box<dyn Machine>, _) = if placement.is_cpu() {
+            let threads = Threads::build(network, &plan, options, listener)?;
+            (Box::new(threads), "threads")
+        } else {
+            let built = OnDevice::build(&placement, network, &mut plan, options, listener);
+            match placement.or_cpu(built)? {
+                Some(device) => {
+                    let path = device.path();
+                    (Box::new(device), path)
+                }
+                None => {
+                    plan = Plan::new(network, options.threads)?;
+                    let threads = Threads::build(network, &plan, options, listener)?;
+                    (Box::new(threads), "threads")
+                }
+            }
+        };
         Ok(Self {
             network: network.clone(),
             plan,
-            layout,
-            parts,
-            lists,
             step: 0,
-            synapses: built.synapses,
-            synapse_hash: built.hash,
-            largest_sum: built.largest_sum,
             build_seconds: begun.elapsed().as_secs_f64(),
             options: options.clone(),
+            ran: placement.ran(path),
+            machine,
         })
+    }
+
+    /// What a network takes where [`Engine::build`] would build it, and where that is. Builds nothing.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; those of a device that was named, among them that the network does not fit.
+    pub fn plan_for(network: &Network, options: &Options) -> Result<(Plan, Ran)> {
+        let mut plan = Plan::new(network, options.threads)?;
+        let placement = place(&plan, options);
+        if placement.is_cpu() {
+            return Ok((plan, placement.ran("threads")));
+        }
+        let fits = OnDevice::plan(&placement, network, &mut plan, options);
+        match placement.or_cpu(fits)? {
+            Some(path) => Ok((plan, placement.ran(path))),
+            None => Ok((
+                Plan::new(network, options.threads)?,
+                placement.ran("threads"),
+            )),
+        }
     }
 
     /// Simulates `steps` steps on the engine's threads.
@@ -138,16 +193,35 @@ impl Engine {
     ///
     /// # Errors
     /// `Interrupted` when `listener` cancels; the engine then stands at the end of some step and
-    /// goes on from there.
+    /// goes on from there. Those of a device, after which it is of no use.
     pub fn run(&mut self, steps: u64, listener: &dyn Progress) -> Result<Report> {
-        run::run(self, steps, listener)
+        let (begin, before) = (self.step, self.synaptic_events());
+        let end = begin.saturating_add(steps);
+        let started = Instant::now();
+        let (done, phases) = self.machine.run(begin..end, listener)?;
+        let seconds = started.elapsed().as_secs_f64();
+        self.step = done;
+        if done < end {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                format!("simulating: stopped on request at step {done}"),
+            ));
+        }
+        let events = self.synaptic_events() - before;
+        Ok(self.report(steps, events, seconds, phases))
     }
 
-    /// Simulates one step on this thread; `fired` gets the neurons that fire, in no order that
-    /// means anything. Allocates nothing once its lists have grown.
-    pub fn step(&mut self, fired: &mut Vec<u32>) {
+    /// Simulates one step; `fired` gets the neurons that fire, in no order that means anything. On the
+    /// CPU it runs on this thread and allocates nothing once its lists have grown; a device takes tens of
+    /// microseconds to be asked for one step.
+    ///
+    /// # Errors
+    /// Those of a device.
+    pub fn step(&mut self, fired: &mut Vec<u32>) -> Result<()> {
         fired.clear();
-        run::step(self, fired);
+        self.machine.step(self.step, fired)?;
+        self.step += 1;
+        Ok(())
     }
 
     /// Currents in pA into all neurons of a population from now on, in place of its stimuli.
@@ -176,27 +250,25 @@ impl Engine {
                 of.name, currents_pa[i]
             )));
         }
-        for part in &mut self.parts {
-            let group = &part.groups[population];
-            let Some(constants) = &group.constants else {
-                return Err(Error::argument(format!(
-                    "population {:?} is a source: it takes no current",
-                    of.name
-                )));
-            };
-            let first = self.layout.firsts[population] as usize;
-            for chunk in group.chunks.clone() {
-                let span = part.spans[chunk];
-                let own = span.first as usize - first;
-                let lanes = &mut part.current[chunk * crate::plan::CHUNK..];
-                let given = &currents_pa[own..own + span.len as usize];
-                for (lane, current) in lanes.iter_mut().zip(given) {
-                    *lane = *current as f32 * constants.current;
-                }
-                part.awake[chunk / 64] |= 1 << (chunk % 64);
-            }
-        }
-        Ok(())
+        let Some(constants) = Constants::of(&self.network, population)? else {
+            return Err(Error::argument(format!(
+                "population {:?} is a source: it takes no current",
+                of.name
+            )));
+        };
+        let scaled: Vec<f32> = (currents_pa.iter())
+            .map(|current| *current as f32 * constants.current)
+            .collect();
+        self.machine.set_currents(population, &scaled)
+    }
+
+    /// A neuron's membrane potential after the last step, in mV. From a device it takes tens of microseconds.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a neuron that does not exist or has none; those of a device.
+    pub fn potential(&self, neuron: u32) -> Result<f32> {
+        let rest = rest_of(&self.network, neuron)?;
+        Ok(self.machine.potential(neuron)? + rest)
     }
 
     /// Lets neurons of source populations fire in the next step.
@@ -206,8 +278,7 @@ impl Engine {
     /// named twice: a neuron fires once a step, or sums could leave the fixed point.
     pub fn emit(&mut self, neurons: &[u32]) -> Result<()> {
         let mut sorted = neurons.to_vec();
-        let waiting = self.parts.iter().flat_map(|p| &p.emitted);
-        sorted.extend(waiting);
+        sorted.extend(self.machine.emitting());
         sorted.sort_unstable();
         for pair in sorted.windows(2) {
             if pair[0] == pair[1] {
@@ -217,6 +288,7 @@ impl Engine {
                 )));
             }
         }
+        let firsts = self.network.firsts();
         for &neuron in neurons {
             if u64::from(neuron) >= self.plan.neurons {
                 return Err(Error::argument(format!(
@@ -224,7 +296,7 @@ impl Engine {
                     self.plan.neurons
                 )));
             }
-            let population = self.layout.population_of(u64::from(neuron));
+            let population = firsts.partition_point(|f| *f <= u64::from(neuron)) - 1;
             if self.network.populations[population].neuron != Neuron::Source {
                 return Err(Error::argument(format!(
                     "spikes by call: expected neurons of source populations, got {neuron} of {:?}",
@@ -232,10 +304,7 @@ impl Engine {
                 )));
             }
         }
-        for &neuron in neurons {
-            let (part, _) = self.layout.place_of(u64::from(neuron));
-            self.parts[part].emitted.push(neuron);
-        }
+        self.machine.emit(neurons);
         Ok(())
     }
 
@@ -249,6 +318,11 @@ impl Engine {
         &self.plan
     }
 
+    /// What it runs on, and why not elsewhere.
+    pub fn ran(&self) -> &Ran {
+        &self.ran
+    }
+
     /// Steps simulated so far.
     pub fn steps(&self) -> u64 {
         self.step
@@ -256,18 +330,18 @@ impl Engine {
 
     /// Synapses there are.
     pub fn synapses(&self) -> u64 {
-        self.synapses
+        self.machine.built().synapses
     }
 
     /// A hash of all synapses: ends, weights and delays, whatever their order.
     pub fn synapse_hash(&self) -> u64 {
-        self.synapse_hash
+        self.machine.built().hash
     }
 
     /// The largest sum that one neuron's inputs of one step can have, as a part of what the fixed
     /// point holds.
     pub fn fixed_point_use(&self) -> f64 {
-        self.largest_sum as f64 / f64::from(i32::MAX)
+        self.machine.built().largest_sum as f64 / f64::from(i32::MAX)
     }
 
     /// Seconds that building took.
@@ -276,26 +350,26 @@ impl Engine {
     }
 }
 
-/// Where a neuron's potential is to be recorded.
-fn trace(network: &Network, layout: &Layout, neuron: u32) -> Result<(usize, Trace)> {
+/// Where a network of that plan runs.
+fn place(plan: &Plan, options: &Options) -> Placement {
+    let gains = plan.neurons >= GAINS.0 && plan.synapses >= GAINS.1;
+    Placement::decide(&options.device, gains)
+}
+
+/// Resting potential of a neuron whose potential is to be recorded.
+fn rest_of(network: &Network, neuron: u32) -> Result<f32> {
     if u64::from(neuron) >= network.neurons() {
         return Err(Error::argument(format!(
-            "recorded potentials: expected neurons below {}, got {neuron}",
+            "potentials: expected neurons below {}, got {neuron}",
             network.neurons()
         )));
     }
-    let population = layout.population_of(u64::from(neuron));
-    let Neuron::Lif(lif) = network.populations[population].neuron else {
-        return Err(Error::argument(format!(
-            "recorded potentials: neuron {neuron} is a source and has none"
-        )));
-    };
-    let (part, lane) = layout.place_of(u64::from(neuron));
-    let trace = Trace {
-        neuron,
-        lane,
-        rest: lif.rest_mv as f32,
-        values: Vec::new(),
-    };
-    Ok((part, trace))
+    let firsts = network.firsts();
+    let population = firsts.partition_point(|f| *f <= u64::from(neuron)) - 1;
+    match network.populations[population].neuron {
+        Neuron::Lif(lif) => Ok(lif.rest_mv as f32),
+        Neuron::Source => Err(Error::argument(format!(
+            "potentials: neuron {neuron} is a source and has none"
+        ))),
+    }
 }

@@ -7,7 +7,7 @@ use crate::connect::zeros;
 use crate::neuron::Constants;
 use crate::plan::{CHUNK, Layout, Plan};
 use crate::random::{Normal, Purpose, Words, poisson_thresholds, unit};
-use crate::spec::{Draw, Network, Neuron};
+use crate::spec::{Draw, Network, Neuron, Population};
 
 /// A population's chunks in one part.
 #[derive(Debug, Clone)]
@@ -32,6 +32,48 @@ pub(crate) struct Group {
     pub(crate) rests: bool,
     /// Poisson input.
     pub(crate) poisson: Option<PoissonInput>,
+}
+
+impl Group {
+    /// Of a population with weights in units of `unit`; it has no chunks yet.
+    pub(crate) fn of(network: &Network, population: usize, unit: f64) -> Result<Self> {
+        let constants = Constants::of(network, population)?;
+        let per_chunk = constants.as_ref().map_or(0, |c| {
+            c.receptors.len() * c.receptors.first().map_or(0, |r| r.onto.len())
+        });
+        let tails = (constants.iter())
+            .flat_map(|c| c.receptors[0].tail.iter())
+            .map(|t| (t * unit) as f32)
+            .collect();
+        let gains = (constants.iter())
+            .flat_map(|c| c.receptors.iter())
+            .map(|r| (r.gain * unit) as f32)
+            .collect();
+        let poisson = network.populations[population]
+            .poisson
+            .map(|poisson| PoissonInput {
+                thresholds: poisson_thresholds(poisson.rate_hz * network.step_ms * 1e-3),
+                weight: (poisson.weight / unit).round_ties_even() as i32,
+                receptor: usize::from(
+                    poisson.weight < 0.0
+                        && constants.as_ref().is_some_and(|c| c.receptors.len() > 1),
+                ),
+                words: Words::new(network.seed, Purpose::Poisson),
+            });
+        let resting = |c: &Constants| c.constant == 0.0 && c.threshold > 0.0;
+        Ok(Self {
+            chunks: 0..0,
+            rests: poisson.is_none() && constants.as_ref().is_none_or(resting),
+            constants,
+            chain_first: 0,
+            per_chunk,
+            gains,
+            tails,
+            filter: network.filter_length(population)?,
+            past_first: 0,
+            poisson,
+        })
+    }
 }
 
 /// Poisson input of a group.
@@ -131,7 +173,6 @@ impl Part {
         let mut spans = Vec::new();
         let (mut chain, mut past) = (0, 0);
         for (p, population) in network.populations.iter().enumerate() {
-            let constants = Constants::of(network, p)?;
             let chunks = layout.chunks(thread, p);
             for chunk in chunks.clone() {
                 let begin = (chunk * layout.threads + thread - layout.chunk_firsts[p]) * CHUNK;
@@ -140,44 +181,12 @@ impl Part {
                     len: (population.neurons as usize - begin).min(CHUNK) as u32,
                 });
             }
-            let per_chunk = constants.as_ref().map_or(0, |c| {
-                c.receptors.len() * c.receptors.first().map_or(0, |r| r.onto.len())
-            });
-            let unit = plan.weight_unit;
-            let tails = (constants.iter())
-                .flat_map(|c| c.receptors[0].tail.iter())
-                .map(|t| (t * unit) as f32)
-                .collect();
-            let gains = (constants.iter())
-                .flat_map(|c| c.receptors.iter())
-                .map(|r| (r.gain * unit) as f32)
-                .collect();
-            let poisson = population.poisson.map(|poisson| PoissonInput {
-                thresholds: poisson_thresholds(poisson.rate_hz * network.step_ms * 1e-3),
-                weight: (poisson.weight / unit).round_ties_even() as i32,
-                receptor: usize::from(
-                    poisson.weight < 0.0
-                        && constants.as_ref().is_some_and(|c| c.receptors.len() > 1),
-                ),
-                words: Words::new(network.seed, Purpose::Poisson),
-            });
-            let resting = |c: &Constants| c.constant == 0.0 && c.threshold > 0.0;
-            let rests = poisson.is_none() && constants.as_ref().is_none_or(resting);
-            let filter = network.filter_length(p)?;
-            groups.push(Group {
-                filter,
-                past_first: past,
-                chain_first: chain,
-                per_chunk,
-                chunks: chunks.clone(),
-                constants,
-                gains,
-                tails,
-                rests,
-                poisson,
-            });
-            chain += per_chunk * chunks.len();
-            past += filter as usize * chunks.len();
+            let mut group = Group::of(network, p, plan.weight_unit)?;
+            (group.chain_first, group.past_first) = (chain, past);
+            chain += group.per_chunk * chunks.len();
+            past += group.filter as usize * chunks.len();
+            group.chunks = chunks;
+            groups.push(group);
         }
         let chunks = spans.len();
         let lanes = chunks * CHUNK;
@@ -220,35 +229,75 @@ impl Part {
 
     /// Potentials, stimuli and silence at step 0.
     fn start(&mut self, network: &Network, normal: &Normal) {
-        for (p, population) in network.populations.iter().enumerate() {
+        for p in 0..network.populations.len() {
             let group = &self.groups[p];
             let Some(constants) = &group.constants else {
                 continue;
             };
-            let Neuron::Lif(lif) = population.neuron else {
-                continue;
-            };
-            let first = network.firsts()[p] as u32;
+            let start = Start::of(network, p, constants, normal);
             for chunk in group.chunks.clone() {
                 let span = self.spans[chunk];
-                for k in 0..CHUNK {
-                    let lane = chunk * CHUNK + k;
-                    if k as u32 >= span.len {
-                        break;
-                    }
-                    let neuron = span.first + k as u32;
-                    let start = start_potential(network, population.start_mv, neuron, normal);
-                    self.v[lane] = (start - lif.rest_mv) as f32;
-                    self.silent[lane] = population.start_silent_steps as i32;
-                    let own = neuron - first;
-                    let stimulus: f64 = (population.stimuli.iter())
-                        .filter(|s| (s.first..s.first + s.count).contains(&own))
-                        .map(|s| s.current_pa)
-                        .sum();
-                    self.current[lane] = stimulus as f32 * constants.current;
+                for k in 0..span.len {
+                    let lane = chunk * CHUNK + k as usize;
+                    self.v[lane] = start.potential(span.first + k);
+                    self.silent[lane] = start.silent;
+                    self.current[lane] = start.current(span.first + k);
                 }
             }
         }
+    }
+}
+
+/// A population's neurons at step 0.
+pub(crate) struct Start<'a> {
+    network: &'a Network,
+    population: &'a Population,
+    normal: &'a Normal,
+    first: u32,
+    rest: f64,
+    /// From pA to what a current adds to V over a step.
+    scale: f32,
+    /// Steps of silence.
+    pub(crate) silent: i32,
+}
+
+impl<'a> Start<'a> {
+    pub(crate) fn of(
+        network: &'a Network,
+        population: usize,
+        constants: &Constants,
+        normal: &'a Normal,
+    ) -> Self {
+        let of = &network.populations[population];
+        let rest = match of.neuron {
+            Neuron::Lif(lif) => lif.rest_mv,
+            Neuron::Source => 0.0,
+        };
+        Self {
+            network,
+            population: of,
+            normal,
+            first: network.firsts()[population] as u32,
+            rest,
+            scale: constants.current,
+            silent: of.start_silent_steps as i32,
+        }
+    }
+
+    /// V − E_L of a neuron of the network.
+    pub(crate) fn potential(&self, neuron: u32) -> f32 {
+        let start = start_potential(self.network, self.population.start_mv, neuron, self.normal);
+        (start - self.rest) as f32
+    }
+
+    /// What its stimuli add to V over a step.
+    pub(crate) fn current(&self, neuron: u32) -> f32 {
+        let own = neuron - self.first;
+        let stimulus: f64 = (self.population.stimuli.iter())
+            .filter(|s| (s.first..s.first + s.count).contains(&own))
+            .map(|s| s.current_pa)
+            .sum();
+        stimulus as f32 * self.scale
     }
 }
 

@@ -7,7 +7,6 @@ use betz_base::{Result, file::write_atomically};
 use serde::Serialize;
 
 use super::Engine;
-use crate::plan::CHUNK;
 
 /// Seconds of the parts of a step on the thread that took longest for each, where
 /// [`Options::time_phases`](crate::Options::time_phases) asks for them.
@@ -53,7 +52,9 @@ pub struct Report {
     pub rates_hz: Vec<(String, f64)>,
     /// Parts of a step.
     pub phases: Phases,
-    /// Threads used.
+    /// What it ran on: `cpu` or `cuda:N`.
+    pub device: String,
+    /// Threads used; 1 where a device did the work.
     pub threads: usize,
     /// Spikes that were not recorded since `record_spikes` had been reached; 0 when none were asked for.
     pub spikes_left_out: u64,
@@ -69,7 +70,7 @@ pub struct Spike {
 }
 
 impl Engine {
-    pub(super) fn report(&self, steps: u64, events: u64, seconds: f64) -> Report {
+    pub(super) fn report(&self, steps: u64, events: u64, seconds: f64, phases: Phases) -> Report {
         let simulated = steps as f64 * self.network.step_ms * 1e-3;
         let counts = self.counts();
         let elapsed = self.step as f64 * self.network.step_ms * 1e-3;
@@ -80,18 +81,11 @@ impl Engine {
             let rate = sum / f64::from(of.neurons).max(1.0) / elapsed.max(f64::MIN_POSITIVE);
             (of.name.clone(), rate)
         });
-        let mut phases = Phases::default();
-        for part in &self.parts {
-            let own = part.phases;
-            phases.update_seconds = phases.update_seconds.max(own.update_seconds);
-            phases.exchange_seconds = phases.exchange_seconds.max(own.exchange_seconds);
-            phases.deliver_seconds = phases.deliver_seconds.max(own.deliver_seconds);
-        }
         let spikes = self.spike_count();
         let limit = self.options.record_spikes as u64;
         Report {
             neurons: self.plan.neurons,
-            synapses: self.synapses,
+            synapses: self.synapses(),
             steps,
             spikes,
             hash: self.hash(),
@@ -102,7 +96,8 @@ impl Engine {
             synaptic_events: events,
             rates_hz: rates.collect(),
             phases,
-            threads: self.parts.len(),
+            device: self.ran.device.clone(),
+            threads: self.machine.threads(),
             spikes_left_out: if limit > 0 {
                 spikes.saturating_sub(limit)
             } else {
@@ -113,39 +108,28 @@ impl Engine {
 
     /// Spikes since the engine was built.
     pub fn spike_count(&self) -> u64 {
-        self.parts.iter().map(|p| p.spikes).sum()
+        self.machine.spikes()
     }
 
     /// Synapses that spikes went through since the engine was built.
     pub fn synaptic_events(&self) -> u64 {
-        self.parts.iter().map(|p| p.events).sum()
+        self.machine.events()
     }
 
     /// The hash of all spikes since the engine was built.
     pub fn hash(&self) -> u64 {
-        (self.parts.iter()).fold(0, |sum, p| sum.wrapping_add(p.hash))
+        self.machine.hash()
     }
 
     /// Spikes of each neuron since the engine was built. Allocates them.
     pub fn counts(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.plan.neurons as usize];
-        for part in &self.parts {
-            for (chunk, span) in part.spans.iter().enumerate() {
-                let own = &part.counts[chunk * CHUNK..][..span.len as usize];
-                counts[span.first as usize..][..own.len()].copy_from_slice(own);
-            }
-        }
-        counts
+        self.machine.counts()
     }
 
     /// Recorded spikes, by step, then neuron: the first `record_spikes` of all.
     pub fn spikes(&self) -> Vec<Spike> {
-        let mut packed: Vec<u64> = Vec::new();
-        for part in &self.parts {
-            packed.extend(&part.recorded);
-        }
+        let mut packed = self.machine.recorded();
         packed.sort_unstable();
-        // Each thread kept as many as are wanted in all, so the first of them are complete.
         packed.truncate(self.options.record_spikes);
         let spike = |p: u64| Spike {
             step: p >> 32,
@@ -156,15 +140,9 @@ impl Engine {
 
     /// Recorded potentials in mV after each step, in the order of `record_potentials`.
     pub fn potentials(&self) -> Vec<(u32, &[f32])> {
-        let wanted = &self.options.record_potentials;
-        let mut traces = self.parts.iter().flat_map(|p| &p.traces);
-        let find = |neuron: &u32| {
-            let trace = traces.clone().find(|t| t.neuron == *neuron)?;
-            Some((*neuron, trace.values.as_slice()))
-        };
-        let found = wanted.iter().filter_map(find).collect();
-        let _ = traces.next();
-        found
+        (self.options.record_potentials.iter())
+            .filter_map(|&neuron| Some((neuron, self.machine.potentials(neuron)?)))
+            .collect()
     }
 }
 

@@ -2,7 +2,9 @@
 // multiple of 8, so that it is looked at where it lies.
 export const MAGIC = 0x465a5442, VERSION = 1, HEADER = 32;
 export const STEP_BEFORE = 65_535;
-export const enum Kind { Step = 1, Event = 2, Again = 5 }
+export const enum Kind { Step = 1, Event = 2, Layout = 3, Job = 4, Again = 5, Network = 8 }
+/** Sections of networks, layouts and communities: found by number in `more`. */
+export const enum More { I = 14, J = 15, Value = 16, Place = 17, Community = 18, Count = 19, Undefined = 20 }
 const enum Section {
   SpikeTick = 1, SpikeChannel = 2, Estimate = 3, Truth = 4, Latency = 5, Counters = 6, Slow = 7, RowTick = 8,
   Rates = 10, Cells = 11, Event = 12, Trials = 13,
@@ -20,11 +22,13 @@ export interface Frame {
   latency: Uint32Array; counters: Counters | null;
   slow: { offset: number; ns: number }[]; rates: Float32Array | null; cells: Cells | null;
   trials: Uint16Array; event: unknown;
+  /** Other sections of 4 bytes an element. */
+  more: Map<number, Uint32Array>;
 }
 
 /** Why a message could not be read; `version` when the page is older or newer than the server. */
 export class FrameError extends Error {
-  constructor(message: string, readonly version = false) { super(message); }
+  constructor(message: string, readonly version = false, readonly short = false) { super(message); }
 }
 
 /** The frames of a message, which lie back to back. */
@@ -42,7 +46,7 @@ const NO_U16 = new Uint16Array(0), NO_U32 = new Uint32Array(0), NO_F32 = new Flo
 
 export function parse(buffer: ArrayBuffer, start = 0): [Frame, number] {
   const length = buffer.byteLength - start;
-  if (length < HEADER) throw new FrameError(`a frame is cut short: expected ${HEADER} bytes, got ${length}`);
+  if (length < HEADER) throw new FrameError(`a frame is cut short: expected ${HEADER} bytes, got ${length}`, false, true);
   const view = new DataView(buffer, start);
   if (view.getUint32(0, true) !== MAGIC) throw new FrameError("expected a frame (BTZF), got other bytes");
   const version = view.getUint16(4, true);
@@ -51,14 +55,14 @@ export function parse(buffer: ArrayBuffer, start = 0): [Frame, number] {
     kind: view.getUint16(6, true), sequence: view.getUint32(8, true), channels: view.getUint32(12, true),
     first: Number(view.getBigInt64(16, true)), ticks: view.getUint32(24, true),
     spikeTick: NO_U16, spikeChannel: NO_U16, estimate: NO_F32, truth: null, rowTick: null, latency: NO_U32,
-    counters: null, slow: [], rates: null, cells: null, trials: NO_U16, event: null,
+    counters: null, slow: [], rates: null, cells: null, trials: NO_U16, event: null, more: new Map(),
   };
   let at = HEADER;
   for (let left = view.getUint32(28, true); left > 0; left--) {
-    if (at + 8 > length) throw new FrameError(`a frame is cut short: expected ${at + 8} bytes, got ${length}`);
+    if (at + 8 > length) throw new FrameError(`a frame is cut short: expected ${at + 8} bytes, got ${length}`, false, true);
     const id = view.getUint16(at, true), size = view.getUint16(at + 2, true), n = view.getUint32(at + 4, true);
     const data = start + at + 8, next = at + 8 + Math.ceil(size * n / 8) * 8;
-    if (next > length) throw new FrameError(`a frame is cut short: expected ${next} bytes, got ${length}`);
+    if (next > length) throw new FrameError(`a frame is cut short: expected ${next} bytes, got ${length}`, false, true);
     section(frame, id, size, n, buffer, data);
     at = next;
   }
@@ -98,8 +102,12 @@ function section(f: Frame, id: number, size: number, n: number, buffer: ArrayBuf
     case Section.Event << 4 | 1:
       try { f.event = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, at, n))); } catch { f.event = null; }
       break;
+    default: if (size === 4 && id >= More.I) f.more.set(id, new Uint32Array(buffer, at, n));
   }
 }
+
+export const numbers = (f: Frame, id: More): Uint32Array => f.more.get(id) ?? NO_U32;
+export const floats = (f: Frame, id: More): Float32Array => { const n = numbers(f, id); return new Float32Array(n.buffer, n.byteOffset, n.length); };
 
 /** The shortest latency of a bucket, in nanoseconds: four an octave from 64 ns. */
 export const bucketBegins = (bucket: number): number => 64 * 2 ** (bucket / 4);

@@ -26,7 +26,7 @@ export function places(um: ([number, number] | null)[] | null, channels: number,
 }
 
 /** `value`: share of the scale, 0 to 1, a channel. */
-export function Electrodes({ value, states, label, low, high }: { value: (c: number) => number; states: (c: number) => ChannelState; label: string; low: string; high: string }) {
+export function Electrodes({ value, states, label, low, high, path }: { path?: number[]; value: (c: number) => number; states: (c: number) => ChannelState; label: string; low: string; high: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), source = state.server.value?.source, where = useRef<{ x: number; y: number; scale: number; places: Places } | null>(null);
   const spots = useMemo(() => source ? places(source.electrode_um, source.channels, 1.4) : null, [source]);
   usePainter(s => {
@@ -48,6 +48,13 @@ export function Electrodes({ value, states, label, low, high }: { value: (c: num
       if (how === "twin" && size > 4) { g.strokeStyle = colours.warn.css; g.lineWidth = 2; g.beginPath(); g.moveTo(x, y + size); g.lineTo(x + size, y + size); g.stroke(); }
       if (how === "masked") { g.fillStyle = colours.panel.css; g.globalAlpha = 0.7; g.fillRect(x, y, size, size); g.globalAlpha = 1; g.strokeStyle = colours.ink.css; g.lineWidth = 1; g.beginPath(); g.moveTo(x, y + size); g.lineTo(x + size, y); g.stroke(); }
       if (c === picked) { g.strokeStyle = colours.ink.css; g.lineWidth = 2; g.strokeRect(x - 1.5, y - 1.5, size + 3, size + 3); }
+    }
+    if (path) {
+      const points = path.flatMap(c => spots.at[c] ? [[spots.at[c]![0] * scale + ox, spots.at[c]![1] * scale + oy] as const] : []);
+      g.strokeStyle = g.fillStyle = colours.bad.css; g.lineWidth = 2;
+      g.beginPath(); points.forEach(([x, y], k) => k === 0 ? g.moveTo(x, y) : g.lineTo(x, y)); g.stroke();
+      g.font = font(11); g.textAlign = "center"; g.textBaseline = "bottom";
+      points.forEach(([x, y], k) => { g.beginPath(); g.arc(x, y, 3, 0, 2 * Math.PI); g.fill(); g.fillText(String(k + 1), x, y - 4); });
     }
     const bar = Math.min(160, w / 2);
     for (let i = 0; i < bar; i++) { g.fillStyle = viridis(i / bar); g.fillRect(w / 2 - bar / 2 + i, h - 11, 1.5, 8); }

@@ -1,11 +1,12 @@
 // What is shown, to take along.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as out from "../draw/export.ts";
+import { selection } from "../draw/npz.ts";
 import * as state from "../state.ts";
 import { colours, outputInk } from "../theme.ts";
 import { rasterOrder, rasterPicture } from "./Raster.tsx";
 
-function save(blob: Blob, name: string): void {
+export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
@@ -21,6 +22,7 @@ export function Export() {
   }, [open]);
   const take = async (what: string): Promise<void> => {
     const s = state.store.value, server = state.server.value;
+    if (what === "link") { await navigator.clipboard.writeText(location.href); setWords("The link works while this program runs, for who has its token."); return; }
     if (!s || !server) return;
     const p = rasterPicture(s, rasterOrder(s)), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
     const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
@@ -29,15 +31,17 @@ export function Export() {
     if (what === "svg") save(new Blob([picture(2)], { type: "image/svg+xml" }), `${name}.svg`);
     else if (what === "spikes") save(new Blob([out.spikesCsv(s, p, facts)], { type: "text/csv" }), `${name}-spikes.csv`);
     else if (what === "outputs") save(new Blob([out.outputsCsv(s, p, facts)], { type: "text/csv" }), `${name}-outputs.csv`);
-    else if (what === "link") await navigator.clipboard.writeText(location.href);
+    else if (what === "npz") save(new Blob([selection(s, p, facts.channels, facts.outputs) as BlobPart], { type: "application/octet-stream" }), `${name}.npz`);
     else save(await out.png(picture(Number(what)), Number(what)), `${name}.png`);
-    setWords(what === "link" ? "The link works while this program runs, for who has its token." : "Saved.");
+    setWords("Saved.");
   };
+  const offers = state.offers.value;
   const button = (what: string, name: string) => <button onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
   return <dialog ref={box} class="export" aria-labelledby="h-export" onClose={() => { state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Take along what is shown</h2>
-    <p>Spikes and outputs of the window, in its order and channels, drawn anew.</p>
-    <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("link", "copy link")}</div>
+    <p>{offers?.words ?? "Spikes and outputs of the window, in its order and channels, drawn anew."}</p>
+    {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}</div>
+      : <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}{button("link", "copy link")}</div>}
     <p role="status">{words}</p>
     <button onClick={() => { state.exportOpen.value = false; }}>close</button>
   </dialog>;

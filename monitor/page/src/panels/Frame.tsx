@@ -26,7 +26,7 @@ export function TopBar() {
       ? <select class="source" aria-label="Recording" value={String(state.address.value.source)} onChange={e => state.choose(Number(e.currentTarget.value))}>
         {state.server.value.sources.map((name, i) => <option key={i} value={String(i)}>{name}</option>)}</select>
       : <span class="source" title={source?.name}>{source?.name ?? ""}</span>}
-    <Clock />
+    {state.store.value && <Clock />}
     <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
       <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
     {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
@@ -53,6 +53,7 @@ export function TruthStrip() {
   fault("not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full");
   fault("skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them");
   if (state.file.value) return <FileStrip />;
+  if (state.server.value?.mode === "file") return null;
   return <section class="strip" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
@@ -91,6 +92,7 @@ export function Waiting() {
   const connection = state.connection.value;
   if (state.store.value) return null;
   const lost = connection === "lost";
+  if (connection === "open" && state.server.value?.mode === "file") return <div class="waiting" role="status"><p class="large">No recording is shown here.</p><p>Give one to <code>betz serve</code> beside its networks.</p></div>;
   return <div class="waiting" role="status">
     <p class="large">{lost ? "The server does not answer." : connection === "open" ? "Waiting for steps." : "Connecting …"}</p>
     {connection === "open" && <p>A session publishes with <code>betz_monitor::Feed</code>. To see one at work: <code>betz monitor --demo</code>.</p>}

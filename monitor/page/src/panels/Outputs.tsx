@@ -106,7 +106,8 @@ function Plane() {
     <figcaption>{names?.[0]?.name} → , {names?.[1]?.name} ↑ · 2 s</figcaption></figure>;
 }
 
-export function Outputs() {
+/** `title`: what they are where they are not decoded, and no point in the plane then. */
+export function Outputs({ title }: { title?: string }) {
   const outputs = state.server.value?.source.outputs ?? [], truth = state.store.value?.hasTruth;
   void state.beat.value;
   const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
@@ -114,10 +115,10 @@ export function Outputs() {
   const note = <>{truth && !recorded && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
     {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
-  return <Panel area="outputs" title={recorded ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded"} note={note}>
-    <div class={outputs.length >= 2 ? "split" : "whole"}>
+  return <Panel area="outputs" title={title ?? (recorded ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
+    <div class={outputs.length >= 2 && !title ? "split" : "whole"}>
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
-      {outputs.length >= 2 && <Plane />}
+      {outputs.length >= 2 && !title && <Plane />}
     </div>
   </Panel>;
 }

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../link/store.ts";
 import { lowerBound } from "../link/store.ts";
+import { PlainRaster } from "../draw/plain.ts";
 import { RasterView, type Picture } from "../draw/raster.ts";
 import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
@@ -58,7 +59,7 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
 }
 
 /** The population's rate a column, and the time below it. */
-function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: RasterView): void {
+function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: RasterView | PlainRaster): void {
   const on = surface(canvas);
   if (!on) return;
   const { g, w, h } = on, axis = 16, high = h - axis - 3, cells = view.cells, n = cells.columns;
@@ -100,16 +101,16 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: 
 }
 
 export function Raster() {
-  const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null);
-  const view = useRef<RasterView | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
-  const [failed, setFailed] = useState(false), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null);
+  const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null);
+  const view = useRef<RasterView | PlainRaster | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
+  const [plain, setPlain] = useState(false), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null);
   const address = state.address.value, s = state.store.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
   const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
   useEffect(() => {
     if (!canvas.current) return;
-    try { view.current = new RasterView(canvas.current); } catch { setFailed(true); }
+    try { view.current = new RasterView(canvas.current); } catch { view.current = new PlainRaster(canvas.current); setPlain(true); }
   }, []);
   const slow = useRef(0);
   usePainter(store => {
@@ -118,6 +119,8 @@ export function Raster() {
     orderNow = order;
     const p = rasterPicture(store, order);
     view.current.draw(store, p);
+    const over = state.overRaster.size > 0 ? surface(above.current) : null;
+    if (over) for (const paint of state.overRaster) paint(over.g, over.w, over.h, store, p);
     // Marks and axis are text: thirty times a second is enough.
     if (slow.current++ % 2 === 0) { drawMarks(marks.current, store, p); drawFoot(foot.current, store, p, view.current); }
   });
@@ -167,6 +170,7 @@ export function Raster() {
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
+    ...(plain ? ["no WebGL2: ten pictures a second"] : []),
     ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
@@ -183,7 +187,7 @@ export function Raster() {
       onMouseDown={e => { if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; }}
       onClick={e => { const here = at(e); if (here && e.detail === 1) state.go({ channel: here.channel }); }}>
       <canvas class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
-      {failed && <p class="failed">This browser has no WebGL2: the raster cannot be drawn. Numbers and lines are shown as they are.</p>}
+      <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>

@@ -1,0 +1,321 @@
+//! `betz som`: a self-organising map of data or of a picture.
+
+mod image;
+mod input;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use betz::recording::arrays::{Array, write};
+use betz::sort::{
+    Batch, BatchOptions, Fade, FadeShape, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions,
+    Samples,
+};
+use betz::text::count;
+use betz::{Error, Progress, Result, progress};
+use serde::Serialize;
+
+use crate::files::{Files, Kind};
+use crate::report::{self, Bar};
+use crate::som_args::{FadeName, NeighbourhoodName, Som};
+
+/// Samples presented between two looks at the clock.
+const AT_ONCE: usize = 1 << 10;
+/// Products of a sample and a node that a quality is worth.
+const QUALITY_PRODUCTS: usize = 1 << 30;
+/// Most stages that are drawn.
+const MOST_STAGES: usize = 1000;
+
+#[derive(Serialize)]
+struct Trained {
+    file: String,
+    rows: usize,
+    columns: usize,
+    dims: usize,
+    samples: usize,
+    epochs: usize,
+    /// Mean distance of samples from their nearest node.
+    quantisation_error: f64,
+    /// Part of the samples whose two nearest nodes do not touch.
+    topographic_error: f64,
+    /// Samples that both errors were measured on.
+    quality_samples: usize,
+    /// Samples that f32 could not decide, in all epochs (with --exact).
+    rechecked: usize,
+    /// Seconds of training alone.
+    seconds: f64,
+    seconds_per_epoch: f64,
+    pictures: Vec<String>,
+}
+
+pub(crate) fn run(args: &Som) -> Result<()> {
+    let mut files = Files::new(&args.common).reads("DATA", &args.data);
+    files.writes("--out", &args.out, Kind::Map)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Png)?;
+    let stages = args.stages.unwrap_or(0);
+    if stages > MOST_STAGES {
+        return Err(Error::argument(format!(
+            "--stages: expected at most {MOST_STAGES}, got {stages}"
+        )));
+    }
+    let stage_files: Vec<PathBuf> = match &args.picture {
+        Some(path) if stages > 0 => (0..=stages).map(|s| stage_file(path, s)).collect(),
+        _ => Vec::new(),
+    };
+    for path in &stage_files {
+        files.writes("--stages", path, Kind::Png)?;
+    }
+    let (rows, columns) = size(&args.map)?;
+    let lattice = if args.hex {
+        Lattice::Hexagonal
+    } else {
+        Lattice::Rectangular
+    };
+    let grid = Grid::new(rows, columns, lattice, args.torus).map_err(|e| e.at("--map"))?;
+    let data = input::read(&args.data, args.array.as_deref())?;
+    let samples = Samples::new(&data.values, data.dims).map_err(|e| e.at(args.data.display()))?;
+    report::stop_on_interrupt();
+    let bar = Bar::new();
+    let mut pictures = Pictures {
+        files: stage_files,
+        drawn: 0,
+        ranges: image::Ranges::of(samples),
+    };
+    let (map, ran) = if args.online {
+        online(args, grid, samples, &mut pictures, &bar)?
+    } else {
+        batch(args, grid, samples, &mut pictures, &bar)?
+    };
+    drop(bar);
+    let (quality, looked_at) = quality(&map, samples)?;
+    let hits = map.hits(samples)?;
+    let shape = [rows, columns, data.dims];
+    let meta = format!(
+        "{{\"map_of\": {}, \"lattice\": \"{}\", \"torus\": {}}}",
+        serde_json::Value::from(args.data.display().to_string()),
+        if args.hex { "hexagonal" } else { "rectangular" },
+        args.torus
+    );
+    write(
+        &args.out,
+        &[
+            ("weights", Array::F32(&shape, map.weights())),
+            ("heights", Array::F32(&shape[..2], &map.heights())),
+            ("hits", Array::U32(&shape[..2], &hits)),
+            ("meta", Array::Text(&[], &[meta])),
+        ],
+    )?;
+    let mut drawn: Vec<String> = (pictures.files[..pictures.drawn].iter())
+        .map(|p| p.display().to_string())
+        .collect();
+    if let Some(path) = &args.picture {
+        image::draw(&map, &pictures.ranges, path)?;
+        drawn.push(path.display().to_string());
+    }
+    let trained = Trained {
+        file: args.out.display().to_string(),
+        rows,
+        columns,
+        dims: data.dims,
+        samples: samples.count(),
+        epochs: ran.epochs,
+        quantisation_error: quality.quantisation_error,
+        topographic_error: quality.topographic_error,
+        quality_samples: looked_at,
+        rechecked: ran.rechecked,
+        seconds: ran.seconds,
+        seconds_per_epoch: ran.seconds / ran.epochs as f64,
+        pictures: drawn,
+    };
+    if args.common.json {
+        return report::json(&trained);
+    }
+    report::line(&format!(
+        "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
+        trained.file,
+        rows,
+        columns,
+        count(data.dims as u128, "number"),
+        count(samples.count() as u128, "sample"),
+        trained.quantisation_error,
+        trained.topographic_error,
+        count(looked_at as u128, "sample")
+    ))?;
+    report::line(&format!(
+        "{} in {:.3} s, {:.4} s each",
+        count(ran.epochs as u128, "epoch"),
+        ran.seconds,
+        trained.seconds_per_epoch
+    ))
+}
+
+/// What training took.
+#[derive(Default)]
+struct Took {
+    epochs: usize,
+    seconds: f64,
+    rechecked: usize,
+}
+
+/// Pictures of stages, each drawn when its part of the training is done.
+struct Pictures {
+    files: Vec<PathBuf>,
+    drawn: usize,
+    ranges: image::Ranges,
+}
+
+impl Pictures {
+    /// Draws what is due once `done` of `total` are.
+    fn draw(&mut self, done: u64, total: u64, map: &mut dyn FnMut() -> Map) -> Result<()> {
+        let stages = self.files.len().saturating_sub(1).max(1) as u64;
+        while self.drawn < self.files.len() && done * stages >= self.drawn as u64 * total {
+            image::draw(&map(), &self.ranges, &self.files[self.drawn])?;
+            self.drawn += 1;
+        }
+        Ok(())
+    }
+}
+
+fn batch(
+    args: &Som,
+    grid: Grid,
+    samples: Samples<'_>,
+    pictures: &mut Pictures,
+    bar: &Bar,
+) -> Result<(Map, Took)> {
+    let (first_radius, last_radius) = pair("--radius", args.radius.as_deref(), (0.0, 0.6))?;
+    let options = BatchOptions {
+        epochs: args.epochs.unwrap_or(30),
+        first_radius,
+        last_radius,
+        exact: args.exact,
+    };
+    let mut map = Map::on_plane(grid, samples)?;
+    let mut batch = Batch::new(&map, samples, &options)?;
+    let total = options.epochs as u64;
+    let mut took = Took::default();
+    for done in 0..total {
+        pictures.draw(done, total, &mut || {
+            batch.write(&mut map);
+            map.clone()
+        })?;
+        progress::check(bar, "training the map")?;
+        let started = Instant::now();
+        let epoch = batch.epoch()?;
+        took.seconds += started.elapsed().as_secs_f64();
+        took.rechecked += epoch.rechecked;
+        took.epochs += 1;
+        bar.update("training the map", done + 1, total);
+    }
+    batch.write(&mut map);
+    pictures.draw(total, total, &mut || map.clone())?;
+    Ok((map, took))
+}
+
+fn online(
+    args: &Som,
+    grid: Grid,
+    samples: Samples<'_>,
+    pictures: &mut Pictures,
+    bar: &Bar,
+) -> Result<(Map, Took)> {
+    let usual = OnlineOptions::default();
+    let shape = match args.fade {
+        Some(FadeName::Linear) => FadeShape::Linear,
+        Some(FadeName::Geometric) => FadeShape::Geometric,
+        Some(FadeName::OnePerPass) | None => FadeShape::OnePerPass,
+    };
+    let (first, last) = pair(
+        "--radius",
+        args.radius.as_deref(),
+        (usual.radius.first, usual.radius.last),
+    )?;
+    let (fast, slow) = pair(
+        "--rate",
+        args.rate.as_deref(),
+        (usual.rate.first, usual.rate.last),
+    )?;
+    let options = OnlineOptions {
+        passes: args.epochs.unwrap_or(usual.passes),
+        rate: Fade {
+            first: fast,
+            last: slow,
+            shape: FadeShape::Linear,
+        },
+        radius: Fade { first, last, shape },
+        neighbourhood: match args.neighbourhood {
+            Some(NeighbourhoodName::Disc) | None => Neighbourhood::Disc,
+            Some(NeighbourhoodName::Window) => Neighbourhood::Window,
+            Some(NeighbourhoodName::Gaussian) => Neighbourhood::Gaussian,
+            Some(NeighbourhoodName::Triangle) => Neighbourhood::Triangle,
+            Some(NeighbourhoodName::MexicanHat) => Neighbourhood::MexicanHat,
+        },
+    };
+    let mut map = Map::at_random(grid, samples, args.seed)?;
+    let mut online = Online::new(&map, samples, &options)?;
+    let total = options.passes as u64 * samples.count() as u64;
+    let (mut done, mut took) = (0, Took::default());
+    loop {
+        pictures.draw(done, total, &mut || {
+            online.write(&mut map);
+            map.clone()
+        })?;
+        progress::check(bar, "training the map")?;
+        let started = Instant::now();
+        let presented = online.present(AT_ONCE);
+        took.seconds += started.elapsed().as_secs_f64();
+        if presented == 0 {
+            break;
+        }
+        done += presented as u64;
+        bar.update("training the map", done, total);
+    }
+    took.epochs = online.passes();
+    online.write(&mut map);
+    Ok((map, took))
+}
+
+/// Both errors, on as many samples (evenly spread) as take a moment.
+fn quality(map: &Map, samples: Samples<'_>) -> Result<(betz::sort::Quality, usize)> {
+    let each = map.grid().nodes().saturating_mul(samples.dims());
+    let most = (QUALITY_PRODUCTS / each).clamp(100, samples.count().max(100));
+    let every = samples.count().div_ceil(most).max(1);
+    let some: Vec<f32> = samples.rows().step_by(every).flatten().copied().collect();
+    let some = Samples::new(&some, samples.dims())?;
+    Ok((map.quality(some)?, some.count()))
+}
+
+/// `90x70`.
+fn size(text: &str) -> Result<(usize, usize)> {
+    let parsed = text
+        .split_once(['x', '×'])
+        .and_then(|(r, c)| Some((r.trim().parse().ok()?, c.trim().parse().ok()?)));
+    parsed.ok_or_else(|| {
+        Error::argument(format!(
+            "--map: expected rows and columns such as 90x70, got '{text}'"
+        ))
+    })
+}
+
+/// `16,1`, or one number for both.
+fn pair(option: &str, text: Option<&str>, usual: (f64, f64)) -> Result<(f64, f64)> {
+    let Some(text) = text else {
+        return Ok(usual);
+    };
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    let parsed = match text.split_once(',') {
+        Some((first, last)) => number(first).zip(number(last)),
+        None => number(text).map(|n| (n, n)),
+    };
+    parsed.ok_or_else(|| {
+        Error::argument(format!(
+            "{option}: expected a first and a last number such as 16,1, got '{text}'"
+        ))
+    })
+}
+
+/// `map-03.png` beside `map.png`.
+fn stage_file(path: &Path, stage: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{stage:02}.png"))
+}

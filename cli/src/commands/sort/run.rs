@@ -1,0 +1,354 @@
+//! `betz sort run`: a recording through the sorter, as a controller would send it.
+
+use std::path::Path;
+use std::time::Instant;
+
+use betz::recording::{Recording, Segment, SpikeForm, Spikes};
+use betz::sort::raw::{RawFile, RawInfo};
+use betz::sort::{BandPower, FrontEnd, Moved, Sorter, Sorting, Voltage};
+use betz::text::count;
+use betz::{Error, Progress, Result, progress};
+use serde::Serialize;
+
+use super::{input, phy};
+use crate::files::{Files, Kind};
+use crate::report::{self, Bar, Table};
+use crate::sort_args::{Feature, SortRun};
+
+/// Rows read from the file at once; they are handed on in blocks of `--block`.
+const READ_ROWS: usize = 1 << 13;
+/// Values of spike-band power that are kept at most.
+const MOST_VALUES: usize = 1 << 28;
+
+#[derive(Serialize)]
+struct Ran {
+    file: String,
+    feature: &'static str,
+    channels: usize,
+    spikes: u64,
+    unlabelled: u64,
+    artefacts: u64,
+    /// Crossings that artefacts blanked.
+    blanked: u64,
+    saturated_samples: u64,
+    recorded_seconds: f64,
+    /// Seconds of the sorter's own work.
+    seconds: f64,
+    times_real_time: f64,
+    /// Units whose centre or rate has left its band; their labels stay what they were.
+    moved: Vec<UnitMoved>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phy: Option<String>,
+}
+
+#[derive(Serialize)]
+struct UnitMoved {
+    unit: u32,
+    distance: f32,
+    rate_hz: f64,
+    trained_hz: f64,
+}
+
+/// What comes out of the voltage.
+#[derive(Default)]
+struct Out {
+    ticks: Vec<i64>,
+    channels: Vec<u32>,
+    weights: Vec<f32>,
+    microvolts: Vec<f32>,
+    seconds: f64,
+}
+
+pub(super) fn run(args: &SortRun) -> Result<()> {
+    let sorter = Sorter::load(&args.sorter)?;
+    let info = input::info(&args.raw, Some(&sorter))?;
+    let mut files = Files::new(&args.common)
+        .reads("SORTER", &args.sorter)
+        .reads("RAW", &args.raw.raw)
+        .reads("RAW", &info.path);
+    files.writes("--out", &args.out, Kind::Sorted)?;
+    if args.block == 0 {
+        return Err(Error::argument(
+            "--block: expected one sample at least, got 0",
+        ));
+    }
+    if let (Some(folder), true) = (&args.phy, args.feature != Feature::Sorted) {
+        return Err(Error::argument(format!(
+            "--phy {}: expected --feature sorted",
+            folder.display()
+        )));
+    }
+    if let Some(folder) = &args.phy {
+        phy::check(folder, args.common.force)?;
+    }
+    let (mut file, rows) = input::open(&args.raw, &info)?;
+    let ticks = (rows.end - rows.start) as i64;
+    report::stop_on_interrupt();
+    let bar = Bar::new();
+    let mut blocks = Blocks {
+        file: &mut file,
+        rows,
+        block: args.block,
+        bar: &bar,
+    };
+    let mut out = Out::default();
+    let mut ran = Ran {
+        file: args.out.display().to_string(),
+        feature: "sorted",
+        channels: 0,
+        spikes: 0,
+        unlabelled: 0,
+        artefacts: 0,
+        blanked: 0,
+        saturated_samples: 0,
+        recorded_seconds: ticks as f64 / info.rate_hz,
+        seconds: 0.0,
+        times_real_time: 0.0,
+        moved: Vec::new(),
+        phy: None,
+    };
+    let mut recording = Recording {
+        tick_seconds: 1.0 / info.rate_hz,
+        ticks,
+        spikes: Spikes::default(),
+        channel_names: Vec::new(),
+        behavior: None,
+        segments: Vec::new(),
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: Some(format!(
+            "{{\"source\": \"betz sort\", \"sorter\": {}}}",
+            serde_json::Value::from(args.sorter.display().to_string())
+        )),
+    };
+    match args.feature {
+        Feature::Sorted => {
+            let mut sorting = Sorting::open(&sorter)?;
+            sorted(&mut blocks, &mut sorting, &mut out)?;
+            ran.unlabelled = sorting.unlabelled();
+            told(&mut ran, sorting.blanked());
+            let units = sorter.units();
+            ran.moved = (sorting.moves().filter(|m| m.reported))
+                .map(|m: Moved| UnitMoved {
+                    unit: units[m.unit as usize].id,
+                    distance: m.distance,
+                    rate_hz: m.rate_hz,
+                    trained_hz: units[m.unit as usize].rate_hz,
+                })
+                .collect();
+            recording.channel_names = units.iter().map(|u| format!("unit{}", u.id)).collect();
+            let place = |channel: u32| {
+                let used = sorter.layout().used.iter().position(|c| *c == channel);
+                used.map_or([f32::NAN; 2], |at| sorter.layout().places[at])
+            };
+            recording.electrode_um = Some(units.iter().map(|u| place(u.channel)).collect());
+            if units.is_empty() {
+                return Err(Error::mismatch(format!(
+                    "{}: expected a sorter with units, got none",
+                    args.sorter.display()
+                )));
+            }
+        }
+        Feature::Crossings => {
+            ran.feature = "crossings";
+            let mut front = FrontEnd::new(sorter.settings(), sorter.layout())?;
+            crossings(&mut blocks, &mut front, &mut out)?;
+            told(&mut ran, front.blanked());
+            recording.channel_names = names(&sorter.layout().used);
+            recording.electrode_um = Some(sorter.layout().places.clone());
+        }
+        Feature::Sbp => {
+            ran.feature = "sbp";
+            let samples = samples_of_bin(args.bin, &info)?;
+            let mut power = BandPower::new(info.rate_hz, info.microvolts, info.channels, samples)?;
+            recording.ticks = sbp(&mut blocks, &mut power, &mut out)?;
+            recording.tick_seconds = samples as f64 / info.rate_hz;
+            recording.form = SpikeForm::Signal;
+            let all: Vec<u32> = (0..info.channels as u32).collect();
+            recording.channel_names = names(&all);
+        }
+    }
+    drop(bar);
+    recording.segments = vec![Segment {
+        start: 0,
+        stop: recording.ticks,
+    }];
+    if let Some(folder) = &args.phy {
+        phy::write(
+            folder,
+            &info,
+            &sorter,
+            &out.ticks,
+            &out.channels,
+            &out.microvolts,
+        )?;
+        ran.phy = Some(folder.display().to_string());
+    }
+    ran.channels = recording.channel_names.len();
+    ran.spikes = out.ticks.len() as u64;
+    ran.seconds = out.seconds;
+    ran.times_real_time = ran.recorded_seconds / out.seconds.max(f64::MIN_POSITIVE);
+    recording.spikes = Spikes {
+        ticks: out.ticks,
+        channels: out.channels,
+        weights: out.weights,
+    };
+    recording.write_npz(&args.out)?;
+    if args.common.json {
+        return report::json(&ran);
+    }
+    ran.print(&args.out)
+}
+
+fn told(ran: &mut Ran, blanked: betz::sort::Blanked) {
+    ran.artefacts = blanked.artefacts;
+    ran.blanked = blanked.crossings;
+    ran.saturated_samples = blanked.saturated;
+}
+
+fn names(channels: &[u32]) -> Vec<String> {
+    channels.iter().map(|c| format!("ch{c}")).collect()
+}
+
+fn samples_of_bin(seconds: f64, info: &RawInfo) -> Result<usize> {
+    let samples = (seconds * info.rate_hz).round();
+    if (1.0..=1e9).contains(&samples) {
+        return Ok(samples as usize);
+    }
+    Err(Error::argument(format!(
+        "--bin: expected a sample at least, in seconds, got {seconds}"
+    )))
+}
+
+/// The rows that were asked for, a block at a time.
+struct Blocks<'a> {
+    file: &'a mut RawFile,
+    rows: std::ops::Range<u64>,
+    block: usize,
+    bar: &'a Bar,
+}
+
+impl Blocks<'_> {
+    /// Hands every block to `take`; seconds that `take` took, without the reading.
+    fn each(&mut self, mut take: impl FnMut(&[i16]) -> Result<()>) -> Result<f64> {
+        let channels = self.file.channels();
+        let at_once = (READ_ROWS / self.block).max(1).saturating_mul(self.block);
+        let at_once = at_once.min((self.rows.end - self.rows.start) as usize);
+        let mut samples = vec![0; at_once * channels];
+        let (mut at, mut seconds) = (self.rows.start, 0.0);
+        while at < self.rows.end {
+            progress::check(self.bar, "sorting")?;
+            let wanted = (self.rows.end - at).min(at_once as u64) as usize;
+            let got = self.file.read(at, &mut samples[..wanted * channels])?;
+            if got == 0 {
+                break;
+            }
+            let started = Instant::now();
+            for block in samples[..got * channels].chunks(self.block * channels) {
+                take(block)?;
+            }
+            seconds += started.elapsed().as_secs_f64();
+            at += got as u64;
+            self.bar.update(
+                "sorting",
+                at - self.rows.start,
+                self.rows.end - self.rows.start,
+            );
+        }
+        Ok(seconds)
+    }
+}
+
+fn sorted(blocks: &mut Blocks<'_>, sorting: &mut Sorting, out: &mut Out) -> Result<()> {
+    out.seconds = blocks.each(|block| {
+        sorting.push(block, &mut |spike| {
+            if let Some(unit) = spike.unit {
+                out.ticks.push(spike.sample);
+                out.channels.push(unit);
+                out.microvolts.push(spike.microvolts);
+            }
+        })
+    })?;
+    Ok(())
+}
+
+fn crossings(blocks: &mut Blocks<'_>, front: &mut FrontEnd, out: &mut Out) -> Result<()> {
+    let row = front.layout().row_channels;
+    out.seconds = blocks.each(|block| {
+        for samples in block.chunks_exact(row) {
+            front.step(samples);
+            while let Some(crossing) = front.take() {
+                out.ticks.push(crossing.sample);
+                out.channels.push(crossing.channel as u32);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Bins of power as entries of a signal; how many there are.
+fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<i64> {
+    let channels = blocks.file.channels();
+    let mut bins = 0;
+    out.seconds = blocks.each(|block| {
+        for samples in block.chunks_exact(channels) {
+            let Some(bin) = power.step(samples) else {
+                continue;
+            };
+            if out.weights.len() + bin.len() > MOST_VALUES {
+                return Err(Error::argument(format!(
+                    "--bin: expected at most {MOST_VALUES} values; a longer bin has fewer"
+                )));
+            }
+            for (channel, &value) in bin.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+                out.ticks.push(bins);
+                out.channels.push(channel as u32);
+                out.weights.push(value);
+            }
+            bins += 1;
+        }
+        Ok(())
+    })?;
+    if bins == 0 {
+        return Err(Error::argument(
+            "--bin: expected no more than the recording, got more",
+        ));
+    }
+    Ok(bins)
+}
+
+impl Ran {
+    fn print(&self, path: &Path) -> Result<()> {
+        if !self.moved.is_empty() {
+            let mut table = Table::new(&["moved unit", "distance", "Hz", "trained Hz"]);
+            for moved in &self.moved {
+                table.row([
+                    moved.unit.to_string(),
+                    format!("{:.1} σ", moved.distance),
+                    format!("{:.2}", moved.rate_hz),
+                    format!("{:.2}", moved.trained_hz),
+                ]);
+            }
+            table.print()?;
+        }
+        let what = if self.feature == "sbp" {
+            "value"
+        } else {
+            "spike"
+        };
+        report::line(&format!(
+            "{}: {} on {}, {} unlabelled, {} ({} blanked)",
+            path.display(),
+            count(self.spikes, what),
+            count(self.channels as u128, "channel"),
+            self.unlabelled,
+            count(self.artefacts, "artefact"),
+            count(self.blanked, "crossing")
+        ))?;
+        report::line(&format!(
+            "{:.1} s in {:.2} s: {:.1} times real time",
+            self.recorded_seconds, self.seconds, self.times_real_time
+        ))
+    }
+}

@@ -1,0 +1,239 @@
+//! `betz sort show`: the units of a sorter, and its maps as a picture.
+
+use std::path::Path;
+
+use betz::sort::{Reference, Sorter, UNLABELLED};
+use betz::text::count;
+use betz::{Error, Result};
+use plotters::prelude::*;
+use serde::Serialize;
+
+use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
+use crate::files::{Files, Kind};
+use crate::report::{self, Table};
+use crate::sort_args::SortShow;
+
+#[derive(Serialize)]
+pub(super) struct SorterFacts {
+    kind: &'static str,
+    file: String,
+    rate_hz: f64,
+    channels: usize,
+    row_channels: usize,
+    reference: &'static str,
+    threshold: f64,
+    forget_seconds: f64,
+    groups: usize,
+    nodes: usize,
+    edits: usize,
+    units: Vec<UnitFacts>,
+}
+
+#[derive(Serialize)]
+struct UnitFacts {
+    unit: u32,
+    channel: u32,
+    spikes: u64,
+    rate_hz: f64,
+    microvolts: f32,
+    group: u32,
+    nodes: Vec<u32>,
+}
+
+pub(super) fn run(args: &SortShow) -> Result<()> {
+    let mut files = Files::new(&args.common).reads("SORTER", &args.sorter);
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    let sorter = Sorter::load(&args.sorter)?;
+    if let Some(path) = &args.picture {
+        draw(&sorter, &args.sorter, path)?;
+    }
+    said(&sorter, &args.sorter, args.common.json)
+}
+
+/// What `betz info` says of a sorter.
+pub(crate) fn inside(path: &Path, json: bool, picture: bool) -> Result<()> {
+    if picture {
+        return Err(Error::argument(
+            "--picture: expected a recording, got a sorter (betz sort show --picture draws it)",
+        ));
+    }
+    said(&Sorter::load(path)?, path, json)
+}
+
+fn said(sorter: &Sorter, path: &Path, json: bool) -> Result<()> {
+    let facts = facts(sorter, path);
+    if json {
+        return report::json(&facts);
+    }
+    table(sorter)?;
+    report::line(&format!(
+        "{}: {} of {} at {} Hz, {} in {}, reference {}, threshold −{} σ, forgets in {} s, {} by hand",
+        facts.file,
+        count(facts.channels as u128, "channel"),
+        facts.row_channels,
+        facts.rate_hz,
+        count(facts.nodes as u128, "node"),
+        count(facts.groups as u128, "map"),
+        facts.reference,
+        facts.threshold,
+        facts.forget_seconds,
+        count(facts.edits as u128, "change")
+    ))
+}
+
+pub(super) fn facts(sorter: &Sorter, path: &Path) -> SorterFacts {
+    let settings = sorter.settings();
+    SorterFacts {
+        kind: "sorter",
+        file: path.display().to_string(),
+        rate_hz: settings.rate_hz,
+        channels: sorter.layout().channels(),
+        row_channels: sorter.layout().row_channels,
+        reference: match settings.reference {
+            Reference::None => "none",
+            Reference::Average => "car",
+            Reference::Median => "median",
+            Reference::Regression => "lrr",
+        },
+        threshold: settings.threshold,
+        forget_seconds: sorter.forget_seconds(),
+        groups: sorter.groups().len(),
+        nodes: sorter.groups().iter().map(betz::sort::Group::nodes).sum(),
+        edits: sorter.edits().len(),
+        units: (sorter.units().iter().enumerate())
+            .map(|(place, unit)| {
+                let labels = &sorter.groups()[unit.group as usize].labels;
+                let own = (0..labels.len() as u32).filter(|n| labels[*n as usize] == place as u32);
+                UnitFacts {
+                    unit: unit.id,
+                    channel: unit.channel,
+                    spikes: unit.spikes,
+                    rate_hz: unit.rate_hz,
+                    microvolts: unit.microvolts,
+                    group: unit.group,
+                    nodes: own.collect(),
+                }
+            })
+            .collect(),
+    }
+}
+
+pub(super) fn table(sorter: &Sorter) -> Result<()> {
+    let mut table = Table::new(&["unit", "channel", "spikes", "Hz", "µV", "map", "nodes"]);
+    for (place, unit) in sorter.units().iter().enumerate() {
+        let labels = &sorter.groups()[unit.group as usize].labels;
+        table.row([
+            unit.id.to_string(),
+            unit.channel.to_string(),
+            unit.spikes.to_string(),
+            format!("{:.2}", unit.rate_hz),
+            format!("{:.0}", unit.microvolts),
+            unit.group.to_string(),
+            labels
+                .iter()
+                .filter(|l| **l == place as u32)
+                .count()
+                .to_string(),
+        ]);
+    }
+    table.print()
+}
+
+const COLORS: [RGBColor; 8] = [
+    BLUE,
+    ORANGE,
+    GREEN,
+    PURPLE,
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 94, 60),
+    RGBColor(150, 150, 60),
+];
+/// Units and maps that are drawn: what the eye takes in.
+const DRAWN_UNITS: usize = 24;
+
+/// The map of the group with most units, its nodes in the units' colours, and the units' waveforms.
+fn draw(sorter: &Sorter, name: &Path, path: &Path) -> Result<()> {
+    let of = |g: usize| {
+        sorter
+            .units()
+            .iter()
+            .filter(|u| u.group as usize == g)
+            .count()
+    };
+    let Some(shown) = (0..sorter.groups().len()).max_by_key(|g| (of(*g), std::cmp::Reverse(*g)))
+    else {
+        return Err(Error::mismatch(
+            "--picture: expected a sorter with maps, got none",
+        ));
+    };
+    let group = &sorter.groups()[shown];
+    chart::picture(path, (1160, 640), |root| {
+        let (head, body) = root.split_vertically(40);
+        let title = format!(
+            "{}: map {shown}, {}; brighter nodes win fewer spikes, grey ones stand for noise",
+            name.display(),
+            count(of(shown) as u128, "unit")
+        );
+        chart::text(&head, &title, (24, 20), 16.0)?;
+        let (left, right) = body.split_horizontally(600);
+        map(&left, group)?;
+        waveforms(&right, sorter, shown)
+    })
+}
+
+fn map(area: &chart::Area<'_>, group: &betz::sort::Group) -> Drawn {
+    let (rows, columns) = (group.rows as f64, group.columns as f64);
+    let side = (560.0 / rows).min(560.0 / columns);
+    let most = f64::from(group.hits.iter().copied().max().unwrap_or(1).max(1));
+    for (node, (&label, &hits)) in group.labels.iter().zip(&group.hits).enumerate() {
+        let (row, column) = ((node / group.columns) as f64, (node % group.columns) as f64);
+        let color = if label == UNLABELLED {
+            FAINT
+        } else {
+            COLORS[label as usize % COLORS.len()]
+        };
+        let strength = 0.25 + 0.75 * (f64::from(hits) / most).sqrt();
+        let corner = |r: f64, c: f64| ((20.0 + c * side) as i32, (10.0 + r * side) as i32);
+        let (a, b) = (corner(row, column), corner(row + 1.0, column + 1.0));
+        area.draw(&Rectangle::new(
+            [a, (b.0 - 1, b.1 - 1)],
+            color.mix(strength).filled(),
+        ))?;
+    }
+    Ok(())
+}
+
+fn waveforms(area: &chart::Area<'_>, sorter: &Sorter, shown: usize) -> Drawn {
+    let settings = sorter.settings();
+    let units: Vec<_> = (sorter.units().iter().enumerate())
+        .filter(|(_, u)| u.group as usize == shown)
+        .take(DRAWN_UNITS)
+        .collect();
+    let samples = units.iter().flat_map(|(_, u)| u.waveform.iter());
+    let (low, high) = samples.fold((-1.0_f32, 1.0_f32), |(l, h), v| (l.min(*v), h.max(*v)));
+    let length = units.first().map_or(1, |(_, u)| u.waveform.len());
+    let ms = |i: usize| (i as f64 - 0.375 * length as f64) / settings.rate_hz * 1e3;
+    let mut chart = chart::axes(
+        area,
+        &Axes {
+            x: ms(0)..ms(length - 1).max(ms(0) + 0.1),
+            y: f64::from(low) * 1.1..f64::from(high) * 1.1,
+            x_name: "ms",
+            y_name: "µV, mean on the unit's channel",
+        },
+    )?;
+    for (place, unit) in &units {
+        let line = unit
+            .waveform
+            .iter()
+            .enumerate()
+            .map(|(i, v)| (ms(i), f64::from(*v)));
+        let color = COLORS[place % COLORS.len()];
+        chart.draw_series(LineSeries::new(line, color.stroke_width(2)))?;
+    }
+    if units.is_empty() {
+        chart::text(area, "no units", (80, 80), 14.0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Arguments of `betz sort`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::common_args::Common;
+
+#[derive(Subcommand)]
+pub(crate) enum SortCommand {
+    /// Learn the units of a recording of raw voltage, and write a sorter
+    Train(Box<SortTrain>),
+    /// Send a recording through a sorter, as a controller would; writes its spikes, a channel for each unit
+    Run(SortRun),
+    /// Compare sorted spikes with a known truth
+    Score(SortScore),
+    /// Show the units of a sorter
+    Show(SortShow),
+    /// Merge or split units by hand; the sorter keeps the list of what was done
+    Edit(SortEdit),
+}
+
+/// A recording of raw voltage.
+#[derive(Args)]
+pub(crate) struct Raw {
+    /// Samples: 16-bit little-endian, channels interleaved; a SpikeGLX .bin or .meta; an Open Ephys
+    /// structure.oebin or its folder
+    #[arg(value_name = "RAW")]
+    pub(crate) raw: PathBuf,
+    /// Samples of a channel a second; where there is no header beside the samples
+    #[arg(long, value_name = "HZ")]
+    pub(crate) rate: Option<f64>,
+    /// Channels; where there is no header
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Option<usize>,
+    /// Microvolts a bit; where there is no header
+    #[arg(long, value_name = "UV")]
+    pub(crate) gain: Option<f64>,
+    /// Use only what lies at or after this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub(crate) from: f64,
+    /// Use only what lies before this time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) until: Option<f64>,
+}
+
+/// What is subtracted from every channel.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReferenceName {
+    /// The median from 16 channels on, else nothing
+    Auto,
+    /// Nothing
+    None,
+    /// The mean of all channels
+    Car,
+    /// The median of all channels
+    Median,
+    /// A ridge regression on the channels further off than a spike reaches
+    Lrr,
+}
+
+#[derive(Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  betz sort train traces.dat --probe probe.json --rate 30000 --channels 32 --gain 0.195 --out sorter.betz\n  betz sort train run_g0_t0.imec0.ap.bin --until 600 --out sorter.betz"
+)]
+pub(crate) struct SortTrain {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) raw: Raw,
+    /// Sorter to write
+    #[arg(long, value_name = "SORTER")]
+    pub(crate) out: PathBuf,
+    /// Places of the contacts (probeinterface JSON); without it, and without places in the header, every channel is
+    /// an electrode of its own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) probe: Option<PathBuf>,
+    /// What is subtracted from every channel
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(crate) reference: ReferenceName,
+    /// Band of the filter
+    #[arg(long, value_name = "LOW,HIGH", default_value = "300,6000")]
+    pub(crate) band: String,
+    /// A crossing is a minimum below minus this many standard deviations of the noise
+    #[arg(long, value_name = "SIGMA", default_value_t = 4.5)]
+    pub(crate) threshold: f64,
+    /// Voltage beyond this is an artefact, in microvolts
+    #[arg(long, value_name = "UV", default_value_t = 500.0)]
+    pub(crate) artefact: f64,
+    /// Nodes along a side of each map [default: by the number of spikes, 4 to 32]
+    #[arg(long, value_name = "N")]
+    pub(crate) side: Option<usize>,
+    /// Rounds of training of a map
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub(crate) epochs: usize,
+    /// Two heaps of spikes are one unit where their d' is below this
+    #[arg(long, value_name = "D", default_value_t = 3.0)]
+    pub(crate) d_prime: f64,
+    /// Units follow their spikes with this time constant when the sorter runs; 0: not at all
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    pub(crate) forget: f64,
+}
+
+/// What is made of the voltage.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Feature {
+    /// Spikes of units
+    Sorted,
+    /// Threshold crossings of channels, not sorted
+    Crossings,
+    /// Spike-band power: mean |voltage| of 300 to 1000 Hz, a number a channel and --bin
+    Sbp,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  betz sort run sorter.betz traces.dat --out spikes.npz --phy phy/\n  betz sort run sorter.betz traces.dat --feature sbp --bin 0.02 --out power.npz"
+)]
+pub(crate) struct SortRun {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Sorter of `betz sort train`
+    #[arg(value_name = "SORTER")]
+    pub(crate) sorter: PathBuf,
+    #[command(flatten)]
+    pub(crate) raw: Raw,
+    /// Recording to write (.npz): a channel for each unit, or for each electrode
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// What to make of the voltage
+    #[arg(long, value_name = "NAME", default_value = "sorted")]
+    pub(crate) feature: Feature,
+    /// Length of a bin of spike-band power
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.02)]
+    pub(crate) bin: f64,
+    /// Also write spike_times.npy, spike_clusters.npy and what else Phy reads to this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) phy: Option<PathBuf>,
+    /// Samples handed over at once; what comes out does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub(crate) block: usize,
+}
+
+#[derive(Args)]
+pub(crate) struct SortScore {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Recording of `betz sort run`
+    #[arg(value_name = "SPIKES")]
+    pub(crate) spikes: PathBuf,
+    /// The truth: a recording whose channels are units, or an .npz with `samples` and `units`
+    #[arg(value_name = "TRUTH")]
+    pub(crate) truth: PathBuf,
+    /// Spikes this close are the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0004)]
+    pub(crate) window: f64,
+}
+
+#[derive(Args)]
+pub(crate) struct SortShow {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Sorter of `betz sort train`
+    #[arg(value_name = "SORTER")]
+    pub(crate) sorter: PathBuf,
+    /// Draw maps and waveforms to this file (.svg)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(
+    group = clap::ArgGroup::new("edit").required(true),
+    after_help = "Examples:\n  betz sort edit sorter.betz --merge 3,7 --out sorter2.betz\n  betz sort edit sorter.betz --split 4:12,13,29 --out sorter2.betz"
+)]
+pub(crate) struct SortEdit {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Sorter of `betz sort train`
+    #[arg(value_name = "SORTER")]
+    pub(crate) sorter: PathBuf,
+    /// Units that are one; all get the first one's number
+    #[arg(long, value_name = "UNIT,UNIT", group = "edit")]
+    pub(crate) merge: Option<String>,
+    /// Nodes of a unit that are another (`betz sort show` numbers them, row by row)
+    #[arg(long, value_name = "UNIT:NODE,NODE", group = "edit")]
+    pub(crate) split: Option<String>,
+    /// Sorter to write
+    #[arg(long, value_name = "SORTER")]
+    pub(crate) out: PathBuf,
+}

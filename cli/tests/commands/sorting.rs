@@ -1,0 +1,235 @@
+//! `betz sort` on the command line.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use betz::sort::synthetic::{Made, Synthetic, make};
+
+use crate::program::{betz, done, fails, json, refused};
+
+/// Ten seconds of a tetrode, its probe and its truth.
+fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
+    let of = Synthetic {
+        seconds: 10.0,
+        ..Synthetic::tetrode(seed)
+    };
+    let made = make(&of).unwrap();
+    let bytes: Vec<u8> = made.samples.iter().flat_map(|s| s.to_le_bytes()).collect();
+    std::fs::write(folder.join("raw.dat"), bytes).unwrap();
+    std::fs::write(
+        folder.join("probe.json"),
+        r#"{"specification": "probeinterface", "probes": [{"ndim": 2, "si_units": "um",
+            "contact_positions": [[0, 0], [20, 0], [0, 20], [20, 20]], "device_channel_indices": [0, 1, 2, 3]}]}"#,
+    )
+    .unwrap();
+    let (samples, units) = (made.spikes.clone(), made.units.clone());
+    use betz::recording::arrays::{Array, write};
+    write(
+        &folder.join("truth.npz"),
+        &[
+            ("samples", Array::I64(&[samples.len()], &samples)),
+            ("units", Array::U32(&[units.len()], &units)),
+        ],
+    )
+    .unwrap();
+    (of, made)
+}
+
+const TRAIN: &str =
+    "sort train raw.dat --probe probe.json --rate 30000 --channels 4 --gain 0.195 --out s.betz";
+
+#[test]
+fn voltage_becomes_spikes_that_every_command_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    tetrode(folder, 4);
+    let learned = json(folder, TRAIN);
+    let units = learned["units"].as_u64().unwrap();
+    assert!((4..=8).contains(&units), "{learned}");
+    let ran = json(folder, "sort run s.betz raw.dat --out spikes.npz --phy phy");
+    assert_eq!(ran["channels"].as_u64(), Some(units));
+    let score = json(folder, "sort score spikes.npz truth.npz");
+    assert!(score["accuracy"].as_f64().unwrap() > 0.7, "{score}");
+    // The same spikes, whatever the block.
+    let again = json(folder, "sort run s.betz raw.dat --out again.npz --block 1");
+    assert_eq!(again["spikes"], ran["spikes"]);
+    assert_eq!(
+        json(folder, "sort score spikes.npz again.npz")["accuracy"].as_f64(),
+        Some(1.0)
+    );
+
+    let times = std::fs::read(folder.join("phy/spike_times.npy")).unwrap();
+    let clusters = std::fs::read(folder.join("phy/spike_clusters.npy")).unwrap();
+    let spikes = ran["spikes"].as_u64().unwrap() as usize;
+    assert!(times.starts_with(b"\x93NUMPY") && times.len() == 128 + 8 * spikes);
+    assert!(clusters.len() == 128 + 4 * spikes);
+    assert!(
+        std::fs::read_to_string(folder.join("phy/params.py"))
+            .unwrap()
+            .contains("n_channels_dat = 4")
+    );
+
+    assert_eq!(
+        json(folder, "info spikes.npz")["channels"].as_u64(),
+        Some(units)
+    );
+    assert_eq!(json(folder, "info s.betz")["kind"], "sorter");
+    let shown = json(folder, "sort show s.betz --picture s.svg");
+    assert_eq!(shown["units"].as_array().unwrap().len() as u64, units);
+    assert!(folder.join("s.svg").is_file());
+    let (a, b) = (&shown["units"][0]["unit"], &shown["units"][1]["unit"]);
+    let merged = json(
+        folder,
+        &format!("sort edit s.betz --merge {a},{b} --out t.betz"),
+    );
+    assert_eq!(merged["units"].as_array().unwrap().len() as u64, units - 1);
+    done(
+        folder,
+        "sort run t.betz raw.dat --out t.npz --from 2 --until 5",
+    );
+
+    let crossings = json(
+        folder,
+        "sort run s.betz raw.dat --out c.npz --feature crossings",
+    );
+    assert!(crossings["spikes"].as_u64() > ran["spikes"].as_u64());
+    let power = json(
+        folder,
+        "sort run s.betz raw.dat --out p.npz --feature sbp --bin 0.05",
+    );
+    assert_eq!(power["spikes"].as_u64(), Some(200 * 4));
+    assert_eq!(json(folder, "info p.npz")["form"], "a signal");
+}
+
+#[test]
+fn headers_beside_the_samples_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    tetrode(folder, 5);
+    std::fs::copy(folder.join("raw.dat"), folder.join("g0.imec0.ap.bin")).unwrap();
+    std::fs::write(
+        folder.join("g0.imec0.ap.meta"),
+        "typeThis=imec\nnSavedChans=4\nimSampRate=30000\nimAiRangeMax=0.04992\nimMaxInt=512\nimDatPrb_type=0\n~imroTbl=(0,4)(0 0 0 500 250 1)\n~snsGeomMap=(NP1010,1,0,70)(0:27:0:1)(0:59:0:1)(0:27:20:1)(0:59:20:1)\n",
+    )
+    .unwrap();
+    let learned = json(folder, "sort train g0.imec0.ap.bin --out glx.betz");
+    assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
+    std::fs::create_dir_all(folder.join("continuous/Rhythm")).unwrap();
+    std::fs::copy(
+        folder.join("raw.dat"),
+        folder.join("continuous/Rhythm/continuous.dat"),
+    )
+    .unwrap();
+    std::fs::write(
+        folder.join("structure.oebin"),
+        r#"{"continuous": [{"folder_name": "Rhythm/", "sample_rate": 30000, "num_channels": 4, "channels": [
+            {"bit_volts": 0.195}, {"bit_volts": 0.195}, {"bit_volts": 0.195}, {"bit_volts": 0.195}]}]}"#,
+    )
+    .unwrap();
+    let learned = json(folder, "sort train . --probe probe.json --out oe.betz");
+    assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
+    refused(
+        folder,
+        "sort train structure.oebin --rate 20000 --out x.betz",
+        2,
+        "the header beside the samples says 30000",
+    );
+    // A sorter knows what it was trained for.
+    fails(
+        folder,
+        "sort run oe.betz raw.dat --rate 20000 --out x.npz",
+        "the sorter expects 4 channels",
+    );
+}
+
+#[test]
+fn bad_input_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (_, made) = tetrode(folder, 6);
+    let big: Vec<u8> = made.samples.iter().flat_map(|s| s.to_be_bytes()).collect();
+    std::fs::write(folder.join("big.dat"), big).unwrap();
+    std::fs::write(folder.join("zero.dat"), vec![0; 30_000 * 8]).unwrap();
+    std::fs::write(folder.join("short.dat"), vec![1; 80]).unwrap();
+    std::fs::write(
+        folder.join("few.json"),
+        r#"{"probes": [{"contact_positions": [[0, 0]]}]}"#,
+    )
+    .unwrap();
+    std::fs::write(folder.join("none.json"), "{}").unwrap();
+    let with = "--rate 30000 --channels 4 --gain 0.195 --out s.betz";
+    refused(
+        folder,
+        "sort train raw.dat --out s.betz",
+        2,
+        "--rate: expected it",
+    );
+    for (line, words) in [
+        (
+            "sort train raw.dat --rate 30000 --channels 7 --gain 0.195 --out s.betz".to_owned(),
+            "more than whole rows",
+        ),
+        (format!("sort train big.dat {with}"), "bytes exchanged"),
+        (
+            format!("sort train zero.dat {with}"),
+            "of which 4 are silent",
+        ),
+        (
+            format!("sort train short.dat {with}"),
+            "a tenth of a second",
+        ),
+        (
+            format!("sort train raw.dat --probe few.json {with}"),
+            "expected a contact for each of 4 channels",
+        ),
+        (
+            format!("sort train raw.dat --probe none.json {with}"),
+            "expected a list `probes`",
+        ),
+        (
+            format!("sort train raw.dat --threshold 0 {with}"),
+            "threshold: expected above 0",
+        ),
+        (
+            format!("sort train raw.dat --band 300 {with}"),
+            "--band: expected two frequencies",
+        ),
+        (
+            format!("sort train raw.dat --band 300,20000 {with}"),
+            "high edge",
+        ),
+        (
+            format!("sort train raw.dat --from 20 {with}"),
+            "expected some of the 10.000 s",
+        ),
+        (format!("sort train missing.dat {with}"), "missing.dat"),
+        (
+            "sort run probe.json raw.dat --out x.npz".to_owned(),
+            "a sorter",
+        ),
+        ("sort score truth.npz truth.npz".to_owned(), "truth.npz"),
+        ("info big.dat".to_owned(), "a sorter"),
+    ] {
+        fails(folder, &line, words);
+    }
+    assert!(!folder.join("s.betz").exists());
+    done(folder, TRAIN);
+    fails(
+        folder,
+        "sort run s.betz raw.dat --out x.npz --block 0",
+        "--block",
+    );
+    fails(
+        folder,
+        "sort edit s.betz --merge 0 --out t.betz",
+        "two different units",
+    );
+    fails(
+        folder,
+        "sort edit s.betz --split 0 --out t.betz",
+        "a unit and its nodes",
+    );
+    let output = betz(folder, "sort run s.betz raw.dat --out probe.json");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,259 @@
+//! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
+//! NAME being map, front, latency, sorter or drift.
+
+#![allow(clippy::unwrap_used)] // an example stops where something fails
+
+use std::time::Instant;
+
+use betz_sort::score::{Train, score};
+use betz_sort::synthetic::{Synthetic, make};
+use betz_sort::{
+    Batch, BatchOptions, FrontEnd, Grid, InMemory, Lattice, Layout, Map, Reference, Samples,
+    Settings, Sorter, Sorting, Spike, TrainOptions, train,
+};
+
+fn main() -> betz_sort::Result<()> {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let asked = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
+    if asked("map") {
+        map()?;
+    }
+    if asked("front") {
+        front()?;
+    }
+    if asked("latency") {
+        latency()?;
+    }
+    if asked("sorter") {
+        sorter()?;
+    }
+    if asked("drift") {
+        drift()?;
+    }
+    Ok(())
+}
+
+/// 16,000 samples of 300 numbers in 20 heaps, a map of 90 x 70, on one core.
+fn map() -> betz_sort::Result<()> {
+    let (samples, dims) = (16_000, 300);
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let heaps: Vec<f32> = (0..20 * dims).map(|_| 3.0 * uniform()).collect();
+    let values: Vec<f32> = (0..samples * dims)
+        .map(|i| heaps[(i / dims) * 7 % 20 * dims + i % dims] + uniform())
+        .collect();
+    let samples = Samples::new(&values, dims)?;
+    let grid = Grid::new(90, 70, Lattice::Rectangular, false)?;
+    let map = Map::on_plane(grid, samples)?;
+    let one = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build()
+        .unwrap();
+    one.install(|| {
+        let mut batch = Batch::new(
+            &map,
+            samples,
+            &BatchOptions {
+                epochs: 6,
+                ..BatchOptions::default()
+            },
+        )?;
+        let mut seconds = Vec::new();
+        for _ in 0..6 {
+            let started = Instant::now();
+            batch.epoch()?;
+            seconds.push(started.elapsed().as_secs_f64());
+        }
+        seconds.sort_by(f64::total_cmp);
+        println!(
+            "map 90 x 70 of 16,000 x 300, one core: {:.3} s an epoch (least {:.3}), {:.1} Gflop/s",
+            seconds[3],
+            seconds[0],
+            2.0 * 16_000.0 * 300.0 * 6300.0 / seconds[0] / 1e9
+        );
+        Ok(())
+    })
+}
+
+/// 96 electrodes of an array: the front end alone.
+fn front() -> betz_sort::Result<()> {
+    let of = Synthetic {
+        seconds: 10.0,
+        ..Synthetic::array(96, 3)
+    };
+    let made = make(&of)?;
+    for reference in [
+        Reference::None,
+        Reference::Average,
+        Reference::Median,
+        Reference::Regression,
+    ] {
+        let settings = Settings {
+            reference,
+            ..Settings::new(of.rate_hz, of.gain)
+        };
+        let layout = Layout {
+            row_channels: 96,
+            used: (0..96).collect(),
+            places: of.places.clone(),
+            noise: vec![5.0; 96],
+            regression: if reference == Reference::Regression {
+                vec![0.001; 96 * 96]
+            } else {
+                Vec::new()
+            },
+        };
+        let mut front = FrontEnd::new(&settings, &layout)?;
+        let started = Instant::now();
+        let mut crossings = 0;
+        for row in made.samples.chunks_exact(96) {
+            front.step(row);
+            while front.take().is_some() {
+                crossings += 1;
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        println!(
+            "front end, 96 channels at 30 kHz, reference {reference:?}: {:.1} % of a core, {crossings} crossings",
+            100.0 * seconds / of.seconds
+        );
+    }
+    Ok(())
+}
+
+fn settings(of: &Synthetic) -> Settings {
+    Settings {
+        reference: if of.places.len() >= 16 {
+            Reference::Median
+        } else {
+            Reference::None
+        },
+        ..Settings::new(of.rate_hz, of.gain)
+    }
+}
+
+fn learn(of: &Synthetic, samples: &[i16], seconds: f64) -> betz_sort::Result<Sorter> {
+    let places = of.places.iter().map(|p| Some(*p)).collect();
+    let options = TrainOptions {
+        rows: 0..(seconds * of.rate_hz) as u64,
+        side: 16,
+        ..TrainOptions::new(settings(of), places)
+    };
+    Ok(train(&mut InMemory::new(samples, of.places.len())?, &options, &())?.sorter)
+}
+
+/// Time of the push that has a spike's last sample, less that of pushes without spikes.
+fn latency() -> betz_sort::Result<()> {
+    let of = Synthetic {
+        seconds: 30.0,
+        ..Synthetic::probe(2)
+    };
+    let made = make(&of)?;
+    let sorter = learn(&of, &made.samples, of.seconds)?;
+    let mut sorting = Sorting::open(&sorter)?;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for row in made.samples.chunks_exact(32) {
+        let mut spikes = 0;
+        let started = Instant::now();
+        sorting.push(row, &mut |_| spikes += 1)?;
+        let nanoseconds = started.elapsed().as_nanos() as u64;
+        match spikes {
+            0 => without.push(nanoseconds),
+            1 => with.push(nanoseconds),
+            _ => {}
+        }
+    }
+    for (name, times) in [
+        ("with a spike's last sample", &mut with),
+        ("without", &mut without),
+    ] {
+        times.sort_unstable();
+        let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+        println!(
+            "32 channels, map of 16 x 16, a push of one sample {name}: {} pushes, median {:.2} µs, 99 % {:.2} µs, 99.9 % {:.2} µs",
+            times.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
+    }
+    Ok(())
+}
+
+fn sort(sorter: &Sorter, samples: &[i16]) -> betz_sort::Result<(Vec<Spike>, Sorting)> {
+    let mut sorting = Sorting::open(sorter)?;
+    let mut spikes = Vec::new();
+    for block in samples.chunks(30 * sorting.channels()) {
+        sorting.push(block, &mut |spike| spikes.push(spike))?;
+    }
+    Ok((spikes, sorting))
+}
+
+fn accuracy(truth: (&[i64], &[u32]), spikes: &[Spike], from: i64) -> betz_sort::Result<f64> {
+    let first = truth.0.partition_point(|s| *s < from);
+    let all = spikes.iter().filter(|s| s.sample >= from);
+    let (samples, units): (Vec<i64>, Vec<u32>) =
+        all.filter_map(|s| Some((s.sample, s.unit?))).unzip();
+    let score = score(
+        Train {
+            samples: &truth.0[first..],
+            units: &truth.1[first..],
+        },
+        Train {
+            samples: &samples,
+            units: &units,
+        },
+        12,
+    )?;
+    Ok(score.mean(|u| u.accuracy))
+}
+
+/// A minute of 32 channels through the whole sorter.
+fn sorter() -> betz_sort::Result<()> {
+    let of = Synthetic::probe(1);
+    let made = make(&of)?;
+    let started = Instant::now();
+    let sorter = learn(&of, &made.samples, of.seconds)?;
+    let learned = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let (spikes, _) = sort(&sorter, &made.samples)?;
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "sorter, 32 channels at 30 kHz: {:.1} times real time; trained in {learned:.1} s, {} units of {}, accuracy {:.3}",
+        of.seconds / seconds,
+        sorter.units().len(),
+        of.units,
+        accuracy((&made.spikes, &made.units), &spikes, 0)?
+    );
+    Ok(())
+}
+
+/// Ten minutes in which the tissue moves by 50 µm, and ten in which it does not; trained on the first two.
+fn drift() -> betz_sort::Result<()> {
+    for drift_um in [0.0, 50.0] {
+        let of = Synthetic {
+            seconds: 600.0,
+            drift_um,
+            ..Synthetic::probe(1)
+        };
+        let made = make(&of)?;
+        let mut sorter = learn(&of, &made.samples, 120.0)?;
+        for forget in [0.0, 20.0, 60.0, 300.0] {
+            sorter.set_forget_seconds(forget)?;
+            let (spikes, sorting) = sort(&sorter, &made.samples)?;
+            let late = (480.0 * of.rate_hz) as i64;
+            println!(
+                "drift {drift_um} µm in 10 minutes, forgetting {forget} s: accuracy {:.3} (last two minutes {:.3}), {} units reported as moved",
+                accuracy((&made.spikes, &made.units), &spikes, 0)?,
+                accuracy((&made.spikes, &made.units), &spikes, late)?,
+                sorting.moves().filter(|m| m.reported).count()
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Units that are echoes of others: the same spikes, seen again later or further off.
+//!
+//! A large spike crosses the threshold again as it swings back, and on electrodes beyond those that it excludes. Such
+//! crossings make a heap of their own, locked to the first to a fraction of a millisecond, which no two neurons are.
+
+/// A unit's spikes in training.
+pub(crate) struct Fired {
+    /// Samples, ascending.
+    pub(crate) samples: Vec<i64>,
+    /// Mean minimum in standard deviations of the noise.
+    pub(crate) size: f32,
+    pub(crate) place: [f32; 2],
+}
+
+/// Lags at which echoes come, in milliseconds.
+const REACH_MS: f64 = 1.6;
+/// Width of what is one lag.
+const LAG_MS: f64 = 0.3;
+/// Part of a unit's spikes that follow another's at one lag.
+const PART: f64 = 0.5;
+/// Electrodes further apart than this see no spike of the other.
+const REACH_UM: f32 = 400.0;
+
+/// Which units are echoes of a larger one.
+pub(crate) fn echoes(units: &[Fired], rate_hz: f64) -> Vec<bool> {
+    let reach = (REACH_MS * 1e-3 * rate_hz) as i64;
+    let width = ((LAG_MS * 1e-3 * rate_hz) as usize).max(1);
+    let echo = |b: usize| {
+        units.iter().enumerate().any(|(a, larger)| {
+            let own = &units[b];
+            let [dx, dy] = [0, 1].map(|i| larger.place[i] - own.place[i]);
+            a != b
+                && larger.size > own.size
+                && dx.hypot(dy) <= REACH_UM
+                && locked(&own.samples, &larger.samples, reach, width) > PART
+        })
+    };
+    (0..units.len()).map(echo).collect()
+}
+
+/// The largest part of `own` that has one of `other` at the same lag.
+fn locked(own: &[i64], other: &[i64], reach: i64, width: usize) -> f64 {
+    let mut lags = vec![0_u32; 2 * reach as usize + 1];
+    let mut from = 0;
+    for &sample in own {
+        while from < other.len() && other[from] < sample - reach {
+            from += 1;
+        }
+        for &there in other[from..].iter().take_while(|t| **t <= sample + reach) {
+            lags[(there - sample + reach) as usize] += 1;
+        }
+    }
+    let most = lags
+        .windows(width.min(lags.len()))
+        .map(|w| w.iter().sum::<u32>())
+        .max();
+    f64::from(most.unwrap_or(0)) / own.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn what_follows_at_one_lag_is_an_echo_and_what_does_not_is_a_unit() {
+        let mut random = Random::new(8);
+        let mut fired = |size: f32| {
+            let mut samples: Vec<i64> = (0..500).map(|_| random.below(3_000_000) as i64).collect();
+            samples.sort_unstable();
+            Fired {
+                samples,
+                size,
+                place: [0.0; 2],
+            }
+        };
+        let (first, second) = (fired(20.0), fired(8.0));
+        let late = Fired {
+            samples: first
+                .samples
+                .iter()
+                .enumerate()
+                .map(|(i, s)| s + 24 + (i % 3) as i64)
+                .collect(),
+            size: 6.0,
+            place: [100.0, 0.0],
+        };
+        let far = Fired {
+            samples: late.samples.clone(),
+            size: 5.0,
+            place: [9000.0, 0.0],
+        };
+        assert_eq!(
+            echoes(&[first, second, late, far], 30_000.0),
+            [false, false, true, false]
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! One sample of all channels after the filter: reference, crossings, noise.
+
+use pulp::{Simd, WithSimd};
+
+use super::LANES;
+
+/// y_c ← y_c − Σ_j w_jc y_j, for weights (from, to).
+pub(super) struct Regress<'a> {
+    pub(super) weights: &'a [f32],
+    pub(super) live: usize,
+    pub(super) said: &'a mut [f32],
+    pub(super) row: &'a mut [f32],
+}
+
+impl WithSimd for Regress<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
+    fn with_simd<S: Simd>(self, _: S) {
+        let channels = self.row.len();
+        self.said.fill(0.0);
+        let (said, _) = self.said.as_chunks_mut::<LANES>();
+        for (from, weights) in self
+            .weights
+            .chunks_exact(channels)
+            .enumerate()
+            .take(self.live)
+        {
+            let y = self.row[from];
+            let (weights, _) = weights.as_chunks::<LANES>();
+            for (said, weights) in said.iter_mut().zip(weights) {
+                for l in 0..LANES {
+                    said[l] += weights[l] * y;
+                }
+            }
+        }
+        let (row, _) = self.row.as_chunks_mut::<LANES>();
+        for (row, said) in row.iter_mut().zip(said) {
+            for l in 0..LANES {
+                row[l] -= said[l];
+            }
+        }
+    }
+}
+
+/// Looks at the row before the newest for minima below the thresholds, and follows the noise.
+pub(super) struct Inspect<'a> {
+    pub(super) before: &'a [f32],
+    pub(super) row: &'a [f32],
+    pub(super) after: &'a [f32],
+    /// Thresholds, below 0.
+    pub(super) thresholds: &'a mut [f32],
+    /// Running medians of |y|, the step they move by, and their bounds.
+    pub(super) medians: &'a mut [f32],
+    pub(super) steps: &'a [f32],
+    /// Threshold by median.
+    pub(super) factor: f32,
+    pub(super) track: bool,
+}
+
+/// What was seen.
+pub(super) struct Seen {
+    /// A minimum below the threshold on some channel.
+    pub(super) crossing: bool,
+    /// The largest |y| of the newest row.
+    pub(super) largest: f32,
+}
+
+/// How far the running median may go from that of training: a channel that goes silent must not cross all the
+/// time.
+pub(super) const LOWEST: f32 = 0.3;
+pub(super) const HIGHEST: f32 = 10.0;
+
+impl WithSimd for Inspect<'_> {
+    type Output = Seen;
+
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
+    fn with_simd<S: Simd>(self, _: S) -> Seen {
+        let mut hits = [0_u32; LANES];
+        let mut largest = [0.0_f32; LANES];
+        let chunks = self.row.len() / LANES;
+        let (before, _) = self.before.as_chunks::<LANES>();
+        let (row, _) = self.row.as_chunks::<LANES>();
+        let (after, _) = self.after.as_chunks::<LANES>();
+        let (thresholds, _) = self.thresholds.as_chunks_mut::<LANES>();
+        let (medians, _) = self.medians.as_chunks_mut::<LANES>();
+        let (steps, _) = self.steps.as_chunks::<LANES>();
+        for c in 0..chunks {
+            let (before, row, after) = (&before[c], &row[c], &after[c]);
+            let (thresholds, medians, steps) = (&mut thresholds[c], &mut medians[c], &steps[c]);
+            for l in 0..LANES {
+                let low = row[l] < thresholds[l];
+                let minimum = row[l] <= before[l] && row[l] < after[l];
+                hits[l] |= u32::from(low & minimum);
+                let size = after[l].abs();
+                largest[l] = if size > largest[l] { size } else { largest[l] };
+            }
+            if self.track {
+                for l in 0..LANES {
+                    let up = after[l].abs() > medians[l];
+                    medians[l] += if up { steps[l] } else { -steps[l] };
+                    thresholds[l] = -self.factor * medians[l];
+                }
+            }
+        }
+        Seen {
+            crossing: hits.iter().any(|h| *h != 0),
+            largest: largest.iter().fold(0.0, |most, l| l.max(most)),
+        }
+    }
+}

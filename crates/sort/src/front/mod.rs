@@ -1,0 +1,518 @@
+//! The front end: from rows of samples to crossings that are spikes of one electrode.
+//!
+//! Every number depends on the samples alone, not on how they came in blocks; memory is taken when a front end is
+//! opened, not while it runs.
+
+mod filter;
+mod inspect;
+mod power;
+mod settings;
+
+use betz_base::{Error, Result, memory};
+use pulp::Arch;
+
+use filter::{BandPass, band_pass};
+use inspect::{HIGHEST, Inspect, LOWEST, Regress};
+pub use power::BandPower;
+pub use settings::{Reference, Settings};
+
+/// Channels that are worked on together.
+pub(crate) const LANES: usize = 16;
+/// Most channels of a recording.
+pub const MAX_CHANNELS: usize = 1 << 14;
+/// Most channels for a regression of each on the others: a sample then costs as many products as it has pairs.
+pub const MAX_REGRESSED: usize = 512;
+/// What the median of |y| is of normal noise, in standard deviations.
+pub(crate) const MAD: f64 = 0.674_489_750_196_081_7;
+/// Least number of channels of which more than half crossing at once is an artefact: a spike crosses all of a
+/// tetrode's.
+const MANY: usize = 16;
+/// Milliseconds within which they do.
+const AT_ONCE_MS: f64 = 0.2;
+
+/// Which channels there are and what is known of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// Channels of a row of samples.
+    pub row_channels: usize,
+    /// The channels that are used, in the order that the front end keeps them.
+    pub used: Vec<u32>,
+    /// Places of these, (x, y) in micrometres.
+    pub places: Vec<[f32; 2]>,
+    /// Standard deviation of the noise of each, in microvolts after filter and reference.
+    pub noise: Vec<f32>,
+    /// For [`Reference::Regression`]: what each channel (first) adds to what is subtracted from each (second).
+    pub regression: Vec<f32>,
+}
+
+impl Layout {
+    /// Number of channels that are used.
+    pub fn channels(&self) -> usize {
+        self.used.len()
+    }
+
+    pub(crate) fn check(&self, reference: Reference) -> Result<()> {
+        let n = self.used.len();
+        if n == 0 || self.row_channels > MAX_CHANNELS {
+            return Err(Error::argument(format!(
+                "channels: expected 1 to {MAX_CHANNELS} with one in use at least, got {} of {}",
+                n, self.row_channels
+            )));
+        }
+        let regressed = match reference {
+            Reference::Regression => n * n,
+            _ => 0,
+        };
+        if n > self.row_channels
+            || self.places.len() != n
+            || self.noise.len() != n
+            || self.regression.len() != regressed
+        {
+            return Err(Error::mismatch(format!(
+                "channels: expected places, noise and regression of {n} channels out of {}, got {}, {} and {}",
+                self.row_channels,
+                self.places.len(),
+                self.noise.len(),
+                self.regression.len()
+            )));
+        }
+        for (i, &channel) in self.used.iter().enumerate() {
+            let noise = self.noise[i];
+            let place = self.places[i];
+            if channel as usize >= self.row_channels {
+                return Err(Error::argument(format!(
+                    "channels: expected numbers below {}, got {channel}",
+                    self.row_channels
+                )));
+            }
+            if !(noise.is_finite() && noise > 0.0 && place.iter().all(|p| p.is_finite())) {
+                return Err(Error::argument(format!(
+                    "channel {channel}: expected noise above 0 and a finite place, got {noise} µV at {place:?}"
+                ))
+                .with_channel(channel as usize));
+            }
+        }
+        if self.regression.iter().any(|w| !w.is_finite()) {
+            return Err(Error::argument("regression: expected finite weights"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn distance(&self, a: usize, b: usize) -> f32 {
+        let ([ax, ay], [bx, by]) = (self.places[a], self.places[b]);
+        (ax - bx).hypot(ay - by)
+    }
+}
+
+/// A minimum below the threshold, the largest around it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crossing {
+    /// Sample of the minimum, from 0.
+    pub sample: i64,
+    /// Channel, by its place in [`Layout::used`].
+    pub channel: usize,
+    /// Voltage of the minimum in microvolts, below 0.
+    pub microvolts: f32,
+    /// Where between samples the minimum lies, −0.5 to 0.5, by a parabola.
+    pub shift: f32,
+}
+
+/// What did not become a crossing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Blanked {
+    /// Artefacts: stretches that were blanked.
+    pub artefacts: u64,
+    /// Crossings in them.
+    pub crossings: u64,
+    /// Samples at an end of what 16 bits hold.
+    pub saturated: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    sample: i64,
+    channel: u32,
+    microvolts: f32,
+    beaten: bool,
+}
+
+/// The front end at work.
+#[derive(Debug, Clone)]
+pub struct FrontEnd {
+    settings: Settings,
+    layout: Layout,
+    arch: Arch,
+    /// Channels with room to whole lanes.
+    padded: usize,
+    filter: BandPass,
+    regression: Vec<f32>,
+    said: Vec<f32>,
+    sorted: Vec<f32>,
+    /// The last rows, in microvolts: a power of two of them.
+    ring: Vec<f32>,
+    rows: usize,
+    artefact_ring: Vec<bool>,
+    thresholds: Vec<f32>,
+    medians: Vec<f32>,
+    steps: Vec<f32>,
+    trained: Vec<f32>,
+    last_crossing: Vec<i64>,
+    candidates: Vec<Candidate>,
+    /// The first of them that is not decided.
+    decided: usize,
+    next: i64,
+    last_artefact: i64,
+    exclusive: i64,
+    at_once: i64,
+    blank: i64,
+    wait: i64,
+    blanked: Blanked,
+}
+
+/// Samples before and after a minimum that a spike is told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
+
+impl Window {
+    /// 0.5 ms before and 0.83 ms after.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            before: settings.samples(0.5),
+            after: settings.samples(25.0 / 30.0),
+        }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.before + self.after
+    }
+}
+
+/// Rows beyond a window that interpolation between samples looks at, on each side.
+pub(crate) const MARGIN: usize = 2;
+
+impl FrontEnd {
+    /// A front end at rest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) and
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for settings and a layout that make no sense,
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    pub fn new(settings: &Settings, layout: &Layout) -> Result<Self> {
+        settings.check()?;
+        layout.check(settings.reference)?;
+        let n = layout.channels();
+        if settings.reference == Reference::Regression && n > MAX_REGRESSED {
+            return Err(Error::argument(format!(
+                "reference: expected at most {MAX_REGRESSED} channels for a regression, got {n}"
+            )));
+        }
+        let padded = n.next_multiple_of(LANES);
+        let window = Window::of(settings);
+        let exclusive = settings.samples(settings.exclusive_ms) as i64;
+        let blank = settings.samples(settings.blank_ms) as i64;
+        let wait = (window.after + MARGIN - 1) as i64;
+        let wait = wait.max(exclusive).max(blank / 2);
+        let rows =
+            (window.before + MARGIN + wait as usize + 4 + blank as usize).next_power_of_two();
+        let mut regression = Vec::new();
+        if settings.reference == Reference::Regression {
+            regression = memory::filled("regression", 0.0, n * padded)?;
+            for (from, weights) in layout.regression.chunks_exact(n).enumerate() {
+                regression[from * padded..][..n].copy_from_slice(weights);
+            }
+        }
+        let each = |of: &dyn Fn(f32) -> f32, beyond: f32| {
+            let mut all: Vec<f32> = layout.noise.iter().map(|s| of(*s)).collect();
+            all.resize(padded, beyond);
+            all
+        };
+        let tracked = settings.tracking_seconds * settings.rate_hz;
+        // The density of |y| at its median is 0.6357 / σ: a step of σ / (1.2714 T) has a time constant of T.
+        let step = if tracked > 0.0 {
+            1.0 / (1.2714 * tracked)
+        } else {
+            0.0
+        };
+        let threshold = settings.threshold as f32;
+        let most = 2 + wait as usize / 2;
+        Ok(Self {
+            settings: settings.clone(),
+            layout: layout.clone(),
+            arch: Arch::new(),
+            padded,
+            filter: BandPass::new(
+                &band_pass(
+                    settings.order,
+                    settings.low_hz,
+                    settings.high_hz,
+                    settings.rate_hz,
+                ),
+                padded,
+            )?,
+            regression,
+            said: vec![0.0; padded],
+            sorted: vec![0.0; n],
+            ring: memory::filled("rows", 0.0, rows * padded)?,
+            rows,
+            artefact_ring: vec![false; rows],
+            thresholds: each(&|s| -threshold * s, f32::NEG_INFINITY),
+            medians: each(&|s| MAD as f32 * s, 1.0),
+            steps: each(&|s| (step * f64::from(s)) as f32, 0.0),
+            trained: each(&|s| MAD as f32 * s, 0.0),
+            last_crossing: vec![i64::MIN / 2; n],
+            candidates: memory::room("crossings", 2 * most * n + 64)?,
+            decided: 0,
+            next: 0,
+            last_artefact: i64::MIN / 2,
+            exclusive,
+            at_once: settings.samples(AT_ONCE_MS) as i64,
+            blank,
+            wait,
+            blanked: Blanked::default(),
+        })
+    }
+
+    /// What it was opened with.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Samples (rows) that it has taken.
+    pub fn samples(&self) -> i64 {
+        self.next
+    }
+
+    /// What did not become a crossing.
+    pub fn blanked(&self) -> Blanked {
+        self.blanked
+    }
+
+    /// Noise of each used channel as it is now tracked, in microvolts.
+    pub fn noise(&self) -> impl Iterator<Item = f32> + '_ {
+        let live = &self.medians[..self.layout.channels()];
+        live.iter().map(|m| m / MAD as f32)
+    }
+
+    /// Rows of a whole row of samples each, one after the other; after each, [`FrontEnd::take`] until it gives
+    /// nothing. Does not allocate.
+    ///
+    /// # Panics
+    /// When the row has not [`Layout::row_channels`] samples.
+    pub fn step(&mut self, row: &[i16]) {
+        assert_eq!(row.len(), self.layout.row_channels, "samples of a row");
+        let n = self.layout.channels();
+        let at = self.slot(self.next);
+        let microvolts = self.settings.microvolts as f32;
+        let mut rails = 0_u32;
+        let now = &mut self.ring[at..at + self.padded];
+        for (y, &channel) in now.iter_mut().zip(&self.layout.used) {
+            let sample = row[channel as usize];
+            rails += u32::from(sample == i16::MIN) + u32::from(sample == i16::MAX);
+            *y = f32::from(sample) * microvolts;
+        }
+        now[n..].fill(0.0);
+        self.filter.step(now);
+        match self.settings.reference {
+            Reference::None => {}
+            Reference::Average => {
+                let mean = now[..n].iter().sum::<f32>() / n as f32;
+                now[..n].iter_mut().for_each(|y| *y -= mean);
+            }
+            Reference::Median => {
+                self.sorted.copy_from_slice(&now[..n]);
+                let (below, middle, _) =
+                    (self.sorted).select_nth_unstable_by(n / 2, f32::total_cmp);
+                let upper = *middle;
+                let median = if n.is_multiple_of(2) {
+                    let lower = below.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    0.5 * (lower + upper)
+                } else {
+                    upper
+                };
+                now[..n].iter_mut().for_each(|y| *y -= median);
+            }
+            Reference::Regression => self.arch.dispatch(Regress {
+                weights: &self.regression,
+                live: n,
+                said: &mut self.said,
+                row: now,
+            }),
+        }
+        self.inspect(rails);
+        self.next += 1;
+    }
+
+    /// Looks at the row before the newest.
+    fn inspect(&mut self, rails: u32) {
+        let (before, row, after) = (
+            self.slot(self.next - 2),
+            self.slot(self.next - 1),
+            self.slot(self.next),
+        );
+        let rows = |at: usize| &self.ring[at..at + self.padded];
+        let seen = self.arch.dispatch(Inspect {
+            before: rows(before),
+            row: rows(row),
+            after: rows(after),
+            thresholds: &mut self.thresholds,
+            medians: &mut self.medians,
+            steps: &self.steps,
+            factor: (self.settings.threshold / MAD) as f32,
+            track: self.settings.tracking_seconds > 0.0,
+        });
+        if self.next & 0x3FF == 0 && self.settings.tracking_seconds > 0.0 {
+            for (median, first) in self.medians.iter_mut().zip(&self.trained) {
+                *median = median.clamp(LOWEST * first, (HIGHEST * first).max(1e-30));
+            }
+        }
+        self.blanked.saturated += u64::from(rails);
+        let at = self.next;
+        let flag = at as usize & (self.rows - 1);
+        // Where the filter is still settling nothing is an artefact, nor a crossing.
+        let settled = at >= self.settling();
+        self.artefact_ring[flag] =
+            settled && (rails > 0 || f64::from(seen.largest) > self.settings.artefact_microvolts);
+        if seen.crossing && settled && !self.artefact_ring[flag] {
+            self.candidates_of(at - 1, row, flag);
+        }
+        if self.artefact_ring[flag] {
+            if at - self.last_artefact > self.blank {
+                self.blanked.artefacts += 1;
+            }
+            self.last_artefact = at;
+        }
+    }
+
+    /// Samples until the filter has forgotten that it began.
+    fn settling(&self) -> i64 {
+        (3.0 * self.settings.rate_hz / self.settings.low_hz) as i64
+    }
+
+    fn candidates_of(&mut self, sample: i64, row: usize, flag: usize) {
+        let n = self.layout.channels();
+        let (before, after) = (self.slot(sample - 1), self.slot(sample + 1));
+        let first = self.candidates.len();
+        for channel in 0..n {
+            let y = self.ring[row + channel];
+            let minimum = y <= self.ring[before + channel] && y < self.ring[after + channel];
+            if minimum && y < self.thresholds[channel] {
+                self.last_crossing[channel] = sample;
+                if self.candidates.len() == self.candidates.capacity() {
+                    // More minima than samples allow: cannot be, and must not allocate.
+                    self.artefact_ring[flag] = true;
+                    break;
+                }
+                self.candidates.push(Candidate {
+                    sample,
+                    channel: channel as u32,
+                    microvolts: y,
+                    beaten: false,
+                });
+            }
+        }
+        if n >= MANY {
+            let since = sample - self.at_once;
+            let crossing = self.last_crossing.iter().filter(|&&last| last > since);
+            if crossing.count() * 2 > n {
+                self.artefact_ring[flag] = true;
+            }
+        }
+        if self.artefact_ring[flag] {
+            // They would be blanked; without them an artefact costs no comparisons.
+            self.blanked.crossings += (self.candidates.len() - first) as u64;
+            self.candidates.truncate(first);
+            return;
+        }
+        for new in first..self.candidates.len() {
+            let (older, newer) = self.candidates.split_at_mut(new);
+            let newer = &mut newer[0];
+            for old in older[self.decided.min(new)..].iter_mut().rev() {
+                if newer.sample - old.sample > self.exclusive {
+                    break;
+                }
+                let apart = self
+                    .layout
+                    .distance(old.channel as usize, newer.channel as usize);
+                if f64::from(apart) > self.settings.exclusive_um {
+                    continue;
+                }
+                // In standard deviations: a noisy channel does not take its neighbour's spikes.
+                let size = |c: &Candidate| c.microvolts / self.layout.noise[c.channel as usize];
+                if size(newer) < size(old) {
+                    old.beaten = true;
+                } else {
+                    newer.beaten = true;
+                }
+            }
+        }
+    }
+
+    /// The next crossing that is decided: all that could be larger, or blank it, has been seen. Crossings come in
+    /// the order of their samples.
+    pub fn take(&mut self) -> Option<Crossing> {
+        while let Some(&candidate) = self.candidates.get(self.decided) {
+            if candidate.sample + self.wait > self.next - 1 {
+                return None;
+            }
+            self.decided += 1;
+            self.forget();
+            let from = candidate.sample - self.blank;
+            let until = candidate.sample + self.blank / 2;
+            let flag = |at: i64| self.artefact_ring[at as usize & (self.rows - 1)];
+            if (from.max(0)..=until).any(flag) {
+                self.blanked.crossings += 1;
+                continue;
+            }
+            let (channel, sample) = (candidate.channel as usize, candidate.sample);
+            if candidate.beaten {
+                continue;
+            }
+            let at = |sample: i64| self.ring[self.slot(sample) + channel];
+            let (left, middle, right) = (at(sample - 1), at(sample), at(sample + 1));
+            let curve = left - 2.0 * middle + right;
+            let shift = if curve > 0.0 {
+                (0.5 * (left - right) / curve).clamp(-0.5, 0.5)
+            } else {
+                0.0
+            };
+            return Some(Crossing {
+                sample,
+                channel,
+                microvolts: middle,
+                shift,
+            });
+        }
+        None
+    }
+
+    /// Drops what is decided and can beat nothing any more, once it fills half of the room.
+    fn forget(&mut self) {
+        if self.decided * 2 < self.candidates.capacity() && self.decided < self.candidates.len() {
+            return;
+        }
+        let oldest = self.next - 1 - self.exclusive;
+        let keep = self.candidates[..self.decided].partition_point(|c| c.sample < oldest);
+        self.candidates.drain(..keep);
+        self.decided -= keep;
+    }
+
+    /// Where a sample's row begins in the ring; samples before the first are zero.
+    fn slot(&self, sample: i64) -> usize {
+        (sample as usize & (self.rows - 1)) * self.padded
+    }
+
+    /// The newest row, in microvolts after filter and reference.
+    pub fn newest(&self) -> &[f32] {
+        let at = self.slot(self.next - 1);
+        &self.ring[at..at + self.layout.channels()]
+    }
+
+    /// A row that a crossing just taken is surrounded by, of all channels with padding.
+    pub(crate) fn row(&self, sample: i64) -> &[f32] {
+        let at = self.slot(sample);
+        &self.ring[at..at + self.padded]
+    }
+}

@@ -1,0 +1,125 @@
+//! What a front end does to voltage, and which of it is a crossing.
+
+use betz_base::{Error, Result};
+
+/// What is subtracted from every channel after the band-pass filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reference {
+    /// Nothing.
+    #[default]
+    None,
+    /// The mean of all channels.
+    Average,
+    /// The median of all channels, which a spike on some of them does not move.
+    Median,
+    /// What a ridge regression on the channels further off says of it (LRR).
+    Regression,
+}
+
+/// How voltage becomes crossings. Lengths are in milliseconds and micrometres.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Samples of a channel a second.
+    pub rate_hz: f64,
+    /// Microvolts a bit.
+    pub microvolts: f64,
+    /// Band of the Butterworth filter.
+    pub low_hz: f64,
+    /// Its upper edge.
+    pub high_hz: f64,
+    /// Its order, 1 to 4; each edge falls off with this order.
+    pub order: usize,
+    /// What is subtracted.
+    pub reference: Reference,
+    /// A crossing is a minimum below −`threshold` standard deviations of the noise.
+    pub threshold: f64,
+    /// Of crossings within this time and within [`Settings::exclusive_um`] the largest is kept.
+    pub exclusive_ms: f64,
+    /// See [`Settings::exclusive_ms`].
+    pub exclusive_um: f64,
+    /// More than this after filter and reference is no spike.
+    pub artefact_microvolts: f64,
+    /// What is blanked after an artefact; half as much before it.
+    pub blank_ms: f64,
+    /// Time constant of the threshold's tracking of the noise; 0: the noise of training stays.
+    pub tracking_seconds: f64,
+}
+
+impl Settings {
+    /// The usual, at a rate and microvolts a bit: 300–6000 Hz of order 3, −4.5 σ, one crossing in 0.5 ms and 75 µm,
+    /// artefacts above 500 µV blank 1 ms, noise tracked over 30 s.
+    pub fn new(rate_hz: f64, microvolts: f64) -> Self {
+        Self {
+            rate_hz,
+            microvolts,
+            low_hz: 300.0,
+            high_hz: 6000.0,
+            order: 3,
+            reference: Reference::None,
+            threshold: 4.5,
+            exclusive_ms: 0.5,
+            exclusive_um: 75.0,
+            artefact_microvolts: 500.0,
+            blank_ms: 1.0,
+            tracking_seconds: 30.0,
+        }
+    }
+
+    /// Samples in so many milliseconds.
+    pub(crate) fn samples(&self, ms: f64) -> usize {
+        (ms * 1e-3 * self.rate_hz).round().max(1.0) as usize
+    }
+
+    /// Refuses what makes no sense, with the field's name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument).
+    pub fn check(&self) -> Result<()> {
+        let refuse = |name: &str, expected: &str, got: f64| {
+            Err(Error::argument(format!(
+                "{name}: expected {expected}, got {got}"
+            )))
+        };
+        if !(self.rate_hz.is_finite() && (1e3..=1e6).contains(&self.rate_hz)) {
+            return refuse("rate", "1000 to 1000000 samples a second", self.rate_hz);
+        }
+        if !(self.microvolts.is_finite() && self.microvolts > 0.0 && self.microvolts < 1e6) {
+            return refuse("gain", "microvolts a bit, above 0", self.microvolts);
+        }
+        if !(self.low_hz > 0.0 && self.low_hz < self.high_hz) {
+            return refuse(
+                "low edge",
+                "above 0 and below the high edge, in Hz",
+                self.low_hz,
+            );
+        }
+        if self.high_hz.is_nan() || self.high_hz >= self.rate_hz / 2.0 {
+            return refuse("high edge", "less than half the rate, in Hz", self.high_hz);
+        }
+        if !(1..=4).contains(&self.order) {
+            return refuse("filter order", "1 to 4", self.order as f64);
+        }
+        let positive = [
+            ("threshold", self.threshold, 100.0),
+            ("exclusive time", self.exclusive_ms, 10.0),
+            ("artefact", self.artefact_microvolts, 1e9),
+            ("blanked time", self.blank_ms, 100.0),
+        ];
+        for (name, value, most) in positive {
+            if !(value > 0.0 && value <= most) {
+                return refuse(name, &format!("above 0 and at most {most}"), value);
+            }
+        }
+        if !(self.exclusive_um >= 0.0 && self.exclusive_um.is_finite()) {
+            return refuse(
+                "exclusive distance",
+                "micrometres, 0 or more",
+                self.exclusive_um,
+            );
+        }
+        if !(self.tracking_seconds >= 0.0 && self.tracking_seconds.is_finite()) {
+            return refuse("tracking", "seconds, 0 or more", self.tracking_seconds);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! From voltage to units.
+//!
+//! ```text
+//! int16 rows ──► FrontEnd ──► crossings ──► features ──► nearest node ──► Spike { sample, unit, … }
+//!                (band-pass, reference, noise, artefacts)   (a Map over a group of electrodes)
+//!                └────────────────────────────── Sorting ──────────────────────────────┘
+//! recording ──► train ──► Sorter (a file) ──► Sorting::open
+//! ```
+//!
+//! [`train`] learns a [`Sorter`] from a recording; [`Sorting`] labels spikes as samples come, without allocating, the same
+//! for any cut of the samples into blocks. [`Map`] is a self-organising map of anything: [`Batch`] trains it by blocked
+//! products, [`Online`] by Kohonen's rule.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`oracle`] | plain f64 loops that maps are tested against |
+//! | [`raw`] | int16 files, SpikeGLX, Open Ephys, probes |
+//! | [`score`] | sorted spikes against a known truth |
+//! | [`synthetic`] | voltage with a known truth |
+//!
+//! ```
+//! use betz_sort::synthetic::{Synthetic, make};
+//! use betz_sort::{InMemory, Settings, Sorting, TrainOptions, train};
+//!
+//! let of = Synthetic { seconds: 3.0, ..Synthetic::tetrode(1) };
+//! let made = make(&of)?;
+//! let places = of.places.iter().map(|place| Some(*place)).collect();
+//! let options = TrainOptions::new(Settings::new(of.rate_hz, of.gain), places);
+//! let sorter = train(&mut InMemory::new(&made.samples, 4)?, &options, &())?.sorter;
+//!
+//! let mut sorting = Sorting::open(&sorter)?;
+//! let mut labelled = 0;
+//! for millisecond in made.samples.chunks(4 * 30) {
+//!     sorting.push(millisecond, &mut |spike| labelled += u32::from(spike.unit.is_some()))?;
+//! }
+//! assert!(labelled > 30);
+//! # Ok::<(), betz_sort::Error>(())
+//! ```
+
+#[cfg(feature = "train")]
+mod cluster;
+#[cfg(feature = "train")]
+mod echo;
+mod feature;
+mod file;
+mod front;
+#[cfg(feature = "train")]
+mod groups;
+mod live;
+#[cfg(feature = "train")]
+mod map;
+#[cfg(any(feature = "train", test))]
+mod random;
+#[cfg(feature = "train")]
+pub mod raw;
+#[cfg(feature = "train")]
+pub mod score;
+mod sorter;
+mod sorting;
+#[cfg(feature = "train")]
+mod survey;
+#[cfg(feature = "train")]
+pub mod synthetic;
+#[cfg(feature = "train")]
+mod train;
+#[cfg(feature = "train")]
+mod voltage;
+
+pub use betz_base::{Error, ErrorKind, Progress, Result};
+#[cfg(feature = "train")]
+pub use cluster::Apart;
+pub use front::{
+    BandPower, Blanked, Crossing, FrontEnd, Layout, MAX_CHANNELS, MAX_REGRESSED, Reference,
+    Settings,
+};
+#[cfg(feature = "train")]
+pub use map::*;
+pub use sorter::{Edit, Group, Moved, Sorter, UNLABELLED, Unit};
+pub use sorting::{Sorting, Spike};
+#[cfg(feature = "train")]
+pub use train::{TrainOptions, Trained, train};
+#[cfg(feature = "train")]
+pub use voltage::{InMemory, Voltage};

@@ -1,0 +1,68 @@
+//! Winners, and how well a map stands for its samples.
+
+use betz_base::{Result, memory};
+
+use super::Map;
+use super::batch::OnCpu;
+use super::samples::{Centre, Samples};
+
+/// Samples whose winners are found at once.
+const AT_ONCE: usize = 1 << 16;
+
+/// How well a map stands for samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// Mean distance of samples from their winners.
+    pub quantisation_error: f64,
+    /// Part of the samples whose two nearest nodes are no neighbours on the map.
+    pub topographic_error: f64,
+}
+
+pub(super) fn winners(map: &Map, samples: Samples<'_>) -> Result<Vec<u32>> {
+    map.check(samples)?;
+    let mut all = memory::room("winners", samples.count())?;
+    for part in samples.values().chunks(AT_ONCE * map.dims()) {
+        let part = Samples::new(part, map.dims())?;
+        let centre = Centre::of(part);
+        let weights = centre.inward(map.weights());
+        let mut search = OnCpu::new(centre.inward(part.values()), map.dims(), true)?;
+        if weights.iter().all(|w| w.abs() < 1e15) {
+            search.search(&weights);
+            all.extend_from_slice(search.winners());
+        } else {
+            // Nodes so far off that their squares are beyond f32.
+            let nearest = |x| super::batch::nearest(x, map.weights(), map.dims());
+            all.extend(part.rows().map(nearest));
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn quality(map: &Map, samples: Samples<'_>) -> Result<Quality> {
+    let winners = winners(map, samples)?;
+    let (mut distance, mut apart) = (0.0, 0_usize);
+    for (x, &winner) in samples.rows().zip(&winners) {
+        let winner = winner as usize;
+        let squared = |node: usize| -> f64 {
+            let terms = x.iter().zip(map.node(node));
+            terms
+                .map(|(x, w)| (f64::from(*x) - f64::from(*w)).powi(2))
+                .sum()
+        };
+        distance += squared(winner).sqrt();
+        let mut second = (f64::INFINITY, winner);
+        for node in (0..map.grid().nodes()).filter(|&node| node != winner) {
+            let squared = squared(node);
+            if squared < second.0 {
+                second = (squared, node);
+            }
+        }
+        let touches = second.1 == winner || map.grid().neighbours(winner).any(|n| n == second.1);
+        apart += usize::from(!touches);
+    }
+    let count = samples.count() as f64;
+    Ok(Quality {
+        quantisation_error: distance / count,
+        topographic_error: apart as f64 / count,
+    })
+}

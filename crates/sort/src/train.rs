@@ -1,0 +1,526 @@
+//! From a recording to a sorter.
+
+use betz_base::{Error, ErrorKind, Progress, Result, memory, progress};
+use betz_linear::{Mat, eigen};
+
+use crate::cluster::{self, Apart};
+use crate::echo::{self, Fired};
+use crate::feature::{Axes, Features, MOST_DIMS, Waves};
+use crate::front::{FrontEnd, Layout, MAX_CHANNELS, Reference, Settings, Window};
+use crate::groups;
+use crate::map::{BatchOptions, Grid, Lattice, Map, Samples};
+use crate::sorter::{Group, Sorter, UNLABELLED, Unit, inputs};
+use crate::survey::{bad_channels, noise, regression, waves};
+use crate::voltage::{Voltage, for_each_block};
+
+/// How a sorter is trained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainOptions {
+    /// How voltage becomes crossings.
+    pub settings: Settings,
+    /// Place of each channel of a row, (x, y) in micrometres; `None`: it is not used.
+    pub places: Vec<Option<[f32; 2]>>,
+    /// Rows that are used; everything where there are fewer.
+    pub rows: std::ops::Range<u64>,
+    /// Nodes along a side of each group's map; 0: by the number of its spikes, at most 32.
+    pub side: usize,
+    /// Rounds of training of a map.
+    pub epochs: usize,
+    /// Numbers of a spike, at most 16.
+    pub dims: usize,
+    /// Most spikes of a group that are kept in memory: later ones replace none.
+    pub most_spikes: usize,
+    /// What makes two heaps of spikes two units.
+    pub apart: Apart,
+    /// Time constant by which units follow their spikes when the sorter runs, in seconds; 0: not at all.
+    pub forget_seconds: f64,
+}
+
+impl TrainOptions {
+    /// The usual, for channels at `places`.
+    pub fn new(settings: Settings, places: Vec<Option<[f32; 2]>>) -> Self {
+        Self {
+            settings,
+            places,
+            rows: 0..u64::MAX,
+            side: 0,
+            epochs: 30,
+            dims: 12,
+            most_spikes: 200_000,
+            apart: Apart::default(),
+            forget_seconds: 20.0,
+        }
+    }
+}
+
+/// What training saw, beside the sorter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained {
+    /// The sorter.
+    pub sorter: Sorter,
+    /// Crossings that were used.
+    pub spikes: u64,
+    /// Of these, those that no unit has.
+    pub unlabelled: u64,
+    /// Heaps that were echoes of larger units' spikes; their nodes are not labelled.
+    pub echoes: usize,
+    /// Channels without noise, which are not used.
+    pub silent: Vec<u32>,
+    /// Channels that lie at an end of their range more than a hundredth of the time, which are not used.
+    pub clipped: Vec<u32>,
+    /// Artefacts in what was used.
+    pub artefacts: u64,
+    /// Quantisation error of each group's map, in standard deviations of the noise.
+    pub quantisation_error: Vec<f64>,
+}
+
+/// Spikes that axes are found from.
+const AXIS_SPIKES: usize = 20_000;
+/// Part of a unit's spikes that its gate lets through, and what is added to be on the safe side.
+const GATE_PART: f64 = 0.98;
+const GATE_MORE: f32 = 1.3;
+
+/// Trains a sorter on `voltage`.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for options that make no sense, [`ErrorKind::Mismatch`] when places and channels
+/// differ, [`ErrorKind::InsufficientData`] without channels that carry anything, or without spikes;
+/// [`ErrorKind::Interrupted`]; those of `voltage`.
+pub fn train(
+    voltage: &mut dyn Voltage,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Trained> {
+    let settings = &options.settings;
+    settings.check()?;
+    let channels = voltage.channels();
+    if options.places.len() != channels || channels > MAX_CHANNELS {
+        return Err(Error::mismatch(format!(
+            "probe: expected a place of each of {channels} channels (at most {MAX_CHANNELS}), got {}",
+            options.places.len()
+        )));
+    }
+    if !(1..=MOST_DIMS).contains(&options.dims) || options.epochs == 0 || options.side > 256 {
+        return Err(Error::argument(format!(
+            "training: expected 1 to {MOST_DIMS} numbers a spike, epochs, and a map of at most 256 a side, got {}, {} and {}",
+            options.dims, options.epochs, options.side
+        )));
+    }
+    let rows = options.rows.start..options.rows.end.min(voltage.rows());
+    if rows.start >= rows.end || (rows.end - rows.start) as f64 <= 0.1 * settings.rate_hz {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "recording: expected a tenth of a second at least, got {} samples",
+                rows.end.saturating_sub(rows.start)
+            ),
+        ));
+    }
+    let (silent, clipped) = bad_channels(voltage, &rows, settings)?;
+    let good: Vec<usize> = (0..channels)
+        .filter(|c| options.places[*c].is_some())
+        .filter(|c| !silent.contains(&(*c as u32)) && !clipped.contains(&(*c as u32)))
+        .collect();
+    if good.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "channels: expected one with a place and a signal at least, got {channels} of which {} are silent and {} clipped",
+                silent.len(),
+                clipped.len()
+            ),
+        ));
+    }
+    let places: Vec<[f32; 2]> = good.iter().filter_map(|c| options.places[*c]).collect();
+    let grouped = groups::group(&places, settings.exclusive_um as f32);
+    let mut layout = Layout {
+        row_channels: channels,
+        used: grouped.order.iter().map(|i| good[*i] as u32).collect(),
+        places: grouped.order.iter().map(|i| places[*i]).collect(),
+        noise: vec![1.0; good.len()],
+        regression: Vec::new(),
+    };
+    if settings.reference == Reference::Regression {
+        layout.regression = regression(voltage, &rows, settings, &layout)?;
+    }
+    layout.noise = noise(voltage, &rows, settings, &layout)?;
+    let window = Window::of(settings);
+    let waves = waves(voltage, &rows, settings, &layout, window)?;
+    let collected = collect(voltage, &rows, options, &layout, &grouped, &waves, progress)?;
+    let mut trained = Trained {
+        sorter: Sorter {
+            settings: settings.clone(),
+            layout,
+            waves,
+            group_of: grouped.group_of,
+            groups: Vec::new(),
+            units: Vec::new(),
+            edits: Vec::new(),
+            forget_seconds: 0.0,
+        },
+        spikes: 0,
+        unlabelled: 0,
+        echoes: 0,
+        silent,
+        clipped,
+        artefacts: collected.artefacts,
+        quantisation_error: Vec::new(),
+    };
+    let seconds = (rows.end - rows.start) as f64 / settings.rate_hz;
+    let mut fired = Vec::new();
+    for (g, (spikes, range)) in collected.groups.iter().zip(&grouped.ranges).enumerate() {
+        progress::check(progress, "training maps")?;
+        one_group(
+            &mut trained,
+            &mut fired,
+            spikes,
+            range.clone(),
+            options,
+            seconds,
+        )?;
+        progress.update("training maps", g as u64 + 1, grouped.ranges.len() as u64);
+    }
+    trained.sorter.set_forget_seconds(options.forget_seconds)?;
+    let echoes = echo::echoes(&fired, settings.rate_hz);
+    trained.echoes = silence(&mut trained.sorter, &echoes);
+    number(&mut trained.sorter);
+    waveforms(voltage, &rows, &mut trained.sorter)?;
+    trained.sorter.check()?;
+    Ok(trained)
+}
+
+/// Spikes of a group before its axes are known.
+#[derive(Default)]
+struct Spikes {
+    /// (spikes, inputs).
+    faded: Vec<f32>,
+    channels: Vec<u32>,
+    microvolts: Vec<f32>,
+    samples: Vec<i64>,
+    left_out: u64,
+}
+
+struct Collected {
+    groups: Vec<Spikes>,
+    artefacts: u64,
+}
+
+fn collect(
+    voltage: &mut dyn Voltage,
+    rows: &std::ops::Range<u64>,
+    options: &TrainOptions,
+    layout: &Layout,
+    grouped: &groups::Grouped,
+    waves: &Waves,
+    progress: &dyn Progress,
+) -> Result<Collected> {
+    let settings = &options.settings;
+    let mut front = FrontEnd::new(settings, layout)?;
+    let mut features = Features::new(&front, Window::of(settings));
+    let mut groups: Vec<Spikes> = grouped.ranges.iter().map(|_| Spikes::default()).collect();
+    let total = rows.end - rows.start;
+    for_each_block(voltage, rows.clone(), &mut |block| {
+        progress::check(progress, "finding spikes")?;
+        for row in block.chunks_exact(layout.row_channels) {
+            front.step(row);
+            while let Some(crossing) = front.take() {
+                let g = grouped.group_of[crossing.channel] as usize;
+                let spikes = &mut groups[g];
+                if spikes.channels.len() >= options.most_spikes {
+                    spikes.left_out += 1;
+                    continue;
+                }
+                let range = &grouped.ranges[g];
+                let faded = features.faded(&front, waves, &crossing, range.start, range.end);
+                spikes.faded.try_reserve(faded.len()).map_err(|_| {
+                    Error::no_memory("spikes", spikes.faded.len().saturating_mul(8))
+                })?;
+                spikes.faded.extend_from_slice(faded);
+                spikes.channels.push(layout.used[crossing.channel]);
+                spikes.microvolts.push(crossing.microvolts);
+                spikes.samples.push(crossing.sample);
+            }
+        }
+        progress.update("finding spikes", front.samples() as u64, total);
+        Ok(true)
+    })?;
+    Ok(Collected {
+        artefacts: front.blanked().artefacts,
+        groups,
+    })
+}
+
+/// Axes, map and units of a group.
+fn one_group(
+    trained: &mut Trained,
+    fired: &mut Vec<Fired>,
+    spikes: &Spikes,
+    range: std::ops::Range<usize>,
+    options: &TrainOptions,
+    seconds: f64,
+) -> Result<()> {
+    let inputs = inputs(range.len());
+    let count = spikes.channels.len();
+    trained.spikes += count as u64;
+    let dims = options.dims.min(inputs);
+    let axes = axes(spikes, range, dims)?;
+    let mut numbers = memory::room("spikes", count.max(1) * dims)?;
+    let (rows, _) = axes.axes.as_chunks::<MOST_DIMS>();
+    for spike in spikes.faded.chunks_exact(inputs) {
+        let mut all = [0.0; MOST_DIMS];
+        for ((value, mean), row) in spike.iter().zip(&axes.mean).zip(rows) {
+            let value = value - mean;
+            for (number, weight) in all.iter_mut().zip(row) {
+                *number += value * weight;
+            }
+        }
+        numbers.extend_from_slice(&all[..dims]);
+    }
+    let number = trained.sorter.groups.len() as u32;
+    if count < options.apart.spikes {
+        trained.unlabelled += count as u64;
+        trained.quantisation_error.push(0.0);
+        trained.sorter.groups.push(Group {
+            weights: vec![0.0; dims],
+            axes,
+            rows: 1,
+            columns: 1,
+            labels: vec![UNLABELLED],
+            hits: vec![count as u32],
+        });
+        return Ok(());
+    }
+    let side = match options.side {
+        0 => (5.0 * (count as f64).sqrt()).sqrt().ceil().clamp(4.0, 32.0) as usize,
+        side => side,
+    };
+    let samples = Samples::new(&numbers, dims)?;
+    let grid = Grid::new(side, side, Lattice::Rectangular, false)?;
+    let mut map = Map::on_plane(grid, samples)?;
+    let batch = BatchOptions {
+        epochs: options.epochs,
+        ..BatchOptions::default()
+    };
+    map.train(samples, &batch, &())?;
+    let winners = map.winners(samples)?;
+    let found = cluster::units(&map, samples, &winners, &options.apart);
+    let mut hits = vec![0_u32; grid.nodes()];
+    let mut distances = Vec::with_capacity(count);
+    for (x, &winner) in samples.rows().zip(&winners) {
+        hits[winner as usize] += 1;
+        let apart = x
+            .iter()
+            .zip(map.node(winner as usize))
+            .map(|(x, w)| (x - w).powi(2));
+        distances.push(apart.sum::<f32>().sqrt());
+    }
+    let total: f64 = distances.iter().map(|d| f64::from(*d)).sum();
+    trained.quantisation_error.push(total / count as f64);
+    let first = trained.sorter.units.len();
+    for u in 0..found.count {
+        let of: Vec<usize> = (0..count)
+            .filter(|s| found.samples[*s] == Some(u))
+            .collect();
+        let mut far: Vec<f32> = of.iter().map(|s| distances[*s]).collect();
+        let at = ((far.len() - 1) as f64 * GATE_PART) as usize;
+        let (_, gate, _) = far.select_nth_unstable_by(at, f32::total_cmp);
+        let gate = (*gate * GATE_MORE).max(1.0);
+        let mut centre = vec![0.0_f64; dims];
+        let mut by_channel = std::collections::BTreeMap::new();
+        for &s in &of {
+            for (c, x) in centre.iter_mut().zip(samples.row(s)) {
+                *c += f64::from(*x);
+            }
+            let entry = by_channel
+                .entry(spikes.channels[s])
+                .or_insert((0_u64, 0.0_f64));
+            entry.0 += 1;
+            entry.1 += f64::from(spikes.microvolts[s]);
+        }
+        let most = by_channel.iter().max_by_key(|(_, (spikes, _))| *spikes);
+        let (channel, (on_it, sum)) = most.map_or((0, (1, 0.0)), |(c, s)| (*c, *s));
+        let used = trained
+            .sorter
+            .layout
+            .used
+            .iter()
+            .position(|c| *c == channel)
+            .unwrap_or(0);
+        fired.push(Fired {
+            samples: of.iter().map(|s| spikes.samples[*s]).collect(),
+            size: (-sum / on_it as f64) as f32 / trained.sorter.layout.noise[used],
+            place: trained.sorter.layout.places[used],
+        });
+        trained.sorter.units.push(Unit {
+            id: 0,
+            group: number,
+            channel,
+            spikes: of.len() as u64,
+            rate_hz: of.len() as f64 / seconds,
+            microvolts: (sum / on_it as f64) as f32,
+            centre: centre
+                .iter()
+                .map(|c| (c / of.len() as f64) as f32)
+                .collect(),
+            gate,
+            waveform: Vec::new(),
+        });
+    }
+    trained.unlabelled += found.samples.iter().filter(|u| u.is_none()).count() as u64;
+    let label = |unit: &Option<usize>| unit.map_or(UNLABELLED, |u| (first + u) as u32);
+    trained.sorter.groups.push(Group {
+        axes,
+        rows: side,
+        columns: side,
+        weights: map.weights().to_vec(),
+        labels: found.nodes.iter().map(label).collect(),
+        hits,
+    });
+    Ok(())
+}
+
+/// Mean and principal components of a group's projections.
+fn axes(spikes: &Spikes, range: std::ops::Range<usize>, dims: usize) -> Result<Axes> {
+    let inputs = inputs(range.len());
+    let count = spikes.channels.len();
+    let mut mean = vec![0.0_f64; inputs];
+    for spike in spikes.faded.chunks_exact(inputs) {
+        for (m, x) in mean.iter_mut().zip(spike) {
+            *m += f64::from(*x);
+        }
+    }
+    mean.iter_mut().for_each(|m| *m /= count.max(1) as f64);
+    let mut products = Mat::<f64>::zeros(inputs, inputs);
+    let mut centred = vec![0.0; inputs];
+    let every = count.div_ceil(AXIS_SPIKES).max(1);
+    for spike in spikes.faded.chunks_exact(inputs).step_by(every) {
+        for ((c, x), m) in centred.iter_mut().zip(spike).zip(&mean) {
+            *c = f64::from(*x) - m;
+        }
+        // Most channels are out of reach of most spikes.
+        let live: Vec<usize> = (0..inputs).filter(|i| spike[*i] != 0.0).collect();
+        for &i in &live {
+            for &j in live.iter().take_while(|j| **j <= i) {
+                products[(i, j)] += centred[i] * centred[j];
+            }
+        }
+    }
+    let mut axes = vec![0.0; inputs * MOST_DIMS];
+    if count > 0 {
+        let found = eigen(products.as_ref())
+            .ok_or_else(|| Error::new(ErrorKind::NonFinite, "spikes: no principal components"))?;
+        for d in 0..dims {
+            for i in 0..inputs {
+                axes[i * MOST_DIMS + d] = found.vectors[(i, inputs - 1 - d)] as f32;
+            }
+        }
+    } else {
+        for d in 0..dims {
+            axes[d * MOST_DIMS + d] = 1.0;
+        }
+    }
+    Ok(Axes {
+        from: range.start,
+        until: range.end,
+        dims,
+        mean: mean.iter().map(|m| *m as f32).collect(),
+        axes,
+    })
+}
+
+/// Takes units away; their nodes stand for noise. How many it was.
+fn silence(sorter: &mut Sorter, away: &[bool]) -> usize {
+    let mut next = 0;
+    let places: Vec<u32> = (away.iter())
+        .map(|away| {
+            if *away {
+                return UNLABELLED;
+            }
+            next += 1;
+            next - 1
+        })
+        .collect();
+    for group in &mut sorter.groups {
+        for label in group.labels.iter_mut().filter(|l| **l != UNLABELLED) {
+            *label = places[*label as usize];
+        }
+    }
+    let mut unit = 0;
+    sorter.units.retain(|_| {
+        unit += 1;
+        !away[unit - 1]
+    });
+    away.iter().filter(|away| **away).count()
+}
+
+/// Numbers units by channel, the largest of a channel first.
+fn number(sorter: &mut Sorter) {
+    let mut order: Vec<usize> = (0..sorter.units.len()).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&sorter.units[*a], &sorter.units[*b]);
+        a.channel
+            .cmp(&b.channel)
+            .then(a.microvolts.total_cmp(&b.microvolts))
+    });
+    let mut place = vec![0; order.len()];
+    for (new, &old) in order.iter().enumerate() {
+        place[old] = new as u32;
+    }
+    for group in &mut sorter.groups {
+        for label in group.labels.iter_mut().filter(|l| **l != UNLABELLED) {
+            *label = place[*label as usize];
+        }
+    }
+    sorter.units = order.iter().map(|u| sorter.units[*u].clone()).collect();
+    for (id, unit) in sorter.units.iter_mut().enumerate() {
+        unit.id = id as u32;
+    }
+}
+
+/// Mean waveform of each unit, from the sorter's own labels.
+fn waveforms(
+    voltage: &mut dyn Voltage,
+    rows: &std::ops::Range<u64>,
+    sorter: &mut Sorter,
+) -> Result<()> {
+    let window = Window::of(&sorter.settings);
+    let mut sums = vec![(0_u64, vec![0.0_f64; window.len()]); sorter.units.len()];
+    for unit in &mut sorter.units {
+        unit.waveform = vec![0.0; window.len()];
+    }
+    let channels: Vec<usize> = (sorter.units.iter())
+        .map(|unit| {
+            sorter
+                .layout
+                .used
+                .iter()
+                .position(|c| *c == unit.channel)
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut sorting = crate::Sorting::open(sorter)?;
+    // A minute of them is enough to see.
+    let until = rows
+        .end
+        .min(rows.start + (60.0 * sorter.settings.rate_hz) as u64);
+    for_each_block(voltage, rows.start..until, &mut |block| {
+        for row in block.chunks_exact(sorter.layout.row_channels) {
+            sorting.step_and_see(row, &mut |front, spike| {
+                if let Some(unit) = spike.unit {
+                    let (count, sum) = &mut sums[unit as usize];
+                    *count += 1;
+                    for (i, value) in sum.iter_mut().enumerate() {
+                        let row = front.row(spike.sample - window.before as i64 + i as i64);
+                        *value += f64::from(row[channels[unit as usize]]);
+                    }
+                }
+            });
+        }
+        Ok(true)
+    })?;
+    for (unit, (count, sum)) in sorter.units.iter_mut().zip(sums) {
+        let mean = sum.iter().map(|s| (s / count.max(1) as f64) as f32);
+        unit.waveform = mean.collect();
+    }
+    Ok(())
+}

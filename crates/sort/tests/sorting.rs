@@ -1,0 +1,208 @@
+//! Sorting end to end, on voltage with a known truth.
+
+#![allow(clippy::unwrap_used)] // tests stop where something fails
+
+use betz_sort::score::{Score, Train, score};
+use betz_sort::synthetic::{Made, Synthetic, make};
+use betz_sort::{
+    Edit, InMemory, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, Trained, train,
+};
+use proptest::prelude::*;
+
+fn settings(of: &Synthetic) -> Settings {
+    let mut settings = Settings::new(of.rate_hz, of.gain);
+    if of.places.len() >= 16 {
+        settings.reference = Reference::Median;
+    }
+    settings
+}
+
+fn options(of: &Synthetic) -> TrainOptions {
+    TrainOptions::new(settings(of), of.places.iter().map(|p| Some(*p)).collect())
+}
+
+fn learn(of: &Synthetic, made: &Made) -> Trained {
+    let mut voltage = InMemory::new(&made.samples, of.places.len()).unwrap();
+    train(&mut voltage, &options(of), &()).unwrap()
+}
+
+fn sort(sorter: &Sorter, samples: &[i16], block: usize) -> Vec<Spike> {
+    let mut sorting = Sorting::open(sorter).unwrap();
+    let mut spikes = Vec::new();
+    for block in samples.chunks(block * sorting.channels()) {
+        sorting
+            .push(block, &mut |spike| spikes.push(spike))
+            .unwrap();
+    }
+    spikes
+}
+
+fn scored(made: &Made, spikes: &[Spike]) -> Score {
+    let labelled: Vec<(i64, u32)> = spikes
+        .iter()
+        .filter_map(|s| Some((s.sample, s.unit?)))
+        .collect();
+    let (samples, units): (Vec<i64>, Vec<u32>) = labelled.into_iter().unzip();
+    score(
+        Train {
+            samples: &made.spikes,
+            units: &made.units,
+        },
+        Train {
+            samples: &samples,
+            units: &units,
+        },
+        12,
+    )
+    .unwrap()
+}
+
+/// Short enough for a test: ten seconds.
+fn short(of: Synthetic) -> Synthetic {
+    Synthetic {
+        seconds: 10.0,
+        ..of
+    }
+}
+
+#[test]
+fn units_of_a_probe_a_tetrode_and_an_array_are_found() {
+    for (name, of, least) in [
+        ("probe", short(Synthetic::probe(3)), 0.75),
+        ("tetrode", short(Synthetic::tetrode(4)), 0.7),
+        (
+            "array",
+            short(Synthetic {
+                units: 5,
+                ..Synthetic::array(5, 7)
+            }),
+            0.6,
+        ),
+    ] {
+        let made = make(&of).unwrap();
+        let trained = learn(&of, &made);
+        let score = scored(&made, &sort(&trained.sorter, &made.samples, 30));
+        let accuracy = score.mean(|u| u.accuracy);
+        println!(
+            "{name}: accuracy {accuracy:.3}, {} of {} units",
+            trained.sorter.units().len(),
+            score.units.len()
+        );
+        assert!(accuracy > least, "{name}: {accuracy}");
+        assert!(
+            trained.sorter.units().len() * 10 <= score.units.len() * 15,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_sorter_survives_its_file_and_damage_is_found() {
+    let of = short(Synthetic::tetrode(5));
+    let made = make(&of).unwrap();
+    let sorter = learn(&of, &made).sorter;
+    let bytes = sorter.to_bytes();
+    let again = Sorter::from_bytes(&bytes).unwrap();
+    assert_eq!(again, sorter);
+    assert_eq!(
+        sort(&again, &made.samples, 30),
+        sort(&sorter, &made.samples, 30)
+    );
+    for cut in [0, 7, 30, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Sorter::from_bytes(&bytes[..cut]).is_err(), "{cut} bytes");
+    }
+    for at in (0..bytes.len()).step_by(97) {
+        let mut wrong = bytes.clone();
+        wrong[at] ^= 0x10;
+        assert!(Sorter::from_bytes(&wrong).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn merging_and_splitting_keep_numbers_and_are_kept() {
+    let of = short(Synthetic::tetrode(6));
+    let made = make(&of).unwrap();
+    let mut sorter = learn(&of, &made).sorter;
+    let before = sort(&sorter, &made.samples, 30);
+    let ids: Vec<u32> = sorter.units().iter().map(|u| u.id).collect();
+    assert!(ids.len() >= 3, "{ids:?}");
+    sorter
+        .edit(Edit::Merge {
+            units: vec![ids[0], ids[2]],
+        })
+        .unwrap();
+    let kept: Vec<u32> = sorter.units().iter().map(|u| u.id).collect();
+    assert_eq!(kept.len(), ids.len() - 1);
+    assert!(!kept.contains(&ids[2]) && kept.contains(&ids[0]));
+    // What was neither of the two has its number still.
+    sorter.set_forget_seconds(0.0).unwrap();
+    let after = sort(&sorter, &made.samples, 30);
+    let id = |spike: &Spike, ids: &[u32]| spike.unit.map(|u| ids[u as usize]);
+    let changed = before.iter().zip(&after).filter(|(b, a)| {
+        let (b, a) = (id(b, &ids), id(a, &kept));
+        b != a && !(b == Some(ids[2]) && a == Some(ids[0]))
+    });
+    // Units followed their spikes before: a few at the borders differ.
+    assert!(changed.count() * 20 < before.len());
+
+    let unit = &sorter.units()[0];
+    let labels = &sorter.groups()[unit.group as usize].labels;
+    let hits = &sorter.groups()[unit.group as usize].hits;
+    let own: Vec<u32> = (0..labels.len() as u32)
+        .filter(|n| labels[*n as usize] == 0 && hits[*n as usize] > 0)
+        .collect();
+    let split = Edit::Split {
+        unit: unit.id,
+        nodes: own[..own.len() / 2].to_vec(),
+    };
+    sorter.edit(split).unwrap();
+    assert_eq!(sorter.units().len(), ids.len());
+    let new = sorter.units().last().unwrap().id;
+    assert!(!ids.contains(&new), "{new} was in use");
+    assert_eq!(sorter.edits().len(), 2);
+    assert_eq!(Sorter::from_bytes(&sorter.to_bytes()).unwrap(), sorter);
+
+    let first = sorter.units()[0].id;
+    for bad in [
+        Edit::Merge { units: vec![] },
+        Edit::Merge { units: vec![first] },
+        Edit::Merge {
+            units: vec![first, first],
+        },
+        Edit::Merge {
+            units: vec![first, 99],
+        },
+        Edit::Split {
+            unit: 99,
+            nodes: vec![0],
+        },
+        Edit::Split {
+            unit: first,
+            nodes: vec![u32::MAX],
+        },
+        Edit::Split {
+            unit: first,
+            nodes: vec![],
+        },
+    ] {
+        let units = sorter.units().to_vec();
+        assert!(sorter.edit(bad.clone()).is_err(), "{bad:?}");
+        assert_eq!(sorter.units(), units);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2))]
+
+    #[test]
+    fn what_comes_out_does_not_depend_on_blocks(seed in 0_u64..1000, blocks in prop::collection::vec(1_usize..5000, 1..5)) {
+        let of = Synthetic { seconds: 1.5, artefact_seconds: 0.31, ..Synthetic::tetrode(seed) };
+        let made = make(&of).unwrap();
+        let sorter = learn(&of, &made).sorter;
+        let whole = sort(&sorter, &made.samples, made.samples.len());
+        prop_assert!(!whole.is_empty());
+        for block in blocks.into_iter().chain([1, 7, 30_000]) {
+            prop_assert_eq!(&sort(&sorter, &made.samples, block), &whole);
+        }
+    }
+}

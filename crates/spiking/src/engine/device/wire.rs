@@ -1,0 +1,350 @@
+//! Synapses on a device: counted, laid out, placed.
+
+use betz_base::{Error, ErrorKind, Result, progress};
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::spiking::{
+    self, SpikingCount, SpikingCountListed, SpikingDegrees, SpikingPlace, SpikingPlaceListed,
+    SpikingRowLengths,
+};
+use betz_kernels::{Blocks, Wires};
+use rayon::prelude::*;
+
+use super::super::build::{Built, check_sum};
+use super::super::part::Group;
+use super::design::Design;
+use super::job::{Job, Part};
+use crate::connect::Wiring;
+use crate::plan::Plan;
+use crate::random::Normal;
+use crate::spec::Network;
+
+/// Sources whose rows one task makes on the host.
+const SOURCES: u32 = 256;
+
+/// A network's synapses on a device.
+#[derive(Debug)]
+pub(super) struct Wired {
+    /// Where the rows begin, by source and block.
+    pub(super) offsets: Buffer<u32>,
+    /// Quads and rows, or pairs of words.
+    pub(super) words: Buffer<u32>,
+    pub(super) built: Built,
+    /// Synapses of each neuron, with targets on this device.
+    pub(super) degrees: Vec<u32>,
+}
+
+/// A projection as the device gets it.
+enum Projected {
+    Drawn {
+        wires: Buffer<Wires>,
+        degrees: Buffer<u32>,
+        sources: u32,
+    },
+    Listed {
+        ends: Buffer<u32>,
+        strengths: Buffer<u32>,
+        many: u64,
+    },
+}
+
+/// What both passes over the synapses write.
+struct Places {
+    blocks: i32,
+    neurons: i32,
+    part: Part,
+    offsets: Buffer<u32>,
+    quads: Buffer<u32>,
+}
+
+impl Wired {
+    pub(super) fn make(
+        context: &Context,
+        job: Job<'_>,
+        plan: &mut Plan,
+        design: &mut Design,
+        part: Part,
+    ) -> Result<Self> {
+        let Job {
+            network,
+            groups,
+            normal,
+            listener,
+            ..
+        } = job;
+        let stage = "building synapses";
+        let passes = 2 * network.projections.len() as u64;
+        let blocks = design.row_blocks();
+        let neurons = plan.neurons as usize;
+        let cells = neurons * blocks.max(1) as usize;
+        let table = context.upload(normal.edges())?;
+        let mut projections = Vec::new();
+        for p in 0..network.projections.len() {
+            progress::check(listener, stage)?;
+            projections.push(projected(context, network, p, plan.weight_unit, normal)?);
+        }
+        let mut places = Places {
+            blocks: blocks as i32,
+            neurons: neurons as i32,
+            part,
+            offsets: context.zeros(cells + 1)?,
+            quads: context.zeros(if blocks > 0 { cells } else { 1 })?,
+        };
+        let mut sums: Buffer<u64> = context.zeros(plan.receptors * neurons)?;
+        let mut found: Buffer<u64> = context.zeros(spiking::FOUND)?;
+        let count = context.load::<SpikingCount<'_>>(&[], 0)?;
+        let count_listed = context.load::<SpikingCountListed<'_>>(&[], 0)?;
+        for (p, projection) in projections.iter().enumerate() {
+            listener.update(stage, p as u64, passes);
+            match projection {
+                Projected::Drawn {
+                    wires,
+                    degrees,
+                    sources,
+                } => count.launch(
+                    grid(context, u64::from(*sources) * 32),
+                    spiking::WIRE_THREADS,
+                    SpikingCount {
+                        wires: wires.read(),
+                        normal: table.read(),
+                        seed: network.seed,
+                        degrees: degrees.read(),
+                        blocks: places.blocks,
+                        neurons: places.neurons,
+                        parts: places.part.of,
+                        part: places.part.number,
+                        offsets: places.offsets.update(),
+                        quads: places.quads.update(),
+                        sums: sums.update(),
+                        found: found.update(),
+                    },
+                )?,
+                Projected::Listed {
+                    ends,
+                    strengths,
+                    many,
+                } => count_listed.launch(
+                    grid(context, *many),
+                    spiking::WIRE_THREADS,
+                    SpikingCountListed {
+                        ends: ends.read(),
+                        strengths: strengths.read(),
+                        many: *many,
+                        blocks: places.blocks,
+                        neurons: places.neurons,
+                        parts: places.part.of,
+                        part: places.part.number,
+                        offsets: places.offsets.update(),
+                        quads: places.quads.update(),
+                        sums: sums.update(),
+                        found: found.update(),
+                    },
+                )?,
+            }
+        }
+        let found = context.download(&found, spiking::FOUND)?;
+        let synapses = found[spiking::SYNAPSES];
+        if u32::try_from(synapses).is_err() {
+            return Err(Error::argument(format!(
+                "expected at most {} synapses on a device, got {synapses}",
+                u32::MAX
+            )));
+        }
+        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, groups)?;
+        check_sum(largest_sum)?;
+        drop(sums);
+        context.exclusive_sums(&mut places.offsets, cells + 1)?;
+        let mut deep = 0;
+        if let Design::Resident { deep: own, .. } = design {
+            deep = found[spiking::DEEPEST].div_ceil(4) as u32;
+            *own = deep;
+        }
+        let words = match blocks {
+            0 => 2 * synapses as usize,
+            // Rows hold those of more than one step; how many is known within a transfer of all offsets.
+            _ => cells * deep as usize * 4 + synapses as usize,
+        };
+        plan.synapse_bytes = 4 * (words + cells + 1) as u64;
+        let room = context.available_memory()?;
+        if 4 * words as u64 > room {
+            return Err(Error::new(
+                ErrorKind::DeviceMemory,
+                format!(
+                    "cuda:{}: expected synapses of at most {room} bytes, got {plan}",
+                    context.number()
+                ),
+            ));
+        }
+        let mut words: Buffer<u32> = match deep {
+            0 => context.alloc(words.max(1))?,
+            // Quads end with an empty place.
+            _ => context.zeros(words.max(1))?,
+        };
+        context.clear(&mut places.quads)?;
+        let place = context.load::<SpikingPlace<'_>>(&[], 0)?;
+        let place_listed = context.load::<SpikingPlaceListed<'_>>(&[], 0)?;
+        for (p, projection) in projections.iter().enumerate() {
+            progress::check(listener, stage)?;
+            listener.update(stage, (projections.len() + p) as u64, passes);
+            match projection {
+                Projected::Drawn {
+                    wires,
+                    degrees,
+                    sources,
+                } => place.launch(
+                    grid(context, u64::from(*sources) * 32),
+                    spiking::WIRE_THREADS,
+                    SpikingPlace {
+                        wires: wires.read(),
+                        normal: table.read(),
+                        seed: network.seed,
+                        degrees: degrees.read(),
+                        blocks: places.blocks,
+                        neurons: places.neurons,
+                        parts: places.part.of,
+                        part: places.part.number,
+                        offsets: places.offsets.update(),
+                        quads: places.quads.update(),
+                        deep: deep as i32,
+                        words: words.update(),
+                    },
+                )?,
+                Projected::Listed {
+                    ends,
+                    strengths,
+                    many,
+                } => place_listed.launch(
+                    grid(context, *many),
+                    spiking::WIRE_THREADS,
+                    SpikingPlaceListed {
+                        ends: ends.read(),
+                        strengths: strengths.read(),
+                        many: *many,
+                        blocks: places.blocks,
+                        neurons: places.neurons,
+                        parts: places.part.of,
+                        part: places.part.number,
+                        offsets: places.offsets.update(),
+                        quads: places.quads.update(),
+                        deep: deep as i32,
+                        words: words.update(),
+                    },
+                )?,
+            }
+        }
+        listener.update(stage, passes, passes);
+        let mut degrees: Buffer<u32> = context.alloc(neurons)?;
+        context.load::<SpikingRowLengths<'_>>(&[], 0)?.launch(
+            grid(context, neurons as u64),
+            spiking::WIRE_THREADS,
+            SpikingRowLengths {
+                blocks: places.blocks,
+                neurons: places.neurons,
+                offsets: places.offsets.read(),
+                quads: places.quads.read(),
+                degrees: degrees.write(),
+            },
+        )?;
+        Ok(Self {
+            degrees: context.download(&degrees, neurons)?,
+            offsets: places.offsets,
+            words,
+            built: Built {
+                synapses,
+                hash: found[spiking::WIRE_HASH],
+                largest_sum,
+            },
+        })
+    }
+}
+
+/// Blocks for `threads` threads, as many as are worth starting.
+fn grid(context: &Context, threads: u64) -> Blocks {
+    let most = u64::from(context.info().multiprocessors.max(1)) * 16;
+    let blocks = threads.div_ceil(u64::from(spiking::WIRE_THREADS));
+    (blocks.clamp(1, most) as u32, 1, 1)
+}
+
+fn projected(
+    context: &Context,
+    network: &Network,
+    index: usize,
+    unit: f64,
+    normal: &Normal,
+) -> Result<Projected> {
+    let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
+        let wiring = Wiring::new(network, index, unit)?;
+        return listed(context, &wiring, normal);
+    };
+    let mut degrees: Buffer<u32> = context.zeros(wires.sources.max(1) as usize)?;
+    if let Some(total) = total {
+        context.load::<SpikingDegrees<'_>>(&[], 0)?.launch(
+            grid(context, total.div_ceil(4)),
+            spiking::WIRE_THREADS,
+            SpikingDegrees {
+                seed: network.seed,
+                index: wires.index,
+                sources: wires.sources,
+                total,
+                degrees: degrees.update(),
+            },
+        )?;
+    }
+    Ok(Projected::Drawn {
+        wires: context.upload(&[wires])?,
+        degrees,
+        sources: wires.sources,
+    })
+}
+
+/// Rows made on the host.
+fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Projected> {
+    let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
+    let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
+        .map(|start| {
+            let (mut row, mut ends, mut strengths) = (Vec::new(), Vec::new(), Vec::new());
+            for source in start..start.saturating_add(SOURCES).min(wiring.sources) {
+                row.clear();
+                wiring.row(source, normal, &mut row);
+                for edge in &row {
+                    ends.extend([wiring.source_first + source, edge.target]);
+                    strengths.push(
+                        u32::from(edge.receptor) << 24
+                            | u32::from(edge.delay) << 16
+                            | u32::from(edge.weight as u16),
+                    );
+                }
+            }
+            (ends, strengths)
+        })
+        .collect();
+    let many: usize = batches.iter().map(|(_, strengths)| strengths.len()).sum();
+    let mut ends: Buffer<u32> = context.alloc((2 * many).max(1))?;
+    let mut strengths: Buffer<u32> = context.alloc(many.max(1))?;
+    let mut at = 0;
+    for (own_ends, own_strengths) in &batches {
+        context.upload_into(own_ends, &mut ends, 2 * at)?;
+        context.upload_into(own_strengths, &mut strengths, at)?;
+        at += own_strengths.len();
+    }
+    Ok(Projected::Listed {
+        ends,
+        strengths,
+        many: many as u64,
+    })
+}
+
+/// The largest sum of what one neuron can be sent in one step, in units.
+fn largest_sum(sums: &[u64], network: &Network, groups: &[Group]) -> Result<u64> {
+    let neurons = network.neurons() as usize;
+    let firsts = network.firsts();
+    let mut largest = sums.iter().copied().max().unwrap_or(0);
+    for (p, group) in groups.iter().enumerate() {
+        if let Some(poisson) = &group.poisson {
+            let most = poisson.thresholds.len() as u64 * u64::from(poisson.weight.unsigned_abs());
+            let own = poisson.receptor * neurons;
+            let own = &sums[own + firsts[p] as usize..own + firsts[p + 1] as usize];
+            largest = largest.max(own.iter().copied().max().unwrap_or(0) + most);
+        }
+    }
+    Ok(largest)
+}

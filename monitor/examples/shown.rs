@@ -1,0 +1,207 @@
+//! A made-up recording to look at, with the networks of its channels and the episodes that were mined of it.
+//!
+//! ```text
+//! cargo run -p betz-monitor --example shown -- [--nodes N] [--port N]
+//! ```
+//! Prints the address to open. Sixty-four channels in four groups that burst together, and a chain of five
+//! that fires a few times a second; the second network is of the recording's second half. With `--nodes` a
+//! network of so many nodes is shown besides, ten edges to each: for measuring. The spikes are drawn with a seed.
+
+use betz_base::error::{Error, Result};
+use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Row, mine};
+use betz_monitor::{MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source};
+use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
+use betz_recording::{Dataset, Segment, Spikes};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const STEP: f64 = 0.001;
+const STEPS: usize = 60_000;
+const CHANNELS: usize = 64;
+const GROUPS: usize = 4;
+/// Channels of the chain, and milliseconds from one to the next.
+const CHAIN: [usize; 5] = [3, 17, 30, 44, 61];
+const DELAY: usize = 5;
+const BIN: usize = 50;
+
+/// (step, channel) of every spike: groups burst, the chain runs, all fire a little on their own.
+fn spikes(seed: u64) -> Vec<(i64, u32)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut all = Vec::new();
+    for step in 0..STEPS {
+        for c in 0..CHANNELS {
+            let group = c % GROUPS;
+            let phase = (step as f64 * STEP * (0.7 + 0.4 * group as f64)).sin();
+            if rng.random_bool(0.003 + if phase > 0.8 { 0.03 } else { 0.0 }) {
+                all.push((step as i64, c as u32));
+            }
+        }
+        if rng.random_bool(0.003) {
+            for (k, c) in CHAIN.into_iter().enumerate() {
+                let at = step + k * DELAY;
+                if at < STEPS {
+                    all.push((at as i64, c as u32));
+                }
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Result<Networked> {
+    let mut counts = vec![0_u16; bins.len() * CHANNELS];
+    for (step, channel) in all {
+        let bin = *step as usize / BIN;
+        if bins.contains(&bin) {
+            counts[(bin - bins.start) * CHANNELS + *channel as usize] += 1;
+        }
+    }
+    let seconds = BIN as f64 * STEP;
+    let signal = Signal::new(&counts, CHANNELS)?.with_sample_seconds(seconds)?;
+    let window = Window {
+        length: 100,
+        step: 20,
+    };
+    let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.05));
+    let network = Plan::new(&spec, &signal)?.run(&signal, &())?;
+    let starts = network.window_start().iter();
+    let begin = bins.start;
+    Ok(Networked {
+        name: name.into(),
+        window_seconds: Some(
+            starts
+                .map(|s| (begin as u64 + s) as f64 * seconds)
+                .collect(),
+        ),
+        names: Some(names()),
+        positions: Some((
+            electrodes()
+                .iter()
+                .flatten()
+                .map(|v| f64::from(*v))
+                .collect(),
+            2,
+        )),
+        complete: true,
+        network,
+    })
+}
+
+/// Nodes in groups of five hundred that follow a wave each.
+fn large(nodes: usize) -> Result<Networked> {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let samples = 120;
+    let groups = nodes.div_ceil(500);
+    let waves: Vec<f32> = (0..samples * groups)
+        .map(|_| rng.random::<f32>() - 0.5)
+        .collect();
+    let mut values = vec![0.0_f32; samples * nodes];
+    for (t, row) in values.chunks_exact_mut(nodes).enumerate() {
+        for (n, v) in row.iter_mut().enumerate() {
+            *v = 0.35 * waves[t * groups + n % groups] + rng.random::<f32>() - 0.5;
+        }
+    }
+    let signal = Signal::new(&values, nodes)?;
+    let window = Window {
+        length: 100,
+        step: 20,
+    };
+    let spec = NetworkSpec::pearson(window).threshold(Threshold::Top(10 * nodes));
+    Ok(Networked {
+        name: format!("{nodes} nodes"),
+        network: Plan::new(&spec, &signal)?.run(&signal, &())?,
+        names: None,
+        positions: None,
+        window_seconds: None,
+        complete: true,
+    })
+}
+
+fn names() -> Vec<String> {
+    (0..CHANNELS).map(|c| format!("ch{c}")).collect()
+}
+
+fn electrodes() -> Vec<[f32; 2]> {
+    let at = |c: usize| [(c % 8) as f32 * 400.0, (c / 8) as f32 * 400.0];
+    (0..CHANNELS).map(at).collect()
+}
+
+fn number(option: &str) -> Result<Option<usize>> {
+    let all: Vec<String> = std::env::args().collect();
+    let Some(at) = all.iter().position(|a| a == option) else {
+        return Ok(None);
+    };
+    let value = all.get(at + 1).map(String::as_str).unwrap_or("");
+    let wrong = |_| Error::argument(format!("{option}: expected a number, got {value:?}"));
+    value.parse().map(Some).map_err(wrong)
+}
+
+fn main() -> Result<()> {
+    let all = spikes(1);
+    let (ticks, channels): (Vec<i64>, Vec<u32>) = all.iter().copied().unzip();
+    let alphabet = Alphabet::new(names(), Clock::from_tick_seconds(STEP)?)?;
+    let events = Events::new(alphabet, &ticks, &channels)?;
+    let edge = Interval::from_seconds(0.004, 0.006, events.clock())?;
+    let mined = mine(&events, &MineOptions::new(vec![edge], 120), &())?;
+    let rows = mined.episodes.into_iter().map(|episode| Row {
+        episode,
+        tested: None,
+    });
+    let mut networks = vec![
+        network("the recording", &all, 0..STEPS / BIN)?,
+        network("its second half", &all, STEPS / BIN / 2..STEPS / BIN)?,
+    ];
+    if let Some(nodes) = number("--nodes")? {
+        networks.push(large(nodes)?);
+    }
+    let recorded = Recorded {
+        source: Source {
+            name: "a made-up recording".into(),
+            channel_names: names(),
+            electrode_um: Some(electrodes()),
+            outputs: Vec::new(),
+            step_seconds: STEP,
+            speed: 1.0,
+            deadline: None,
+            model: None,
+        },
+        dataset: Dataset {
+            step_seconds: STEP,
+            steps: STEPS,
+            channel_names: names(),
+            spikes: Spikes::new(ticks, channels),
+            segments: vec![Segment {
+                start: 0,
+                stop: STEPS as i64,
+            }],
+            outputs: Vec::new(),
+            behavior: Vec::new(),
+        },
+        estimates: Vec::new(),
+        delay_steps: 0,
+    };
+    let shown = Shown {
+        recordings: vec![recorded],
+        networks,
+        mined: vec![MinedEpisodes {
+            name: "episodes.csv".into(),
+            recording: 0,
+            events,
+            rows: rows.collect(),
+        }],
+        image: None,
+    };
+    let port = number("--port")?.unwrap_or(0);
+    let options = Options {
+        port: u16::try_from(port)
+            .map_err(|_| Error::argument("--port: expected one below 65,536"))?,
+        ..Options::default()
+    };
+    let monitor = Monitor::open(shown, options)?;
+    println!("{}", monitor.url());
+    loop {
+        std::thread::park();
+    }
+}

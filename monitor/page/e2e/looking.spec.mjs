@@ -1,0 +1,178 @@
+// What is looked at rather than run: recordings, networks, mined episodes.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { expect, shown as test } from "./rig.mjs";
+
+test.setTimeout(45_000);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const findings = async page => {
+  await page.evaluate(axe);
+  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
+};
+/** A list of choices in the bar over the graph. */
+const choice = (page, name) => page.locator(".net-graph label", { hasText: new RegExp(`^${name} `) }).locator("select");
+const look = async (page, hash) => { await page.evaluate(h => { location.hash = h; }, hash); };
+const networks = async (page, hash = "#v=networks") => {
+  await look(page, hash);
+  await page.waitForFunction(() => { const n = globalThis.betzNet?.net; return n && n.first.value && n.edgesOf(n.first.value) !== null && globalThis.betzNet.spent.edges > 0; });
+};
+const state = (page, what) => page.evaluate(w => { const n = globalThis.betzNet.net, l = n.first.value; return { window: n.windowOf(l), edges: n.counted(l), threshold: n.threshold.value, placing: n.placing.value, drawn: globalThis.betzNet.spent.edges }[w]; }, what);
+/** The share of the graph's pixels that are inked: alpha, since paper is seen through. */
+const ink = page => page.evaluate(() => {
+  const canvas = document.querySelector("canvas.net"), gl = canvas.getContext("webgl2"), { width, height } = canvas, pixels = new Uint8Array(width * height * 4);
+  gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+  let inked = 0;
+  for (let i = 3; i < pixels.length; i += 4) if (pixels[i] > 20) inked++;
+  return inked / (width * height);
+});
+
+test("a recording is drawn and played, and the address leads to a moment", async ({ looked: { page, faults } }) => {
+  await page.waitForFunction(() => globalThis.betz?.store?.spikes > 100);
+  await expect(page.getByRole("status").first()).toHaveText("recording");
+  const at = () => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("t")));
+  const before = await at();
+  await page.keyboard.press("Space");
+  await expect(page.getByRole("status").first()).toHaveText("plays");
+  await expect.poll(at).toBeGreaterThan(before);
+  await page.keyboard.press("Space");
+  expect(faults).toEqual([]);
+});
+
+test("a threshold moves without asking the server", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  expect(await ink(page)).toBeGreaterThan(0.005);
+  const asked = [];
+  page.on("request", r => asked.push(r.url()));
+  const [edges, threshold] = [await state(page, "edges"), await state(page, "threshold")];
+  for (let k = 0; k < 5; k++) await page.keyboard.press("]");
+  expect(await state(page, "threshold")).toBeCloseTo(threshold + 0.05, 3);
+  const fewer = await state(page, "edges");
+  expect(fewer).toBeLessThan(edges);
+  await expect.poll(() => state(page, "drawn")).toBe(fewer);
+  await page.getByRole("slider", { name: "Threshold" }).focus();
+  await page.keyboard.press("Home");
+  await expect.poll(() => state(page, "edges")).toBeGreaterThan(edges);
+  expect(asked).toEqual([]);
+  expect(faults).toEqual([]);
+});
+
+test("by the keyboard from window to window, and to a node and its edges", async ({ looked: { page } }) => {
+  await networks(page);
+  const before = await state(page, "window");
+  await page.keyboard.press(".");
+  await page.keyboard.press(".");
+  await expect.poll(() => state(page, "window")).toBe(before + 2);
+  await page.keyboard.press(",");
+  await expect.poll(() => state(page, "window")).toBe(before + 1);
+  await expect(page.locator("[aria-live=polite]").last()).toContainText("window");
+  await page.getByLabel("node", { exact: true }).fill("ch8");
+  await page.keyboard.press("Enter");
+  await expect(page.locator(".node b")).toHaveText("ch8");
+  const rows = page.locator(".node tbody tr");
+  await expect(rows.first()).toBeVisible();
+  const other = await rows.first().locator("button").innerText();
+  await rows.first().locator("button").click();
+  await expect(page.locator(".node b")).toHaveText(other);
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("node=");
+});
+
+test("sessions over each other, side by side, and what parts them", async ({ looked: { page } }) => {
+  await networks(page, "#v=networks&n=0,1&t=45");
+  await expect(page.locator("canvas.net")).toHaveCount(1);
+  await choice(page, "compare").selectOption("side");
+  await expect(page.locator("canvas.net")).toHaveCount(2);
+  await choice(page, "compare").selectOption("diff");
+  await expect(page.locator(".said")).toContainText("alone");
+  await page.getByRole("checkbox", { name: "its second half" }).uncheck();
+  await expect(choice(page, "compare")).toHaveCount(0);
+});
+
+test("a region alone, communities, layouts and the matrix", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  const before = await ink(page);
+  await page.getByLabel("region").fill("0-7");
+  await page.getByRole("button", { name: "alone" }).click();
+  await expect(page.locator(".region")).toContainText("8 nodes");
+  await expect.poll(() => ink(page)).toBeLessThan(before);
+  await page.getByRole("button", { name: "all nodes" }).click();
+  await page.getByLabel("region").fill("900");
+  await page.getByRole("button", { name: "alone" }).click();
+  await expect(page.locator(".region")).toContainText("expected names");
+  await choice(page, "colours").selectOption("communities");
+  await page.waitForFunction(() => { const n = globalThis.betzNet.net, l = n.first.value; return l.communities.size === l.info.windows && n.work.value === null; });
+  await choice(page, "nodes").selectOption("force");
+  await page.waitForFunction(() => globalThis.betzNet.net.first.value.forced !== null && globalThis.betzNet.net.work.value === null);
+  await choice(page, "as").selectOption("matrix");
+  await expect(page.getByRole("img", { name: /Adjacency matrix/ })).toBeVisible();
+  expect(faults).toEqual([]);
+});
+
+test("correlations of a recording, in windows of one's own", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  await page.getByText("of a recording", { exact: true }).click();
+  await page.getByLabel("window, s").fill("0");
+  await page.getByRole("button", { name: "compute" }).click();
+  await expect(page.getByRole("alert")).toContainText("expected bins");
+  await page.getByLabel("window, s").fill("8");
+  await page.getByRole("button", { name: "compute" }).click();
+  await page.waitForFunction(() => globalThis.betzNet.net.offered.value.length === 3 && globalThis.betzNet.net.first.value?.info.id === 2);
+  expect(faults).toEqual([]);
+});
+
+test("episodes: a list, every occurrence, from one to the next", async ({ looked: { page, faults } }) => {
+  await look(page, "#v=episodes");
+  await page.getByRole("button", { name: "episode", exact: true }).click();
+  const first = page.locator(".ep-list tbody tr").first();
+  await expect(first).toContainText("ch3 → ch17 → ch30 → ch44 → ch61");
+  await first.locator("button").click();
+  await expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes");
+  const at = () => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("t")));
+  await page.keyboard.press("n");
+  await expect.poll(at).toBeGreaterThan(10);
+  const there = await at();
+  await page.keyboard.press("n");
+  await expect.poll(at).toBeGreaterThan(there);
+  await page.keyboard.press("p");
+  await expect.poll(at).toBe(there);
+  await page.getByLabel("count from").fill("100000");
+  await expect(page.locator(".ep-list")).toContainText("None of");
+  expect(faults).toEqual([]);
+});
+
+test("what is taken along is what is shown", async ({ looked: { page } }) => {
+  await networks(page);
+  await page.keyboard.press("e");
+  const [table] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "edges, CSV" }).click()]);
+  const lines = readFileSync(await table.path(), "utf8").trim().split("\n");
+  expect(lines.filter(l => !l.startsWith("#"))).toHaveLength(1 + await state(page, "edges"));
+  const [picture] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "SVG" }).click()]);
+  expect(readFileSync(await picture.path(), "utf8")).toContain("<circle");
+  await page.keyboard.press("Escape");
+  await look(page, "#v=live");
+  await expect(page.locator("canvas.cells")).toBeVisible();
+  await page.keyboard.press("e");
+  const [spikes] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "spikes, CSV" }).click()]);
+  expect(readFileSync(await spikes.path(), "utf8")).toContain("seconds,channel,spikes");
+});
+
+for (const scheme of ["light", "dark"]) test(`axe finds nothing in the ${scheme}`, async ({ looked: { page } }) => {
+  await page.emulateMedia({ colorScheme: scheme });
+  await networks(page, "#v=networks&n=0,1&node=8");
+  expect(await findings(page)).toEqual([]);
+  await look(page, "#v=episodes&ep=0.0");
+  await expect(page.locator(".ep-list tbody tr").first()).toBeVisible();
+  expect(await findings(page)).toEqual([]);
+});
+
+test("without WebGL there are pictures all the same, and the page says so", async ({ browser, plainRig }) => {
+  const page = await browser.newPage();
+  await page.addInitScript(() => { const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = function (kind, ...rest) { return kind === "webgl2" ? null : get.call(this, kind, ...rest); }; });
+  await page.goto(plainRig.url);
+  await expect(page.locator(".raster")).toContainText("no WebGL2");
+  const inked = selector => page.evaluate(s => { const c = document.querySelector(s), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; const seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]} ${d[i + 1]} ${d[i + 2]} ${d[i + 3]}`); return seen.size; }, selector);
+  await expect.poll(() => inked("canvas.cells")).toBeGreaterThan(1);
+  await look(page, "#v=networks");
+  await expect(page.locator(".net-graph")).toContainText("no WebGL2");
+  await expect.poll(() => inked("canvas.net")).toBeGreaterThan(3);
+  await page.close();
+});

@@ -1,0 +1,192 @@
+// A graph by WebGL2: places in a texture, an edge an instance, so that a threshold is a number of instances and a
+// layout one small upload. In the buffers edges lie from the weakest on: the strongest are drawn last, on top.
+import { program, type Rgb } from "./gl.ts";
+import type { Edges } from "../net/model.ts";
+
+export interface Layer { edges: Edges; n: number; ink: Rgb; dash: number; lowest: number; highest: number }
+/** Of the plane: what is at (0, 0) of the canvas, and pixels a unit. */
+export interface View { x: number; y: number; scale: number }
+export interface Nodes { places: Float32Array; ink: Uint8Array; size: Float32Array }
+/** Edges that are quads of their own width; beyond, lines of a pixel. */
+export const WIDE = 30_000;
+const ROW = 1024;
+
+const EDGE = `
+uniform highp sampler2D at; uniform sampler2D ink; uniform vec4 view; uniform vec2 size; uniform vec3 range; uniform float wide;
+layout(location=0) in uvec2 ends; layout(location=1) in float key; out float alpha; out float along;
+ivec2 texel(uint n){return ivec2(int(n)%${ROW},int(n)/${ROW});}
+void main(){
+  float a=texelFetch(ink,texel(ends.x),0).a,b=texelFetch(ink,texel(ends.y),0).a;
+  if(a==0.||b==0.){gl_Position=vec4(2,2,2,1);return;}
+  vec2 p=(texelFetch(at,texel(ends.x),0).xy-view.xy)*view.z,q=(texelFetch(at,texel(ends.y),0).xy-view.xy)*view.z,d=q-p;
+  float t=clamp((key-range.x)/max(1e-9,range.y-range.x),0.,1.),len=max(length(d),1e-6);
+  bool far=(gl_VertexID&1)==1; vec2 c=far?q:p;
+  float w=(.7+2.6*t)*view.w; c+=vec2(-d.y,d.x)/len*w*.5*(float(gl_VertexID>>1)*2.-1.)*wide;
+  alpha=range.z*(.2+.8*t); along=far?len:0.;
+  gl_Position=vec4(c.x/size.x*2.-1.,1.-c.y/size.y*2.,0,1);
+}`;
+const EDGE_INK = `in float alpha; in float along; uniform vec3 colour; uniform float dash; out vec4 o;
+void main(){ if(dash>0.&&mod(along,dash*2.)>dash) discard; o=vec4(colour,alpha); }`;
+const NODE = `
+uniform highp sampler2D at; uniform sampler2D ink; uniform vec4 view; uniform vec2 size; layout(location=2) in float radius; out vec4 c;
+void main(){ ivec2 t=ivec2(gl_VertexID%${ROW},gl_VertexID/${ROW}); vec2 p=(texelFetch(at,t,0).xy-view.xy)*view.z; c=texelFetch(ink,t,0);
+  gl_Position=c.a==0.?vec4(2,2,2,1):vec4(p.x/size.x*2.-1.,1.-p.y/size.y*2.,0,1); gl_PointSize=radius*2.*view.w; }`;
+const NODE_INK = `in vec4 c; out vec4 o; void main(){ float d=length(gl_PointCoord-.5)*2.; if(d>1.) discard; o=vec4(c.rgb,c.a*smoothstep(1.,.75,d)); }`;
+
+export class GraphView {
+  private readonly gl: WebGL2RenderingContext;
+  private edge!: WebGLProgram; private nodes!: WebGLProgram;
+  private at!: WebGLTexture; private ink!: WebGLTexture; private radius!: WebGLBuffer; private points!: WebGLVertexArrayObject;
+  private held = new Map<Edges, { vao: WebGLVertexArrayObject; buffers: WebGLBuffer[] }>();
+  private last: Nodes | null = null;
+  /** Milliseconds of script that the last picture took. */
+  spent = 0;
+
+  constructor(readonly canvas: HTMLCanvasElement) {
+    const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
+    if (!gl) throw new Error("no WebGL2");
+    this.gl = gl;
+    this.make();
+    canvas.addEventListener("webglcontextlost", e => e.preventDefault());
+    canvas.addEventListener("webglcontextrestored", () => { this.held.clear(); this.last = null; this.make(); });
+  }
+
+  private make(): void {
+    const gl = this.gl;
+    this.edge = program(gl, EDGE, EDGE_INK);
+    this.nodes = program(gl, NODE, NODE_INK);
+    this.at = gl.createTexture();
+    this.ink = gl.createTexture();
+    this.radius = gl.createBuffer();
+    this.points = gl.createVertexArray();
+  }
+
+  private put(nodes: Nodes): void {
+    const gl = this.gl, n = nodes.places.length / 2, rows = Math.max(1, Math.ceil(n / ROW));
+    const texture = (t: WebGLTexture, inside: number, format: number, type: number, values: ArrayBufferView): void => {
+      gl.bindTexture(gl.TEXTURE_2D, t);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+      gl.texImage2D(gl.TEXTURE_2D, 0, inside, ROW, rows, 0, format, type, values);
+    };
+    if (this.last?.places !== nodes.places) {
+      const padded = new Float32Array(2 * ROW * rows);
+      padded.set(nodes.places);
+      texture(this.at, gl.RG32F, gl.RG, gl.FLOAT, padded);
+    }
+    if (this.last?.ink !== nodes.ink) {
+      const padded = new Uint8Array(4 * ROW * rows);
+      padded.set(nodes.ink);
+      texture(this.ink, gl.RGBA8, gl.RGBA, gl.UNSIGNED_BYTE, padded);
+    }
+    if (this.last?.size !== nodes.size) {
+      gl.bindVertexArray(this.points);
+      gl.bindBuffer(gl.ARRAY_BUFFER, this.radius);
+      gl.bufferData(gl.ARRAY_BUFFER, nodes.size, gl.DYNAMIC_DRAW);
+      gl.enableVertexAttribArray(2);
+      gl.vertexAttribPointer(2, 1, gl.FLOAT, false, 4, 0);
+    }
+    this.last = nodes;
+  }
+
+  private hold(e: Edges): { vao: WebGLVertexArrayObject; buffers: WebGLBuffer[] } {
+    const known = this.held.get(e);
+    if (known) { this.held.delete(e); this.held.set(e, known); return known; }
+    const gl = this.gl, vao = gl.createVertexArray(), n = e.key.length, buffers = [gl.createBuffer(), gl.createBuffer()], ends = new Uint32Array(2 * n);
+    for (let k = 0; k < n; k++) { ends[2 * (n - 1 - k)] = e.i[k]!; ends[2 * (n - 1 - k) + 1] = e.j[k]!; }
+    gl.bindVertexArray(vao);
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffers[0]!);
+    gl.bufferData(gl.ARRAY_BUFFER, ends, gl.STATIC_DRAW);
+    gl.enableVertexAttribArray(0);
+    gl.vertexAttribDivisor(0, 1);
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffers[1]!);
+    gl.bufferData(gl.ARRAY_BUFFER, e.key.slice().reverse(), gl.STATIC_DRAW);
+    gl.enableVertexAttribArray(1);
+    gl.vertexAttribDivisor(1, 1);
+    const made = { vao, buffers };
+    this.held.set(e, made);
+    for (const [old, { vao: gone, buffers: all }] of this.held) {
+      if (this.held.size <= 8) break;
+      gl.deleteVertexArray(gone);
+      all.forEach(b => gl.deleteBuffer(b));
+      this.held.delete(old);
+    }
+    return made;
+  }
+
+  draw(nodes: Nodes, layers: Layer[], view: View): void {
+    const began = performance.now(), gl = this.gl, ratio = devicePixelRatio || 1;
+    const w = Math.max(1, Math.round(this.canvas.clientWidth * ratio)), h = Math.max(1, Math.round(this.canvas.clientHeight * ratio));
+    if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
+    if (gl.isContextLost()) return;
+    this.put(nodes);
+    gl.viewport(0, 0, w, h);
+    gl.clearColor(0, 0, 0, 0);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    gl.enable(gl.BLEND);
+    gl.blendFuncSeparate(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA, gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.at);
+    gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.ink);
+    const use = (p: WebGLProgram): ((name: string) => WebGLUniformLocation | null) => {
+      gl.useProgram(p);
+      const at = (name: string) => gl.getUniformLocation(p, name);
+      gl.uniform1i(at("at"), 0);
+      gl.uniform1i(at("ink"), 1);
+      gl.uniform4f(at("view"), view.x, view.y, view.scale * ratio, ratio);
+      gl.uniform2f(at("size"), w, h);
+      return at;
+    };
+    const all = layers.reduce((sum, l) => sum + l.n, 0), at = use(this.edge), dense = Math.min(0.9, Math.max(0.05, Math.sqrt(400 / Math.max(1, all))));
+    for (const l of layers) {
+      if (l.n === 0) continue;
+      const held = this.hold(l.edges), before = l.edges.key.length - l.n;
+      gl.bindVertexArray(held.vao);
+      gl.bindBuffer(gl.ARRAY_BUFFER, held.buffers[0]!);
+      gl.vertexAttribIPointer(0, 2, gl.UNSIGNED_INT, 8, 8 * before);
+      gl.bindBuffer(gl.ARRAY_BUFFER, held.buffers[1]!);
+      gl.vertexAttribPointer(1, 1, gl.FLOAT, false, 4, 4 * before);
+      gl.uniform3f(at("range"), l.lowest, l.highest, dense);
+      gl.uniform3f(at("colour"), ...l.ink);
+      gl.uniform1f(at("dash"), l.dash * ratio);
+      const wide = all <= WIDE;
+      gl.uniform1f(at("wide"), wide ? 1 : 0);
+      if (wide) gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, l.n); else gl.drawArraysInstanced(gl.LINES, 0, 2, l.n);
+    }
+    use(this.nodes);
+    gl.bindVertexArray(this.points);
+    gl.drawArrays(gl.POINTS, 0, nodes.places.length / 2);
+    gl.bindVertexArray(null);
+    this.spent = performance.now() - began;
+  }
+}
+
+/** The same without WebGL: at most `MOST_PLAIN` edges, the strongest; gives how many were drawn. */
+export const MOST_PLAIN = 5_000;
+export function drawPlain(g: CanvasRenderingContext2D, w: number, h: number, nodes: Nodes, layers: Layer[], view: View): number {
+  g.clearRect(0, 0, w, h);
+  const x = (n: number) => (nodes.places[2 * n]! - view.x) * view.scale, y = (n: number) => (nodes.places[2 * n + 1]! - view.y) * view.scale;
+  const all = layers.reduce((sum, l) => sum + l.n, 0), share = Math.min(1, MOST_PLAIN / Math.max(1, all)), dense = Math.min(0.9, Math.max(0.08, Math.sqrt(400 / Math.max(1, all * share))));
+  let drawn = 0;
+  for (const l of layers) {
+    const css = `rgb(${l.ink.map(v => Math.round(v * 255)).join(" ")})`, n = Math.floor(l.n * share);
+    g.strokeStyle = css;
+    g.setLineDash(l.dash > 0 ? [l.dash, l.dash] : []);
+    for (let k = n - 1; k >= 0; k--) {
+      const a = l.edges.i[k]!, b = l.edges.j[k]!;
+      if (nodes.ink[4 * a + 3] === 0 || nodes.ink[4 * b + 3] === 0) continue;
+      const t = Math.min(1, Math.max(0, (l.edges.key[k]! - l.lowest) / Math.max(1e-9, l.highest - l.lowest)));
+      g.globalAlpha = dense * (0.2 + 0.8 * t);
+      g.lineWidth = 0.7 + 2.6 * t;
+      g.beginPath(); g.moveTo(x(a), y(a)); g.lineTo(x(b), y(b)); g.stroke();
+      drawn++;
+    }
+  }
+  g.setLineDash([]);
+  g.globalAlpha = 1;
+  for (let n = 0; 2 * n < nodes.places.length; n++) {
+    if (nodes.ink[4 * n + 3] === 0) continue;
+    g.fillStyle = `rgb(${nodes.ink[4 * n]} ${nodes.ink[4 * n + 1]} ${nodes.ink[4 * n + 2]})`;
+    g.beginPath(); g.arc(x(n), y(n), nodes.size[n]!, 0, 2 * Math.PI); g.fill();
+  }
+  return drawn;
+}

@@ -1,0 +1,48 @@
+// Mined episodes as a list: what can be sorted and narrowed without a browser.
+export interface Told { channels: number[]; labels: string[]; low: number[]; high: number[]; count: number; expected: number | null; std: number | null; p: number | null; q: number | null }
+export interface Episode extends Told { index: number; z: number | null; rate: number }
+export interface Mined { name: string; recording: number; seconds: number; episodes: Episode[] }
+export interface Occurrences { times: Float64Array[]; total: number }
+export type Column = "episode" | "count" | "rate" | "expected" | "z" | "q";
+export const HEADS: [Column, string, string][] = [["episode", "episode", "By size, then by its channels"], ["count", "count", "Occurrences that do not overlap"], ["rate", "/min", "Occurrences a minute"], ["expected", "chance", "Count that is expected by chance"], ["z", "z", "(count − expected) / standard deviation of surrogates"], ["q", "q", "False discovery rate"]];
+export const MOST_LISTED = 500;
+
+export const labelOf = (e: Told): string => e.labels.join(" → ");
+export function taken(told: Told[], seconds: number): Episode[] {
+  return told.map((e, index) => ({ ...e, index, rate: e.count / Math.max(1e-9, seconds) * 60, z: e.expected !== null && e.std !== null && e.std > 0 ? (e.count - e.expected) / e.std : null }));
+}
+
+export function narrowed(all: Episode[], only: string, leastCount: number, leastZ: number | null): Episode[] {
+  const word = only.trim().toLowerCase();
+  return all.filter(e => e.count >= leastCount && (leastZ === null || e.z !== null && e.z >= leastZ) && (word === "" || e.labels.some(l => l.toLowerCase().includes(word))));
+}
+
+/** Those that were not tested come last, whichever way; equal ones in the file's order. */
+export function sorted(all: Episode[], by: Column, down: boolean): Episode[] {
+  const key = (e: Episode): number | null => by === "episode" ? e.labels.length : e[by];
+  return [...all].sort((a, b) => {
+    const x = key(a), y = key(b);
+    if (x === null || y === null) return x === y ? a.index - b.index : x === null ? 1 : -1;
+    const apart = x - y || (by === "episode" ? labelOf(a).localeCompare(labelOf(b)) : 0);
+    return (down ? -apart : apart) || a.index - b.index;
+  });
+}
+
+/** Of the delays behind the spike before, counts in bins over the edge's interval. */
+export function delays(times: Float64Array[], edge: number, low: number, high: number, bins: number): Uint32Array {
+  const counts = new Uint32Array(bins);
+  for (const t of times) {
+    const d = t[edge + 1]! - t[edge]!, at = Math.floor((d - low) / (high - low) * bins);
+    counts[Math.min(bins - 1, Math.max(0, at))]!++;
+  }
+  return counts;
+}
+
+/** The first occurrence that begins behind a time, the last that begins before. */
+export function beside(times: Float64Array[], at: number, by: 1 | -1): number | null {
+  let low = 0, high = times.length;
+  while (low < high) { const m = (low + high) >> 1; if (times[m]![0]! < at - 1e-9) low = m + 1; else high = m; }
+  if (by < 0) return low > 0 ? low - 1 : null;
+  while (low < times.length && times[low]![0]! <= at + 1e-9) low++;
+  return low < times.length ? low : null;
+}

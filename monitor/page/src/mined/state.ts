@@ -1,0 +1,110 @@
+// Which mined episodes are looked at, and the occurrences of the one that is picked.
+import { computed, effect, signal } from "@preact/signals";
+import * as state from "../state.ts";
+import { lowerBound, type Store } from "../link/store.ts";
+import type { Picture } from "../draw/raster.ts";
+import { colours } from "../theme.ts";
+import { HEADS, beside, labelOf, narrowed, sorted, taken, type Column, type Mined, type Occurrences, type Told } from "./model.ts";
+
+export const files = signal<string[]>([]);
+export const current = signal<Mined | null>(null);
+export const failure = signal<string | null>(null);
+export const only = signal("");
+export const leastCount = signal(0);
+export const leastZ = signal<number | null>(null);
+export const occurrences = signal<Occurrences | null>(null);
+
+const said = computed(() => { const [file, episode] = (state.address.value.more["ep"] ?? "0").split(".").map(Number); return { file: Number.isInteger(file) ? file! : 0, episode: Number.isInteger(episode) ? episode! : null }; });
+export const which = computed(() => said.value.file);
+export const sort = computed((): [Column, boolean] => {
+  const by = state.address.value.more["by"] ?? "-count", column = by.replace(/^-/, "");
+  return [HEADS.some(h => h[0] === column) ? column as Column : "count", by.startsWith("-")];
+});
+export const picked = computed(() => current.value?.episodes[said.value.episode ?? -1] ?? null);
+export const listed = computed(() => current.value ? sorted(narrowed(current.value.episodes, only.value, leastCount.value, leastZ.value), ...sort.value) : []);
+
+const say = (change: Record<string, string>): void => state.go({ more: { ...state.address.value.more, ...change } });
+export const sortBy = (column: Column): void => { const [now, down] = sort.value; say({ by: `${now === column ? down ? "" : "-" : "-"}${column}` }); };
+/** Picks an episode; the one that is picked is let go. */
+export function pick(episode: number): void {
+  if (said.value.episode === episode) { say({ ep: String(which.value) }); return; }
+  say({ ep: `${which.value}.${episode}` });
+  const e = current.value?.episodes[episode];
+  if (e) state.spoken.value = `${labelOf(e)}, ${e.count} occurrences`;
+}
+export const choose = (file: number): void => say({ ep: String(file) });
+
+/** To the next occurrence, or the one before. */
+export function step(by: 1 | -1): void {
+  const found = occurrences.value, s = state.store.value;
+  if (!found || !s) return;
+  const middle = s.seconds_(state.viewEnd(s)) - state.address.value.window / 2, at = beside(found.times, middle, by);
+  if (at === null) { state.spoken.value = by > 0 ? "no occurrence later" : "no occurrence earlier"; return; }
+  show(at);
+}
+export function show(at: number): void {
+  const t = occurrences.value?.times[at]?.[0], s = state.store.value;
+  if (t === undefined || !s) return;
+  state.go({ at: Math.min(t + state.address.value.window / 2, s.seconds_(state.reach(s).end)) });
+}
+
+/** Each occurrence that is in sight as a line from spike to spike. */
+function lines(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture): void {
+  const found = occurrences.value, e = picked.value;
+  if (!found || !e || state.address.value.source !== current.value?.recording) return;
+  const step = s.shape.stepSeconds, from = (p.end - p.window) * step, to = p.end * step, starts = found.times;
+  let k = 0, high = starts.length;
+  while (k < high) { const m = (k + high) >> 1; if (starts[m]![starts[m]!.length - 1]! < from) k = m + 1; else high = m; }
+  g.strokeStyle = g.fillStyle = colours.bad.css; g.lineWidth = 1.4;
+  for (; k < starts.length && starts[k]![0]! < to; k++) {
+    g.beginPath();
+    starts[k]!.forEach((t, n) => {
+      const c = e.channels[n]!, place = (p.order ? p.order[c]! : c) - p.from, x = (t - from) / (to - from) * w, y = (place + 0.5) / (p.to - p.from) * h;
+      if (n === 0) g.moveTo(x, y); else g.lineTo(x, y);
+      g.fillRect(x - 1.5, y - 1.5, 3, 3);
+    });
+    g.stroke();
+  }
+  void lowerBound;
+}
+
+let begun = false;
+export function begin(): void {
+  state.overRaster.add(lines);
+  state.acts.set("n", () => step(1));
+  state.acts.set("p", () => step(-1));
+  if (begun) return;
+  begun = true;
+  void (async () => {
+    const answer = await fetch("/api/mined");
+    if (!answer.ok) throw new Error(await answer.text());
+    files.value = (await answer.json() as { name: string }[]).map(f => f.name);
+  })().catch(e => { failure.value = String((e as Error).message); });
+  effect(() => {
+    const file = which.value;
+    if (file >= files.value.length) return;
+    void (async () => {
+      const answer = await fetch(`/api/mined/${file}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      const told = await answer.json() as { name: string; recording: number; seconds: number; episodes: Told[] };
+      if (file !== which.peek()) return;
+      current.value = { ...told, episodes: taken(told.episodes, told.seconds) };
+      if (state.address.peek().source !== told.recording) state.choose(told.recording);
+    })().catch(e => { failure.value = String((e as Error).message); });
+  });
+  effect(() => {
+    const e = picked.value, file = which.value;
+    occurrences.value = null;
+    if (!e) return;
+    void (async () => {
+      const answer = await fetch(`/api/mined/${file}/${e.index}`);
+      if (!answer.ok) throw new Error(await answer.text());
+      const found = await answer.json() as { total: number; times: number[][] };
+      if (e !== picked.peek()) return;
+      occurrences.value = { total: found.total, times: found.times.map(t => Float64Array.from(t)) };
+      failure.value = null;
+    })().catch(problem => { failure.value = String((problem as Error).message); });
+  });
+}
+/** The lines stay over the raster of the other views, too; the keys go back. */
+export function leave(): void { state.acts.delete("n"); state.acts.delete("p"); }

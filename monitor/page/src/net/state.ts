@@ -1,0 +1,255 @@
+// Which networks are looked at, where, and how strong an edge must be. What the address can say, it says.
+import { computed, effect, signal } from "@preact/signals";
+import { Kind, More, floats, numbers } from "../link/frame.ts";
+import { follow, frames, wrong } from "../link/frames.ts";
+import * as state from "../state.ts";
+import { circle, degrees, endOf, colour, keyOf, levelOf, listed, prefix, projected, windowAt, type Edges, type Info } from "./model.ts";
+
+export type Rule = "every" | "peak";
+export interface Loaded { info: Info; counts: Record<Rule, Uint32Array | null>; forced: Float32Array | null; communities: Map<number, Uint32Array>; slots: Map<number, number>; events: { window: number; what: string }[] }
+export interface Work { what: string; done: number; of: number; stop: AbortController }
+
+/** Windows whose edges are kept in the page, of each network. */
+const KEPT = 6;
+export const offered = signal<{ id: number; name: string }[]>([]);
+export const image = signal<{ extent: number[] | null; picture: HTMLImageElement } | null>(null);
+export const loaded = signal<Loaded[]>([]);
+export const failure = signal<string | null>(null);
+export const work = signal<Work | null>(null);
+export const hovered = signal<number | null>(null);
+/** A node is in the region; null: all are. */
+export const region = signal<Uint8Array | null>(null);
+/** Goes up with everything that is drawn of communities and places. */
+export const moved = signal(0);
+export const playing = signal(false);
+/** The edges of windows, by network, rule and window. */
+const edges = signal(new Map<string, Edges>());
+const asked = new Set<string>();
+
+const more = (key: string): string | undefined => state.address.value.more[key];
+export function say(change: Record<string, string | undefined>): void {
+  const next = { ...state.address.value.more };
+  for (const [key, value] of Object.entries(change)) if (value === undefined) delete next[key]; else next[key] = value;
+  state.go({ more: next });
+}
+
+export const rule = computed<Rule>(() => more("rule") === "peak" ? "peak" : "every");
+export const compare = computed(() => more("cmp") === "side" || more("cmp") === "diff" ? more("cmp") as "side" | "diff" : "over");
+export const tab = computed(() => more("tab") === "matrix" ? "matrix" : "graph");
+export const placing = computed(() => {
+  const wanted = more("pl");
+  return wanted === "force" || wanted === "circle" ? wanted : first.value?.info.positions ? "place" : wanted === "place" ? "circle" : "circle";
+});
+export const overlay = computed(() => more("ov") === "communities" ? "communities" : more("ov") === "degree" ? "degree" : "session");
+export const axes = computed((): [number, number] => ({ xz: [0, 2], yz: [1, 2] } as Record<string, [number, number]>)[more("ax") ?? ""] ?? [0, 1]);
+export const node = computed(() => { const n = Number(more("node") ?? "-1"); return Number.isInteger(n) && n >= 0 && n < (first.value?.info.nodes ?? 0) ? n : null; });
+export const first = computed((): Loaded | undefined => loaded.value[0]);
+const wanted = computed(() => (more("n") ?? "0").split(",").map(Number).filter(n => Number.isInteger(n) && n >= 0).slice(0, 4));
+
+/** The moment that is looked at, in seconds (or windows, where nobody knows the time). */
+export const moment = computed(() => state.address.value.at ?? (first.value ? endOf(first.value.info, 0) : 0));
+export const windowOf = (l: Loaded): number => windowAt(l.info, moment.value);
+
+/** What the threshold is compared with; the lowest at which the picture is no ball of wool, where none is said. */
+export const threshold = computed((): number => {
+  const l = first.value, said = Number(more("th"));
+  if (!l) return 0;
+  if (more("th") !== undefined && Number.isFinite(said)) return keyOf(l.info.distance, said);
+  const counts = l.counts.every;
+  if (!counts) return l.info.levels[0] ?? 0;
+  const k = windowOf(l), most = Math.max(400, 3 * l.info.nodes), width = l.info.levels.length;
+  for (let b = 0; b < width; b++) if (counts[k * width + b]! <= most) return l.info.levels[b]!;
+  return l.info.levels[width - 1] ?? 0;
+});
+/** As people say it: a distance is not negative. */
+export const shown = (l: Loaded | undefined, key: number): number => l?.info.distance ? -key : key;
+export function setThreshold(key: number): void {
+  const l = first.value, levels = l?.info.levels ?? [0, 1];
+  say({ th: String(Number(shown(l, Math.min(levels.at(-1)!, Math.max(levels[0]!, key))).toPrecision(9))) });
+}
+export function nudge(by: number): void {
+  const levels = first.value?.info.levels ?? [], wide = (levels.at(-1) ?? 1) - (levels[0] ?? 0);
+  setThreshold(Math.abs(wide) > 2 ? threshold.value + by * wide : threshold.value + by);
+  state.spoken.value = `threshold ${shown(first.value, threshold.value).toFixed(2)}, ${counted(first.value)} edges`;
+}
+export const level = (l: Loaded): number => levelOf(l.info.levels, threshold.value);
+
+export function edgesOf(l: Loaded): Edges | null {
+  const key = `${l.info.id} ${rule.value} ${windowOf(l)}`;
+  return edges.value.get(key) ?? null;
+}
+/** Edges at the threshold in the window that is looked at. */
+export const counted = (l: Loaded | undefined): number => { const e = l && edgesOf(l); return e ? prefix(e.key, threshold.value) : 0; };
+
+export function goTo(l: Loaded, window: number): void {
+  const k = Math.min(l.info.windows - 1, Math.max(0, window));
+  state.go({ at: Number(endOf(l.info, k).toFixed(3)) });
+}
+export function shift(by: number): void {
+  const l = first.value;
+  if (!l) return;
+  goTo(l, windowOf(l) + by);
+  state.spoken.value = `window ${windowOf(l) + 1} of ${l.info.windows}, ${l.info.seconds ? `${moment.value.toFixed(2)} seconds` : ""}`;
+}
+
+/** Where the nodes are, as it is chosen. */
+export function placesOf(l: Loaded): Float32Array {
+  void moved.value;
+  const how = placing.value, head = first.value!;
+  if (how === "place") { const p = projected(l.info, axes.value); if (p) return p; }
+  const same = head.info.nodes === l.info.nodes ? head : l;
+  if (how === "force" && same.forced) return same.forced;
+  return circle(l.info.nodes, communitiesOf(same));
+}
+export function communitiesOf(l: Loaded): Uint32Array | null { void moved.value; return l.communities.get(windowOf(l)) ?? null; }
+export function degreesOf(l: Loaded): Uint32Array {
+  const e = edgesOf(l);
+  return e ? degrees(e, prefix(e.key, threshold.value), l.info.nodes, region.value) : new Uint32Array(l.info.nodes);
+}
+
+async function json<T>(path: string): Promise<T> {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error(await answer.text());
+  return await answer.json() as T;
+}
+
+const known = new Map<number, Loaded>();
+async function load(id: number): Promise<Loaded> {
+  const found = known.get(id);
+  if (found) return found;
+  const info = await json<Info>(`/api/network/${id}`);
+  const l: Loaded = { info, counts: { every: null, peak: null }, forced: null, communities: new Map(), slots: new Map(), events: [] };
+  l.counts.every = numbers(await frames(`/api/network/${id}/timeline`), More.Count);
+  known.set(id, l);
+  return l;
+}
+
+async function fetchEdges(l: Loaded, which: Rule, window: number): Promise<void> {
+  const key = `${l.info.id} ${which} ${window}`;
+  if (asked.has(key) || edges.value.has(key)) return;
+  asked.add(key);
+  try {
+    const f = await frames(`/api/network/${l.info.id}/edges?window=${window}&rule=${which}`);
+    const r = floats(f, More.Value), e: Edges = { window, total: f.ticks, i: numbers(f, More.I), j: numbers(f, More.J), r, key: r.map(v => keyOf(l.info.distance, v)), undefined: numbers(f, More.Undefined) };
+    const next = new Map(edges.value);
+    next.set(key, e);
+    const mine = [...next.keys()].filter(k => k.startsWith(`${l.info.id} `));
+    for (const old of mine.slice(0, Math.max(0, mine.length - KEPT))) next.delete(old);
+    edges.value = next;
+    failure.value = null;
+  } catch (e) { failure.value = String((e as Error).message); }
+  finally { asked.delete(key); }
+}
+
+/** Puts nodes where their edges pull them; the picture moves while the server works. */
+export async function arrange(): Promise<void> {
+  const l = first.value;
+  if (!l) return;
+  say({ pl: "force" });
+  await job("layout", stop => follow(`/api/network/${l.info.id}/layout?window=${windowOf(l)}&rule=${rule.value}&threshold=${threshold.value}&warm=${l.forced ? 1 : 0}&steps=300`, stop, f => {
+    if (f.kind !== Kind.Layout) { const words = wrong(f); if (words) throw new Error(words); return; }
+    l.forced = floats(f, More.Place);
+    progress(f.first, f.ticks);
+    moved.value++;
+  }));
+}
+
+/** Communities of every window from the first to the last, followed. */
+export async function findCommunities(): Promise<void> {
+  say({ ov: "communities" });
+  for (const l of loaded.value) {
+    l.communities.clear();
+    l.slots.clear();
+    l.events = [];
+    await job(`communities of ${l.info.name}`, stop => follow(`/api/network/${l.info.id}/communities?threshold=${threshold.value}`, stop, f => {
+      const words = wrong(f);
+      if (words) throw new Error(words);
+      const of = numbers(f, More.Community);
+      l.communities.set(f.first, of);
+      colour(l.slots, of);
+      const said = f.event as { events?: { what: string }[] } | null;
+      for (const e of said?.events ?? []) if (e) l.events.push({ window: f.first, what: e.what });
+      progress(f.first + 1, l.info.windows);
+      moved.value++;
+    }));
+  }
+}
+
+/** A network of a recording, in windows of one's own. */
+export async function compute(source: number, window: number, step: number, bin: number, measure: string, min: number): Promise<void> {
+  let id: number | null = null;
+  await job("correlations", stop => follow(`/api/compute?source=${source}&window=${window}&step=${step}&bin=${bin}&measure=${measure}&min=${min}`, stop, f => {
+    const said = f.event as { error?: string; network?: number; done?: number; of?: number } | null;
+    if (said?.error) throw new Error(said.error);
+    if (said?.network !== undefined) id = said.network;
+    if (said?.done !== undefined) progress(said.done, said.of ?? 0);
+  }));
+  if (id === null) return;
+  await list();
+  say({ n: String(id), th: undefined });
+}
+
+function progress(done: number, of: number): void { if (work.value) work.value = { ...work.value, done, of }; }
+async function job(what: string, act: (stop: AbortSignal) => Promise<void>): Promise<void> {
+  work.value?.stop.abort();
+  const stop = new AbortController(), mine: Work = { what, done: 0, of: 0, stop };
+  work.value = mine;
+  try { await act(stop.signal); failure.value = null; }
+  catch (e) { if (!stop.signal.aborted) failure.value = `${what}: ${(e as Error).message}`; }
+  finally { if (work.value?.stop === stop) work.value = null; }
+}
+
+async function list(): Promise<void> {
+  const found = await json<{ networks: { id: number; name: string }[]; image: { extent: number[] | null } | null }>("/api/networks");
+  offered.value = found.networks;
+  if (found.image && !image.value) {
+    const picture = new Image();
+    picture.onload = () => { image.value = { extent: found.image!.extent, picture }; };
+    picture.src = "/api/image";
+  }
+}
+
+export function setRegion(nodes: number[] | null): void {
+  const l = first.value;
+  if (!l || !nodes || nodes.length === 0) { region.value = null; return; }
+  const mask = new Uint8Array(l.info.nodes);
+  for (const n of nodes) mask[n] = 1;
+  region.value = mask;
+}
+export function regionOf(text: string): boolean {
+  const l = first.value, found = l ? listed(text, l.info.nodes, l.info.names) : [];
+  if (found === null) return false;
+  setRegion(found);
+  return true;
+}
+
+let begun = false;
+export function begin(): void {
+  if (begun) return;
+  begun = true;
+  void list().catch(e => { failure.value = String((e as Error).message); });
+  effect(() => {
+    const ids = wanted.value, there = offered.value;
+    void (async () => {
+      try {
+        const all: Loaded[] = [];
+        for (const id of ids) if (there.some(o => o.id === id)) all.push(await load(id));
+        if (ids === wanted.peek()) loaded.value = all;
+      } catch (e) { failure.value = String((e as Error).message); }
+    })();
+  });
+  effect(() => {
+    for (const l of loaded.value) {
+      const which = rule.value, k = windowOf(l);
+      if (l.info.windows > 0) void fetchEdges(l, which, k);
+      if (which === "peak" && !l.counts.peak) void frames(`/api/network/${l.info.id}/timeline?rule=peak`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
+    }
+  });
+  // Plays ten windows a second, once those before have come.
+  setInterval(() => {
+    const l = first.value;
+    if (!playing.value || !l || !edgesOf(l)) return;
+    if (windowOf(l) + 1 >= l.info.windows) playing.value = false; else goTo(l, windowOf(l) + 1);
+  }, 100);
+  for (const [key, act] of [["[", () => nudge(-0.01)], ["]", () => nudge(0.01)], [",", () => shift(-1)], [".", () => shift(1)]] as const) state.acts.set(key, act);
+}

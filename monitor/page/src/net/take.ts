@@ -1,0 +1,46 @@
+// What the networks view gives to take along.
+import { csv, prefix } from "./model.ts";
+import { sessionCss } from "./ink.ts";
+import * as net from "./state.ts";
+import * as state from "../state.ts";
+import { save } from "../panels/Export.tsx";
+import { part } from "../panels/net/Graph.tsx";
+import { colours } from "../theme.ts";
+import { png } from "../draw/export.ts";
+
+const MOST_LINES = 20_000, WIDTH = 1100, HEIGHT = 820;
+const safe = (text: string): string => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
+
+/** Nodes and edges as they are shown, all vectors; of more than 20,000 edges the strongest, said below. */
+export function svg(): string {
+  const box = part.value ?? [0, 0, 1, 1], scale = Math.min((WIDTH - 40) / (box[2] - box[0]), (HEIGHT - 80) / (box[3] - box[1])), parts: string[] = [];
+  let cut = "";
+  net.loaded.value.forEach((l, s) => {
+    const e = net.edgesOf(l), places = net.placesOf(l), inside = net.region.value;
+    if (!e) return;
+    const x = (n: number) => 20 + (places[2 * n]! - box[0]) * scale, y = (n: number) => 50 + (places[2 * n + 1]! - box[1]) * scale, all = prefix(e.key, net.threshold.value), n = Math.min(all, MOST_LINES);
+    if (n < all) cut = `, the ${n} strongest of ${all} edges`;
+    const low = net.threshold.value, high = e.key[0] ?? 1;
+    for (let k = n - 1; k >= 0; k--) {
+      const a = e.i[k]!, b = e.j[k]!, t = Math.min(1, (e.key[k]! - low) / Math.max(1e-9, high - low));
+      if (inside && !(inside[a] && inside[b])) continue;
+      parts.push(`<path d="M${x(a).toFixed(1)} ${y(a).toFixed(1)}L${x(b).toFixed(1)} ${y(b).toFixed(1)}" stroke="${sessionCss(s)}" stroke-width="${(0.5 + 2.4 * t).toFixed(2)}" opacity="${(0.15 + 0.75 * t).toFixed(2)}"/>`);
+    }
+    if (s === 0) for (let k = 0; k < l.info.nodes; k++) if (!inside || inside[k]) parts.push(`<circle cx="${x(k).toFixed(1)}" cy="${y(k).toFixed(1)}" r="2.5" fill="${colours.ink.css}"><title>${safe(l.info.names?.[k] ?? String(k))}</title></circle>`);
+  });
+  const words = `${net.loaded.value.map(l => l.info.name).join(", ")} · from ${net.shown(net.first.value, net.threshold.value).toFixed(3)} on${cut}`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="12"><rect width="${WIDTH}" height="${HEIGHT}" fill="${colours.panel.css}"/>`
+    + `<text x="20" y="28" fill="${colours.ink.css}" font-size="15">${safe(words)}</text>${parts.join("")}<text x="20" y="${HEIGHT - 10}" fill="${colours.dim.css}" font-size="9">${safe(location.href)} · betz ${safe(state.server.value?.version ?? "")}</text></svg>\n`;
+}
+
+export function offer(): void {
+  const table = (): string => csv(net.loaded.value.flatMap(l => { const edges = net.edgesOf(l); return edges ? [{ name: l.info.name, info: l.info, edges, n: prefix(edges.key, net.threshold.value) }] : []; }),
+    [`# networks: ${net.loaded.value.map(l => l.info.name).join(", ")}`, `# threshold: ${net.shown(net.first.value, net.threshold.value)}`, `# address: ${location.href}`, `# betz ${state.server.value?.version ?? ""}`].join("\n") + "\n");
+  state.offers.value = {
+    words: "The networks that are shown: edges that reach the threshold, in the window that is looked at.",
+    take: [
+      ["PNG", async () => save(await png(svg(), 1), "betz-network.png")], ["PNG × 2", async () => save(await png(svg(), 2), "betz-network.png")],
+      ["SVG", () => save(new Blob([svg()], { type: "image/svg+xml" }), "betz-network.svg")], ["edges, CSV", () => save(new Blob([table()], { type: "text/csv" }), "betz-network.csv")],
+    ],
+  };
+}

@@ -1,0 +1,26 @@
+// A canvas that is drawn when something that its picture reads changes, or its size; at most once a frame.
+import { useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { JSX } from "preact";
+import { surface } from "./Panel.tsx";
+
+export function useDrawn(draw: () => void, element: { current: HTMLElement | null }): void {
+  const latest = useRef(draw), due = useRef(0);
+  latest.current = draw;
+  const ask = (): void => { if (due.current === 0) due.current = requestAnimationFrame(() => { due.current = 0; latest.current(); }); };
+  useEffect(() => {
+    const seen = new ResizeObserver(ask);
+    if (element.current) seen.observe(element.current);
+    return () => { seen.disconnect(); cancelAnimationFrame(due.current); due.current = 0; };
+  }, []);
+  // Whatever is read while drawing is listened to.
+  useSignalEffect(() => { latest.current(); });
+  useEffect(ask);
+}
+
+/** A canvas in the plane, drawn in CSS pixels. */
+export function Plane({ draw, label, class: name, ...rest }: { draw: (g: CanvasRenderingContext2D, w: number, h: number) => void; label: string; class: string } & Pick<JSX.IntrinsicElements["canvas"], "tabIndex" | "onClick" | "onMouseMove" | "onMouseLeave">) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useDrawn(() => { const on = surface(canvas.current); if (on) draw(on.g, on.w, on.h); }, canvas);
+  return <canvas ref={canvas} class={name} role="img" aria-label={label} {...rest} />;
+}

@@ -1,0 +1,127 @@
+// Nodes and edges: pan, zoom, a lasso, a node under the pointer.
+import { signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { GraphView, MOST_PLAIN, drawPlain, type Layer, type Nodes, type View } from "../../draw/graph.ts";
+import { bounds, within } from "../../net/model.ts";
+import * as net from "../../net/state.ts";
+import { colours } from "../../theme.ts";
+import { useDrawn } from "../Canvas.tsx";
+import { surface } from "../Panel.tsx";
+
+/** What is shown of the plane; null: all that has edges. */
+export const shownView = signal<View | null>(null);
+/** The part that the first picture shows, in the nodes' coordinates, for the map beside it. */
+export const part = signal<[number, number, number, number] | null>(null);
+/** Milliseconds of script of the last picture, for those who measure. */
+export const spent = { ms: 0, edges: 0 };
+
+export interface Shape { places: Float32Array; nodes: Nodes; layers: Layer[]; counts: (node: number) => boolean; label: string; head: boolean }
+
+const fitted = (shape: Shape, w: number, h: number): View => {
+  const [l, t, r, b] = bounds(shape.places, shape.counts), scale = Math.min(w / (r - l), h / (b - t));
+  return { x: (l + r) / 2 - w / 2 / scale, y: (t + b) / 2 - h / 2 / scale, scale };
+};
+
+/** Where a picture lies in the nodes' coordinates. */
+export const extentOf = (image: { extent: number[] | null; picture: HTMLImageElement }): number[] => image.extent ?? [0, 0, image.picture.naturalWidth, image.picture.naturalHeight];
+export function drawImage(g: CanvasRenderingContext2D, image: { extent: number[] | null; picture: HTMLImageElement }, x: (v: number) => number, y: (v: number) => number): void {
+  const [l, t, r, b] = extentOf(image) as [number, number, number, number];
+  g.save();
+  g.translate(x(l), y(t));
+  g.scale(Math.sign(x(r) - x(l)), Math.sign(y(b) - y(t)));
+  g.drawImage(image.picture, 0, 0, Math.abs(x(r) - x(l)), Math.abs(y(b) - y(t)));
+  g.restore();
+}
+
+export function zoomBy(factor: number, view: View, x: number, y: number): View {
+  const scale = Math.min(1e9, Math.max(1e-9, view.scale * factor));
+  return { x: view.x + x / view.scale - x / scale, y: view.y + y / view.scale - y / scale, scale };
+}
+
+export function Graph({ shape, title }: { shape: () => Shape | null; title?: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null), below = useRef<HTMLCanvasElement>(null), top = useRef<HTMLCanvasElement>(null), picture = useRef<GraphView | "plain" | null>(null), view = useRef<View>({ x: 0, y: 0, scale: 1 });
+  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), [lasso, setLasso] = useState<[number, number][] | null>(null), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
+  const draw = (): void => {
+    const now = shape(), on = canvas.current;
+    if (!now || !on || on.clientWidth < 2) return;
+    if (picture.current === null) try { picture.current = new GraphView(on); } catch { picture.current = "plain"; setPlain(true); }
+    view.current = shownView.value ?? fitted(now, on.clientWidth, on.clientHeight);
+    const v = view.current;
+    if (now.head) part.value = [v.x, v.y, v.x + on.clientWidth / v.scale, v.y + on.clientHeight / v.scale];
+    if (picture.current === "plain") {
+      const plane = surface(on), drawn = plane ? drawPlain(plane.g, plane.w, plane.h, now.nodes, now.layers, v) : 0;
+      setCut(Math.max(0, now.layers.reduce((sum, l) => sum + l.n, 0) > MOST_PLAIN ? drawn : 0));
+    } else {
+      picture.current.draw(now.nodes, now.layers, v);
+      spent.ms = picture.current.spent;
+      spent.edges = now.layers.reduce((sum, l) => sum + l.n, 0);
+    }
+    paintBelow(v);
+    marks(now, v);
+  };
+  /** The picture that the nodes lie on. */
+  const paintBelow = (v: View): void => {
+    const on = surface(below.current), image = net.placing.value === "place" ? net.image.value : null;
+    if (on && image) drawImage(on.g, image, p => (p - v.x) * v.scale, p => (p - v.y) * v.scale);
+  };
+  /** Rings round the node that is picked and the one under the pointer, their edges, the picture below. */
+  const marks = (now: Shape, v: View): void => {
+    const on = surface(top.current);
+    if (!on) return;
+    const { g } = on, x = (n: number) => (now.places[2 * n]! - v.x) * v.scale, y = (n: number) => (now.places[2 * n + 1]! - v.y) * v.scale;
+    for (const [n, ink, wide] of [[net.hovered.value, colours.ink.css, 1.4], [net.node.value, colours.bad.css, 2.2]] as const) {
+      if (n === null || 2 * n >= now.places.length) continue;
+      g.strokeStyle = ink; g.lineWidth = wide;
+      g.beginPath(); g.arc(x(n), y(n), (now.nodes.size[n] ?? 3) + 4, 0, 2 * Math.PI); g.stroke();
+    }
+    if (lasso) { g.strokeStyle = colours.ink.css; g.setLineDash([4, 3]); g.lineWidth = 1.2; g.beginPath(); lasso.forEach(([a, b], k) => k === 0 ? g.moveTo(a, b) : g.lineTo(a, b)); g.closePath(); g.stroke(); g.setLineDash([]); }
+  };
+  useDrawn(draw, canvas);
+  const at = (e: MouseEvent): [number, number] => { const box = canvas.current!.getBoundingClientRect(); return [e.clientX - box.left, e.clientY - box.top]; };
+  const near = (px: number, py: number): number | null => {
+    const now = shape(), v = view.current;
+    if (!now) return null;
+    let best: number | null = null, least = 14 * 14;
+    for (let n = 0; 2 * n < now.places.length; n++) {
+      if (now.nodes.ink[4 * n + 3] === 0) continue;
+      const dx = (now.places[2 * n]! - v.x) * v.scale - px, dy = (now.places[2 * n + 1]! - v.y) * v.scale - py, d = dx * dx + dy * dy;
+      if (d < least) { least = d; best = n; }
+    }
+    return best;
+  };
+  const wheel = (e: WheelEvent): void => { e.preventDefault(); shownView.value = zoomBy(e.deltaY > 0 ? 0.85 : 1.18, view.current, ...at(e)); };
+  useEffect(() => {
+    const on = canvas.current;
+    on?.addEventListener("wheel", wheel, { passive: false });
+    return () => on?.removeEventListener("wheel", wheel);
+  });
+  const move = (e: MouseEvent): void => {
+    const [px, py] = at(e), d = drag.current;
+    if (!d) { net.hovered.value = near(px, py); return; }
+    d.moved ||= Math.abs(px - d.x) + Math.abs(py - d.y) > 3;
+    if (d.lasso) { d.lasso.push([px, py]); setLasso([...d.lasso]); return; }
+    if (d.moved) shownView.value = { ...d.view, x: d.view.x - (px - d.x) / d.view.scale, y: d.view.y - (py - d.y) / d.view.scale };
+  };
+  const up = (e: MouseEvent): void => {
+    const d = drag.current, now = shape(), v = view.current;
+    drag.current = null;
+    setLasso(null);
+    if (!d || !now) return;
+    if (d.lasso && d.lasso.length > 3) {
+      const inside: number[] = [];
+      for (let n = 0; 2 * n < now.places.length; n++) if (within(d.lasso, (now.places[2 * n]! - v.x) * v.scale, (now.places[2 * n + 1]! - v.y) * v.scale)) inside.push(n);
+      net.setRegion(inside);
+    } else if (!d.moved) { const n = near(...at(e)); net.say({ node: n === null ? undefined : String(n) }); }
+  };
+  return <div class="graph">
+    {title && <h3>{title}</h3>}
+    <div class="field">
+      <canvas ref={below} class="under" aria-hidden="true" />
+      <canvas ref={canvas} class="net" tabIndex={0} role="img" aria-label={shape()?.label ?? "Network"} onMouseMove={move} onMouseLeave={() => { net.hovered.value = null; }}
+        onMouseDown={e => { const [x, y] = at(e); drag.current = { x, y, view: view.current, lasso: e.altKey || e.shiftKey ? [[x, y]] : null, moved: false }; }}
+        onMouseUp={up} onDblClick={() => { shownView.value = null; }} />
+      <canvas ref={top} class="over" aria-hidden="true" />
+      {plain && <p class="note plain">no WebGL2: drawn in the plane{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
+    </div>
+  </div>;
+}

@@ -1,0 +1,43 @@
+// The node that is picked: all its edges with their values and where they lead; a row of the matrix.
+import { useState } from "preact/hooks";
+import { NONE, linksOf, prefix } from "../../net/model.ts";
+import * as net from "../../net/state.ts";
+import { communityInk, css } from "../../net/ink.ts";
+import { viridis } from "../../draw/colour.ts";
+import { painted } from "../../theme.ts";
+import { Plane } from "../Canvas.tsx";
+
+const MOST_ROWS = 400;
+type By = "r" | "node" | "far";
+
+export function Node() {
+  const l = net.first.value, n = net.node.value, [by, setBy] = useState<By>("r"), [find, setFind] = useState(""), [wrong, setWrong] = useState("");
+  if (!l) return null;
+  const e = net.edgesOf(l), named = (k: number): string => l.info.names?.[k] ?? String(k), place = (k: number): number[] | null => l.info.positions?.[k] ?? null;
+  const look = (event: Event): void => {
+    event.preventDefault();
+    const at = l.info.names?.indexOf(find.trim()) ?? -1, number = at >= 0 ? at : /^\d+$/.test(find.trim()) ? Number(find) : -1;
+    if (number < 0 || number >= l.info.nodes) { setWrong(`expected one of ${l.info.nodes} nodes`); return; }
+    setWrong("");
+    net.say({ node: String(number) });
+  };
+  const form = <form class="row" onSubmit={look}><label>node <input type="search" value={find} onInput={i => setFind(i.currentTarget.value)} placeholder={named(0)} /></label><button class="act">find</button>{wrong && <span role="alert" class="bad">{wrong}</span>}</form>;
+  if (n === null || !e) return <div class="node">{form}<p class="dim">Pick a node to see its edges: with the mouse, or by its name.</p></div>;
+  const reach = prefix(e.key, net.threshold.value), links = linksOf(e, reach, n, net.region.value), own = place(n), community = net.communitiesOf(l)?.[n];
+  const far = (k: number): number => { const p = place(k); return own && p ? Math.hypot(...p.map((v, a) => v - own[a]!)) : NaN; };
+  links.sort((a, b) => by === "node" ? a.node - b.node : by === "far" ? far(a.node) - far(b.node) || a.node - b.node : Math.abs(b.r) - Math.abs(a.r));
+  const head = (key: By, words: string) => <th scope="col" aria-sort={by === key ? key === "r" ? "descending" : "ascending" : "none"}><button onClick={() => setBy(key)}>{words}{by === key ? " ▾" : ""}</button></th>;
+  const row = (g: CanvasRenderingContext2D, w: number, h: number): void => {
+    void painted.value;
+    for (const { node, r } of links) { g.fillStyle = viridis(Math.abs(r)); g.fillRect(node / l.info.nodes * w, 0, Math.max(1.5, w / l.info.nodes), h); }
+  };
+  return <div class="node">
+    {form}
+    <p><b>{named(n)}</b> · degree {links.length}{community !== undefined && community !== NONE ? <> · <span class="swatch" style={{ background: css(communityInk(l.slots.get(community) ?? NONE)) }} /> community {community}</> : ""}
+      {own ? <> · at {own.map(v => Number(v.toPrecision(5))).join(", ")}</> : ""}{e.undefined.includes(n) ? " · undefined in this window" : ""}</p>
+    <Plane class="matrixrow" draw={row} label="This node's row of the matrix, node 0 on the left" />
+    <div class="rows" tabIndex={0} role="region" aria-label="Edges of the node"><table><thead><tr>{head("r", "r")}{head("node", "to")}{own && head("far", "distance")}</tr></thead>
+      <tbody>{links.slice(0, MOST_ROWS).map(k => <tr key={k.node}><th scope="row">{k.r.toFixed(4)}</th><td><button class="link" onClick={() => net.say({ node: String(k.node) })}>{named(k.node)}</button></td>{own && <td>{Number.isNaN(far(k.node)) ? "–" : far(k.node).toPrecision(4)}</td>}</tr>)}</tbody></table>
+      {links.length > MOST_ROWS && <p class="dim">the first {MOST_ROWS} of {links.length} edges</p>}</div>
+  </div>;
+}

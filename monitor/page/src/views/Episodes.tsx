@@ -1,0 +1,52 @@
+// Mined episodes: a list that can be sorted, and of one of them every occurrence, over the raster and laid upon each other.
+import { useEffect, useState } from "preact/hooks";
+import { Electrodes } from "../panels/Electrodes.tsx";
+import { Panel } from "../panels/Panel.tsx";
+import { Raster } from "../panels/Raster.tsx";
+import { Aligned, Delays } from "../panels/Aligned.tsx";
+import { whole } from "../draw/format.ts";
+import * as mined from "../mined/state.ts";
+import { HEADS, MOST_LISTED, labelOf, type Column } from "../mined/model.ts";
+import * as state from "../state.ts";
+
+const digits = (value: number | null, n: number): string => value === null ? "–" : value !== 0 && Math.abs(value) < 10 ** -n ? value.toExponential(1) : value.toFixed(n);
+
+function List() {
+  const all = mined.listed.value, [column, down] = mined.sort.value, picked = mined.picked.value;
+  const [least, setLeast] = useState("");
+  return <>
+    <div class="row"><label>with <input type="search" value={mined.only.value} placeholder="a channel" onInput={e => { mined.only.value = e.currentTarget.value; }} /></label>
+      <label>count from <input type="number" min={0} value={least} onInput={e => { setLeast(e.currentTarget.value); mined.leastCount.value = Number(e.currentTarget.value) || 0; }} /></label>
+      <label>z from <input type="number" step="0.5" value={mined.leastZ.value ?? ""} onInput={e => { const v = e.currentTarget.value; mined.leastZ.value = v === "" ? null : Number(v); }} /></label></div>
+    <div class="rows" tabIndex={0} role="region" aria-label="List of episodes"><table>
+      <thead><tr>{HEADS.map(([key, words, title]) => <th key={key} scope="col" aria-sort={column === key ? down ? "descending" : "ascending" : "none"}><button title={title} onClick={() => mined.sortBy(key as Column)}>{words}{column === key ? down ? " ▾" : " ▴" : ""}</button></th>)}</tr></thead>
+      <tbody>{all.slice(0, MOST_LISTED).map(e => <tr key={e.index} class={picked?.index === e.index ? "on" : ""} onClick={() => mined.pick(e.index)}>
+        <th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{labelOf(e)}</button></th>
+        <td>{whole(e.count)}</td><td>{digits(e.rate, 2)}</td><td>{digits(e.expected, 1)}</td><td>{digits(e.z, 1)}</td><td>{digits(e.q, 4)}</td></tr>)}</tbody></table>
+      {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: narrow them, or sort otherwise</p>}
+      {all.length === 0 && <p class="dim">None of {whole(mined.current.value?.episodes.length ?? 0)} episodes is so{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>
+  </>;
+}
+
+export function Episodes() {
+  useEffect(() => { mined.begin(); return () => mined.leave(); }, []);
+  const file = mined.current.value, picked = mined.picked.value, found = mined.occurrences.value, s = state.store.value;
+  if (!file || !s) return <main class="networks"><div class="waiting" role="status">
+    <p class="large">There are no mined episodes here.</p>
+    {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
+    <p>They are mined with <code>betz mine RECORDING --csv EPISODES.csv</code> and shown with <code>betz serve RECORDING EPISODES.csv</code>.</p></div></main>;
+  const chain = new Map<number, number>();
+  picked?.channels.forEach((c, k) => { if (!chain.has(c)) chain.set(c, k); });
+  const size = Math.max(1, (picked?.channels.length ?? 1) - 1);
+  return <main class="episodes">
+    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}`} tools={mined.files.value.length > 1 ? <span class="tools"><select aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
+    <Raster />
+    <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}, from their first spikes on` : "…" : "pick an episode"}
+      tools={<span class="tools"><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
+      {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
+      {picked && found ? <Aligned /> : <p class="dim">Every occurrence of the episode that is picked is drawn here in a row, and over the raster as a line.</p>}</Panel>
+    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && found ? <Delays /> : null}</Panel>
+    <Panel area="ep-chain" title="Chain" note={picked ? labelOf(picked) : ""}>
+      {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
+  </main>;
+}

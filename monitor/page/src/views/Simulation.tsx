@@ -1,0 +1,107 @@
+// Simulation: a network at work: its spikes, potentials and rates, what it is, and a stimulus that is moved.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { whole } from "../draw/format.ts";
+import { INTERVAL_BINS, firstChannels, intervalOf, intervals, rates } from "../draw/intervals.ts";
+import { Waiting } from "../panels/Frame.tsx";
+import { Outputs } from "../panels/Outputs.tsx";
+import { Panel } from "../panels/Panel.tsx";
+import { Raster } from "../panels/Raster.tsx";
+import * as state from "../state.ts";
+
+/** The window of the paper's raster, in seconds. */
+const PAPER = 0.25, RATE_SECONDS = 1, INTERVAL_SECONDS = 10;
+
+/** Asks without asking back: a stimulus is moved by hand, and the last word counts. */
+async function ask(what: string, asked: object): Promise<void> {
+  try {
+    const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    state.said.value = answer.ok ? null : { what, good: false, words: await answer.text() };
+  } catch { state.said.value = { what, good: false, words: "the server does not answer" }; }
+}
+
+/** How many seconds of the network a second on the wall is, over the last seconds. */
+function useFactor(): number {
+  const seen = useRef<[number, number][]>([]), s = state.store.value;
+  void state.beat.value;
+  if (!s) return NaN;
+  const now = performance.now(), all = seen.current;
+  if (all.length === 0 || now - all[all.length - 1]![0] > 200) all.push([now, s.end]);
+  while (all.length > 20) all.shift();
+  const [t, end] = all[0]!;
+  return now - t > 500 ? (s.end - end) * s.shape.stepSeconds / ((now - t) / 1000) : NaN;
+}
+
+export function Simulation() {
+  const told = state.server.value?.simulation, s = state.store.value, factor = useFactor();
+  useEffect(() => { if (told && state.address.peek().window === 10) state.go({ window: PAPER }); }, [told !== null]);
+  if (!told) return <main class="later"><p class="large">No network is simulated here. `betz monitor --simulate cuba` does; with --control a stimulus is moved from this view.</p></main>;
+  if (!s) return <main><Waiting /></main>;
+  const firsts = firstChannels(told.populations.map(p => p.neurons), told.every), hz = rates(s, firsts, RATE_SECONDS);
+  const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0);
+  return <main class="simulation">
+    <Raster />
+    {s.shape.outputs > 0 && <Outputs title="Membrane potentials" />}
+    <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${whole(told.synapses)} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
+      tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{state.server.value?.steered && <Pause />}</span>}>
+      <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
+        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes a second of a neuron, of the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col">what they are</th></tr></thead>
+        <tbody>{told.populations.map((p, i) => <tr key={p.name}><th scope="row">{p.name}</th><td>{whole(p.neurons)}</td><td>{Number.isNaN(hz[i]) ? "–" : hz[i]!.toFixed(1)}</td>
+          <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td><td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
+      </table></div>
+    </Panel>
+    <Panel area="stimulus" title="Stimulus" note={state.server.value?.steered ? "a current into some neurons, in place of the last one" : "to move one: betz monitor --simulate … --control"}>
+      {state.server.value?.steered && <Stimulus />}
+    </Panel>
+  </main>;
+}
+
+function Pause() {
+  const [paused, setPaused] = useState(false);
+  return <button aria-pressed={paused} onClick={() => { setPaused(!paused); void ask("pause", { paused: !paused }); }}>{paused ? "go on" : "pause"}</button>;
+}
+
+function Intervals({ from, to, name }: { from: number; to: number; name: string }) {
+  const s = state.store.value;
+  if (!s || to <= from) return null;
+  const bins = intervals(s, from, to, INTERVAL_SECONDS), top = Math.max(1, ...bins), sum = bins.reduce((a, b) => a + b, 0);
+  const most = bins.indexOf(Math.max(...bins));
+  return <svg class="intervals" viewBox={`0 0 ${INTERVAL_BINS * 4} 18`} preserveAspectRatio="none" role="img" aria-label={sum === 0 ? `${name}: no intervals` : `${name}: ${whole(sum)} intervals, most of up to ${intervalOf(most).toFixed(0)} ms`}>
+    {Array.from(bins, (n, i) => n > 0 && <rect key={i} x={i * 4} width={3} y={18 - 17 * n / top} height={17 * n / top} fill="currentColor" />)}</svg>;
+}
+
+function Stimulus() {
+  const told = state.server.value!.simulation!, usable = told.populations.flatMap((p, i) => p.takes_current ? [i] : []);
+  const [population, setPopulation] = useState(usable[0] ?? 0), neurons = told.populations[population]?.neurons ?? 0;
+  const [first, setFirst] = useState(0), [count, setCount] = useState(1), [current, setCurrent] = useState(0), [on, setOn] = useState(false);
+  const wanted = useRef<object | null>(null), busy = useRef(false);
+  // One question at a time, always the latest.
+  const tell = async (now: object) => {
+    wanted.current = now;
+    if (busy.current) return;
+    busy.current = true;
+    while (wanted.current) { const next = wanted.current; wanted.current = null; await ask("stimulus", next); }
+    busy.current = false;
+  };
+  const say = (change: Partial<{ first: number; count: number; current: number; on: boolean }>) => {
+    const now = { first, count, current, on, ...change };
+    now.count = Math.max(1, Math.min(now.count, neurons));
+    now.first = Math.max(0, Math.min(now.first, neurons - now.count));
+    setFirst(now.first); setCount(now.count); setCurrent(now.current); setOn(now.on);
+    if (now.on || on) void tell({ population, first: now.first, count: now.count, current_pa: now.on ? now.current : 0 });
+  };
+  const move = (by: number) => say({ first: first + by });
+  useEffect(() => {
+    // As in the paper, two keys move the stimulus.
+    state.acts.set("w", () => move(Math.max(1, count)));
+    state.acts.set("s", () => move(-Math.max(1, count)));
+    return () => { state.acts.delete("w"); state.acts.delete("s"); };
+  });
+  return <div class="rules">
+    <label>population <select value={population} onChange={e => { if (on) void ask("stimulus", { population, first: 0, count: 0, current_pa: 0 }); setOn(false); setFirst(0); setPopulation(Number(e.currentTarget.value)); }}>{usable.map(i => <option key={i} value={i}>{told.populations[i]!.name}</option>)}</select></label>
+    <label>first neuron <input type="range" min={0} max={Math.max(0, neurons - count)} value={first} onInput={e => say({ first: e.currentTarget.valueAsNumber })} /> <output>{whole(first)}</output></label>
+    <label>neurons <input type="number" min={1} max={neurons} value={count} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 1) say({ count: Math.round(v) }); }} /></label>
+    <label>current, pA <input type="number" step={10} value={current} onChange={e => { const v = e.currentTarget.valueAsNumber; if (Number.isFinite(v)) say({ current: v }); }} /></label>
+    <button aria-pressed={on} onClick={() => say({ on: !on })}>{on ? "take it away" : "put it in"}</button>
+    <p class="legend">w and s move it.{state.said.value && !state.said.value.good ? ` ${state.said.value.words}` : ""}</p>
+  </div>;
+}

@@ -1,0 +1,100 @@
+//! Work that takes longer than an answer may: on a thread of its own, told frame by frame. Whoever asked
+//! stops it by hanging up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use betz_base::Progress;
+use bytes::Bytes;
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::frame::{Kind, Section, Writer};
+
+/// Most jobs at a time.
+pub(crate) const MOST: usize = 4;
+/// Frames that wait to be sent; then the job waits.
+const WAITING: usize = 4;
+
+/// The places for jobs.
+pub(crate) type Places = Arc<AtomicUsize>;
+
+/// One of the places; free again when it is dropped.
+struct Place(Places);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whom a job tells.
+pub(crate) struct Telling(mpsc::Sender<Bytes>);
+
+impl Telling {
+    /// Sends a frame; `false` once nobody listens any more.
+    pub(crate) fn send(&self, frame: Bytes) -> bool {
+        self.0.blocking_send(frame).is_ok()
+    }
+
+    /// The last word: `error`, where something went wrong.
+    pub(crate) fn end(&self, words: serde_json::Value) {
+        let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 256);
+        w.bytes(Section::EVENT, words.to_string().as_bytes());
+        self.send(w.finish());
+    }
+}
+
+impl Progress for Telling {
+    fn update(&self, stage: &str, done: u64, total: u64) {
+        let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 128);
+        let words = json!({"stage": stage, "done": done, "of": total}).to_string();
+        w.bytes(Section::EVENT, words.as_bytes());
+        // A page that is slow hears of the next one.
+        let _ = self.0.try_send(w.finish());
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// Starts `work` and answers with what it tells, as it tells it.
+pub(crate) fn start(places: &Places, work: impl FnOnce(&Telling) + Send + 'static) -> Response {
+    if places.fetch_add(1, Ordering::Relaxed) >= MOST {
+        places.fetch_sub(1, Ordering::Relaxed);
+        let words = format!("{MOST} pieces of work are under way: wait, or stop one");
+        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+    }
+    let place = Place(places.clone());
+    let (tell, told) = mpsc::channel(WAITING);
+    let begin = move || {
+        work(&Telling(tell));
+        drop(place);
+    };
+    if crate::thread("betz-job", begin).is_err() {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "no thread for it").into_response();
+    }
+    let headers = [(header::CONTENT_TYPE, "application/octet-stream")];
+    (headers, Body::new(Told(told))).into_response()
+}
+
+struct Told(mpsc::Receiver<Bytes>);
+
+impl HttpBody for Told {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        (self.0.poll_recv(context)).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

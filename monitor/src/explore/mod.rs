@@ -1,0 +1,54 @@
+//! What is looked at, not run: recordings, networks, mined episodes.
+
+pub(crate) mod episodes;
+pub(crate) mod job;
+pub(crate) mod network;
+pub(crate) mod recorded;
+
+use crate::explore::episodes::MinedEpisodes;
+use crate::explore::network::Networked;
+use crate::explore::recorded::Recorded;
+
+/// What a page shows when no session runs; at least one of something.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// Recordings, with what a model made of them.
+    pub recordings: Vec<Recorded>,
+    /// Networks over windows.
+    pub networks: Vec<Networked>,
+    /// Episodes that were mined of the recordings.
+    pub mined: Vec<MinedEpisodes>,
+    /// What lies below the nodes: a PNG or a JPEG, at its pixels' coordinates unless said otherwise.
+    pub image: Option<Image>,
+}
+
+impl From<Vec<Recorded>> for Shown {
+    fn from(recordings: Vec<Recorded>) -> Self {
+        Self {
+            recordings,
+            ..Self::default()
+        }
+    }
+}
+
+/// A picture below the nodes of networks.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// A PNG's or a JPEG's.
+    pub bytes: Vec<u8>,
+    /// Where it lies in the nodes' coordinates: left, top, right, bottom; `None`: a unit a pixel from (0, 0).
+    pub extent: Option<[f64; 4]>,
+}
+
+impl Image {
+    /// Its type; `None` for what is neither PNG nor JPEG.
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        if self.bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Some("image/png")
+        } else if self.bytes.starts_with(b"\xff\xd8\xff") {
+            Some("image/jpeg")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What is answered of networks and mined episodes.
+
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use betz_base::error::Error;
+use betz_network::Measure;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use std::sync::Arc;
+
+use crate::app::{App, Shared, json_of, no_source};
+use crate::explore::job;
+use crate::explore::network::{Asked, Looked, MOST_EDGES, Wanted, compute};
+use crate::hub::lock;
+
+/// Most steps of a layout.
+const MOST_STEPS: u32 = 5_000;
+/// Most networks that pages have computed.
+const MOST_COMPUTED: usize = 64;
+
+pub(crate) async fn networks(State(app): State<App>) -> Response {
+    let all = lock(&app.networks).clone();
+    let named: Vec<_> = (all.iter().enumerate())
+        .map(|(id, n)| json!({"id": id, "name": n.name()}))
+        .collect();
+    let image = app.image.as_ref().map(|i| json!({"extent": i.extent}));
+    json_of(&json!({"networks": named, "image": image}))
+}
+
+/// The picture below the nodes.
+pub(crate) async fn image(State(app): State<App>) -> Response {
+    let found = (app.image.as_ref()).and_then(|image| Some((image.kind()?, image)));
+    match found {
+        Some((kind, image)) => {
+            let headers = [(header::CONTENT_TYPE, kind)];
+            (headers, Bytes::from(image.bytes.clone())).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "there is no picture below the nodes").into_response(),
+    }
+}
+
+pub(crate) async fn network(State(app): State<App>, Path(id): Path<usize>) -> Response {
+    match looked(&app, id) {
+        Ok(network) => json_of(&network.json(id)),
+        Err(refused) => *refused,
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Rule {
+    #[serde(default)]
+    rule: String,
+}
+
+fn is_peak(rule: &str) -> bool {
+    rule == "peak"
+}
+
+pub(crate) async fn timeline(
+    State(app): State<App>,
+    Path(id): Path<usize>,
+    Query(rule): Query<Rule>,
+) -> Response {
+    let peak = is_peak(&rule.rule);
+    at_work(&app, id, move |network| network.timeline(peak)).await
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Edges {
+    window: usize,
+    #[serde(default)]
+    rule: String,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn edges(
+    State(app): State<App>,
+    Path(id): Path<usize>,
+    Query(asked): Query<Edges>,
+) -> Response {
+    let limit = asked.limit.unwrap_or(MOST_EDGES);
+    let meant = Asked {
+        window: asked.window,
+        peak: is_peak(&asked.rule),
+        least: None,
+    };
+    at_work(&app, id, move |network| network.edges(meant, limit)).await
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Placing {
+    window: usize,
+    #[serde(default)]
+    rule: String,
+    threshold: Option<f32>,
+    steps: Option<u32>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    warm: u8,
+}
+
+pub(crate) async fn layout(
+    State(app): State<App>,
+    Path(id): Path<usize>,
+    Query(asked): Query<Placing>,
+) -> Response {
+    let network = match looked(&app, id) {
+        Ok(network) => network,
+        Err(refused) => return *refused,
+    };
+    let steps = asked.steps.unwrap_or(300).min(MOST_STEPS);
+    job::start(&app.jobs, move |tell| {
+        let meant = Asked {
+            window: asked.window,
+            peak: is_peak(&asked.rule),
+            least: asked.threshold,
+        };
+        if let Err(e) = network.layout(meant, steps, asked.seed, asked.warm > 0, tell) {
+            tell.end(json!({"error": e.message()}));
+        }
+    })
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Following {
+    #[serde(default)]
+    from: usize,
+    to: Option<usize>,
+    threshold: Option<f32>,
+    #[serde(default)]
+    seed: u64,
+}
+
+pub(crate) async fn communities(
+    State(app): State<App>,
+    Path(id): Path<usize>,
+    Query(asked): Query<Following>,
+) -> Response {
+    let network = match looked(&app, id) {
+        Ok(network) => network,
+        Err(refused) => return *refused,
+    };
+    job::start(&app.jobs, move |tell| {
+        let span = (asked.from, asked.to.unwrap_or(usize::MAX));
+        if let Err(e) = network.communities(span, asked.threshold, asked.seed, tell) {
+            tell.end(json!({"error": e.message()}));
+        }
+    })
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Computing {
+    #[serde(default)]
+    source: usize,
+    window: f64,
+    step: f64,
+    bin: f64,
+    measure: Option<String>,
+    min: Option<f64>,
+}
+
+/// Correlations of a recording, in windows that the page asks for; the network joins those there are.
+pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
+    if app.recorded.get(asked.source).is_none() {
+        return no_source(&app, asked.source);
+    }
+    let measure = match asked.measure.as_deref().unwrap_or("pearson") {
+        "pearson" => Measure::Pearson,
+        "spearman" => Measure::Spearman,
+        other => {
+            let words = format!("measure: expected pearson or spearman, got {other:?}");
+            return (StatusCode::BAD_REQUEST, words).into_response();
+        }
+    };
+    let wanted = Wanted {
+        window_seconds: asked.window,
+        step_seconds: asked.step,
+        bin_seconds: asked.bin,
+        measure,
+        least: asked.min.unwrap_or(0.1),
+    };
+    let shared = app.clone();
+    job::start(&app.jobs, move |tell| {
+        let done = (shared.recorded.get(asked.source))
+            .ok_or_else(|| Error::argument("source: expected a recording"))
+            .and_then(|recorded| compute(recorded, wanted, tell))
+            .and_then(Looked::new)
+            .and_then(|network| add(&shared, network));
+        tell.end(match done {
+            Ok(id) => json!({"network": id}),
+            Err(e) => json!({"error": e.message()}),
+        });
+    })
+}
+
+fn add(app: &Shared, network: Looked) -> betz_base::Result<usize> {
+    let mut all = lock(&app.networks);
+    // What was asked for before is not kept twice.
+    if let Some(id) = all.iter().position(|n| n.same(&network)) {
+        return Ok(id);
+    }
+    if all.len() >= MOST_COMPUTED {
+        return Err(Error::argument(format!(
+            "expected at most {MOST_COMPUTED} networks, got one more: begin anew"
+        )));
+    }
+    all.push(Arc::new(network));
+    Ok(all.len() - 1)
+}
+
+fn looked(app: &App, id: usize) -> Result<Arc<Looked>, Box<Response>> {
+    let all = lock(&app.networks);
+    all.get(id).cloned().ok_or_else(|| {
+        let words = format!("expected one of {} networks, got number {id}", all.len());
+        Box::new((StatusCode::NOT_FOUND, words).into_response())
+    })
+}
+
+pub(crate) async fn mined(State(app): State<App>) -> Response {
+    let all: Vec<_> = app.mined.iter().map(|m| json!({"name": m.name})).collect();
+    json_of(&json!(all))
+}
+
+fn no_episodes(app: &App, id: usize) -> Response {
+    let words = format!("expected one of {} lists, got number {id}", app.mined.len());
+    (StatusCode::NOT_FOUND, words).into_response()
+}
+
+pub(crate) async fn episodes(State(app): State<App>, Path(id): Path<usize>) -> Response {
+    let Some(mined) = app.mined.get(id) else {
+        return no_episodes(&app, id);
+    };
+    let of = app.recorded.get(mined.recording).map(|r| &r.dataset);
+    json_of(&mined.json(of.map_or(0.0, |d| d.steps as f64 * d.step_seconds)))
+}
+
+/// Every occurrence of an episode.
+pub(crate) async fn occurrences(
+    State(app): State<App>,
+    Path((id, episode)): Path<(usize, usize)>,
+) -> Response {
+    if id >= app.mined.len() {
+        return no_episodes(&app, id);
+    }
+    let found = tokio::task::spawn_blocking(move || {
+        app.mined.get(id).map(|mined| mined.occurrences(episode))
+    });
+    match found.await {
+        Ok(Some(Ok(found))) => json_of(&found),
+        Ok(Some(Err(e))) => (StatusCode::NOT_FOUND, e.message().to_owned()).into_response(),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "it could not be done").into_response(),
+    }
+}
+
+/// Answers with bytes that take a while, from another thread than that of the other answers.
+async fn at_work(
+    app: &App,
+    id: usize,
+    work: impl FnOnce(&Looked) -> betz_base::Result<Bytes> + Send + 'static,
+) -> Response {
+    let network = match looked(app, id) {
+        Ok(network) => network,
+        Err(refused) => return *refused,
+    };
+    match tokio::task::spawn_blocking(move || work(&network)).await {
+        Ok(Ok(bytes)) => {
+            ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
+        }
+        Ok(Err(e)) => (StatusCode::BAD_REQUEST, e.message().to_owned()).into_response(),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "it could not be done").into_response(),
+    }
+}

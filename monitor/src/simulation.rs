@@ -1,0 +1,224 @@
+//! A simulated network behind a page: what is told of it, and what the page asks of it.
+
+use std::sync::Mutex;
+use std::sync::mpsc::Sender;
+
+use betz_base::error::{Error, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::hub::lock;
+
+/// What is told of a simulated network.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// Populations; those of the first are neurons 0…n − 1, those of the next follow.
+    pub populations: Vec<SimulatedPopulation>,
+    /// Synapses.
+    pub synapses: u64,
+    /// What chance followed from.
+    pub seed: u64,
+    /// Channel c of the page is neuron c · `every`: of larger networks every so many are shown.
+    pub every: u32,
+}
+
+/// Neurons alike.
+#[derive(Debug, Clone)]
+pub struct SimulatedPopulation {
+    /// Its name.
+    pub name: String,
+    /// How many neurons.
+    pub neurons: u32,
+    /// Whether a current can be put into them.
+    pub takes_current: bool,
+    /// What they are: names and values with their units, as they are to be read.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What a page asks of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wish {
+    /// A constant current into some neurons of a population, in place of the last one.
+    Stimulate {
+        /// The population.
+        population: usize,
+        /// First neuron, counted within it.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// The current.
+        current_pa: f64,
+    },
+    /// To stand still, or go on.
+    Pause(bool),
+}
+
+/// Largest current that a page may ask for, in pA.
+const MOST_CURRENT_PA: f64 = 1e6;
+
+/// A simulation, and where wishes go.
+pub(crate) struct Steered {
+    told: Simulation,
+    wishes: Mutex<Sender<Wish>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stimulus {
+    population: usize,
+    first: u32,
+    count: u32,
+    current_pa: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pause {
+    paused: bool,
+}
+
+impl Steered {
+    pub(crate) fn new(told: Simulation, wishes: Sender<Wish>) -> Self {
+        Self {
+            told,
+            wishes: Mutex::new(wishes),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let populations = self.told.populations.iter();
+        let populations: Vec<Value> = populations
+            .map(|p| {
+                json!({"name": p.name, "neurons": p.neurons, "takes_current": p.takes_current, "parameters": p.parameters})
+            })
+            .collect();
+        json!({
+            "populations": populations,
+            "synapses": self.told.synapses,
+            "seed": self.told.seed,
+            "every": self.told.every,
+        })
+    }
+
+    /// Whether such a thing is asked of simulations.
+    pub(crate) fn hears(what: &str) -> bool {
+        matches!(what, "stimulus" | "pause")
+    }
+
+    /// Hands on what is asked; gives the event that tells of it.
+    pub(crate) fn act(&self, what: &str, body: &[u8]) -> Result<Value> {
+        let json = |e: serde_json::Error| Error::argument(format!("expected JSON: {e}"));
+        let (wish, event) = if what == "pause" {
+            let asked: Pause = serde_json::from_slice(body).map_err(json)?;
+            let event = json!({"what": if asked.paused { "pause" } else { "go on" }});
+            (Wish::Pause(asked.paused), event)
+        } else {
+            let asked: Stimulus = serde_json::from_slice(body).map_err(json)?;
+            let name = self.check(&asked)?;
+            let wish = Wish::Stimulate {
+                population: asked.population,
+                first: asked.first,
+                count: asked.count,
+                current_pa: asked.current_pa,
+            };
+            let event = json!({
+                "what": "stimulus", "population": name, "first": asked.first,
+                "count": asked.count, "current_pa": asked.current_pa,
+            });
+            (wish, event)
+        };
+        lock(&self.wishes)
+            .send(wish)
+            .map_err(|_| Error::argument("the simulation has ended"))?;
+        Ok(event)
+    }
+
+    /// Refuses what no simulation could do; the population's name.
+    fn check(&self, asked: &Stimulus) -> Result<&str> {
+        let all = &self.told.populations;
+        let Some(population) = all.get(asked.population) else {
+            return Err(Error::argument(format!(
+                "stimulus: expected a population below {}, got {}",
+                all.len(),
+                asked.population
+            )));
+        };
+        if !population.takes_current {
+            return Err(Error::argument(format!(
+                "stimulus: population {:?} takes no current",
+                population.name
+            )));
+        }
+        let end = u64::from(asked.first) + u64::from(asked.count);
+        if end > u64::from(population.neurons) {
+            return Err(Error::argument(format!(
+                "stimulus: expected neurons of {:?} up to {}, got {} from {} on",
+                population.name, population.neurons, asked.count, asked.first
+            )));
+        }
+        if !(asked.current_pa.is_finite() && asked.current_pa.abs() <= MOST_CURRENT_PA) {
+            return Err(Error::argument(format!(
+                "stimulus: expected at most {MOST_CURRENT_PA} pA, got {}",
+                asked.current_pa
+            )));
+        }
+        Ok(&population.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn wishes_are_handed_on_and_nonsense_is_not() {
+        let population = |name: &str, neurons, takes_current| SimulatedPopulation {
+            name: name.into(),
+            neurons,
+            takes_current,
+            parameters: vec![],
+        };
+        let told = Simulation {
+            populations: vec![population("e", 80, true), population("in", 20, false)],
+            synapses: 5,
+            seed: 1,
+            every: 1,
+        };
+        let (to, from) = channel();
+        let steered = Steered::new(told, to);
+        let stimulus = |population: usize, first: u32, count: u32, current: &str| {
+            format!(
+                "{{\"population\":{population},\"first\":{first},\"count\":{count},\"current_pa\":{current}}}"
+            )
+        };
+        let event = steered.act("stimulus", stimulus(0, 70, 10, "250").as_bytes());
+        assert_eq!(event.unwrap()["population"], "e");
+        let wish = Wish::Stimulate {
+            population: 0,
+            first: 70,
+            count: 10,
+            current_pa: 250.0,
+        };
+        assert_eq!(from.try_recv(), Ok(wish));
+        steered.act("pause", b"{\"paused\":true}").unwrap();
+        assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
+        for (body, words) in [
+            (stimulus(2, 0, 1, "1"), "below 2"),
+            (stimulus(1, 0, 1, "1"), "takes no current"),
+            (stimulus(0, 71, 10, "1"), "up to 80"),
+            (stimulus(0, u32::MAX, u32::MAX, "1"), "up to 80"),
+            (stimulus(0, 0, 1, "1e7"), "at most"),
+            (stimulus(0, 0, 1, "\"x\""), "JSON"),
+            ("{".to_owned(), "JSON"),
+        ] {
+            let error = steered.act("stimulus", body.as_bytes()).unwrap_err();
+            assert!(error.message().contains(words), "{body}: {error}");
+            assert!(from.try_recv().is_err());
+        }
+        drop(from);
+        assert!(steered.act("pause", b"{\"paused\":false}").is_err());
+    }
+}
