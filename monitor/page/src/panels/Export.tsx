@@ -35,11 +35,11 @@ export function Export() {
     else save(await out.png(picture(Number(what)), Number(what)), `${name}.png`);
     setWords("Saved.");
   };
-  const offers = state.offers.value;
-  const button = (what: string, name: string) => <button onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
+  const offers = state.offers.value, anything = state.store.value !== null && state.server.value !== null;
+  const button = (what: string, name: string) => <button disabled={what !== "link" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
   return <dialog ref={box} class="export" aria-labelledby="h-export" onClose={() => { state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Take along what is shown</h2>
-    <p>{offers?.words ?? "Spikes and outputs of the window, in its order and channels, drawn anew."}</p>
+    <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
     {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}</div>
       : <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}{button("link", "copy link")}</div>}
     <p role="status">{words}</p>
