@@ -15,6 +15,7 @@ mod evaluation_picture;
 mod files;
 mod input_form;
 mod learning;
+mod loop_picture;
 mod monitor_args;
 mod network_args;
 mod network_picture;
@@ -28,6 +29,7 @@ mod scoring;
 mod simulate_args;
 mod som_args;
 mod sort_args;
+mod spiking_picture;
 mod sums_args;
 
 use std::process::ExitCode;
