@@ -6,6 +6,8 @@
 
 #![allow(clippy::needless_range_loop)]
 
+use std::hint::select_unpredictable as select;
+
 use pulp::{Simd, WithSimd};
 
 use super::part::{Group, Part, PoissonInput, Span};
@@ -204,21 +206,17 @@ impl Lanes<'_> {
         let tail = if PAST { group.tails[0] } else { 0.0 };
         let (leak, constant, threshold) = (c.leak, c.constant, c.threshold);
         let (reset, refractory) = (c.reset, c.refractory);
-        // Copies on the stack: the compiler cannot know that the arrays do not overlap.
-        let (mut vs, mut silents, currents) = (*self.v, *self.silent, *self.current);
-        let mut chain = [[0f32; CHUNK]; R];
-        let mut inputs = [[0i32; CHUNK]; R];
-        for r in 0..R {
-            chain[r] = self.chain[r];
-            inputs[r] = self.ring[r * self.chunks + self.chunk];
-            self.ring[r * self.chunks + self.chunk] = [0; CHUNK];
-        }
-        let mut past = [0i32; CHUNK];
-        if PAST && let Some(own) = &mut self.past {
-            past = **own;
-            **own = inputs[0];
-        }
-        let mut flags = [0u8; CHUNK];
+        // What is read is never what is written, and no branch decides what is: a number that is stored, or not, under a
+        // condition would be stored under a mask, many times as slow as a whole register.
+        let (vs, silents, currents) = (&*self.v, &*self.silent, self.current);
+        let chain: [&[f32; CHUNK]; R] = std::array::from_fn(|r| &self.chain[r]);
+        let at: [usize; R] = std::array::from_fn(|r| r * self.chunks + self.chunk);
+        let inputs: [&[i32; CHUNK]; R] = std::array::from_fn(|r| &self.ring[at[r]]);
+        let past = if PAST { self.past.as_deref() } else { None };
+        let past = past.unwrap_or(&[0; CHUNK]);
+        let mut new_chain = [[0f32; CHUNK]; R];
+        let (mut new_v, mut new_silent) = ([0f32; CHUNK], [0i32; CHUNK]);
+        let mut flags = [0u32; CHUNK];
         for i in 0..CHUNK {
             let mut next = vs[i].mul_add(leak, constant) + currents[i];
             for r in 0..R {
@@ -234,19 +232,24 @@ impl Lanes<'_> {
                 if !EARLY {
                     m = kept(m.mul_add(p[r], arrived));
                 }
-                chain[r][i] = m;
+                new_chain[r][i] = m;
             }
             let free = silents[i] == 0;
-            let v = if free { kept(next) } else { vs[i] };
+            let v = select(free, kept(next), vs[i]);
             let fires = free & (v >= threshold);
-            vs[i] = if fires { reset } else { v };
-            let waited = if free { 0 } else { silents[i] - 1 };
-            silents[i] = if fires { refractory } else { waited };
-            flags[i] = u8::from(fires);
+            new_v[i] = select(fires, reset, v);
+            new_silent[i] = select(fires, refractory, (silents[i] - 1).max(0));
+            flags[i] = u32::from(fires);
         }
-        *self.v = vs;
-        *self.silent = silents;
-        self.chain[..R].copy_from_slice(&chain);
+        if PAST && let Some(own) = &mut self.past {
+            **own = self.ring[at[0]];
+        }
+        for r in 0..R {
+            self.ring[at[r]] = [0; CHUNK];
+        }
+        *self.v = new_v;
+        *self.silent = new_silent;
+        self.chain[..R].copy_from_slice(&new_chain);
         bits(&flags)
     }
 
@@ -278,16 +281,19 @@ impl Lanes<'_> {
                 input[i] = 0;
             }
         }
-        let mut flags = [0u8; CHUNK];
+        let (vs, silents) = (&*self.v, &*self.silent);
+        let (mut new_v, mut new_silent) = ([0f32; CHUNK], [0i32; CHUNK]);
+        let mut flags = [0u32; CHUNK];
         for i in 0..CHUNK {
-            let free = self.silent[i] == 0;
-            let v = if free { kept(next[i]) } else { self.v[i] };
+            let free = silents[i] == 0;
+            let v = select(free, kept(next[i]), vs[i]);
             let fires = free & (v >= c.threshold);
-            self.v[i] = if fires { c.reset } else { v };
-            let waited = if free { 0 } else { self.silent[i] - 1 };
-            self.silent[i] = if fires { c.refractory } else { waited };
-            flags[i] = u8::from(fires);
+            new_v[i] = select(fires, c.reset, v);
+            new_silent[i] = select(fires, c.refractory, (silents[i] - 1).max(0));
+            flags[i] = u32::from(fires);
         }
+        *self.v = new_v;
+        *self.silent = new_silent;
         if !c.early && !c.delta {
             self.arrive(group);
         }
@@ -395,20 +401,24 @@ pub(crate) const TINY: f32 = 1e-30;
 
 #[inline(always)]
 fn kept(x: f32) -> f32 {
-    if x.abs() < TINY { 0.0 } else { x }
+    select(x.abs() < TINY, 0.0, x)
 }
 
-/// One bit a flag.
+/// One bit a flag, each 0 or 1.
 #[inline(always)]
-fn bits(flags: &[u8; CHUNK]) -> u64 {
-    let (eights, _) = flags.as_chunks::<8>();
+fn bits(flags: &[u32; CHUNK]) -> u64 {
     let mut any = 0;
-    for eight in eights {
-        any |= u64::from_le_bytes(*eight);
+    for i in 0..CHUNK {
+        any |= flags[i];
     }
     if any == 0 {
         return 0;
     }
+    let mut bytes = [0u8; CHUNK];
+    for i in 0..CHUNK {
+        bytes[i] = flags[i] as u8;
+    }
+    let (eights, _) = bytes.as_chunks::<8>();
     let mut mask = 0;
     for i in 0..8 {
         // The product brings bit 0 of byte k to bit 56 + k.
