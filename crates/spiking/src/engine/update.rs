@@ -206,17 +206,22 @@ impl Lanes<'_> {
         let tail = if PAST { group.tails[0] } else { 0.0 };
         let (leak, constant, threshold) = (c.leak, c.constant, c.threshold);
         let (reset, refractory) = (c.reset, c.refractory);
-        // What is read is never what is written, and no branch decides what is: a number that is stored, or not, under a
-        // condition would be stored under a mask, many times as slow as a whole register.
-        let (vs, silents, currents) = (&*self.v, &*self.silent, self.current);
-        let chain: [&[f32; CHUNK]; R] = std::array::from_fn(|r| &self.chain[r]);
-        let at: [usize; R] = std::array::from_fn(|r| r * self.chunks + self.chunk);
-        let inputs: [&[i32; CHUNK]; R] = std::array::from_fn(|r| &self.ring[at[r]]);
-        let past = if PAST { self.past.as_deref() } else { None };
-        let past = past.unwrap_or(&[0; CHUNK]);
-        let mut new_chain = [[0f32; CHUNK]; R];
-        let (mut new_v, mut new_silent) = ([0f32; CHUNK], [0i32; CHUNK]);
-        let mut flags = [0u32; CHUNK];
+        // Copies on the stack: the compiler cannot know that the arrays do not overlap. Nor must a branch decide what is
+        // stored: of a number that stays it would make a store under a mask, which is slow without AVX-512.
+        let (mut vs, mut silents, currents) = (*self.v, *self.silent, *self.current);
+        let mut chain = [[0f32; CHUNK]; R];
+        let mut inputs = [[0i32; CHUNK]; R];
+        for r in 0..R {
+            chain[r] = self.chain[r];
+            inputs[r] = self.ring[r * self.chunks + self.chunk];
+            self.ring[r * self.chunks + self.chunk] = [0; CHUNK];
+        }
+        let mut past = [0i32; CHUNK];
+        if PAST && let Some(own) = &mut self.past {
+            past = **own;
+            **own = inputs[0];
+        }
+        let mut flags = [0u8; CHUNK];
         for i in 0..CHUNK {
             let mut next = vs[i].mul_add(leak, constant) + currents[i];
             for r in 0..R {
@@ -232,24 +237,18 @@ impl Lanes<'_> {
                 if !EARLY {
                     m = kept(m.mul_add(p[r], arrived));
                 }
-                new_chain[r][i] = m;
+                chain[r][i] = m;
             }
             let free = silents[i] == 0;
             let v = select(free, kept(next), vs[i]);
             let fires = free & (v >= threshold);
-            new_v[i] = select(fires, reset, v);
-            new_silent[i] = select(fires, refractory, (silents[i] - 1).max(0));
-            flags[i] = u32::from(fires);
+            vs[i] = select(fires, reset, v);
+            silents[i] = select(fires, refractory, (silents[i] - 1).max(0));
+            flags[i] = u8::from(fires);
         }
-        if PAST && let Some(own) = &mut self.past {
-            **own = self.ring[at[0]];
-        }
-        for r in 0..R {
-            self.ring[at[r]] = [0; CHUNK];
-        }
-        *self.v = new_v;
-        *self.silent = new_silent;
-        self.chain[..R].copy_from_slice(&new_chain);
+        *self.v = vs;
+        *self.silent = silents;
+        self.chain[..R].copy_from_slice(&chain);
         bits(&flags)
     }
 
@@ -281,19 +280,15 @@ impl Lanes<'_> {
                 input[i] = 0;
             }
         }
-        let (vs, silents) = (&*self.v, &*self.silent);
-        let (mut new_v, mut new_silent) = ([0f32; CHUNK], [0i32; CHUNK]);
-        let mut flags = [0u32; CHUNK];
+        let mut flags = [0u8; CHUNK];
         for i in 0..CHUNK {
-            let free = silents[i] == 0;
-            let v = select(free, kept(next[i]), vs[i]);
+            let free = self.silent[i] == 0;
+            let v = select(free, kept(next[i]), self.v[i]);
             let fires = free & (v >= c.threshold);
-            new_v[i] = select(fires, c.reset, v);
-            new_silent[i] = select(fires, c.refractory, (silents[i] - 1).max(0));
-            flags[i] = u32::from(fires);
+            self.v[i] = select(fires, c.reset, v);
+            self.silent[i] = select(fires, c.refractory, (self.silent[i] - 1).max(0));
+            flags[i] = u8::from(fires);
         }
-        *self.v = new_v;
-        *self.silent = new_silent;
         if !c.early && !c.delta {
             self.arrive(group);
         }
@@ -404,21 +399,17 @@ fn kept(x: f32) -> f32 {
     select(x.abs() < TINY, 0.0, x)
 }
 
-/// One bit a flag, each 0 or 1.
+/// One bit a flag.
 #[inline(always)]
-fn bits(flags: &[u32; CHUNK]) -> u64 {
+fn bits(flags: &[u8; CHUNK]) -> u64 {
+    let (eights, _) = flags.as_chunks::<8>();
     let mut any = 0;
-    for i in 0..CHUNK {
-        any |= flags[i];
+    for eight in eights {
+        any |= u64::from_le_bytes(*eight);
     }
     if any == 0 {
         return 0;
     }
-    let mut bytes = [0u8; CHUNK];
-    for i in 0..CHUNK {
-        bytes[i] = flags[i] as u8;
-    }
-    let (eights, _) = bytes.as_chunks::<8>();
     let mut mask = 0;
     for i in 0..8 {
         // The product brings bit 0 of byte k to bit 56 + k.
