@@ -1,5 +1,5 @@
 //! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
-//! NAME being map, front, latency, sorter or drift.
+//! NAME being front, latency, sorter or drift. Maps: `som_record`.
 
 #![allow(clippy::unwrap_used)] // an example stops where something fails
 
@@ -8,16 +8,12 @@ use std::time::Instant;
 use betz_sort::score::{Train, score};
 use betz_sort::synthetic::{Synthetic, make};
 use betz_sort::{
-    Batch, BatchOptions, FrontEnd, Grid, InMemory, Lattice, Layout, Map, Reference, Samples,
-    Settings, Sorter, Sorting, Spike, TrainOptions, train,
+    FrontEnd, InMemory, Layout, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, train,
 };
 
 fn main() -> betz_sort::Result<()> {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let asked = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    if asked("map") {
-        map()?;
-    }
     if asked("front") {
         front()?;
     }
@@ -31,53 +27,6 @@ fn main() -> betz_sort::Result<()> {
         drift()?;
     }
     Ok(())
-}
-
-/// 16,000 samples of 300 numbers in 20 heaps, a map of 90 x 70, on one core.
-fn map() -> betz_sort::Result<()> {
-    let (samples, dims) = (16_000, 300);
-    let mut state = 1_u64;
-    let mut uniform = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
-    };
-    let heaps: Vec<f32> = (0..20 * dims).map(|_| 3.0 * uniform()).collect();
-    let values: Vec<f32> = (0..samples * dims)
-        .map(|i| heaps[(i / dims) * 7 % 20 * dims + i % dims] + uniform())
-        .collect();
-    let samples = Samples::new(&values, dims)?;
-    let grid = Grid::new(90, 70, Lattice::Rectangular, false)?;
-    let map = Map::on_plane(grid, samples)?;
-    let one = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .build()
-        .unwrap();
-    one.install(|| {
-        let mut batch = Batch::new(
-            &map,
-            samples,
-            &BatchOptions {
-                epochs: 6,
-                ..BatchOptions::default()
-            },
-        )?;
-        let mut seconds = Vec::new();
-        for _ in 0..6 {
-            let started = Instant::now();
-            batch.epoch()?;
-            seconds.push(started.elapsed().as_secs_f64());
-        }
-        seconds.sort_by(f64::total_cmp);
-        println!(
-            "map 90 x 70 of 16,000 x 300, one core: {:.3} s an epoch (least {:.3}), {:.1} Gflop/s",
-            seconds[3],
-            seconds[0],
-            2.0 * 16_000.0 * 300.0 * 6300.0 / seconds[0] / 1e9
-        );
-        Ok(())
-    })
 }
 
 /// 96 electrodes of an array: the front end alone.

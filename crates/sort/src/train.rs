@@ -1,6 +1,7 @@
 //! From a recording to a sorter.
 
 use betz_base::{Error, ErrorKind, Progress, Result, memory, progress};
+use betz_device::Device;
 use betz_linear::{Mat, eigen};
 
 use crate::cluster::{self, Apart};
@@ -301,7 +302,7 @@ fn one_group(
         epochs: options.epochs,
         ..BatchOptions::default()
     };
-    map.train(samples, &batch, &())?;
+    map.train(samples, &batch, &Device::cpu(), &())?;
     let winners = map.winners(samples)?;
     let found = cluster::units(&map, samples, &winners, &options.apart);
     let mut hits = vec![0_u32; grid.nodes()];
