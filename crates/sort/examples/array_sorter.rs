@@ -47,9 +47,12 @@ fn main() -> betz_sort::Result<()> {
         }
     }
     let samples: Vec<i16> = voltage.iter().map(|v| (v / GAIN).round() as i16).collect();
+    let places = (0..CHANNELS)
+        .map(|c| Some([400.0 * c as f32, 0.0]))
+        .collect();
     let options = TrainOptions {
         side: 8,
-        ..TrainOptions::new(Settings::new(RATE_HZ, GAIN), vec![None; CHANNELS])
+        ..TrainOptions::new(Settings::new(RATE_HZ, GAIN), places)
     };
     let sorter = train(&mut InMemory::new(&samples, CHANNELS)?, &options, &())?.sorter;
     sorter.save(&path)?;

@@ -266,16 +266,9 @@ fn one_group(
     let dims = options.dims.min(inputs);
     let axes = axes(spikes, range, dims)?;
     let mut numbers = memory::room("spikes", count.max(1) * dims)?;
-    let (rows, _) = axes.axes.as_chunks::<MOST_DIMS>();
+    let arch = pulp::Arch::new();
     for spike in spikes.faded.chunks_exact(inputs) {
-        let mut all = [0.0; MOST_DIMS];
-        for ((value, mean), row) in spike.iter().zip(&axes.mean).zip(rows) {
-            let value = value - mean;
-            for (number, weight) in all.iter_mut().zip(row) {
-                *number += value * weight;
-            }
-        }
-        numbers.extend_from_slice(&all[..dims]);
+        numbers.extend_from_slice(&axes.weigh(arch, spike)[..dims]);
     }
     let number = trained.sorter.groups.len() as u32;
     if count < options.apart.spikes {
