@@ -1,5 +1,5 @@
 //! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
-//! NAME being front, latency, sorter or drift. Maps: `som_record`.
+//! NAME being front, latency, sorter, seeds or drift. Maps: `som_record`.
 
 #![allow(clippy::unwrap_used)] // an example stops where something fails
 
@@ -22,6 +22,9 @@ fn main() -> betz_sort::Result<()> {
     }
     if asked("sorter") {
         sorter()?;
+    }
+    if asked("seeds") {
+        seeds()?;
     }
     if asked("drift") {
         drift()?;
@@ -179,6 +182,55 @@ fn sorter() -> betz_sort::Result<()> {
         of.units,
         accuracy((&made.spikes, &made.units), &spikes, 0)?
     );
+    Ok(())
+}
+
+/// Ten seeds of each kind of recording: accuracy, and units found a true one that can be found.
+fn seeds() -> betz_sort::Result<()> {
+    type Kind = fn(u64) -> Synthetic;
+    let long = |seed| Synthetic {
+        places: (0..96)
+            .map(|c| [(c % 2) as f32 * 20.0, (c / 2) as f32 * 20.0])
+            .collect(),
+        units: 30,
+        ..Synthetic::probe(seed)
+    };
+    let kinds: [(&str, Kind); 4] = [
+        ("32 channels, 10 units", Synthetic::probe),
+        ("tetrode, 6 units", Synthetic::tetrode),
+        ("array of 16, 16 units", |seed| Synthetic::array(16, seed)),
+        ("96 channels in three groups, 30 units", long),
+    ];
+    for (name, kind) in kinds {
+        let (mut found, mut mean, mut found_well, mut units) = (0, 0.0, 0, 0);
+        for seed in 101..=110 {
+            let of = kind(seed);
+            let made = make(&of)?;
+            let sorter = learn(&of, &made.samples, of.seconds)?;
+            let (spikes, _) = sort(&sorter, &made.samples)?;
+            let (samples, labels): (Vec<i64>, Vec<u32>) = spikes
+                .iter()
+                .filter_map(|s| Some((s.sample, s.unit?)))
+                .unzip();
+            let truth = Train {
+                samples: &made.spikes,
+                units: &made.units,
+            };
+            let sorted = Train {
+                samples: &samples,
+                units: &labels,
+            };
+            let score = score(truth, sorted, 12)?;
+            mean += score.mean(|u| u.accuracy) / 10.0;
+            found_well += score.units.iter().filter(|u| u.accuracy >= 0.8).count();
+            found += sorter.units().len();
+            units += of.units;
+        }
+        println!(
+            "{name}, ten seeds: accuracy {mean:.3}, {found_well} of {units} found with 0.8 or more, {:.2} units found a true one",
+            found as f64 / units as f64
+        );
+    }
     Ok(())
 }
 

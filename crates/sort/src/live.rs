@@ -35,6 +35,8 @@ pub(crate) struct Live {
 #[derive(Debug, Clone)]
 struct Tracked {
     unit: u32,
+    /// On the map of its own group, not beyond.
+    home: bool,
     gate: f32,
     /// Its nodes, by their place in `planes`.
     from: usize,
@@ -68,23 +70,28 @@ impl Live {
         let mut units = Vec::new();
         let mut own = vec![UNLABELLED; sorter.units.len()];
         for (u, unit) in sorter.units.iter().enumerate() {
-            if unit.group as usize != number {
-                continue;
-            }
+            let beyond = unit.beyond.iter().find(|b| b.group as usize == number);
+            let home = unit.group as usize == number;
+            let (at, gate, rate_hz) = match beyond {
+                _ if home => (&unit.centre, unit.gate, unit.own_rate_hz()),
+                Some(beyond) => (&beyond.centre, beyond.gate, beyond.rate_hz),
+                None => continue,
+            };
             let mut centre = [0.0; MOST_DIMS];
-            centre[..dims].copy_from_slice(&unit.centre);
-            let mass = unit.rate_hz * constant;
+            centre[..dims].copy_from_slice(at);
+            let mass = rate_hz * constant;
             own[u] = units.len() as u32;
             units.push(Tracked {
                 unit: u as u32,
-                gate: unit.gate,
+                home,
+                gate,
                 from: labels.partition_point(|label| *label < u as u32),
                 until: labels.partition_point(|label| *label <= u as u32),
                 trained: centre,
                 centre,
                 mass,
                 least: LEAST_MASS,
-                trained_hz: unit.rate_hz,
+                trained_hz: rate_hz,
                 last: 0,
             });
         }
@@ -159,7 +166,7 @@ impl Live {
         let constant = self.samples_per_constant;
         self.units
             .iter()
-            .filter(move |_| constant > 0.0)
+            .filter(move |unit| unit.home && constant > 0.0)
             .map(move |unit| {
                 let apart = unit
                     .centre
