@@ -1,6 +1,7 @@
 //! A simulated network behind a page: what is told of it, and what the page asks of it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use betz_base::error::{Error, Result};
@@ -60,6 +61,8 @@ const MOST_CURRENT_PA: f64 = 1e6;
 pub(crate) struct Steered {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
+    /// What was asked for last: every page shows it.
+    paused: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +85,7 @@ impl Steered {
         Self {
             told,
             wishes: Mutex::new(wishes),
+            paused: AtomicBool::new(false),
         }
     }
 
@@ -97,6 +101,7 @@ impl Steered {
             "synapses": self.told.synapses,
             "seed": self.told.seed,
             "every": self.told.every,
+            "paused": self.paused.load(Ordering::Relaxed),
         })
     }
 
@@ -130,6 +135,9 @@ impl Steered {
         lock(&self.wishes)
             .send(wish)
             .map_err(|_| Error::argument("the simulation has ended"))?;
+        if let Wish::Pause(paused) = wish {
+            self.paused.store(paused, Ordering::Relaxed);
+        }
         Ok(event)
     }
 
@@ -205,6 +213,7 @@ mod tests {
         assert_eq!(from.try_recv(), Ok(wish));
         steered.act("pause", b"{\"paused\":true}").unwrap();
         assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
+        assert_eq!(steered.json()["paused"], true);
         for (body, words) in [
             (stimulus(2, 0, 1, "1"), "below 2"),
             (stimulus(1, 0, 1, "1"), "takes no current"),
@@ -220,5 +229,6 @@ mod tests {
         }
         drop(from);
         assert!(steered.act("pause", b"{\"paused\":false}").is_err());
+        assert_eq!(steered.json()["paused"], true, "what was not heard is not so");
     }
 }

@@ -21,7 +21,7 @@ export interface ServerState {
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
   };
   model: ModelCard | null;
-  simulation: { populations: { name: string; neurons: number; takes_current: boolean; parameters: [string, string][] }[]; synapses: number; seed: number; every: number } | null;
+  simulation: { populations: { name: string; neurons: number; takes_current: boolean; parameters: [string, string][] }[]; synapses: number; seed: number; every: number; paused: boolean } | null;
   /** What is simulated may be steered. */
   steered: boolean;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
