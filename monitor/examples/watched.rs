@@ -1,7 +1,7 @@
 //! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--port N] [--slow-every STEPS] [--control] [--simulation]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation]
 //! ```
 //! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
 //! one noisy; with `--simulation` it says that it is a network, which pages pause; and with `--slow-every` a step now and then takes far too long, as it may on a machine that does
@@ -96,6 +96,7 @@ fn main() -> Result<()> {
     let channels = number("--channels", 192.0) as usize;
     let rate = number("--rate", 20.0);
     let seconds = number("--seconds", f64::INFINITY);
+    let speed = number("--speed", 1.0).max(0.01);
     let slow_every = number("--slow-every", 0.0) as u64;
     let model = decoder(channels, rate, 0.04)?;
     let slower = decoder(channels, rate, 0.08)?;
@@ -125,6 +126,7 @@ fn main() -> Result<()> {
     };
     let mut source = Source::of("a made-up session", &model);
     source.deadline = Some(deadline);
+    source.speed = speed;
     let wide = (channels as f64).sqrt().ceil() as usize;
     source.electrode_um = Some(
         (0..channels)
@@ -176,7 +178,7 @@ fn main() -> Result<()> {
         if t >= seconds {
             break;
         }
-        let due = Duration::from_secs_f64(t);
+        let due = Duration::from_secs_f64(t / speed);
         if let Some(wishes) = &wishes {
             let (mut paused, since) = (false, Instant::now());
             loop {

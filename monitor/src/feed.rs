@@ -358,3 +358,8 @@ impl std::fmt::Debug for Truth {
         .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -229,6 +229,10 @@ mod tests {
         }
         drop(from);
         assert!(steered.act("pause", b"{\"paused\":false}").is_err());
-        assert_eq!(steered.json()["paused"], true, "what was not heard is not so");
+        assert_eq!(
+            steered.json()["paused"],
+            true,
+            "what was not heard is not so"
+        );
     }
 }
