@@ -1,6 +1,7 @@
 //! A simulated network behind a page: what is told of it, and what the page asks of it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use betz_base::error::{Error, Result};
@@ -78,6 +79,8 @@ const LONGEST_NAME: usize = 100;
 pub(crate) struct Steered {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
+    /// What was asked for last: every page shows it.
+    paused: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -108,6 +111,7 @@ impl Steered {
         Self {
             told,
             wishes: Mutex::new(wishes),
+            paused: AtomicBool::new(false),
         }
     }
 
@@ -125,6 +129,7 @@ impl Steered {
             "name": self.told.name,
             "scale": self.told.scale,
             "every": self.told.every,
+            "paused": self.paused.load(Ordering::Relaxed),
         })
     }
 
@@ -167,6 +172,9 @@ impl Steered {
         lock(&self.wishes)
             .send(wish)
             .map_err(|_| Error::argument("the simulation has ended"))?;
+        if let Wish::Pause(paused) = wish {
+            self.paused.store(paused, Ordering::Relaxed);
+        }
         Ok(event)
     }
 
@@ -245,6 +253,7 @@ mod tests {
         assert_eq!(from.try_recv(), Ok(wish));
         steered.act("pause", b"{\"paused\":true}").unwrap();
         assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
+        assert_eq!(steered.json()["paused"], true);
         let another =
             |name: &str, scale: f64| format!("{{\"name\":{name:?},\"scale\":{scale},\"seed\":7}}");
         (steered.act("network", another("ring:100", 1.0).as_bytes())).unwrap();
@@ -279,5 +288,10 @@ mod tests {
         }
         drop(from);
         assert!(steered.act("pause", b"{\"paused\":false}").is_err());
+        assert_eq!(
+            steered.json()["paused"],
+            true,
+            "what was not heard is not so"
+        );
     }
 }

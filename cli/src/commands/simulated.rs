@@ -318,6 +318,7 @@ impl Work<'_> {
             tick: self.tick,
             input: Input::Spikes(&self.shown),
             estimates: &self.estimates,
+            beside: &[],
             status: StepStatus::OK,
             previous_latency_ns: self.step_ns,
             swap: SwapState::Idle,

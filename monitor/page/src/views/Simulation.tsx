@@ -82,8 +82,9 @@ function Another() {
 }
 
 function Pause() {
-  const [paused, setPaused] = useState(false);
-  return <button aria-pressed={paused} onClick={() => { setPaused(!paused); void ask("pause", { paused: !paused }); }}>{paused ? "go on" : "pause"}</button>;
+  // The server's word, since another page may have said it: every event is followed by a look at the state.
+  const paused = state.server.value?.simulation?.paused ?? false;
+  return <button aria-pressed={paused} onClick={() => void ask("pause", { paused: !paused }).then(() => state.refresh()).catch(() => undefined)}>{paused ? "go on" : "pause"}</button>;
 }
 
 function Intervals({ from, to, name }: { from: number; to: number; name: string }) {
