@@ -10,8 +10,8 @@ use betz::{Error, Result};
 
 use crate::common_args::Part;
 use crate::files::Kind;
-use crate::input_form;
 use crate::report;
+use betz::input_form;
 
 /// Decoded outputs as a table; `step,seconds` began those of earlier versions.
 pub(crate) const OUTPUTS: Kind = Kind::Table(&["step,start_seconds,end_seconds,", "step,seconds,"]);
@@ -165,7 +165,7 @@ pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result
 /// The recording at `path` with `model`'s channels, by name.
 pub(crate) fn recording_for(model: &Decoder, path: &Path) -> Result<Recording> {
     let recording = read_recording(path)?;
-    input_form::check(model, &recording).map_err(|e| e.at(path.display()))?;
+    input_form::check(model, recording.form).map_err(|e| e.at(path.display()))?;
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {

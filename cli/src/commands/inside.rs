@@ -12,9 +12,9 @@ use super::bank::{self, FilterShape};
 use crate::args::Info;
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::input_form;
 use crate::recording_picture;
 use crate::report::{self, Table, count, number};
+use betz::input_form;
 
 #[derive(Serialize)]
 struct ModelFacts {
