@@ -29,6 +29,7 @@ from ._core import (
     network,
     presets,
     simulate,
+    sort,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "network",
     "presets",
     "simulate",
+    "sort",
     "__version__",
 ]
 

@@ -15,6 +15,7 @@ mod network;
 mod recording;
 mod session;
 mod simulate;
+mod sort;
 mod sums;
 mod train;
 mod work;
@@ -39,5 +40,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
     module.add_submodule(&simulate::module(module.py())?)?;
+    module.add_submodule(&sort::module(module.py())?)?;
     Ok(())
 }
