@@ -25,6 +25,10 @@ class DeviceError(RuntimeError):
 class Recording:
     @classmethod
     def from_npz(cls, path: Path) -> Recording: ...
+    @classmethod
+    def from_nwb(
+        cls, path: Path, *, behavior: str | Sequence[str] | None = None, tick_seconds: float = 1e-5
+    ) -> Recording: ...
     @staticmethod
     def from_counts(
         counts: ArrayLike,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use betz::recording::{
     self as rust, Behavior, OutputInfo, SpikeForm, Spikes, invented_channel_names,
 };
+use betz_interop::ReadOptions;
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use pyo3::types::{PyDict, PyType};
 use crate::arrays::{self, Numbers};
 use crate::dataset::Dataset;
 use crate::error::OrRaise;
+use crate::work;
 
 /// What was recorded: spikes on channels (or sorted units), behaviour, trials. Immutable; arrays are views of it.
 ///
@@ -28,6 +30,15 @@ use crate::error::OrRaise;
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct Recording {
     pub(crate) inner: Arc<rust::Recording>,
+}
+
+/// A name, or a list of them.
+#[derive(FromPyObject)]
+enum OneOrMany {
+    #[pyo3(transparent)]
+    One(String),
+    #[pyo3(transparent)]
+    Many(Vec<String>),
 }
 
 /// Most channels that spikes without names may claim.
@@ -189,6 +200,38 @@ impl Recording {
         let read = py.detach(|| rust::Recording::read_npz(&path));
         Ok(Self {
             inner: Arc::new(read.or_raise(py)?),
+        })
+    }
+
+    /// The recording in an NWB file: units, trials, behaviour, electrode positions.
+    ///
+    /// `behavior`: series by name or path; None: the first that holds velocities, else the first. What had to be
+    /// chosen, mended or left out comes as warnings and stays in `meta`. docs/connect.md says what is read of a file.
+    #[classmethod]
+    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5))]
+    fn from_nwb(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: PathBuf,
+        behavior: Option<OneOrMany>,
+        tick_seconds: f64,
+    ) -> PyResult<Self> {
+        let options = ReadOptions {
+            behavior: match behavior {
+                None => Vec::new(),
+                Some(OneOrMany::One(name)) => vec![name],
+                Some(OneOrMany::Many(names)) => names,
+            },
+            tick_seconds,
+        };
+        let read = work::run(py, None, |_| betz_interop::nwb::read(&path, &options));
+        let (recording, report) = read?;
+        let warn = py.import("warnings")?.getattr("warn")?;
+        for note in report.notes {
+            warn.call1((format!("{}: {note}", path.display()),))?;
+        }
+        Ok(Self {
+            inner: Arc::new(recording),
         })
     }
 

@@ -4,7 +4,10 @@ use std::sync::Mutex;
 
 use betz::input_form;
 use betz::stream::{self as rust, Clamp, SessionConfig, UnknownChannels};
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
+use numpy::{
+    Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -45,29 +48,50 @@ impl Session {
     }
 }
 
-/// Runs `step` on the caller's array, or on a new one.
-fn into_out<'py>(
+/// The elements of `array` where they lie; `None` where they lie apart. Without NumPy's table of borrows, which takes as
+/// long as the step itself.
+#[allow(unsafe_code)]
+fn elements<'a, T: Element>(array: &'a Bound<'_, PyArray1<T>>) -> Option<&'a [T]> {
+    // SAFETY: the interpreter's lock is held and nothing of Python runs until the step is done, so nobody else writes
+    // here but the step itself, to an `out` that `into_out` has found to lie elsewhere.
+    unsafe { array.as_slice() }.ok()
+}
+
+/// Runs `step`, which reads `input`, on the caller's array, or on a new one.
+#[allow(unsafe_code)]
+fn into_out<'py, T>(
     py: Python<'py>,
+    input: &[T],
     out: Option<Bound<'py, PyArray1<f32>>>,
     outputs: usize,
-    step: impl FnOnce(&mut [f32]) -> betz::Result<()>,
+    step: impl FnOnce(&[T], &mut [f32]) -> betz::Result<()>,
 ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-    match out {
-        Some(array) => {
-            let mut places = array.try_readwrite()?;
-            let slice = places.as_slice_mut().map_err(|_| {
-                PyValueError::new_err("out: expected a contiguous array, got one with gaps")
-            })?;
-            step(slice).or_raise(py)?;
-            drop(places);
-            Ok(array)
-        }
-        None => {
-            let mut values = vec![0.0; outputs];
-            step(&mut values).or_raise(py)?;
-            Ok(values.into_pyarray(py))
-        }
+    let Some(array) = out else {
+        let mut values = vec![0.0; outputs];
+        step(input, &mut values).or_raise(py)?;
+        return Ok(values.into_pyarray(py));
+    };
+    let refused = |what: &str| {
+        Err(PyValueError::new_err(format!(
+            "out: expected a contiguous array that can be written, got one {what}"
+        )))
+    };
+    // SAFETY: only flags are read.
+    let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+    if flags & NPY_ARRAY_WRITEABLE == 0 {
+        return refused("that is read-only");
     }
+    // SAFETY: as in `elements`; that nothing else is read from here is checked below, before it is written to.
+    let Ok(places) = (unsafe { array.as_slice_mut() }) else {
+        return refused("with gaps");
+    };
+    let (read, written) = (input.as_ptr_range(), places.as_ptr_range());
+    let (from, to) = (read.start as usize, read.end as usize);
+    if from < written.end as usize && (written.start as usize) < to {
+        return refused("in which the input lies");
+    }
+    step(input, places).or_raise(py)?;
+    Ok(array)
 }
 
 #[pymethods]
@@ -124,11 +148,12 @@ impl Session {
         out: Option<Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         if let Ok(array) = channels.cast::<PyArray1<u32>>() {
-            let array = array.try_readonly()?;
-            if let Ok(spikes) = array.as_slice() {
+            if let Some(spikes) = elements(array) {
                 let session = self.session()?;
                 let outputs = session.outputs();
-                return into_out(py, out, outputs, |out| session.step_spikes(spikes, out));
+                return into_out(py, spikes, out, outputs, |spikes, out| {
+                    session.step_spikes(spikes, out)
+                });
             }
         }
         let mut spikes = std::mem::take(&mut self.spikes);
@@ -142,7 +167,9 @@ impl Session {
         }
         let session = self.session()?;
         let outputs = session.outputs();
-        let stepped = into_out(py, out, outputs, |out| session.step_spikes(&spikes, out));
+        let stepped = into_out(py, &spikes, out, outputs, |spikes, out| {
+            session.step_spikes(spikes, out)
+        });
         self.spikes = spikes;
         stepped
     }
@@ -157,19 +184,21 @@ impl Session {
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let signal = self.signal;
         if !signal && let Ok(array) = counts.cast::<PyArray1<u8>>() {
-            let array = array.try_readonly()?;
-            if let Ok(counts) = array.as_slice() {
+            if let Some(counts) = elements(array) {
                 let session = self.session()?;
                 let outputs = session.outputs();
-                return into_out(py, out, outputs, |out| session.step_counts_u8(counts, out));
+                return into_out(py, counts, out, outputs, |counts, out| {
+                    session.step_counts_u8(counts, out)
+                });
             }
         }
         if !signal && let Ok(array) = counts.cast::<PyArray1<u16>>() {
-            let array = array.try_readonly()?;
-            if let Ok(counts) = array.as_slice() {
+            if let Some(counts) = elements(array) {
                 let session = self.session()?;
                 let outputs = session.outputs();
-                return into_out(py, out, outputs, |out| session.step_counts(counts, out));
+                return into_out(py, counts, out, outputs, |counts, out| {
+                    session.step_counts(counts, out)
+                });
             }
         }
         let mut values = std::mem::take(&mut self.counts);
@@ -187,9 +216,9 @@ impl Session {
         }
         let session = self.session()?;
         let outputs = session.outputs();
-        let stepped = into_out(py, out, outputs, |out| match signal {
-            true => session.step_values(&values, out),
-            false => session.step_counts_f32(&values, out),
+        let stepped = into_out(py, &values, out, outputs, |values, out| match signal {
+            true => session.step_values(values, out),
+            false => session.step_counts_f32(values, out),
         });
         self.counts = values;
         stepped
@@ -204,7 +233,9 @@ impl Session {
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let session = self.session()?;
         let outputs = session.outputs();
-        into_out(py, out, outputs, |out| session.step_stale(out))
+        into_out(py, &[0_u8; 0], out, outputs, |_, out| {
+            session.step_stale(out)
+        })
     }
 
     /// So many ticks without a spike at once.
