@@ -140,6 +140,8 @@ pub use betz_spiking as spiking;
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 pub use betz_device as device;
 
+pub mod input_form;
+
 /// Post-synaptic-current (PSC) filters: their shapes, streaming, and in batch.
 pub mod psc {
     pub use betz_runtime::psc::*;

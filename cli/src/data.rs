@@ -7,11 +7,12 @@ use std::path::Path;
 use betz::model::Decoder;
 use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_channel_names};
 use betz::{Error, Result};
+use betz_interop::ReadOptions;
 
 use crate::common_args::Part;
 use crate::files::Kind;
-use crate::input_form;
 use crate::report;
+use betz::input_form;
 
 /// Decoded outputs as a table; `step,seconds` began those of earlier versions.
 pub(crate) const OUTPUTS: Kind = Kind::Table(&["step,start_seconds,end_seconds,", "step,seconds,"]);
@@ -19,9 +20,25 @@ pub(crate) const OUTPUTS: Kind = Kind::Table(&["step,start_seconds,end_seconds,"
 /// Step of a model trained on spike times when none is asked for.
 const DEFAULT_STEP_SECONDS: f64 = 0.005;
 
+/// Reads a recording, `.npz` or NWB, and says on standard error what was made of its file.
+pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
+    let (recording, report) = betz_interop::read_recording(path, &ReadOptions::default())?;
+    for note in &report.notes {
+        eprintln!("{}: {note}", path.display());
+    }
+    if !report.other_series.is_empty() {
+        eprintln!(
+            "{}: not taken as behaviour: {}",
+            path.display(),
+            report.other_series.join(", ")
+        );
+    }
+    Ok(recording)
+}
+
 /// Reads a recording and says on standard error what it holds.
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
-    let recording = Recording::read_npz(path)?;
+    let recording = open_recording(path)?;
     eprintln!(
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
@@ -165,7 +182,7 @@ pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result
 /// The recording at `path` with `model`'s channels, by name.
 pub(crate) fn recording_for(model: &Decoder, path: &Path) -> Result<Recording> {
     let recording = read_recording(path)?;
-    input_form::check(model, &recording).map_err(|e| e.at(path.display()))?;
+    input_form::check(model, recording.form).map_err(|e| e.at(path.display()))?;
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {

@@ -13,7 +13,6 @@ mod data;
 mod device;
 mod evaluation_picture;
 mod files;
-mod input_form;
 mod learning;
 mod loop_picture;
 mod monitor_args;

@@ -4,7 +4,9 @@ use betz::model::Decoder;
 use betz::recording::Dataset;
 use serde::Serialize;
 
-use crate::{input_form, report};
+use betz::input_form;
+
+use crate::report;
 
 /// A mean rate this many times that of training, or its inverse, is said.
 const DRIFT: f64 = 1.5;

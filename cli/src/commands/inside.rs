@@ -12,9 +12,9 @@ use super::bank::{self, FilterShape};
 use crate::args::Info;
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::input_form;
 use crate::recording_picture;
 use crate::report::{self, Table, count, number};
+use betz::input_form;
 
 #[derive(Serialize)]
 struct ModelFacts {
@@ -85,11 +85,11 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
         super::sort::inside(path, args.common.json, args.picture.is_some())
     } else if start.starts_with(b"PK") && super::network::is_network(path) {
         super::network::inside(args, path, bytes)
-    } else if start.starts_with(b"PK") {
+    } else if start.starts_with(b"PK") || betz_interop::is_hdf5(path) {
         recording(args, path, bytes)
     } else {
         Err(Error::argument(format!(
-            "{}: expected a model, sums, a sorter, a recording or a network (.npz), got a file that begins with \"{}\"",
+            "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
             path.display(),
             start.escape_ascii()
         )))
@@ -221,7 +221,7 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
             "--weights: expected a model, got a recording",
         ));
     }
-    let recording = Recording::read_npz(path)?;
+    let recording = data::open_recording(path)?;
     if let Some(to) = &args.picture {
         let data = match &recording.behavior {
             Some(_) => Some(recording.align(data::default_step(&recording))?),

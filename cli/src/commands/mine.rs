@@ -13,7 +13,6 @@ use betz::episode::{
     write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
-use betz::recording::Recording;
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -235,8 +234,11 @@ fn read(args: &Mine) -> Result<Events> {
     };
     let path = &args.events;
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if ending.eq_ignore_ascii_case("npz") {
-        let recording = Recording::read_npz(path)?;
+    if ["npz", "nwb"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e))
+    {
+        let recording = data::open_recording(path)?;
         return Events::from_recording(&recording).map_err(|e| e.at(path.display()));
     }
     let text = ["csv", "txt"]
@@ -244,7 +246,7 @@ fn read(args: &Mine) -> Result<Events> {
         .any(|e| ending.eq_ignore_ascii_case(e));
     if !(text || path.as_os_str() == "-" || files::is_stream(path)) {
         return Err(Error::argument(format!(
-            "{}: expected events as .csv (label,seconds) or .npz, got another ending",
+            "{}: expected events as .csv (label,seconds) or a recording (.npz, .nwb), got another ending",
             path.display()
         )));
     }

@@ -18,8 +18,8 @@ use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::input_form;
 use crate::report::{self, Bar};
+use betz::input_form;
 
 /// How far `--delay auto` looks, before and after.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;

@@ -227,7 +227,7 @@ impl Sums {
     /// a sum leaves its range. Nothing has been added then.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.form.same(&other.form)?;
-        if other.parts.iter().any(|p| self.parts.contains(p)) {
+        if self.shares(other) {
             return Err(Error::mismatch(
                 "sums: expected those of recordings that are not in them yet, got the same sums a second time",
             ));
@@ -264,6 +264,11 @@ impl Sums {
         }
         self.ran = None;
         Ok(())
+    }
+
+    /// Whether a recording's sums are in both.
+    pub fn shares(&self, other: &Self) -> bool {
+        other.parts.iter().any(|p| self.parts.contains(p))
     }
 
     /// What they are over.

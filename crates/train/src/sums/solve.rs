@@ -93,7 +93,7 @@ impl Sums {
         options: &SolveOptions,
     ) -> Result<(Decoder, RidgeScore)> {
         self.form().same(held_back.form())?;
-        if held_back.parts.iter().any(|p| self.parts.contains(p)) {
+        if self.shares(held_back) {
             return Err(Error::mismatch(
                 "sums held back: expected those of recordings that are not trained on, got sums that are",
             ));

@@ -1,9 +1,9 @@
 //! What a model's channels carried in training, spikes or a signal: kept in its file as an optional section, so
 //! that a recording of the other kind is refused.
 
-use betz::model::{Attachment, Decoder};
-use betz::recording::{Recording, SpikeForm};
-use betz::{Error, Result};
+use betz_base::{Error, Result};
+use betz_recording::SpikeForm;
+use betz_runtime::model::{Attachment, Decoder};
 
 const TAG: [u8; 4] = *b"form";
 const SIGNAL: &[u8] = b"signal";
@@ -18,7 +18,10 @@ fn name(form: SpikeForm) -> &'static [u8] {
 }
 
 /// `model` with what it was trained on.
-pub(crate) fn marked(model: Decoder, form: SpikeForm) -> Result<Decoder> {
+///
+/// # Errors
+/// As [`Decoder::new`].
+pub fn marked(model: Decoder, form: SpikeForm) -> Result<Decoder> {
     let mut parts = model.into_parts();
     parts.attachments.retain(|a| a.tag != TAG);
     parts.attachments.push(Attachment {
@@ -29,22 +32,25 @@ pub(crate) fn marked(model: Decoder, form: SpikeForm) -> Result<Decoder> {
 }
 
 /// Whether `model` says that it was trained on a signal.
-pub(crate) fn is_of_signal(model: &Decoder) -> bool {
+pub fn is_of_signal(model: &Decoder) -> bool {
     model.attachment(TAG) == Some(SIGNAL)
 }
 
 /// Refuses spikes for a model of a signal, and a signal for one of spikes. A model made elsewhere may not say what
 /// it is of: it takes both.
-pub(crate) fn check(model: &Decoder, recording: &Recording) -> Result<()> {
-    let described = |form: &[u8]| match form {
+///
+/// # Errors
+/// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording).
+pub fn check(model: &Decoder, form: SpikeForm) -> Result<()> {
+    let described = |of: &[u8]| match of {
         SIGNAL => "a signal (`signal`)",
         _ => "spikes (`counts`, or `spike_ticks` and `spike_channels`)",
     };
     match model.attachment(TAG) {
-        Some(trained_on) if trained_on != name(recording.form) => Err(Error::recording(format!(
+        Some(trained_on) if trained_on != name(form) => Err(Error::recording(format!(
             "expected {}, which the model was trained on, got {}",
             described(trained_on),
-            described(name(recording.form))
+            described(name(form))
         ))),
         _ => Ok(()),
     }

@@ -1,0 +1,68 @@
+//! Formats of the field, read into recordings: one module and one feature a format.
+//!
+//! ```no_run
+//! let (recording, report) = betz_interop::read_recording("session.nwb".as_ref(), &Default::default())?;
+//! println!("{} channels, {} s", recording.channels(), recording.seconds());
+//! for note in &report.notes {
+//!     println!("{note}");
+//! }
+//! # Ok::<(), betz_base::Error>(())
+//! ```
+
+use std::io::Read;
+use std::path::Path;
+
+use betz_base::Result;
+use betz_recording::Recording;
+
+#[cfg(feature = "nwb")]
+pub mod nwb;
+
+/// How a file that holds more than a recording is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadOptions {
+    /// Series that are behaviour, by name or path; none: the first that holds velocities, else the first.
+    pub behavior: Vec<String>,
+    /// Length of a tick in seconds where the file has times in seconds.
+    pub tick_seconds: f64,
+}
+
+impl Default for ReadOptions {
+    /// Ticks of 10 µs.
+    fn default() -> Self {
+        Self {
+            behavior: Vec::new(),
+            tick_seconds: 1e-5,
+        }
+    }
+}
+
+/// What a reader made of a file, and what it left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// What was chosen, mended or left out, a sentence each; empty when there is nothing to say.
+    pub notes: Vec<String>,
+    /// Paths of the series that could have been behaviour and were not taken.
+    pub other_series: Vec<String>,
+}
+
+/// Whether the file at `path` begins as HDF5 does.
+pub fn is_hdf5(path: &Path) -> bool {
+    let mut start = [0; 8];
+    std::fs::File::open(path)
+        .and_then(|mut file| file.read_exact(&mut start))
+        .is_ok_and(|()| start == *b"\x89HDF\r\n\x1a\n")
+}
+
+/// The recording in the file at `path`, whatever its format: `.npz`, or NWB by its first bytes.
+///
+/// # Errors
+/// Those of [`Recording::read_npz`] and [`nwb::read`].
+pub fn read_recording(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
+    #[cfg(feature = "nwb")]
+    if is_hdf5(path) {
+        return nwb::read(path, options);
+    }
+    let _ = options;
+    Ok((Recording::read_npz(path)?, Report::default()))
+}

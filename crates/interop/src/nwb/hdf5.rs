@@ -1,0 +1,168 @@
+//! The only file that knows the HDF5 crate: what NWB needs of it, with sizes checked before anything is read.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use betz_base::error::{Error, Result};
+use betz_base::memory;
+use rust_hdf5::{H5Dataset, H5File, Hdf5Error};
+
+/// Most times that deflate makes data smaller.
+const MOST_DEFLATED: u64 = 1040;
+
+/// An open file.
+pub(super) struct File {
+    file: H5File,
+    bytes: u64,
+    datasets: BTreeSet<String>,
+}
+
+/// Numbers as they are stored, row-major, as f64.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Numbers {
+    pub(super) values: Vec<f64>,
+    pub(super) shape: Vec<usize>,
+}
+
+/// Whatever the crate says, or its panic, as an error of the library: a damaged file is no reason to fall.
+fn guarded<T>(what: &str, work: impl FnOnce() -> std::result::Result<T, Hdf5Error>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Error::recording(format!("{what}: {error:?}"))),
+        Err(_) => Err(Error::recording(format!(
+            "{what}: damaged: it could not be read"
+        ))),
+    }
+}
+
+impl File {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let bytes = std::fs::metadata(path)
+            .map_err(|e| Error::io("reading", path, &e))?
+            .len();
+        let file = guarded("HDF5", || H5File::options().no_locking().open(path))?;
+        let datasets = guarded("HDF5", || Ok(file.dataset_names()))?;
+        let plain = |name: String| name.trim_start_matches('/').to_owned();
+        Ok(Self {
+            file,
+            bytes,
+            datasets: datasets.into_iter().map(plain).collect(),
+        })
+    }
+
+    /// Paths of all datasets, ascending. Those behind soft links may be missing.
+    pub(super) fn datasets(&self) -> impl Iterator<Item = &str> {
+        self.datasets.iter().map(String::as_str)
+    }
+
+    /// The dataset at `path`; soft links are followed.
+    fn dataset(&self, path: &str) -> Option<H5Dataset> {
+        catch_unwind(AssertUnwindSafe(|| self.file.dataset(path).ok())).ok()?
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.datasets.contains(path) || self.dataset(path).is_some()
+    }
+
+    /// The numbers at `path` as f64: floats, integers of any width, and booleans, which h5py stores as an
+    /// enumeration. `None` where there is no such dataset.
+    pub(super) fn numbers(&self, path: &str) -> Result<Option<Numbers>> {
+        let Some(dataset) = self.dataset(path) else {
+            return Ok(None);
+        };
+        self.check_size(path, &dataset)?;
+        let values = guarded(path, || {
+            if let Ok(values) = dataset.read_numeric_as::<f64>() {
+                return Ok(values);
+            }
+            if let Ok(values) = dataset.read_numeric_as::<i64>() {
+                return Ok(values.into_iter().map(|v| v as f64).collect());
+            }
+            if dataset.element_size() == 1 {
+                let bytes = dataset.read_raw_bytes()?;
+                return Ok(bytes.into_iter().map(|b| f64::from(b as i8)).collect());
+            }
+            dataset.read_numeric_as::<f64>()
+        })?;
+        let shape = guarded(path, || Ok(dataset.shape()))?;
+        if shape.iter().product::<usize>() != values.len() {
+            return Err(Error::recording(format!(
+                "{path}: expected {shape:?} values, got {}",
+                values.len()
+            )));
+        }
+        Ok(Some(Numbers { values, shape }))
+    }
+
+    /// The strings at `path`; `None` where there are none.
+    pub(super) fn strings(&self, path: &str) -> Result<Option<Vec<String>>> {
+        let Some(dataset) = self.dataset(path) else {
+            return Ok(None);
+        };
+        self.check_size(path, &dataset)?;
+        let read = || {
+            dataset
+                .read_vlen_strings()
+                .or_else(|_| dataset.read_strings_lossy())
+        };
+        Ok(guarded(path, read).ok())
+    }
+
+    /// A text attribute of the dataset at `path`.
+    pub(super) fn text(&self, path: &str, attribute: &str) -> Option<String> {
+        let dataset = self.dataset(path)?;
+        guarded(path, || dataset.attr(attribute)?.read_string()).ok()
+    }
+
+    /// A text attribute of the group at `path`.
+    pub(super) fn group_text(&self, path: &str, attribute: &str) -> Option<String> {
+        guarded(path, || {
+            self.file.root_group().group(path)?.attr_string(attribute)
+        })
+        .ok()
+    }
+
+    /// A number that is an attribute of the dataset at `path`.
+    pub(super) fn number(&self, path: &str, attribute: &str) -> Option<f64> {
+        let dataset = self.dataset(path)?;
+        let read = || {
+            let attribute = dataset.attr(attribute)?;
+            attribute.read_numeric_as::<f64>().or_else(|_| {
+                Ok(attribute
+                    .read_numeric_as::<i64>()?
+                    .iter()
+                    .map(|v| *v as f64)
+                    .collect())
+            })
+        };
+        guarded(path, read).ok()?.first().copied()
+    }
+
+    /// Refuses what is larger than the file can hold, and what there is no memory for.
+    fn check_size(&self, path: &str, dataset: &H5Dataset) -> Result<()> {
+        let (shape, element, chunked) = guarded(path, || {
+            Ok((
+                dataset.shape(),
+                dataset.element_size(),
+                dataset.is_chunked(),
+            ))
+        })?;
+        let sizes = shape.iter().map(|&n| n as u128);
+        let claimed = sizes.fold(element.max(1) as u128, u128::saturating_mul);
+        let most = u128::from(self.bytes)
+            * if chunked {
+                u128::from(MOST_DEFLATED)
+            } else {
+                1
+            };
+        if claimed > most {
+            return Err(Error::recording(format!(
+                "{path}: expected at most {most} bytes, which a file of {} can hold, got a shape of {shape:?}",
+                self.bytes
+            )));
+        }
+        // As stored, and as f64.
+        memory::plan(path, claimed + claimed / element.max(1) as u128 * 8)
+    }
+}

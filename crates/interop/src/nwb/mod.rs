@@ -1,0 +1,248 @@
+//! Neurodata Without Borders (NWB 2, HDF5): units, trials and behaviour as a recording.
+//!
+//! | of the file | becomes |
+//! |---|---|
+//! | `units/spike_times` with its end offsets, of any width | a channel per unit, in ticks |
+//! | `units/electrodes`, `general/extracellular_ephys/electrodes` | electrode positions |
+//! | series in `acquisition` and `processing/behavior` | behaviour: those asked for, else velocities, else the first |
+//! | `intervals/trials`, or runs of `acquisition/TrialNum` | segments; one over everything where there are neither |
+//! | `identifier`, `session_description` | `meta` |
+//!
+//! Times stay the file's, unless something lies before 0: then everything is moved, and the report says by how much.
+//! Soft links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
+//! starts of bins where a recording has the value at a step's end, and H1, whose `rate` holds a period.
+
+mod hdf5;
+mod series;
+mod trials;
+mod units;
+
+use std::path::Path;
+
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm};
+
+use crate::{ReadOptions, Report};
+use hdf5::File;
+pub use series::Series;
+pub use units::Units;
+
+/// Most seconds that a recording may be long: a time beyond is no time.
+const LONGEST_SECONDS: f64 = 1e8;
+
+/// The recording in the NWB file at `path`.
+///
+/// Reads the units, the trials and the behaviour, nothing else: raw voltage stays where it is. Memory is in proportion
+/// to what is read.
+///
+/// # Errors
+/// [`ErrorKind::Io`] when the file cannot be read; [`ErrorKind::InvalidRecording`] when it is damaged, or breaks
+/// NWB where it was read, naming the dataset; [`ErrorKind::InsufficientData`] without units;
+/// [`ErrorKind::InvalidArgument`] for behaviour that is not there, listing what is.
+pub fn read(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
+    File::open(path)
+        .and_then(|file| recording(&file, options))
+        .map_err(|e| e.at(path.display()))
+}
+
+/// The units of the NWB file at `path`, their times as they are stored.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_units(path: &Path) -> Result<Units> {
+    File::open(path)
+        .and_then(|file| units::read(&file)?.ok_or_else(no_units))
+        .map_err(|e| e.at(path.display()))
+}
+
+/// The time series at `series` (its path in the file) of the NWB file at `path`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_series(path: &Path, series: &str) -> Result<Series> {
+    File::open(path)
+        .and_then(|file| series::read(&file, series, &mut Report::default()))
+        .map_err(|e| e.at(path.display()))
+}
+
+fn no_units() -> Error {
+    Error::new(
+        ErrorKind::InsufficientData,
+        "expected a table of units with spike times (units/spike_times), got none",
+    )
+}
+
+fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> {
+    let tick_seconds = options.tick_seconds;
+    if !(tick_seconds.is_finite() && tick_seconds > 0.0) {
+        return Err(Error::argument(format!(
+            "tick: expected a finite length > 0 s, got {tick_seconds}"
+        )));
+    }
+    let mut report = Report::default();
+    let units = units::read(file)?.ok_or_else(no_units)?;
+    let behavior = behavior(file, options, &mut report)?;
+    let trials = trials::read(file, &mut report)?;
+    let times = behavior.iter().flat_map(|b| b.times.iter().flatten());
+    let bounds = trials.iter().flat_map(|(start, stop)| [start, stop]);
+    let (mut low, mut high) = (0.0_f64, 0.0_f64);
+    for &time in times.chain(bounds) {
+        (low, high) = (low.min(time), high.max(time));
+    }
+    if let Some((first, last)) = units.span() {
+        // A spike at the very end has its tick, too.
+        (low, high) = (low.min(first), high.max(last + tick_seconds));
+    }
+    if high - low > LONGEST_SECONDS {
+        return Err(Error::recording(format!(
+            "times: expected at most {LONGEST_SECONDS:e} s from first to last, got {low} s to {high} s"
+        )));
+    }
+    if low < 0.0 {
+        report.notes.push(format!(
+            "times begin at {low} s: everything was moved to begin at 0"
+        ));
+    }
+    let ticks = units::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
+    let at = |seconds: f64| ((seconds - low) / tick_seconds).round() as i64;
+    let mut segments: Vec<Segment> = (trials.iter())
+        .map(|&(start, stop)| Segment {
+            start: at(start),
+            stop: at(stop).min(ticks),
+        })
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    if segments.is_empty() {
+        segments = vec![Segment {
+            start: 0,
+            stop: ticks,
+        }];
+    }
+    let spikes = units.spikes(low, tick_seconds, &mut report);
+    let recording = Recording {
+        tick_seconds,
+        ticks,
+        spikes,
+        channel_names: units.names,
+        behavior: behavior.map(|b| Behavior {
+            times: b
+                .times
+                .map(|times| times.into_iter().map(|t| t - low).collect()),
+            ..b
+        }),
+        segments,
+        electrode_um: units.electrode_um,
+        form: SpikeForm::Events,
+        meta: Some(meta(file, low, &report)),
+    };
+    recording.check()?;
+    Ok((recording, report))
+}
+
+/// The series that are behaviour, beside each other on one clock.
+fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<Option<Behavior>> {
+    let candidates = series::candidates(file);
+    let paths = series::chosen(&candidates, &options.behavior, report)?;
+    let mut columns = Vec::new();
+    for path in &paths {
+        columns.push(series::read(file, path, report)?);
+    }
+    let Some(first) = columns.first() else {
+        return Ok(None);
+    };
+    let mut times = first.times.clone();
+    for other in &columns[1..] {
+        let same = other.times.len() == times.len()
+            && other
+                .times
+                .iter()
+                .zip(&times)
+                .all(|(a, b)| (a - b).abs() <= 1e-6);
+        if !same {
+            return Err(Error::mismatch(format!(
+                "behaviour: expected series that are sampled at the same times, got {} and {}; name one of them",
+                first.path, other.path
+            )));
+        }
+    }
+    if is_m2(&paths) {
+        let step = median_step(&times);
+        report.notes.push(format!(
+            "{}: timestamps are the starts of bins (FALCON M2): moved to their ends, {step} s later",
+            series::container(&paths[0])
+        ));
+        times.iter_mut().for_each(|t| *t += step);
+    }
+    let outputs = columns.iter().flat_map(|series| {
+        let unit = &series.unit;
+        series.columns.iter().map(move |name| OutputInfo {
+            name: name.clone(),
+            unit: unit.clone(),
+        })
+    });
+    let outputs: Vec<OutputInfo> = outputs.collect();
+    let mut values = betz_base::memory::room("behaviour", times.len() * outputs.len())?;
+    // Samples without a number are left out: what lies between two others is interpolated.
+    let mut kept = Vec::with_capacity(times.len());
+    for (row, &time) in times.iter().enumerate() {
+        let of_row = columns.iter().flat_map(|series| {
+            let width = series.columns.len();
+            &series.values[row * width..(row + 1) * width]
+        });
+        let before = values.len();
+        values.extend(of_row.map(|v| *v as f32));
+        let finite = time.is_finite() && values[before..].iter().all(|v| v.is_finite());
+        match finite && kept.last().is_none_or(|last| *last <= time) {
+            true => kept.push(time),
+            false => values.truncate(before),
+        }
+    }
+    if kept.len() < times.len() {
+        let lost = times.len() - kept.len();
+        report.notes.push(format!(
+            "{lost} samples of behaviour that are not finite, or go back in time, were left out"
+        ));
+    }
+    if kept.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Behavior {
+        outputs,
+        values,
+        times: Some(kept),
+    }))
+}
+
+fn is_m2(paths: &[String]) -> bool {
+    let of = |path: &String| {
+        let container = series::container(path);
+        ["acquisition/finger_vel", "acquisition/finger_pos"].contains(&container)
+            && ["index_", "mrs_"]
+                .iter()
+                .any(|finger| series::leaf(path).starts_with(finger))
+    };
+    !paths.is_empty() && paths.iter().all(of)
+}
+
+fn median_step(times: &[f64]) -> f64 {
+    let mut steps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    steps.sort_by(f64::total_cmp);
+    let median = steps.get(steps.len() / 2).copied().unwrap_or(0.0);
+    (median * 1e9).round() / 1e9
+}
+
+/// Where it comes from and what was done to it, as JSON.
+fn meta(file: &File, origin: f64, report: &Report) -> String {
+    let said = |path: &str| {
+        let text = file.strings(path).ok().flatten().and_then(|mut s| s.pop());
+        text.unwrap_or_default()
+    };
+    serde_json::json!({
+        "source": "nwb",
+        "identifier": said("identifier"),
+        "session_description": said("session_description"),
+        "origin_seconds": origin,
+        "notes": report.notes,
+    })
+    .to_string()
+}

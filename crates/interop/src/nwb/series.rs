@@ -1,0 +1,200 @@
+//! Time series: which there are, which are behaviour, and what time their samples have.
+
+use betz_base::error::{Error, Result};
+
+use super::hdf5::File;
+use crate::Report;
+
+/// One time series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Where it is in the file.
+    pub path: String,
+    /// Values, row-major (samples, columns), in units: data × conversion + offset.
+    pub values: Vec<f64>,
+    /// One name per column.
+    pub columns: Vec<String>,
+    /// Their unit.
+    pub unit: String,
+    /// Time of each sample in seconds.
+    pub times: Vec<f64>,
+}
+
+/// Where behaviour is looked for.
+const PLACES: [&str; 2] = ["acquisition/", "processing/behavior/"];
+
+/// Series that are no behaviour, by the last part of their path.
+const BESIDE: [&str; 2] = ["eval_mask", "TrialNum"];
+
+/// Paths of the series that may be behaviour, in the order of the file's names.
+pub(super) fn candidates(file: &File) -> Vec<String> {
+    let series = file
+        .datasets()
+        .filter_map(|path| path.strip_suffix("/data"));
+    series
+        .filter(|path| PLACES.iter().any(|place| path.starts_with(place)))
+        .filter(|path| !BESIDE.contains(&leaf(path)))
+        .filter(|path| {
+            let kind = file.group_text(path, "neurodata_type").unwrap_or_default();
+            !matches!(
+                kind.as_str(),
+                "ElectricalSeries" | "ImageSeries" | "SpikeEventSeries"
+            )
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn leaf(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What a path is in: a container with series beside each other, or the path itself where it stands alone.
+pub(super) fn container(path: &str) -> &str {
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    match PLACES
+        .iter()
+        .any(|place| place.trim_end_matches('/') == parent)
+    {
+        true => path,
+        false => parent,
+    }
+}
+
+/// The series of `wanted` names (of a series, of a container, or whole paths), or those that seem to be meant.
+pub(super) fn chosen(
+    candidates: &[String],
+    wanted: &[String],
+    report: &mut Report,
+) -> Result<Vec<String>> {
+    let mut taken: Vec<String> = Vec::new();
+    for name in wanted {
+        let named = |path: &&String| {
+            *path == name
+                || leaf(path) == name
+                || container(path) == name
+                || leaf(container(path)) == name
+        };
+        let before = taken.len();
+        taken.extend(candidates.iter().filter(named).cloned());
+        if taken.len() == before {
+            return Err(Error::argument(format!(
+                "behaviour: expected one of [{}], got '{name}'",
+                candidates.join(", ")
+            )));
+        }
+    }
+    if wanted.is_empty() {
+        let fast = |path: &&String| path.to_ascii_lowercase().contains("vel");
+        let first = candidates.iter().find(fast).or(candidates.first());
+        if let Some(first) = first {
+            let beside = |path: &&String| container(path) == container(first);
+            taken.extend(candidates.iter().filter(beside).cloned());
+        }
+    }
+    taken.dedup();
+    report.other_series = candidates
+        .iter()
+        .filter(|path| !taken.contains(path))
+        .cloned()
+        .collect();
+    Ok(taken)
+}
+
+/// The series at `path`.
+///
+/// FALCON's H1 files have series whose attribute `rate` holds the period and whose attribute `offset` is the time of
+/// the first sample, where NWB means samples a second and what is added to the data; both are read as they were meant,
+/// and the report says so.
+pub(super) fn read(file: &File, path: &str, report: &mut Report) -> Result<Series> {
+    let data = format!("{path}/data");
+    let Some(numbers) = file.numbers(&data)? else {
+        return Err(Error::recording(format!("{path}: expected data, got none")));
+    };
+    let samples = numbers.shape.first().copied().unwrap_or(0);
+    let columns = numbers.values.len().checked_div(samples).unwrap_or(0);
+    let of_h1 = leaf(path).starts_with("OpenLoopKinematics") || h1_table(file, path);
+    let factor = file.number(&data, "conversion").unwrap_or(1.0);
+    let offset = file.number(&data, "offset").unwrap_or(0.0);
+    let added = if of_h1 { 0.0 } else { offset };
+    let mut values = numbers.values;
+    if factor != 1.0 || added != 0.0 {
+        values.iter_mut().for_each(|v| *v = *v * factor + added);
+    }
+    let times = match file.numbers(&format!("{path}/timestamps"))? {
+        Some(times) => times.values,
+        None => {
+            let start = format!("{path}/starting_time");
+            let first = file
+                .numbers(&start)?
+                .and_then(|n| n.values.first().copied());
+            let (Some(first), Some(rate)) = (first, file.number(&start, "rate")) else {
+                return Err(Error::recording(format!(
+                    "{path}: expected timestamps, or a starting_time with its rate, got neither"
+                )));
+            };
+            let (first, period) = match of_h1 {
+                true => {
+                    report.notes.push(format!(
+                        "{path}: read as FALCON's H1 has it: `rate` {rate} is {}, `offset` {offset} s the first time",
+                        if rate < 1.0 { "the period in seconds" } else { "samples a second" }
+                    ));
+                    (offset, if rate < 1.0 { rate } else { 1.0 / rate })
+                }
+                false => (first, 1.0 / rate),
+            };
+            // The rate is stored in 32 bits: a period of 0.02 s comes back as 0.0199999996.
+            let period = round_period(period);
+            (0..samples).map(|i| first + i as f64 * period).collect()
+        }
+    };
+    if times.len() != samples {
+        return Err(Error::recording(format!(
+            "{path}: expected {samples} timestamps, one per sample, got {}",
+            times.len()
+        )));
+    }
+    Ok(Series {
+        columns: names(file, path, columns),
+        unit: file.text(&data, "unit").unwrap_or_default(),
+        path: path.to_owned(),
+        values,
+        times,
+    })
+}
+
+/// Series beside H1's kinematics share its meaning of time.
+fn h1_table(file: &File, path: &str) -> bool {
+    BESIDE.contains(&leaf(path)) && file.has("acquisition/OpenLoopKinematicsVelocity/data")
+}
+
+/// A period that went through 32 bits, as the decimal it was.
+fn round_period(period: f64) -> f64 {
+    let rounded = (period * 1e9).round() / 1e9;
+    match (rounded - period).abs() <= 1e-7 * period {
+        true => rounded,
+        false => period,
+    }
+}
+
+/// Names of the columns: from `comments` "columns=[x,y]", or from a description that lists as many.
+fn names(file: &File, path: &str, columns: usize) -> Vec<String> {
+    if columns == 1 {
+        return vec![leaf(path).to_owned()];
+    }
+    let said = |attribute: &str| file.group_text(path, attribute).unwrap_or_default();
+    let comments = said("comments");
+    let listed = comments
+        .split_once("columns=[")
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or_else(|| said("description"), |(list, _)| list.to_owned());
+    let listed: Vec<&str> = listed.split(',').map(str::trim).collect();
+    (0..columns)
+        .map(|k| match listed.get(k) {
+            Some(name) if listed.len() == columns && !name.is_empty() => {
+                format!("{}_{name}", leaf(path))
+            }
+            _ => format!("{}{k}", leaf(path)),
+        })
+        .collect()
+}

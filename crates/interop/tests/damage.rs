@@ -1,0 +1,115 @@
+//! Damaged NWB files: an error or a recording that holds what recordings promise, in little memory, never a panic.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use betz_interop::{ReadOptions, read_recording};
+
+/// Counts what is held, and the most of it.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands everything on to the system's allocator, and counts.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(held, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Numbers that look random, the same each time.
+struct Mixed(u64);
+
+impl Mixed {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+/// Most bytes that reading a damaged file of 100 kB may hold.
+const BOUND: usize = 300 << 20;
+
+#[test]
+fn damage_is_an_error_or_does_not_matter() {
+    let rounds = match std::env::var_os("BETZ_EXHAUSTIVE") {
+        Some(_) => 2_500,
+        None => 150,
+    };
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.nwb");
+    // What the HDF5 crate says when it falls is caught, and is no news here.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (mut refused, mut read) = (0, 0);
+    for name in ["m2", "h1", "nlb", "perich"] {
+        let whole = std::fs::read(fixtures.join(format!("{name}.nwb"))).unwrap();
+        let mut mixed = Mixed(whole.len() as u64);
+        for round in 0..rounds {
+            let mut bytes = whole.clone();
+            match round % 5 {
+                0 => bytes.truncate(mixed.next(whole.len())),
+                1 => {
+                    let (from, to) = (mixed.next(whole.len()), mixed.next(whole.len()));
+                    let length = (1 + mixed.next(64)).min(whole.len() - from.max(to));
+                    bytes.copy_within(from..from + length, to);
+                }
+                kind => {
+                    // Most of a file is data: damage its structure, which lies mostly in its first part.
+                    let reach = if kind == 2 {
+                        whole.len()
+                    } else {
+                        whole.len() / 3
+                    };
+                    for _ in 0..1 + mixed.next(8) {
+                        let at = mixed.next(reach);
+                        bytes[at] = [0, 0xff, 0x7f, 1 << mixed.next(8)][mixed.next(4)];
+                    }
+                }
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            MOST.store(HELD.load(Ordering::Relaxed), Ordering::Relaxed);
+            let before = HELD.load(Ordering::Relaxed);
+            match std::panic::catch_unwind(|| read_recording(&path, &ReadOptions::default())) {
+                Ok(Ok((recording, _))) => {
+                    recording.check().unwrap();
+                    read += 1;
+                }
+                Ok(Err(error)) => {
+                    assert!(!error.message().is_empty());
+                    refused += 1;
+                }
+                Err(_) => panic!("{name}, round {round}: a panic"),
+            }
+            let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
+            assert!(
+                most < BOUND,
+                "{name}, round {round}: {most} bytes were held"
+            );
+        }
+    }
+    drop(std::panic::take_hook());
+    assert_eq!(refused + read, 4 * rounds);
+    assert!(
+        refused > rounds / 2 && read > 0,
+        "{refused} refused, {read} read"
+    );
+}

@@ -1,0 +1,66 @@
+"""Betz: spikes in, movement out, within a bounded time.
+
+A decoder in four lines, from arrays or from a recording:
+
+>>> import numpy as np, betz
+>>> X = np.random.default_rng(0).poisson(1.0, (1000, 20))      # (time, channels): spike counts in bins of 20 ms
+>>> y = X[:, :2] - X[:, 2:4]                                   # (time, outputs)
+>>> decoder = betz.Decoder(step_seconds=0.02, bank=[(0.001, 0)]).fit(X[:800], y[:800])
+>>> bool(decoder.score(X[800:], y[800:]) > 0.99)
+True
+
+`Recording` holds what was recorded, `Decoder` is scikit-learn's estimator, `Model` what it has trained, `Session` a
+model at work tick by tick; `mine`, `network`, `simulate` and `sort` are the library's other rooms.
+"""
+
+from ._core import (
+    BetzError,
+    Dataset,
+    DeviceError,
+    Episode,
+    Mined,
+    Model,
+    Network,
+    Recording,
+    Session,
+    Sums,
+    __version__,
+    mine,
+    network,
+    presets,
+    simulate,
+    sort,
+)
+
+__all__ = [
+    "BetzError",
+    "Dataset",
+    "Decoder",
+    "DeviceError",
+    "Episode",
+    "Mined",
+    "Model",
+    "Network",
+    "Recording",
+    "Session",
+    "Sums",
+    "mine",
+    "network",
+    "presets",
+    "simulate",
+    "sort",
+    "__version__",
+]
+
+
+def __getattr__(name):
+    # scikit-learn takes most of a second to import: only who asks for the estimator waits for it.
+    if name == "Decoder":
+        from ._decoder import Decoder
+
+        return Decoder
+    raise AttributeError(f"module 'betz' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted(__all__)

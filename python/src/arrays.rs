@@ -1,0 +1,255 @@
+//! Arrays of Python read in place, and slices of the library shown as arrays.
+
+use betz::recording::{Segment, Spikes};
+use betz::{Error, Result};
+use numpy::ndarray::{ArrayView1, ArrayView2, Dimension};
+use numpy::{
+    Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray, PyUntypedArrayMethods,
+};
+use pyo3::PyClass;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+
+/// Largest distance from 0 of a value that the library sums squares of.
+const LARGEST: f64 = 1e15;
+
+/// An array of one of the types that are read without a copy.
+pub(crate) enum Numbers<'py, D: Dimension> {
+    F64(PyReadonlyArray<'py, f64, D>),
+    F32(PyReadonlyArray<'py, f32, D>),
+    U16(PyReadonlyArray<'py, u16, D>),
+    U8(PyReadonlyArray<'py, u8, D>),
+    I64(PyReadonlyArray<'py, i64, D>),
+}
+
+impl<'py, D: Dimension> Numbers<'py, D> {
+    /// The array `object`, where it lies if its type is float64, float32, uint16, uint8 or int64; as a float64
+    /// copy that NumPy makes otherwise (lists, other integers, booleans).
+    pub(crate) fn of(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        fn lies<'py, T: Element, D: Dimension>(
+            object: &Bound<'py, PyAny>,
+        ) -> Option<PyReadonlyArray<'py, T, D>> {
+            let array = object.cast::<PyArray<T, D>>().ok()?;
+            array.try_readonly().ok()
+        }
+        if let Some(array) = lies(object) {
+            return Ok(Self::F64(array));
+        }
+        if let Some(array) = lies(object) {
+            return Ok(Self::F32(array));
+        }
+        if let Some(array) = lies(object) {
+            return Ok(Self::U16(array));
+        }
+        if let Some(array) = lies(object) {
+            return Ok(Self::U8(array));
+        }
+        if let Some(array) = lies(object) {
+            return Ok(Self::I64(array));
+        }
+        let numpy = object.py().import("numpy")?;
+        let array = numpy.call_method1("asarray", (object,))?;
+        let dtype = array.getattr("dtype")?;
+        let kind: String = dtype.getattr("kind")?.extract()?;
+        if !matches!(kind.as_str(), "b" | "i" | "u" | "f") {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: expected numbers, got an array of dtype {dtype}"
+            )));
+        }
+        let copy = array.call_method1("astype", (numpy.getattr("float64")?,))?;
+        let array = copy.cast::<PyArray<f64, D>>().map_err(|_| {
+            let dims = array.getattr("ndim").and_then(|n| n.extract::<usize>());
+            PyValueError::new_err(format!(
+                "{name}: expected {}, got {} dimensions",
+                match D::NDIM {
+                    Some(1) => "one dimension",
+                    _ => "two dimensions",
+                },
+                dims.unwrap_or(0)
+            ))
+        })?;
+        Ok(Self::F64(array.try_readonly()?))
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        match self {
+            Self::F64(a) => a.shape(),
+            Self::F32(a) => a.shape(),
+            Self::U16(a) => a.shape(),
+            Self::U8(a) => a.shape(),
+            Self::I64(a) => a.shape(),
+        }
+    }
+}
+
+/// A number that goes into f32 with a check.
+trait Value: Copy + Element + Into64 {}
+impl<T: Copy + Element + Into64> Value for T {}
+
+trait Into64 {
+    fn into64(self) -> f64;
+}
+
+macro_rules! into64 {
+    ($($number:ty),*) => {$(
+        impl Into64 for $number {
+            #[inline(always)]
+            fn into64(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+into64!(f64, f32, u16, u8, i64);
+
+/// `numbers` in f32, row-major.
+///
+/// # Errors
+/// BetzError for what f32 does not hold, unless it is NaN.
+pub(crate) fn to_f32(
+    py: Python<'_>,
+    name: &str,
+    numbers: &Numbers<'_, numpy::Ix2>,
+) -> PyResult<Vec<f32>> {
+    fn rows<T: Value>(name: &str, view: &ArrayView2<'_, T>) -> Result<Vec<f32>> {
+        let mut values = betz::memory::room("an array", view.len())?;
+        for ((row, column), value) in view.indexed_iter() {
+            let (wide, narrow) = (value.into64(), value.into64() as f32);
+            if narrow.is_infinite() {
+                return Err(Error::recording(format!(
+                    "{name}: [{row}, {column}] = {wide}: expected a number that 32 bits hold"
+                ))
+                .with_position(row * view.ncols() + column));
+            }
+            values.push(narrow);
+        }
+        Ok(values)
+    }
+    let values = match numbers {
+        Numbers::F64(a) => rows(name, &a.as_array()),
+        Numbers::F32(a) => rows(name, &a.as_array()),
+        Numbers::U16(a) => rows(name, &a.as_array()),
+        Numbers::U8(a) => rows(name, &a.as_array()),
+        Numbers::I64(a) => rows(name, &a.as_array()),
+    };
+    values.or_raise(py)
+}
+
+/// The entries of (time, channels) that are not 0, and whether all are whole numbers of at least 0: counts.
+pub(crate) fn entries(
+    py: Python<'_>,
+    name: &str,
+    numbers: &Numbers<'_, numpy::Ix2>,
+) -> PyResult<(Spikes, bool)> {
+    fn of<T: Value>(name: &str, view: &ArrayView2<'_, T>) -> Result<(Spikes, bool)> {
+        let filled = view.iter().filter(|v| v.into64() != 0.0).count();
+        let mut spikes = Spikes {
+            ticks: betz::memory::room("an array", filled)?,
+            channels: betz::memory::room("an array", filled)?,
+            weights: betz::memory::room("an array", filled)?,
+        };
+        let (mut counts, mut single) = (true, true);
+        for ((row, column), value) in view.indexed_iter() {
+            let value = value.into64();
+            if value.is_nan() || value.abs() > LARGEST {
+                return Err(Error::recording(format!(
+                    "{name}: [{row}, {column}] = {value}: expected a finite number of at most 1e15"
+                ))
+                .with_position(row * view.ncols() + column)
+                .with_channel(column));
+            }
+            if value == 0.0 {
+                continue;
+            }
+            counts &= value > 0.0 && value <= f64::from(u16::MAX) && value.fract() == 0.0;
+            single &= value == 1.0;
+            spikes.ticks.push(row as i64);
+            spikes.channels.push(column as u32);
+            spikes.weights.push(value as f32);
+        }
+        if single {
+            spikes.weights = Vec::new();
+        }
+        Ok((spikes, counts))
+    }
+    let found = match numbers {
+        Numbers::F64(a) => of(name, &a.as_array()),
+        Numbers::F32(a) => of(name, &a.as_array()),
+        Numbers::U16(a) => of(name, &a.as_array()),
+        Numbers::U8(a) => of(name, &a.as_array()),
+        Numbers::I64(a) => of(name, &a.as_array()),
+    };
+    found.or_raise(py)
+}
+
+/// A list of whole numbers, such as ticks.
+pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if let Ok(array) = object.cast::<PyArray1<i64>>() {
+        return Ok(copied(&array.try_readonly()?.as_array()));
+    }
+    let numpy = object.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (object,))?;
+    let dtype = array.getattr("dtype")?;
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    let empty = array.len()? == 0;
+    if !matches!(kind.as_str(), "i" | "u") && !empty {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: expected whole numbers, got an array of dtype {dtype}"
+        )));
+    }
+    let array = array.call_method1("astype", (numpy.getattr("int64")?,))?;
+    let array = array
+        .cast::<PyArray1<i64>>()
+        .map_err(|_| PyValueError::new_err(format!("{name}: expected one dimension")))?;
+    Ok(copied(&array.try_readonly()?.as_array()))
+}
+
+fn copied<T: Copy>(view: &ArrayView1<'_, T>) -> Vec<T> {
+    view.iter().copied().collect()
+}
+
+/// Segments from an array (n, 2), half-open; none given: all of `ticks`.
+pub(crate) fn segments(object: Option<&Bound<'_, PyAny>>, ticks: i64) -> PyResult<Vec<Segment>> {
+    let Some(object) = object.filter(|o| !o.is_none()) else {
+        return Ok(vec![Segment {
+            start: 0,
+            stop: ticks,
+        }]);
+    };
+    let pairs: Vec<[i64; 2]> = object.extract().map_err(|_| {
+        PyTypeError::new_err("segments: expected whole numbers (n, 2): start and stop of each")
+    })?;
+    Ok(pairs
+        .into_iter()
+        .map(|[start, stop]| Segment { start, stop })
+        .collect())
+}
+
+/// A slice of `owner` as a read-only array that keeps `owner` alive: nothing is copied.
+#[allow(unsafe_code)]
+pub(crate) fn shown<'py, T: Element, O: PyClass + Sync>(
+    owner: &Bound<'py, O>,
+    slice: &[T],
+    columns: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let owner = owner.clone().into_any();
+    let array = match columns {
+        None => {
+            let view = ArrayView1::from(slice);
+            // SAFETY: `slice` lies in `owner`, a frozen object that the array keeps alive, and nothing writes to it:
+            // the array is made read-only before anybody sees it.
+            unsafe { PyArray1::borrow_from_array(&view, owner) }.into_any()
+        }
+        Some(columns) => {
+            let rows = slice.len().checked_div(columns).unwrap_or(0);
+            let view = ArrayView2::from_shape((rows, columns), slice)
+                .map_err(|e| PyValueError::new_err(e.to_string()))?;
+            // SAFETY: as above.
+            unsafe { PyArray2::borrow_from_array(&view, owner) }.into_any()
+        }
+    };
+    array.getattr("flags")?.setattr("writeable", false)?;
+    Ok(array)
+}

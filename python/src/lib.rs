@@ -1,0 +1,45 @@
+//! `betz._core`: the library over NumPy arrays. The Python side (`betz/`) adds scikit-learn's estimator and what
+//! reads other packages' objects.
+//!
+//! Two-dimensional arrays are (time, channels) or (time, outputs). Arrays are read where they lie, in any order and
+//! stride; long work runs without the interpreter's lock, on a thread of its own, so that Ctrl-C and progress reach
+//! it ([`work`]).
+#![cfg(feature = "wheel")]
+
+mod arrays;
+mod dataset;
+mod error;
+mod mine;
+mod model;
+mod network;
+mod recording;
+mod session;
+mod simulate;
+mod sort;
+mod sums;
+mod train;
+mod work;
+
+use pyo3::prelude::*;
+
+/// The compiled part of betz; import `betz` instead.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", betz::VERSION)?;
+    error::register(module)?;
+    module.add_class::<recording::Recording>()?;
+    module.add_class::<dataset::Dataset>()?;
+    module.add_class::<model::Model>()?;
+    module.add_class::<session::Session>()?;
+    module.add_class::<sums::Sums>()?;
+    module.add_function(wrap_pyfunction!(train::train, module)?)?;
+    module.add_function(wrap_pyfunction!(train::presets, module)?)?;
+    module.add_class::<mine::Episode>()?;
+    module.add_class::<mine::Mined>()?;
+    module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
+    module.add_class::<network::Network>()?;
+    module.add_function(wrap_pyfunction!(network::network, module)?)?;
+    module.add_submodule(&simulate::module(module.py())?)?;
+    module.add_submodule(&sort::module(module.py())?)?;
+    Ok(())
+}

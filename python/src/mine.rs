@@ -1,0 +1,126 @@
+//! Episode mining.
+
+use betz::episode::{self as rust, Events, Interval, MineOptions};
+use pyo3::prelude::*;
+
+use crate::recording::Recording;
+use crate::work;
+
+/// A frequent episode: who fires after whom, at which delay, and how often.
+#[pyclass(frozen, module = "betz", get_all)]
+pub(crate) struct Episode {
+    /// Names of the channels, in the order in which they fire.
+    channels: Vec<String>,
+    /// Their numbers in the recording.
+    numbers: Vec<usize>,
+    /// The delay between neighbours in seconds, (low, high] of each.
+    delays: Vec<(f64, f64)>,
+    /// Non-overlapped occurrences.
+    count: u64,
+}
+
+#[pymethods]
+impl Episode {
+    fn __len__(&self) -> usize {
+        self.channels.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.Episode: {} × {}>",
+            self.count,
+            self.channels.join(" → ")
+        )
+    }
+}
+
+/// What mining found: `episodes`, by size, and whether the search went to its end.
+#[pyclass(frozen, module = "betz", get_all)]
+pub(crate) struct Mined {
+    /// Every frequent episode.
+    episodes: Vec<Py<Episode>>,
+    /// Those that are no contiguous part of a longer one.
+    maximal: Vec<Py<Episode>>,
+    /// Where it was counted.
+    device: String,
+}
+
+#[pymethods]
+impl Mined {
+    fn __len__(&self) -> usize {
+        self.episodes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.Mined: {} episodes, {} of them maximal>",
+            self.episodes.len(),
+            self.maximal.len()
+        )
+    }
+}
+
+/// Every episode whose count of non-overlapped occurrences reaches `threshold`: exactly those.
+///
+/// `delays`: the set of intervals (low, high] in seconds from which each delay between neighbours is taken;
+/// `max_size`: longest episode. Spikes must be events (or counts, whose bins are then the clock).
+///
+/// >>> import betz
+/// >>> recording, chains = betz.simulate.chains(seconds=10, seed=1)
+/// >>> mined = betz.mine(recording, delays=[(0.004, 0.006)], threshold=60)
+/// >>> all(any(episode.numbers == chain for episode in mined.episodes) for chain in chains)
+/// True
+#[pyfunction]
+#[pyo3(signature = (recording, *, delays, threshold, max_size=None, progress=None))]
+pub(crate) fn mine(
+    py: Python<'_>,
+    recording: &Recording,
+    delays: Vec<(f64, f64)>,
+    threshold: u64,
+    max_size: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Mined> {
+    let inner = recording.inner.clone();
+    let (events, mined) = work::run(py, progress, |progress| {
+        let events = Events::from_recording(&inner)?;
+        let intervals: betz::Result<Vec<Interval>> = (delays.iter())
+            .map(|&(low, high)| Interval::from_seconds(low, high, events.clock()))
+            .collect();
+        let options = MineOptions {
+            max_size,
+            ..MineOptions::new(intervals?, threshold)
+        };
+        let mined = rust::mine(&events, &options, progress)?;
+        betz::progress::check(progress, "mining")?;
+        Ok((events, mined))
+    })?;
+    let clock = events.clock();
+    let (alphabet, names) = (events.alphabet(), &inner.channel_names);
+    let episode = |found: &rust::Episode| {
+        let symbols = found.pattern.symbols().iter();
+        let channels: Vec<String> = symbols.map(|&s| alphabet.label(s).to_owned()).collect();
+        let number = |name: &String| names.iter().position(|n| n == name);
+        let delays = found.pattern.intervals().iter();
+        Py::new(
+            py,
+            Episode {
+                numbers: channels.iter().filter_map(number).collect(),
+                delays: delays
+                    .map(|delay| (clock.seconds(delay.low), clock.seconds(delay.high)))
+                    .collect(),
+                channels,
+                count: found.count,
+            },
+        )
+    };
+    let maximal = mined.maximal().into_iter().map(episode);
+    Ok(Mined {
+        maximal: maximal.collect::<PyResult<_>>()?,
+        episodes: mined
+            .episodes
+            .iter()
+            .map(episode)
+            .collect::<PyResult<_>>()?,
+        device: mined.ran.device.clone(),
+    })
+}

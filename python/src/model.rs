@@ -1,0 +1,261 @@
+//! `Model`: a trained decoder and its file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use betz::input_form;
+use betz::model::{Decoder, OutputScore, decode_on};
+use betz::recording::SpikeForm;
+use betz::train::score::{mean_r2, score_estimates};
+use betz::train::spread;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyType};
+
+use crate::dataset::Dataset;
+use crate::error::OrRaise;
+use crate::{train, work};
+
+/// A trained decoder: immutable, saved and loaded as one checked file, shared by any number of sessions.
+///
+/// The file is that of the command line and the C library: what one trains the others run.
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct Model {
+    pub(crate) inner: Arc<Decoder>,
+}
+
+impl Model {
+    pub(crate) fn of(decoder: Decoder) -> Self {
+        Self {
+            inner: Arc::new(decoder),
+        }
+    }
+
+    /// `decoder`, trained on the channels `firing` of those with `names`, as one of all of them.
+    pub(crate) fn spread(
+        decoder: Decoder,
+        names: &[String],
+        firing: Option<&[u32]>,
+    ) -> betz::Result<Decoder> {
+        match firing {
+            Some(firing) => spread(decoder, names, firing),
+            None => Ok(decoder),
+        }
+    }
+}
+
+/// Scores as a list of dictionaries, one an output.
+pub(crate) fn score_list<'py>(
+    py: Python<'py>,
+    scores: &[OutputScore],
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let dict = |score: &OutputScore| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", &score.name)?;
+        dict.set_item("unit", &score.unit)?;
+        dict.set_item("r2", score.r2)?;
+        dict.set_item("rmse", score.rmse)?;
+        dict.set_item("nrmse_range", score.nrmse_range)?;
+        dict.set_item("nrmse_std", score.nrmse_std)?;
+        Ok(dict)
+    };
+    scores.iter().map(dict).collect()
+}
+
+#[pymethods]
+impl Model {
+    /// The model in the file `path`.
+    #[classmethod]
+    fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| Decoder::load(&path))
+            .or_raise(py)
+            .map(Self::of)
+    }
+
+    /// The model in the bytes of a file.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        Decoder::from_bytes(bytes).or_raise(py).map(Self::of)
+    }
+
+    /// Writes the model file `path`: whole, or not at all.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.save(&path)).or_raise(py)
+    }
+
+    /// The bytes of the model's file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.inner.to_bytes().or_raise(py)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let make = slf.get_type().getattr("from_bytes")?;
+        Ok((make, (slf.get().to_bytes(slf.py())?,)))
+    }
+
+    /// Estimates of `data`, float32 (steps, outputs): row t estimates the behaviour of t − `delay_steps`. NaN in
+    /// steps outside segments. Channels are matched by name.
+    #[pyo3(signature = (data, *, device="cpu", progress=None))]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Dataset,
+        device: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let device = train::device(py, device)?;
+        let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
+        let estimates = work::run(py, progress, |_| {
+            input_form::check(decoder, form)?;
+            decode_on(&device, decoder, &**dataset).map(|decoded| decoded.estimates)
+        })?;
+        let outputs = self.inner.outputs().len();
+        estimates.into_pyarray(py).reshape([dataset.steps, outputs])
+    }
+
+    /// Scores of estimates of `data` (as `decode` gives them): a list of dictionaries, one an output, and the mean R²
+    /// over outputs that change.
+    fn score<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Dataset,
+    ) -> PyResult<(Vec<Bound<'py, PyDict>>, f64)> {
+        let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
+        let scores = work::run(py, None, |_| {
+            input_form::check(decoder, form)?;
+            let matched = (**dataset).clone().with_outputs(decoder.outputs())?;
+            let estimates = betz::model::decode(decoder, &matched)?;
+            Ok(score_estimates(&matched, &estimates, decoder.delay_steps())?.outputs)
+        })?;
+        Ok((score_list(py, &scores)?, mean_r2(&scores)))
+    }
+
+    /// "linear", "lift", "experts", "kalman" or "place".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    /// Length of one step in seconds.
+    #[getter]
+    fn step_seconds(&self) -> f64 {
+        self.inner.step_seconds()
+    }
+
+    /// Row t of estimates is of the behaviour at t − delay_steps.
+    #[getter]
+    fn delay_steps(&self) -> i64 {
+        self.inner.delay_steps()
+    }
+
+    /// Number of channels.
+    #[getter]
+    fn channels(&self) -> usize {
+        self.inner.channels()
+    }
+
+    /// One name per channel.
+    #[getter]
+    fn channel_names(&self) -> Vec<String> {
+        self.inner.channel_names().to_vec()
+    }
+
+    /// False for a channel that takes no part, bool (channels,).
+    #[getter]
+    fn channel_mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        self.inner.channel_mask().to_vec().into_pyarray(py)
+    }
+
+    /// Names of the outputs.
+    #[getter]
+    fn output_names(&self) -> Vec<String> {
+        self.inner
+            .outputs()
+            .iter()
+            .map(|o| o.name.clone())
+            .collect()
+    }
+
+    /// Units of the outputs; empty where unknown.
+    #[getter]
+    fn output_units(&self) -> Vec<String> {
+        self.inner
+            .outputs()
+            .iter()
+            .map(|o| o.unit.clone())
+            .collect()
+    }
+
+    /// The bank: (τ in seconds, order) of each filter h(t) = t^order e^(−t/τ).
+    #[getter]
+    fn bank(&self) -> Vec<(f64, u32)> {
+        let filters = self.inner.bank().filters().iter();
+        filters.map(|f| (f.tau_seconds, f.order)).collect()
+    }
+
+    /// Weights of the linear engine, float64 (channels × filters, latents), channel by channel.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let weights = self.inner.weights().to_vec().into_pyarray(py);
+        weights.reshape([self.inner.features(), self.inner.latents()])
+    }
+
+    /// One intercept per latent, float64.
+    #[getter]
+    fn intercept<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.inner.intercept().to_vec().into_pyarray(py)
+    }
+
+    /// The ridge λ it was trained with.
+    #[getter]
+    fn ridge(&self) -> f64 {
+        self.inner.training().ridge
+    }
+
+    /// Paired steps it was trained on.
+    #[getter]
+    fn training_steps(&self) -> u64 {
+        self.inner.training().steps
+    }
+
+    /// Cross-validated scores, one dictionary an output; empty where none were made.
+    #[getter]
+    fn scores<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        score_list(py, &self.inner.training().scores)
+    }
+
+    /// Whether its channels carry values of any sign rather than spikes.
+    #[getter]
+    fn takes_signal(&self) -> bool {
+        input_form::is_of_signal(&self.inner)
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.Model: {}, {} channels, {} filters, {} outputs, a step every {} s>",
+            self.inner.kind(),
+            self.inner.channels(),
+            self.inner.bank().len(),
+            self.inner.outputs().len(),
+            self.inner.step_seconds()
+        )
+    }
+}
+
+impl Dataset {
+    /// What its channels carry.
+    pub(crate) const fn form(&self) -> SpikeForm {
+        if self.signal {
+            SpikeForm::Signal
+        } else {
+            SpikeForm::Counts
+        }
+    }
+}

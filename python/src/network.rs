@@ -1,0 +1,240 @@
+//! Correlation networks over sliding windows.
+
+use std::path::PathBuf;
+
+use betz::Error;
+use betz::network::file::NetworkFile;
+use betz::network::graph::leiden::Leiden;
+use betz::network::graph::{Graph, measures};
+use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, SignalData, Threshold, Window};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::arrays;
+use crate::error::OrRaise;
+use crate::{train, work};
+
+/// The edges of every window: window k has those from `indptr[k]` to `indptr[k + 1]` of `i` < `j` and `r`.
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct Network {
+    file: NetworkFile,
+}
+
+#[pymethods]
+impl Network {
+    /// First sample of each window, uint64. A read-only view.
+    #[getter]
+    fn window_start<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, slf.get().file.network.window_start(), None)
+    }
+
+    /// Where each window's edges begin, uint64 (windows + 1,). A read-only view.
+    #[getter]
+    fn indptr<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, slf.get().file.network.indptr(), None)
+    }
+
+    /// The smaller node of each edge, uint32. A read-only view.
+    #[getter]
+    fn i<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, slf.get().file.network.i(), None)
+    }
+
+    /// The larger node of each edge, uint32. A read-only view.
+    #[getter]
+    fn j<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, slf.get().file.network.j(), None)
+    }
+
+    /// The value of each edge, float32. A read-only view.
+    #[getter]
+    fn r<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, slf.get().file.network.r(), None)
+    }
+
+    /// Number of nodes.
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.file.network.nodes()
+    }
+
+    /// Number of windows.
+    fn __len__(&self) -> usize {
+        self.file.network.len()
+    }
+
+    /// Nodes that were constant or not finite: how many pairs of node and window, and in how many windows.
+    #[getter]
+    fn undefined(&self) -> (u64, u64) {
+        self.file.network.undefined()
+    }
+
+    /// Edges of each node in window `k`, uint32 (nodes,).
+    fn degrees<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        Ok(measures::degrees(&self.graph(k)?).into_pyarray(py))
+    }
+
+    /// The community of each node in window `k`, uint32 (nodes,), by Leiden's method.
+    fn communities<'py>(&self, py: Python<'py>, k: usize) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let graph = self.graph(k)?;
+        let found = py
+            .detach(|| Leiden::default().run(&graph, None))
+            .or_raise(py)?;
+        Ok(found.communities.into_pyarray(py))
+    }
+
+    /// Writes the `.npz` that `betz network` reads.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.file.write(&path)).or_raise(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.Network: {} nodes, {} windows, {} edges>",
+            self.file.network.nodes(),
+            self.file.network.len(),
+            self.file.network.edges()
+        )
+    }
+}
+
+impl Network {
+    fn graph(&self, k: usize) -> PyResult<Graph> {
+        let window = self.file.network.window(k).ok_or_else(|| {
+            PyIndexError::new_err(format!(
+                "expected a window below {}, got {k}",
+                self.file.network.len()
+            ))
+        })?;
+        Ok(Graph::of(&window, self.file.network.nodes()))
+    }
+}
+
+/// Samples (time, nodes), read where they lie.
+enum Samples<'py> {
+    F32(PyReadonlyArray2<'py, f32>),
+    F64(PyReadonlyArray2<'py, f64>),
+    I16(PyReadonlyArray2<'py, i16>),
+    U16(PyReadonlyArray2<'py, u16>),
+    U8(PyReadonlyArray2<'py, u8>),
+}
+
+impl<'py> Samples<'py> {
+    fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let numpy = object.py().import("numpy")?;
+        let array = numpy.call_method1("ascontiguousarray", (object,))?;
+        let lies = array.extract().map(Self::F32);
+        let lies = lies.or_else(|_| array.extract().map(Self::F64));
+        let lies = lies.or_else(|_| array.extract().map(Self::I16));
+        let lies = lies.or_else(|_| array.extract().map(Self::U16));
+        let lies = lies.or_else(|_| array.extract().map(Self::U8));
+        lies.or_else(|_: PyErr| {
+            let wide = array.call_method1("astype", (numpy.getattr("float64")?,))?;
+            wide.extract()
+                .map(Self::F64)
+                .map_err(|_| PyTypeError::new_err("signal: expected numbers, (samples, nodes)"))
+        })
+    }
+
+    fn nodes(&self) -> usize {
+        match self {
+            Self::F32(a) => a.shape()[1],
+            Self::F64(a) => a.shape()[1],
+            Self::I16(a) => a.shape()[1],
+            Self::U16(a) => a.shape()[1],
+            Self::U8(a) => a.shape()[1],
+        }
+    }
+
+    fn data(&self) -> PyResult<SignalData<'_>> {
+        let gaps = |_| PyValueError::new_err("signal: expected a contiguous array");
+        Ok(match self {
+            Self::F32(a) => a.as_slice().map_err(gaps)?.into(),
+            Self::F64(a) => a.as_slice().map_err(gaps)?.into(),
+            Self::I16(a) => a.as_slice().map_err(gaps)?.into(),
+            Self::U16(a) => a.as_slice().map_err(gaps)?.into(),
+            Self::U8(a) => a.as_slice().map_err(gaps)?.into(),
+        })
+    }
+}
+
+/// The network of `signal`, (samples, nodes), over windows of `window` samples every `step`.
+///
+/// One of `threshold` (values that reach it), `density` (share of all pairs), `top` (pairs of each window) and
+/// `top_per_node`; `measure` as `betz network compute --measure` has them, `lags` for "lagged"; `sign`: "both", "pos",
+/// "neg"; `strict`: beyond the threshold instead of reaching it.
+///
+/// >>> import numpy as np, betz
+/// >>> t = np.arange(600)[:, None]
+/// >>> signal = np.hstack([np.sin(t / 40 + np.zeros(3)), np.cos(t / 13 + np.zeros(3))])
+/// >>> network = betz.network(signal + np.random.default_rng(0).normal(0, 0.1, signal.shape), window=200, step=50, threshold=0.8)
+/// >>> len(network), network.communities(0).tolist()
+/// (9, [0, 0, 0, 1, 1, 1])
+#[pyfunction]
+#[pyo3(signature = (signal, *, window, step=1, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", progress=None))]
+#[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+pub(crate) fn network(
+    py: Python<'_>,
+    signal: &Bound<'_, PyAny>,
+    window: usize,
+    step: usize,
+    threshold: Option<f64>,
+    density: Option<f64>,
+    top: Option<usize>,
+    top_per_node: Option<usize>,
+    measure: &str,
+    lags: usize,
+    sign: &str,
+    strict: bool,
+    device: &str,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Network> {
+    let given = [
+        threshold.map(Threshold::Absolute),
+        density.map(Threshold::Density),
+        top.map(Threshold::Top),
+        top_per_node.map(Threshold::TopPerNode),
+    ];
+    let mut given = given.into_iter().flatten();
+    let (Some(threshold), None) = (given.next(), given.next()) else {
+        return Err(PyValueError::new_err(
+            "network: expected one of threshold, density, top and top_per_node",
+        ));
+    };
+    let named = || -> betz::Result<NetworkSpec> {
+        let measure = match (Measure::named(measure), measure) {
+            (Some(Measure::Lagged { .. }), _) => Measure::Lagged { lags },
+            (Some(known), _) => known,
+            (None, other) => {
+                return Err(Error::argument(format!(
+                    "measure: expected one of {}, got '{other}'",
+                    Measure::names().join(", ")
+                )));
+            }
+        };
+        let sign = Sign::named(sign).ok_or_else(|| {
+            Error::argument(format!("sign: expected both, pos or neg, got '{sign}'"))
+        })?;
+        let spec = NetworkSpec::new(
+            measure,
+            Window {
+                length: window,
+                step,
+            },
+        );
+        Ok(spec.threshold(threshold).sign(sign).strict(strict))
+    };
+    let spec = named().or_raise(py)?;
+    let device = train::device(py, device)?;
+    let samples = Samples::of(signal)?;
+    let signal = Signal::new(samples.data()?, samples.nodes()).or_raise(py)?;
+    let made = work::run(py, progress, |progress| {
+        Plan::new(&spec, &signal)?
+            .on(&device)?
+            .run(&signal, progress)
+    })?;
+    Ok(Network {
+        file: NetworkFile::new(made),
+    })
+}

@@ -1,0 +1,500 @@
+//! `Recording`: what was recorded, on its own clock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use betz::recording::{
+    self as rust, Behavior, OutputInfo, SpikeForm, Spikes, invented_channel_names,
+};
+use betz_interop::ReadOptions;
+use numpy::PyArray2;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
+
+use crate::arrays::{self, Numbers};
+use crate::dataset::Dataset;
+use crate::error::OrRaise;
+use crate::work;
+
+/// What was recorded: spikes on channels (or sorted units), behaviour, trials. Immutable; arrays are views of it.
+///
+/// Time is whole ticks of `tick_seconds` from the start; of binned counts and signals a tick is a bin or sample.
+/// Segments (trials) are half-open, [start, stop).
+///
+/// >>> import numpy as np, betz
+/// >>> counts = np.array([[0, 2], [1, 0], [0, 0]], np.uint8)          # (bins, channels)
+/// >>> recording = betz.Recording.from_counts(counts, 0.02, channel_names=["left", "right"])
+/// >>> recording.channels, recording.seconds, recording.spike_channels.tolist()
+/// (2, 0.06, [1, 0])
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct Recording {
+    pub(crate) inner: Arc<rust::Recording>,
+}
+
+/// A name, or a list of them.
+#[derive(FromPyObject)]
+enum OneOrMany {
+    #[pyo3(transparent)]
+    One(String),
+    #[pyo3(transparent)]
+    Many(Vec<String>),
+}
+
+/// Most channels that spikes without names may claim.
+const MOST_CHANNELS: u32 = 1 << 24;
+
+impl Recording {
+    fn of_matrix(
+        py: Python<'_>,
+        matrix: &Bound<'_, PyAny>,
+        tick_seconds: f64,
+        form: SpikeForm,
+        beside: Beside<'_>,
+    ) -> PyResult<Self> {
+        let name = if form == SpikeForm::Signal {
+            "signal"
+        } else {
+            "counts"
+        };
+        let numbers = Numbers::of(name, matrix)?;
+        let (ticks, channels) = (numbers.shape()[0] as i64, numbers.shape()[1]);
+        let named = beside.channel_names.as_ref().map_or(channels, Vec::len);
+        if named != channels {
+            return Err(PyValueError::new_err(format!(
+                "channel_names: expected {channels}, one per column, got {named}"
+            )));
+        }
+        let (spikes, counts) = arrays::entries(py, name, &numbers)?;
+        if form == SpikeForm::Counts && !counts {
+            return Err(PyValueError::new_err(
+                "counts: expected whole numbers from 0 to 65535; Recording.from_signal takes others",
+            ));
+        }
+        beside.recording(py, tick_seconds, ticks, channels, spikes, form)
+    }
+
+    fn checked(py: Python<'_>, recording: rust::Recording) -> PyResult<Self> {
+        py.detach(|| recording.check().map(|()| recording))
+            .or_raise(py)
+            .map(|recording| Self {
+                inner: Arc::new(recording),
+            })
+    }
+}
+
+/// Names of behaviour's columns and their units, each as given or invented.
+fn outputs(
+    names: Option<Vec<String>>,
+    units: Option<Vec<String>>,
+    columns: usize,
+) -> PyResult<Vec<OutputInfo>> {
+    let names = names.unwrap_or_else(|| (0..columns).map(|i| format!("output{i}")).collect());
+    let units = units.unwrap_or_else(|| vec![String::new(); columns]);
+    if (names.len(), units.len()) != (columns, columns) {
+        return Err(PyValueError::new_err(format!(
+            "behavior: expected {columns} names and units, one per column, got {} and {}",
+            names.len(),
+            units.len()
+        )));
+    }
+    let both = names.into_iter().zip(units);
+    Ok(both.map(|(name, unit)| OutputInfo { name, unit }).collect())
+}
+
+/// What goes with spikes, of whichever form: keyword arguments.
+#[derive(Default)]
+struct Beside<'py> {
+    behavior: Option<Bound<'py, PyAny>>,
+    behavior_times: Option<Vec<f64>>,
+    behavior_names: Option<Vec<String>>,
+    behavior_units: Option<Vec<String>>,
+    segments: Option<Bound<'py, PyAny>>,
+    channel_names: Option<Vec<String>>,
+    electrode_um: Option<Vec<[f32; 2]>>,
+    meta: Option<String>,
+}
+
+impl<'py> Beside<'py> {
+    fn of(keywords: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
+        let mut beside = Self::default();
+        for (name, value) in keywords.into_iter().flat_map(|k| k.iter()) {
+            let name: String = name.extract()?;
+            if value.is_none() {
+                continue;
+            }
+            let said = |error: PyErr| PyTypeError::new_err(format!("{name}: {error}"));
+            match name.as_str() {
+                "behavior" => beside.behavior = Some(value),
+                "behavior_times" => beside.behavior_times = Some(value.extract().map_err(said)?),
+                "behavior_names" => beside.behavior_names = Some(value.extract().map_err(said)?),
+                "behavior_units" => beside.behavior_units = Some(value.extract().map_err(said)?),
+                "segments" => beside.segments = Some(value),
+                "channel_names" => beside.channel_names = Some(value.extract().map_err(said)?),
+                "electrode_um" => beside.electrode_um = Some(value.extract().map_err(said)?),
+                "meta" => beside.meta = Some(value.extract().map_err(said)?),
+                _ => {
+                    return Err(PyTypeError::new_err(format!(
+                        "unexpected keyword argument '{name}'"
+                    )));
+                }
+            }
+        }
+        Ok(beside)
+    }
+}
+
+impl Beside<'_> {
+    fn recording(
+        self,
+        py: Python<'_>,
+        tick_seconds: f64,
+        ticks: i64,
+        channels: usize,
+        spikes: Spikes,
+        form: SpikeForm,
+    ) -> PyResult<Recording> {
+        let behavior = match &self.behavior {
+            None => None,
+            Some(object) => {
+                let object = match object.getattr("ndim").and_then(|n| n.extract::<usize>()) {
+                    Ok(1) => object.call_method1("reshape", (-1, 1))?,
+                    _ => object.clone(),
+                };
+                let numbers = Numbers::of("behavior", &object)?;
+                let outputs =
+                    outputs(self.behavior_names, self.behavior_units, numbers.shape()[1])?;
+                Some(Behavior {
+                    outputs,
+                    values: arrays::to_f32(py, "behavior", &numbers)?,
+                    times: self.behavior_times,
+                })
+            }
+        };
+        let names = self.channel_names;
+        Recording::checked(
+            py,
+            rust::Recording {
+                tick_seconds,
+                ticks,
+                spikes,
+                channel_names: names
+                    .unwrap_or_else(|| (0..channels).map(|i| format!("ch{i}")).collect()),
+                behavior,
+                segments: arrays::segments(self.segments.as_ref(), ticks)?,
+                electrode_um: self.electrode_um,
+                form,
+                meta: self.meta,
+            },
+        )
+    }
+}
+
+#[pymethods]
+impl Recording {
+    /// The recording in an `.npz` archive of the schema in docs/python.md.
+    ///
+    /// Raises OSError when it cannot be read, BetzError naming array and position when it breaks the schema.
+    #[classmethod]
+    fn from_npz(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let read = py.detach(|| rust::Recording::read_npz(&path));
+        Ok(Self {
+            inner: Arc::new(read.or_raise(py)?),
+        })
+    }
+
+    /// The recording in an NWB file: units, trials, behaviour, electrode positions.
+    ///
+    /// `behavior`: series by name or path; None: the first that holds velocities, else the first. What had to be
+    /// chosen, mended or left out comes as warnings and stays in `meta`. docs/connect.md says what is read of a file.
+    #[classmethod]
+    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5))]
+    fn from_nwb(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        path: PathBuf,
+        behavior: Option<OneOrMany>,
+        tick_seconds: f64,
+    ) -> PyResult<Self> {
+        let options = ReadOptions {
+            behavior: match behavior {
+                None => Vec::new(),
+                Some(OneOrMany::One(name)) => vec![name],
+                Some(OneOrMany::Many(names)) => names,
+            },
+            tick_seconds,
+        };
+        let read = work::run(py, None, |_| betz_interop::nwb::read(&path, &options));
+        let (recording, report) = read?;
+        let warn = py.import("warnings")?.getattr("warn")?;
+        for note in report.notes {
+            warn.call1((format!("{}: {note}", path.display()),))?;
+        }
+        Ok(Self {
+            inner: Arc::new(recording),
+        })
+    }
+
+    /// Binned spike counts (bins, channels), whole numbers from 0 to 65,535 of any type.
+    ///
+    /// behavior: (samples, outputs) or (samples,), one sample a bin unless `behavior_times` (seconds) say when;
+    /// behavior_names, behavior_units: one per column; segments: trials (n, 2), half-open in bins; channel_names;
+    /// electrode_um: (channels, 2); meta: free text.
+    #[staticmethod]
+    #[pyo3(signature = (counts, step_seconds, **more), text_signature = "(counts, step_seconds, *, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
+    fn from_counts(
+        py: Python<'_>,
+        counts: &Bound<'_, PyAny>,
+        step_seconds: f64,
+        more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        Self::of_matrix(
+            py,
+            counts,
+            step_seconds,
+            SpikeForm::Counts,
+            Beside::of(more)?,
+        )
+    }
+
+    /// A signal (samples, channels) of any sign, such as the power in a band. Keywords as of `from_counts`.
+    #[staticmethod]
+    #[pyo3(signature = (signal, sample_seconds, **more), text_signature = "(signal, sample_seconds, *, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
+    fn from_signal(
+        py: Python<'_>,
+        signal: &Bound<'_, PyAny>,
+        sample_seconds: f64,
+        more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        Self::of_matrix(
+            py,
+            signal,
+            sample_seconds,
+            SpikeForm::Signal,
+            Beside::of(more)?,
+        )
+    }
+
+    /// Spikes as events: `ticks`, ascending, and the channel (or unit) of each. Keywords as of `from_counts`;
+    /// `duration_ticks`: None for the last spike's tick or segment; `channels`: how many there are, None for as many as
+    /// are named or fire.
+    #[staticmethod]
+    #[pyo3(signature = (spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, **more), text_signature = "(spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
+    fn from_spikes(
+        py: Python<'_>,
+        spike_ticks: &Bound<'_, PyAny>,
+        spike_channels: &Bound<'_, PyAny>,
+        tick_seconds: f64,
+        duration_ticks: Option<i64>,
+        channels: Option<usize>,
+        more: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let beside = Beside::of(more)?;
+        let ticks = arrays::integers("spike_ticks", spike_ticks)?;
+        let numbers = arrays::integers("spike_channels", spike_channels)?;
+        let narrow = |(i, c): (usize, i64)| match u32::try_from(c) {
+            // A channel's number is a claim: names of as many follow from it.
+            Ok(c) if c < MOST_CHANNELS => Ok(c),
+            _ => Err(PyValueError::new_err(format!(
+                "spike_channels: [{i}] = {c}: expected a channel from 0 to {}",
+                MOST_CHANNELS - 1
+            ))),
+        };
+        let numbers = numbers.into_iter().enumerate().map(narrow);
+        let spikes = Spikes::new(ticks, numbers.collect::<PyResult<_>>()?);
+        let firing = spikes.channels.iter().max().map_or(0, |c| *c as usize + 1);
+        let named = beside.channel_names.as_ref().map(Vec::len);
+        let segments = arrays::segments(beside.segments.as_ref(), 0)?;
+        let last = spikes.ticks.last().map_or(0, |t| t.saturating_add(1));
+        let last = segments.iter().map(|s| s.stop).chain([last]).max();
+        let (ticks, channels) = (
+            duration_ticks.or(last).unwrap_or(0),
+            channels.or(named).unwrap_or(firing),
+        );
+        beside.recording(py, tick_seconds, ticks, channels, spikes, SpikeForm::Events)
+    }
+
+    /// Spike trains and signals of a `neo.Block` or `neo.Segment`: one channel per spike train, behaviour from the
+    /// (irregularly sampled or analog) signals named in `behavior`.
+    ///
+    /// A block's segments become the recording's, one after the other.
+    #[staticmethod]
+    #[pyo3(signature = (neo, *, behavior=None, tick_seconds=1e-4))]
+    fn from_neo<'py>(
+        neo: &Bound<'py, PyAny>,
+        behavior: Option<&Bound<'py, PyAny>>,
+        tick_seconds: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = neo.py().import("betz._readers")?;
+        readers.call_method1("from_neo", (neo, behavior, tick_seconds))
+    }
+
+    /// A `pynapple.TsGroup`, one channel per member; behaviour from a `Tsd` or `TsdFrame`, segments from an
+    /// `IntervalSet`.
+    #[staticmethod]
+    #[pyo3(signature = (units, *, behavior=None, trials=None, tick_seconds=1e-4))]
+    fn from_pynapple<'py>(
+        units: &Bound<'py, PyAny>,
+        behavior: Option<&Bound<'py, PyAny>>,
+        trials: Option<&Bound<'py, PyAny>>,
+        tick_seconds: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = units.py().import("betz._readers")?;
+        readers.call_method1("from_pynapple", (units, behavior, trials, tick_seconds))
+    }
+
+    /// Writes the recording to `path`, an `.npz` archive: whole, or not at all.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.write_npz(&path)).or_raise(py)
+    }
+
+    /// The recording on a clock of `step_seconds`, with behaviour at every step: what a decoder is trained on.
+    /// None: its own bins, or 5 ms for spikes as events.
+    #[pyo3(signature = (step_seconds=None, *, max_gap_seconds=None))]
+    fn align(
+        &self,
+        py: Python<'_>,
+        step_seconds: Option<f64>,
+        max_gap_seconds: Option<f64>,
+    ) -> PyResult<Dataset> {
+        Dataset::of_recording(py, &self.inner, step_seconds, max_gap_seconds)
+    }
+
+    /// Length of one tick in seconds.
+    #[getter]
+    fn tick_seconds(&self) -> f64 {
+        self.inner.tick_seconds
+    }
+
+    /// Length of the recording in ticks.
+    #[getter]
+    fn ticks(&self) -> i64 {
+        self.inner.ticks
+    }
+
+    /// Length of the recording in seconds.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.inner.seconds()
+    }
+
+    /// Number of channels.
+    #[getter]
+    fn channels(&self) -> usize {
+        self.inner.channels()
+    }
+
+    /// "counts", "events" or "signal".
+    #[getter]
+    fn form(&self) -> &'static str {
+        match self.inner.form {
+            SpikeForm::Counts => "counts",
+            SpikeForm::Events => "events",
+            SpikeForm::Signal => "signal",
+        }
+    }
+
+    /// One name per channel.
+    #[getter]
+    fn channel_names(&self) -> Vec<String> {
+        self.inner.channel_names.clone()
+    }
+
+    /// True where the file had no names, and `ch0`, `ch1` … stand in their place.
+    #[getter]
+    fn channel_names_are_invented(&self) -> bool {
+        invented_channel_names(&self.inner.channel_names)
+    }
+
+    /// Tick of each spike (or bin with spikes), int64, ascending. A read-only view.
+    #[getter]
+    fn spike_ticks<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, &slf.get().inner.spikes.ticks, None)
+    }
+
+    /// Channel of each spike, uint32. A read-only view.
+    #[getter]
+    fn spike_channels<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        arrays::shown(slf, &slf.get().inner.spikes.channels, None)
+    }
+
+    /// What each entry counts for, float32; None where each is one spike. A read-only view.
+    #[getter]
+    fn spike_weights<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let weights = &slf.get().inner.spikes.weights;
+        (!weights.is_empty())
+            .then(|| arrays::shown(slf, weights, None))
+            .transpose()
+    }
+
+    /// Behaviour, float32 (samples, outputs); None where there is none. A read-only view.
+    #[getter]
+    fn behavior<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let behavior = slf.get().inner.behavior.as_ref();
+        let shown = |b: &Behavior| arrays::shown(slf, &b.values, Some(b.outputs.len()));
+        behavior.map(shown).transpose()
+    }
+
+    /// Times of behaviour samples in seconds, float64; None where there is one a tick. A read-only view.
+    #[getter]
+    fn behavior_times<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let times = slf
+            .get()
+            .inner
+            .behavior
+            .as_ref()
+            .and_then(|b| b.times.as_ref());
+        times.map(|t| arrays::shown(slf, t, None)).transpose()
+    }
+
+    /// One name per column of behaviour.
+    #[getter]
+    fn behavior_names(&self) -> Vec<String> {
+        let outputs = self.inner.behavior.iter().flat_map(|b| &b.outputs);
+        outputs.map(|o| o.name.clone()).collect()
+    }
+
+    /// One unit per column of behaviour; empty where unknown.
+    #[getter]
+    fn behavior_units(&self) -> Vec<String> {
+        let outputs = self.inner.behavior.iter().flat_map(|b| &b.outputs);
+        outputs.map(|o| o.unit.clone()).collect()
+    }
+
+    /// Segments (trials), int64 (n, 2), half-open in ticks.
+    #[getter]
+    fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<i64>>> {
+        let rows: Vec<Vec<i64>> = (self.inner.segments.iter())
+            .map(|s| vec![s.start, s.stop])
+            .collect();
+        PyArray2::from_vec2(py, &rows).map_err(|e| PyTypeError::new_err(e.to_string()))
+    }
+
+    /// Electrode positions, float32 (channels, 2) in micrometres; None where unknown.
+    #[getter]
+    fn electrode_um<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        let rows = self.inner.electrode_um.as_ref();
+        let rows = rows.map(|um| um.iter().map(|p| p.to_vec()).collect::<Vec<_>>());
+        rows.map(|rows| PyArray2::from_vec2(py, &rows))
+            .transpose()
+            .map_err(|e| PyTypeError::new_err(e.to_string()))
+    }
+
+    /// Free text kept with the recording, JSON by convention.
+    #[getter]
+    fn meta(&self) -> Option<String> {
+        self.inner.meta.clone()
+    }
+
+    fn __repr__(&self) -> String {
+        let outputs = self.inner.behavior.as_ref().map_or(0, |b| b.outputs.len());
+        format!(
+            "<betz.Recording: {} channels, {} entries, {:.1} s in {} segments, {outputs} outputs>",
+            self.channels(),
+            self.inner.spikes.len(),
+            self.seconds(),
+            self.inner.segments.len(),
+        )
+    }
+}

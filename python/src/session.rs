@@ -1,0 +1,309 @@
+//! `Session`: one step a tick.
+
+use std::sync::Mutex;
+
+use betz::input_form;
+use betz::stream::{self as rust, Clamp, SessionConfig, UnknownChannels};
+use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
+use numpy::{
+    Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::OrRaise;
+use crate::model::Model;
+
+/// A model at work, one step a tick: filters start from rest, `reset` puts them there again.
+///
+/// Steps write into an array of the caller's, `out` (float32, one place per output), or make a new one. They run
+/// under the interpreter's lock: they are shorter than letting it go. Taking an `out` and a `uint32` (`step_spikes`) or
+/// `uint8`/`uint16` (`step`) array allocates nothing in the library.
+///
+/// >>> import numpy as np, betz
+/// >>> X = np.random.default_rng(0).poisson(1.0, (500, 4)).astype(np.uint8)
+/// >>> session = betz.Decoder(step_seconds=0.02, bank=[(0.05, 1)]).fit(X, X[:, :2] * 1.0).session()
+/// >>> out = np.empty(session.outputs, np.float32)
+/// >>> session.step_spikes(np.array([0, 2, 2], np.uint32), out) is out
+/// True
+/// >>> session.step(X[0]).shape, session.stats()["ticks"]
+/// ((2,), 2)
+#[pyclass(module = "betz")]
+pub(crate) struct Session {
+    /// Reached through `&mut` alone: the lock is never taken.
+    inner: Mutex<rust::Session>,
+    signal: bool,
+    model: Py<Model>,
+    /// Spikes or counts that came in another form than the library takes.
+    spikes: Vec<u32>,
+    counts: Vec<f32>,
+}
+
+impl Session {
+    fn session(&mut self) -> PyResult<&mut rust::Session> {
+        self.inner
+            .get_mut()
+            .map_err(|_| PyRuntimeError::new_err("the session was left by a panic: open another"))
+    }
+}
+
+/// The elements of `array` where they lie; `None` where they lie apart. Without NumPy's table of borrows, which takes as
+/// long as the step itself.
+#[allow(unsafe_code)]
+fn elements<'a, T: Element>(array: &'a Bound<'_, PyArray1<T>>) -> Option<&'a [T]> {
+    // SAFETY: the interpreter's lock is held and nothing of Python runs until the step is done, so nobody else writes
+    // here but the step itself, to an `out` that `into_out` has found to lie elsewhere.
+    unsafe { array.as_slice() }.ok()
+}
+
+/// Runs `step`, which reads `input`, on the caller's array, or on a new one.
+#[allow(unsafe_code)]
+fn into_out<'py, T>(
+    py: Python<'py>,
+    input: &[T],
+    out: Option<Bound<'py, PyArray1<f32>>>,
+    outputs: usize,
+    step: impl FnOnce(&[T], &mut [f32]) -> betz::Result<()>,
+) -> PyResult<Bound<'py, PyArray1<f32>>> {
+    let Some(array) = out else {
+        let mut values = vec![0.0; outputs];
+        step(input, &mut values).or_raise(py)?;
+        return Ok(values.into_pyarray(py));
+    };
+    let refused = |what: &str| {
+        Err(PyValueError::new_err(format!(
+            "out: expected a contiguous array that can be written, got one {what}"
+        )))
+    };
+    // SAFETY: only flags are read.
+    let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+    if flags & NPY_ARRAY_WRITEABLE == 0 {
+        return refused("that is read-only");
+    }
+    // SAFETY: as in `elements`; that nothing else is read from here is checked below, before it is written to.
+    let Ok(places) = (unsafe { array.as_slice_mut() }) else {
+        return refused("with gaps");
+    };
+    let (read, written) = (input.as_ptr_range(), places.as_ptr_range());
+    let (from, to) = (read.start as usize, read.end as usize);
+    if from < written.end as usize && (written.start as usize) < to {
+        return refused("in which the input lies");
+    }
+    step(input, places).or_raise(py)?;
+    Ok(array)
+}
+
+#[pymethods]
+impl Session {
+    /// `clamp`: (low, high) of each output; `channel_mask`: False for a channel that is to take no part;
+    /// `slew`: largest change of each output in a step; `refuse_unknown`: raise at spikes of channels that the model
+    /// does not have, instead of counting them; `statistics`: time the steps.
+    #[new]
+    #[pyo3(signature = (model, *, clamp=None, channel_mask=None, slew=None, refuse_unknown=true, statistics=true))]
+    fn new(
+        py: Python<'_>,
+        model: Py<Model>,
+        clamp: Option<Vec<(f32, f32)>>,
+        channel_mask: Option<Vec<bool>>,
+        slew: Option<Vec<f32>>,
+        refuse_unknown: bool,
+        statistics: bool,
+    ) -> PyResult<Self> {
+        let clamp = clamp.map(|all| {
+            all.into_iter()
+                .map(|(low, high)| Clamp { low, high })
+                .collect()
+        });
+        let config = SessionConfig {
+            clamp,
+            channel_mask,
+            slew,
+            unknown_channels: match refuse_unknown {
+                true => UnknownChannels::Refuse,
+                false => UnknownChannels::Ignore,
+            },
+            statistics,
+            ..SessionConfig::default()
+        };
+        let decoder = model.get().inner.clone();
+        let session = py
+            .detach(|| rust::Session::open(&decoder, config))
+            .or_raise(py)?;
+        Ok(Self {
+            inner: Mutex::new(session),
+            signal: input_form::is_of_signal(&decoder),
+            model,
+            spikes: Vec::new(),
+            counts: Vec::new(),
+        })
+    }
+
+    /// One tick from the channels that fired, one entry per spike in any order.
+    #[pyo3(signature = (channels, out=None))]
+    fn step_spikes<'py>(
+        &mut self,
+        py: Python<'py>,
+        channels: &Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyArray1<f32>>>,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        if let Ok(array) = channels.cast::<PyArray1<u32>>() {
+            if let Some(spikes) = elements(array) {
+                let session = self.session()?;
+                let outputs = session.outputs();
+                return into_out(py, spikes, out, outputs, |spikes, out| {
+                    session.step_spikes(spikes, out)
+                });
+            }
+        }
+        let mut spikes = std::mem::take(&mut self.spikes);
+        spikes.clear();
+        for channel in channels.try_iter()? {
+            spikes.push(channel?.extract::<u32>().map_err(|_| {
+                PyTypeError::new_err(
+                    "channels: expected whole numbers from 0 on, best a uint32 array",
+                )
+            })?);
+        }
+        let session = self.session()?;
+        let outputs = session.outputs();
+        let stepped = into_out(py, &spikes, out, outputs, |spikes, out| {
+            session.step_spikes(spikes, out)
+        });
+        self.spikes = spikes;
+        stepped
+    }
+
+    /// One tick from binned counts (or values, of a model of a signal), one per channel.
+    #[pyo3(signature = (counts, out=None))]
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        counts: &Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyArray1<f32>>>,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let signal = self.signal;
+        if !signal && let Ok(array) = counts.cast::<PyArray1<u8>>() {
+            if let Some(counts) = elements(array) {
+                let session = self.session()?;
+                let outputs = session.outputs();
+                return into_out(py, counts, out, outputs, |counts, out| {
+                    session.step_counts_u8(counts, out)
+                });
+            }
+        }
+        if !signal && let Ok(array) = counts.cast::<PyArray1<u16>>() {
+            if let Some(counts) = elements(array) {
+                let session = self.session()?;
+                let outputs = session.outputs();
+                return into_out(py, counts, out, outputs, |counts, out| {
+                    session.step_counts(counts, out)
+                });
+            }
+        }
+        let mut values = std::mem::take(&mut self.counts);
+        values.clear();
+        if let Ok(array) = counts.cast::<PyArray1<f32>>() {
+            values.extend(array.try_readonly()?.as_array());
+        } else {
+            let numpy = py.import("numpy")?;
+            let array = numpy.call_method1("asarray", (counts,))?;
+            let array: PyReadonlyArray1<'_, f64> = array
+                .call_method1("astype", (numpy.getattr("float64")?,))?
+                .extract()?;
+            values.reserve(array.len());
+            values.extend(array.as_array().iter().map(|&v| v as f32));
+        }
+        let session = self.session()?;
+        let outputs = session.outputs();
+        let stepped = into_out(py, &values, out, outputs, |values, out| match signal {
+            true => session.step_values(values, out),
+            false => session.step_counts_f32(values, out),
+        });
+        self.counts = values;
+        stepped
+    }
+
+    /// A tick whose data did not come.
+    #[pyo3(signature = (out=None))]
+    fn step_stale<'py>(
+        &mut self,
+        py: Python<'py>,
+        out: Option<Bound<'py, PyArray1<f32>>>,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let session = self.session()?;
+        let outputs = session.outputs();
+        into_out(py, &[0_u8; 0], out, outputs, |_, out| {
+            session.step_stale(out)
+        })
+    }
+
+    /// So many ticks without a spike at once.
+    fn skip(&mut self, ticks: u64) -> PyResult<()> {
+        self.session()?.skip(ticks);
+        Ok(())
+    }
+
+    /// Back to rest, as at the start of a segment.
+    fn reset(&mut self) -> PyResult<()> {
+        self.session()?.reset();
+        Ok(())
+    }
+
+    /// What the last step's estimates are worth: "" when there is nothing to say, else "stale, held" and the like.
+    #[getter]
+    fn status(&mut self) -> PyResult<String> {
+        let status = self.session()?.status();
+        Ok(if status.is_ok() {
+            String::new()
+        } else {
+            status.to_string()
+        })
+    }
+
+    /// The tick of the next step.
+    #[getter]
+    fn tick(&mut self) -> PyResult<i64> {
+        Ok(self.session()?.tick())
+    }
+
+    /// Number of channels.
+    #[getter]
+    fn channels(&mut self) -> PyResult<usize> {
+        Ok(self.session()?.channels())
+    }
+
+    /// Number of outputs.
+    #[getter]
+    fn outputs(&mut self) -> PyResult<usize> {
+        Ok(self.session()?.outputs())
+    }
+
+    /// The model at work.
+    #[getter]
+    fn model(&self, py: Python<'_>) -> Py<Model> {
+        self.model.clone_ref(py)
+    }
+
+    /// Counters, and latencies of steps inside the library in microseconds.
+    fn stats<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.session()?.stats();
+        let dict = PyDict::new(py);
+        for (name, count) in [
+            ("ticks", stats.ticks),
+            ("spikes", stats.spikes),
+            ("unknown_channel_spikes", stats.unknown_channel_spikes),
+            ("skipped", stats.skipped),
+        ] {
+            dict.set_item(name, count)?;
+        }
+        for (name, latency) in [
+            ("p50_us", stats.latency.p50_us),
+            ("p99_us", stats.latency.p99_us),
+            ("max_us", stats.latency.max_us),
+        ] {
+            dict.set_item(name, latency)?;
+        }
+        Ok(dict)
+    }
+}

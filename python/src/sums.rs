@@ -1,0 +1,140 @@
+//! `Sums`: what training needs of a recording, without the recording.
+
+use std::path::PathBuf;
+
+use betz::input_form;
+use betz::recording::SpikeForm;
+use betz::train::RidgeChoice;
+use betz::train::sums as rust;
+use betz::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+
+use crate::dataset::Dataset;
+use crate::error::OrRaise;
+use crate::model::Model;
+use crate::train::Options;
+use crate::work;
+
+/// Γ, Υ and what goes with them of one recording or several: added without an error of rounding, so that the order of
+/// adding makes no difference. What `Decoder.partial_fit` and `merge` are made of, and `betz sums` writes.
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct Sums {
+    inner: rust::Sums,
+    /// What the channels carried.
+    form: SpikeForm,
+}
+
+#[pymethods]
+impl Sums {
+    /// The sums over every segment of `data`.
+    #[staticmethod]
+    #[pyo3(signature = (data, options, progress=None))]
+    fn over(
+        py: Python<'_>,
+        data: &Dataset,
+        options: Options,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let inner = work::run(py, progress, |progress| {
+            let bank = options.bank.bank()?.ok_or_else(|| {
+                Error::argument(
+                    "bank: expected one by name or by its filters, since parts are summed before anything could \
+                     be chosen; got \"auto\"",
+                )
+            })?;
+            let training = options.training(bank);
+            rust::Sums::over(&options.device()?, &*data.inner, &training, progress)
+        })?;
+        Ok(Self {
+            inner,
+            form: data.form(),
+        })
+    }
+
+    /// The sums in the bytes of a file.
+    #[classmethod]
+    fn from_bytes(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        bytes: &[u8],
+        signal: bool,
+    ) -> PyResult<Self> {
+        let inner = py.detach(|| rust::Sums::from_bytes(bytes)).or_raise(py)?;
+        Ok(Self {
+            inner,
+            form: if signal {
+                SpikeForm::Signal
+            } else {
+                SpikeForm::Counts
+            },
+        })
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool))> {
+        let make = slf.get_type().getattr("from_bytes")?;
+        let this = slf.get();
+        let bytes = PyBytes::new(slf.py(), &this.inner.to_bytes());
+        Ok((make, (bytes, this.form == SpikeForm::Signal)))
+    }
+
+    /// Writes the file that `betz solve` takes.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.save(&path)).or_raise(py)
+    }
+
+    /// These and `other`'s together. The same sums a second time are refused.
+    fn merged(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
+        let both = || -> Result<rust::Sums> {
+            let mut both = self.inner.clone();
+            both.merge(&other.inner)?;
+            Ok(both)
+        };
+        let form = match (self.form, other.form) {
+            (SpikeForm::Signal, _) | (_, SpikeForm::Signal) => SpikeForm::Signal,
+            (form, _) => form,
+        };
+        Ok(Self {
+            inner: py.detach(both).or_raise(py)?,
+            form,
+        })
+    }
+
+    /// Whether a recording's sums are in both.
+    fn shares(&self, other: &Self) -> bool {
+        self.inner.shares(&other.inner)
+    }
+
+    /// The linear decoder of these sums at `ridge`, or at that of `noise` in parts of the largest response.
+    #[pyo3(signature = (*, ridge=None, noise=0.1))]
+    fn solve(&self, py: Python<'_>, ridge: Option<f64>, noise: f64) -> PyResult<Model> {
+        let ridge = ridge.map_or(RidgeChoice::RelativeNoise(noise), RidgeChoice::Fixed);
+        let options = rust::SolveOptions::with(ridge);
+        let decoder = work::run(py, None, |_| {
+            input_form::marked(self.inner.solve(&options)?, self.form)
+        })?;
+        Ok(Model::of(decoder))
+    }
+
+    /// Paired steps in the sums.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.inner.steps()
+    }
+
+    /// Number of recordings' sums in them.
+    #[getter]
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.Sums: {} steps of {} parts>",
+            self.inner.steps(),
+            self.inner.parts()
+        )
+    }
+}

@@ -1,0 +1,91 @@
+//! Long work: on a thread of its own, without the interpreter's lock, with Ctrl-C and progress.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use betz::{Error, ErrorKind, Progress};
+use pyo3::prelude::*;
+
+use crate::error::OrRaise;
+
+/// How often the calling thread looks for a signal and tells progress.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the work says of itself, and whether it is to stop.
+#[derive(Default)]
+struct Report {
+    latest: Mutex<Option<(String, u64, u64)>>,
+    stop: AtomicBool,
+}
+
+impl Progress for Report {
+    fn update(&self, stage: &str, done: u64, total: u64) {
+        if let Ok(mut latest) = self.latest.lock() {
+            *latest = Some((stage.to_owned(), done, total));
+        }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `work` and waits for it without the interpreter's lock. Twenty times a second the caller's thread lets
+/// Python handle signals and calls `progress(stage, done, total)` where that is no None; an exception from either
+/// (KeyboardInterrupt, say) stops the work and is raised when it has stopped.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&dyn Progress) -> betz::Result<T> + Send,
+) -> PyResult<T> {
+    let report = Report::default();
+    let callback = progress
+        .filter(|p| !p.is_none())
+        .map(|p| p.clone().unbind());
+    let (result, raised) = py.detach(|| wait(&report, callback.as_ref(), work));
+    match raised {
+        Some(exception) => Err(exception),
+        None => result.or_raise(py),
+    }
+}
+
+fn wait<T: Send>(
+    report: &Report,
+    callback: Option<&Py<PyAny>>,
+    work: impl FnOnce(&dyn Progress) -> betz::Result<T> + Send,
+) -> (betz::Result<T>, Option<PyErr>) {
+    std::thread::scope(|scope| {
+        let (finished, told) = channel();
+        let worker = scope.spawn(move || {
+            let result = work(report);
+            // The caller may have gone on to wait for the thread itself.
+            finished.send(()).unwrap_or(());
+            result
+        });
+        let mut raised: Option<PyErr> = None;
+        while told.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if raised.is_some() {
+                continue;
+            }
+            let latest = report.latest.lock().ok().and_then(|mut l| l.take());
+            let looked = Python::attach(|py| {
+                py.check_signals()?;
+                if let (Some(callback), Some(latest)) = (callback, latest) {
+                    callback.call1(py, latest)?;
+                }
+                Ok(())
+            });
+            if let Err(exception) = looked {
+                report.stop.store(true, Ordering::Relaxed);
+                raised = Some(exception);
+            }
+        }
+        let result = worker.join().unwrap_or_else(|_| {
+            let message = "a panic inside Betz: a bug, please report it";
+            Err(Error::new(ErrorKind::Internal, message))
+        });
+        (result, raised)
+    })
+}

@@ -1,0 +1,58 @@
+"""Every example in a docstring and in docs/python.md runs and gives what it says; every public name is in the stubs."""
+
+import ast
+import doctest
+import inspect
+import pathlib
+
+import numpy as np
+import pytest
+
+import betz
+from betz import _core
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def documented():
+    """Docstrings of the compiled part by name; those in Python files pytest collects itself."""
+    for module in (_core, _core.simulate, _core.sort):
+        for name, thing in vars(module).items():
+            if name.startswith("_") or inspect.ismodule(thing):
+                continue
+            yield name, thing.__doc__
+            if inspect.isclass(thing) and not issubclass(thing, Exception):
+                for member, of in vars(thing).items():
+                    if not member.startswith("_"):
+                        yield f"{name}.{member}", of.__doc__
+
+
+@pytest.mark.parametrize("name, text", list(documented()), ids=lambda value: value if len(str(value)) < 40 else "")
+def test_docstring(name, text):
+    assert text and text.strip(), f"{name} has no docstring"
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    said = []
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_the_page():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    if not page.exists():
+        pytest.skip("no docs beside the package")
+    result = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, globs={"np": np, "betz": betz})
+    assert result.failed == 0 and result.attempted > 10
+
+
+def test_stubs_name_what_there_is():
+    stubs = pathlib.Path(_core.__file__).parent / "_core.pyi"
+    classes = {n.name: n for n in ast.parse(stubs.read_text()).body if isinstance(n, ast.ClassDef)}
+    functions = {n.name for n in ast.parse(stubs.read_text()).body if isinstance(n, ast.FunctionDef)}
+    for name, thing in vars(_core).items():
+        if name.startswith("__") or inspect.ismodule(thing):
+            continue
+        if not inspect.isclass(thing):
+            assert name in functions, name
+        elif not issubclass(thing, Exception):
+            there = {member for member in vars(thing) if not member.startswith("__")}
+            stubbed = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
+            assert there == {member for member in stubbed if not member.startswith("__")}, name
