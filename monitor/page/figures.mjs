@@ -150,7 +150,7 @@ const figures = {
     const first = await page.evaluate(() => ({ ...globalThis.betzNet.spent })), later = [];
     for (let k = 0; k < 12; k++) {
       const before = await page.evaluate(() => globalThis.betzNet.spent.edges);
-      await page.keyboard.press(k % 2 === 0 ? "]" : "[");
+      await page.evaluate(up => { const { net } = globalThis.betzNet; net.say({ th: up ? String(net.first.value.info.levels[128]) : "0" }); }, k % 2 === 0);
       await page.waitForFunction(n => globalThis.betzNet.spent.edges !== n, before, { timeout: 60_000 });
       later.push(await page.evaluate(() => globalThis.betzNet.spent.ms));
     }
