@@ -145,7 +145,7 @@ const figures = {
   async graph() {
     const rig = await run(process.env.BETZ_SHOWN, ["--nodes", "20000"]), browser = await launch(), page = await browser.newPage({ viewport: { width: 1400, height: 860 } });
     await page.goto(rig.url);
-    await page.evaluate(() => { location.hash = "#v=networks&n=2&th=0"; });
+    await page.evaluate(() => { location.hash = "#v=networks&n=2"; });
     await page.waitForFunction(() => globalThis.betzNet?.spent.edges > 0, null, { timeout: 120_000 });
     const first = await page.evaluate(() => ({ ...globalThis.betzNet.spent })), later = [];
     for (let k = 0; k < 12; k++) {

@@ -21,7 +21,7 @@ fn made(number: u64) -> Made {
     let len = [0, 1, 7, 64, 65, 399, 400, 450][(number % 8) as usize];
     let mix =
         |i: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i.wrapping_mul(0x85eb_ca6b)) >> 7;
-    let with = number % 5 == 0;
+    let with = number.is_multiple_of(5);
     Made {
         tick: number as i64 * 3,
         spikes: (0..len)
@@ -104,7 +104,7 @@ fn hammered(words: usize, steps: u64, slow_reader: bool) -> (u64, u64) {
     });
     for number in 0..steps {
         give(&mut feed, number);
-        if number % 256 == 0 {
+        if number.is_multiple_of(256) {
             std::thread::yield_now();
         }
     }

@@ -94,9 +94,10 @@ mod tests {
                 let around = &text[text.floor_char_boundary(at.saturating_sub(8))..];
                 let end = around.ceil_char_boundary(around.len().min(60));
                 let around = &around[..end];
-                // The names of SVG's and HTML's vocabularies are asked nowhere.
+                // The names of SVG's, HTML's and GraphML's vocabularies are asked nowhere.
                 let known = [
                     "http://www.w3.org/",
+                    "http://graphml.graphdrawing.org/xmlns",
                     "}://${location.host}",
                     "https://opensource.org",
                     "https://github.com/",

@@ -169,10 +169,14 @@ impl Steered {
             });
             (wish, event)
         };
+        let pause = match wish {
+            Wish::Pause(paused) => Some(paused),
+            _ => None,
+        };
         lock(&self.wishes)
             .send(wish)
             .map_err(|_| Error::argument("the simulation has ended"))?;
-        if let Wish::Pause(paused) = wish {
+        if let Some(paused) = pause {
             self.paused.store(paused, Ordering::Relaxed);
         }
         Ok(event)

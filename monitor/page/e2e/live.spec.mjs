@@ -71,6 +71,18 @@ test("everything by the keyboard, and the address says it", async ({ watched: { 
   await expect(page.locator("nav a[aria-current]")).toHaveText("Networks");
 });
 
+test("correlations of the session's last minute, on the session's clock", async ({ watched: { page, faults } }) => {
+  await known(page, 6);
+  await page.evaluate(() => { location.hash = "#v=networks"; });
+  await page.getByText("of the session", { exact: true }).click();
+  await page.getByLabel("window, s").fill("2");
+  await page.getByLabel("step, s").fill("1");
+  await page.getByRole("button", { name: "compute" }).click();
+  await page.waitForFunction(() => { const l = globalThis.betzNet?.net.first.value; return l && l.info.nodes === 192 && l.info.windows > 2 && globalThis.betzNet.net.edgesOf(l) !== null; });
+  await expect(page.locator("canvas.net")).toBeVisible();
+  expect(faults).toEqual([]);
+});
+
 test("a link to a moment shows it", async ({ page, rig }) => {
   await page.goto(rig.url);
   await known(page, 3);

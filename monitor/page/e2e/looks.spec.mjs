@@ -41,6 +41,6 @@ test("a panel that is missing would be seen", async ({ looked: { page } }, info)
   test.skip(["all", "changed"].includes(info.config.updateSnapshots), "pictures are being made");
   await page.emulateMedia({ colorScheme: "light" });
   await still(page, page.url(), ...VIEWS.live);
-  await page.evaluate(() => { document.querySelector(".panel.outputs").style.visibility = "hidden"; });
+  await page.evaluate(() => { document.querySelector(".panel.timeline").style.visibility = "hidden"; });
   await expect(expect(page).toHaveScreenshot("live-light.png", { mask: hidden(page), timeout: 5000 })).rejects.toThrow(/different/);
 });

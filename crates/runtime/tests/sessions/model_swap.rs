@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::common::{counts, decoder, rng};
 use betz_base::ErrorKind;
 use betz_runtime::model::DecoderParts;
 use betz_runtime::model::{Decoder, LowPass};
-use betz_runtime::stream::{PreparedModel, Session, SessionConfig, SwapState};
+use betz_runtime::stream::{PreparedModel, Session, SessionConfig, Step, SwapState, Tap};
 
 const CHANNELS: usize = 12;
 const TICKS: usize = 600;
@@ -242,4 +242,47 @@ fn swaps_from_another_thread() {
     assert!(Arc::ptr_eq(running, &models[(requests - 1) % 2]));
     // Ours and the session's: every other engine was freed.
     assert_eq!(models.iter().map(Arc::strong_count).sum::<usize>(), 3);
+}
+
+/// Keeps what it hears of the second model.
+#[derive(Clone, Default)]
+struct Second(Arc<Mutex<Vec<Vec<f32>>>>);
+
+impl Tap for Second {
+    fn take(&mut self, step: &Step<'_>) {
+        let beside = step.beside.iter().map(|&v| v as f32).collect();
+        self.0.lock().unwrap().push(beside);
+    }
+}
+
+#[test]
+fn a_tap_hears_both_models_of_a_swap() {
+    let (old, new, counts) = models();
+    let asked = 100;
+    let always_old = run(&mut open(&old), &counts, 0..TICKS);
+    let new_from_then = run(&mut open(&new), &counts, asked..TICKS);
+    let warm_up = PreparedModel::new(&new, None).unwrap().memory_steps() as usize;
+
+    let (mut session, heard) = (open(&old), Second::default());
+    let mut swapper = session.swapper().unwrap();
+    session.attach(Box::new(heard.clone()), 0).unwrap();
+    run(&mut session, &counts, 0..asked);
+    swapper.swap(&new).unwrap();
+    run(&mut session, &counts, asked..TICKS - 10);
+    swapper.release().unwrap();
+    run(&mut session, &counts, TICKS - 10..TICKS);
+
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), TICKS);
+    // At the last tick of the warm-up the new model has taken over already: the old one is the second.
+    let taken_over = asked + warm_up - 1;
+    for (tick, beside) in heard.iter().enumerate() {
+        if tick < asked || tick >= TICKS - 10 {
+            assert!(beside.is_empty(), "one model runs at tick {tick}");
+        } else if tick < taken_over {
+            assert_eq!(beside[..], new_from_then[2 * (tick - asked)..][..2]);
+        } else {
+            assert_eq!(beside[..], always_old[2 * tick..][..2], "tick {tick}");
+        }
+    }
 }

@@ -102,7 +102,7 @@ vec3 c=paper;
 if(s<.5)c=mix(paper,dim,.07);
 if(s>1.5){float d=mod(gl_FragCoord.x+gl_FragCoord.y,10.);c=mix(paper,dim,d<2.?.65:.08);}
 float v=texture(cells,vec2(y,x)).r*255.;
-float a=v>0.?clamp(least+(1.-least)*(1.-exp(-v/per)),0.,1.):0.;
+float a=v>0.?least+(1.-least)*v/(v+.6*per):0.;
 a*=step(gap,fract(y*rows));
 c=mix(c,ink,a);
 if(sweep>.5){float f=fract(uv.x-head);if(f<.004)c=ink;else if(f<.02)c=mix(paper,dim,.07);}
