@@ -173,5 +173,5 @@ fn r2(channels: usize, spikes: Spikes, behavior: &[f32]) -> Result<f64> {
     let options = TrainOptions::new(FilterBank::new(vec![filter(0.06), filter(0.2)])?);
     let decoder = train_validated(&all.select(learned), &options, &Search::ridge(), &())?;
     let scores = evaluate(&decoder, &all.select(kept))?.outputs;
-    Ok(scores.iter().map(|s| f64::from(s.r2)).sum::<f64>() / scores.len() as f64)
+    Ok(scores.iter().map(|s| s.r2).sum::<f64>() / scores.len() as f64)
 }

@@ -68,7 +68,7 @@ fn main() -> betz_sort::Result<()> {
 
 /// Microvolts of a unit's spike, sample `i` of 60: units of even number are large and fast, the others small and slow.
 fn wave(unit: usize, i: usize) -> f64 {
-    let (size, width) = if unit % 2 == 0 {
+    let (size, width) = if unit.is_multiple_of(2) {
         (130.0, 4.0)
     } else {
         (70.0, 8.0)
