@@ -3,8 +3,8 @@
 #
 #   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--target TRIPLE] [--debug]
 #
-#   --no-cuda       trains, mines and keeps networks, on the CPU alone
-#   --runtime-only  loads, steps and swaps models, and has queues: nothing that trains, mines or keeps networks
+#   --no-cuda       trains, mines, keeps networks and sorts, on the CPU alone
+#   --runtime-only  loads, steps and swaps models, and has queues: nothing that trains, mines, keeps networks or sorts
 #   --with-workspace  with the features that the whole workspace asks of what it shares, so that nothing is
 #                   built again that `cargo build` has built; what the library does not call is left out all
 #                   the same
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --prefix) prefix=${2:?--prefix needs a folder}; shift 2 ;;
     --prefix=*) prefix=${1#*=}; shift ;;
-    --no-cuda) features=(--no-default-features --features train,mine,network); shift ;;
+    --no-cuda) features=(--no-default-features --features train,mine,network,sort); shift ;;
     --runtime-only) features=(--no-default-features); runtime_only=1; shift ;;
     --with-workspace) packages=(--lib); shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;

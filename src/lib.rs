@@ -18,6 +18,7 @@
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
 //! | `simulate` | [`simulate`]: populations and networks whose truth is known |
 //! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
+//! | `sort` | [`sort`]: spikes with units from voltage; with `train` also sorters and maps from data |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |

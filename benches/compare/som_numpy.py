@@ -1,10 +1,11 @@
-"""Batch training of a map in NumPy, and MiniSom's online training, on the data of the record.
+"""Batch training of a map in NumPy and Somoclu, and MiniSom's online training, on the data of the record.
 
-    pip install numpy minisom==2.3.6
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benches/compare/som_numpy.py [--minisom 60]
+    pip install numpy minisom==2.3.6 wheel setuptools scipy matplotlib
+    pip install --no-build-isolation somoclu==1.7.6
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benches/compare/som_numpy.py [--minisom 60] [--somoclu 1]
 
 16,000 samples of 300 numbers, a map of 90 x 70: seconds of an epoch. MiniSom's are those of so many samples, times
-16,000 by that.
+16,000 by that; Somoclu's are of so many epochs over every eighth sample, times 8.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def epoch(x, w, squared_distance, radius):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minisom", type=int, default=60)
+    parser.add_argument("--somoclu", type=int, default=0)
     args = parser.parse_args()
     random = np.random.default_rng(1)
     heaps = 3 * (random.random((20, DIMS)) - 0.5)
@@ -53,6 +55,15 @@ def main():
         som.train(some, len(some))
         each = (time.perf_counter() - started) / len(some)
         print(f"MiniSom: {each * SAMPLES:.1f} s an epoch ({len(some)} samples)")
+    if args.somoclu:
+        import somoclu
+
+        som = somoclu.Somoclu(COLUMNS, ROWS)
+        some = np.ascontiguousarray(x[::8])
+        started = time.perf_counter()
+        som.train(some, epochs=args.somoclu)
+        each = (time.perf_counter() - started) / args.somoclu
+        print(f"Somoclu: {each * 8:.1f} s an epoch ({len(some)} samples, {args.somoclu} epochs)")
 
 
 main()

@@ -1,15 +1,18 @@
-"""Irregularity and correlations of PD14 beside NEST: is Betz nearer to NEST than two seeds of NEST are to each other?
+"""Irregularity and correlations of PD14 beside NEST: is Betz as near to NEST as seeds of NEST are to each other?
 
-    nest/bin/python benches/compare/spiking_nest.py pd14 0.1 4 1 nest1.npz
-    nest/bin/python benches/compare/spiking_nest.py pd14 0.1 4 2 nest2.npz
-    betz simulate --model pd14 --scale 0.1 --settle 0 --seconds 4.1 --out betz.npz
-    nest/bin/python benches/compare/spiking_statistics.py nest1.npz nest2.npz betz.npz
+    for s in 1 2 3 4; do
+        nest/bin/python benches/compare/spiking_nest.py pd14 0.1 4 $s nest$s.npz
+        betz simulate --model pd14 --scale 0.1 --seed $s --settle 0 --seconds 4.1 --out betz$s.npz
+    done
+    nest/bin/python benches/compare/spiking_statistics.py nest?.npz -- betz?.npz
 
 For each population: mean CV of the intervals of neurons with 3 spikes or more, mean correlation of 200 neurons' counts in bins of
-5 ms, and the Kolmogorov-Smirnov distance of each distribution between the two seeds of NEST and between Betz and either of them.
+5 ms, and the mean Kolmogorov-Smirnov distance of each distribution over all pairs of NEST's seeds, and over all pairs of a seed of
+Betz and one of NEST, with the standard deviation over the pairs.
 """
 
 import sys
+from itertools import combinations, product
 
 import numpy as np
 
@@ -56,15 +59,25 @@ def distance(a, b):
     return np.abs(part(a) - part(b)).max()
 
 
-nest = [read(path) for path in sys.argv[1:3]]
-betz = read(sys.argv[3], nest[0][2])
-one, two, ours = (list(populations(*data)) for data in [*nest, betz])
-print("| population | mean CV: NEST, NEST, Betz | KS of CV: NEST-NEST, Betz-NEST, Betz-NEST | mean r | KS of r |")
+apart = sys.argv.index("--")
+nest = [read(path) for path in sys.argv[1:apart]]
+betz = [read(path, nest[0][2]) for path in sys.argv[apart + 1 :]]
+nest, betz = ([list(populations(*data)) for data in runs] for runs in (nest, betz))
+print("| population | mean CV: NEST, Betz | KS of CV: NEST-NEST, Betz-NEST | mean r: NEST, Betz | KS of r: NEST-NEST, Betz-NEST |")
 print("|---|---|---|---|---|")
-for name, a, b, c in zip(NAMES, one, two, ours):
+nearer, all_distances = 0, [[], []]
+for p, name in enumerate(NAMES):
     words = []
-    for k in range(2):
-        digits = 3 if k == 0 else 4
-        words.append(", ".join(f"{x[k].mean():.{digits}f}" for x in (a, b, c)))
-        words.append(", ".join(f"{distance(x[k], y[k]):.3f}" for x, y in ((a, b), (c, a), (c, b))))
+    for k, digits in ((0, 3), (1, 4)):
+        of = lambda runs: [run[p][k] for run in runs]
+        means = [np.array([x.mean() for x in of(runs)]) for runs in (nest, betz)]
+        words.append(", ".join(f"{m.mean():.{digits}f} ± {m.std():.{digits}f}" for m in means))
+        within = [distance(a, b) for a, b in combinations(of(nest), 2)]
+        between = [distance(a, b) for a, b in product(of(betz), of(nest))]
+        words.append(", ".join(f"{np.mean(d):.3f} ± {np.std(d):.3f}" for d in (within, between)))
+        nearer += np.mean(between) <= np.mean(within)
+        all_distances[0].append(np.mean(within))
+        all_distances[1].append(np.mean(between))
     print(f"| {name} | " + " | ".join(words) + " |")
+within, between = (np.mean(d) for d in all_distances)
+print(f"\nBetz is as near on the mean in {nearer} of 16; mean distance {within:.4f} within NEST, {between:.4f} from Betz to NEST")

@@ -14,6 +14,7 @@ mod device;
 mod evaluation_picture;
 mod files;
 mod learning;
+mod loop_picture;
 mod monitor_args;
 mod network_args;
 mod network_picture;
@@ -27,6 +28,7 @@ mod scoring;
 mod simulate_args;
 mod som_args;
 mod sort_args;
+mod spiking_picture;
 mod sums_args;
 
 use std::process::ExitCode;

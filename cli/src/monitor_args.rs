@@ -25,8 +25,8 @@ pub(crate) struct Monitor {
     /// Simulate a population, train a decoder on it, and watch that
     #[arg(long, conflicts_with_all = ["model", "recording", "segments", "from", "until", "max_gap"])]
     pub(crate) demo: bool,
-    /// Watch a spiking network: cuba, brunel, pd14, ring:N, full:N or a file of JSON; with --control the page moves
-    /// a stimulus
+    /// Watch a spiking network: cuba, brunel, pd14, ring:N, full:N, random:N,S (synapses) or a file of JSON; with
+    /// --control the page moves a stimulus and asks for other networks
     #[arg(long, value_name = "NETWORK", conflicts_with_all = ["model", "recording", "demo", "repeat", "with", "deadline", "segments", "from", "until", "max_gap"])]
     pub(crate) simulate: Option<String>,
     /// Keep this part of a model's neurons

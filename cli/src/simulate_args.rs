@@ -33,6 +33,10 @@ pub(crate) struct Simulate {
     /// Length of one tick [default: 0.00025; networks with chains: 0.00001]
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["spiking", "loop"])]
     pub(crate) tick: Option<f64>,
+    /// Draw, as SVG, a spiking network's last 250 ms (spikes, rates, potentials of --trace), or of a closed loop's first
+    /// repeat the cursor's last ways and what each trial took
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["net", "dry_run", "calibration"])]
+    pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) population: Population,
     #[command(flatten)]
@@ -169,7 +173,7 @@ pub(crate) struct Spiking {
     )]
     pub(crate) max_spikes: u64,
     /// Record the membrane potential of these neurons, such as 0,7,100..108
-    #[arg(long, value_name = "LIST", requires_all = ["spiking", "traces"])]
+    #[arg(long, value_name = "LIST", requires = "spiking")]
     pub(crate) trace: Option<String>,
     /// Where to write them, as CSV: seconds, then mV of each
     #[arg(long, value_name = "FILE", requires = "trace")]
@@ -198,6 +202,15 @@ pub(crate) enum TaskName {
     CentreOut,
     /// To targets anywhere in a square of 16 cm
     Pinball,
+}
+
+/// What a user is taken to have intended, which a decoder learns from.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Intention {
+    /// Straight to the target, slower the nearer it is, however slow the decoder was (after Shanechi et al. 2016)
+    Straight,
+    /// As fast as the decoder went, turned to the target, none on it (Gilja et al. 2012)
+    Turned,
 }
 
 /// Options of decoders in a closed loop.
@@ -259,7 +272,14 @@ pub(crate) struct ClosedLoop {
     /// Write the reaches that decoders are trained on as a recording with the cursor's velocity, and end
     #[arg(long, value_name = "FILE", requires = "closed_loop")]
     pub(crate) calibration: Option<PathBuf>,
-    /// A model file that retains its sums learns from what the user intends while it is used
-    #[arg(long, requires = "closed_loop")]
-    pub(crate) adapt: bool,
+    /// A model file that retains its sums learns, while it is used, from what the user is taken to intend
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LABELS",
+        num_args = 0..=1,
+        default_missing_value = "straight",
+        requires = "closed_loop"
+    )]
+    pub(crate) adapt: Option<Intention>,
 }

@@ -50,7 +50,7 @@ pub(crate) struct Sums {
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz solve monday.sums tuesday.sums --hold-back friday.sums --out m.betz\n  betz solve m.betz --ridge 30 --out n.betz"
+    after_help = "Examples:\n  betz solve monday.sums tuesday.sums --hold-back friday.sums --out m.betz\n  betz solve *.sums --validate --out m.betz\n  betz solve m.betz --ridge 30 --out n.betz"
 )]
 pub(crate) struct Solve {
     #[command(flatten)]
@@ -73,6 +73,10 @@ pub(crate) struct Solve {
     /// there is said; repeat for several
     #[arg(long, value_name = "SUMS", conflicts_with_all = ["ridge", "noise"])]
     pub(crate) hold_back: Vec<PathBuf>,
+    /// Take the ridge that decodes each file's recordings best from all the others', and say what it scores there:
+    /// cross-validation, a file a fold
+    #[arg(long, conflicts_with_all = ["ridge", "noise", "hold_back"])]
+    pub(crate) validate: bool,
     /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,

@@ -8,6 +8,7 @@
  *     betz_trainer  learns from labels while a session runs, and offers better models
  *     betz_miner    counts episodes of spikes while they come, beside a session or alone
  *     betz_network  which channels go together, over a window that slides, beside a session or alone
+ *     betz_sorter   voltage in, spikes with their units out: a session's channels
  *
  * - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
  * - betz_last_error() gives this thread's message: what was expected, what came, where.
@@ -162,6 +163,11 @@
  * An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
  */
 #define BETZ_STEP_SLEWED 32768
+
+/**
+ * The unit of a spike that none has: noise, an overlap, or a unit that training did not see.
+ */
+#define BETZ_UNIT_NONE UINT32_MAX
 
 /**
  * What every fallible call returns. 32 bits; zero is success.
@@ -506,6 +512,13 @@ typedef struct betz_queue betz_queue;
  * masks and clamps, attaching a miner or a network, health, requested checkpoints.
  */
 typedef struct betz_session betz_session;
+
+/**
+ * A sorter at work, from a file that `betz sort train` made: voltage in, spikes with their units out. A spike's unit
+ * is its channel for `betz_session_step_spikes`, in the order of the recording that `betz sort run` makes. One
+ * thread at a time.
+ */
+typedef struct betz_sorter betz_sorter;
 
 /**
  * Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
@@ -1632,6 +1645,98 @@ typedef struct betz_network_stats {
      */
     double update_max_us;
 } betz_network_stats;
+
+/**
+ * A spike with its unit.
+ */
+typedef struct betz_sorter_spike {
+    /**
+     * Sample of its minimum, from 0.
+     */
+    int64_t sample;
+    /**
+     * Its unit, below `betz_sorter_units`, or BETZ_UNIT_NONE.
+     */
+    uint32_t unit;
+    /**
+     * Channel of the minimum, as the samples have them.
+     */
+    uint32_t channel;
+    /**
+     * Its minimum, below 0.
+     */
+    float microvolts;
+    /**
+     * Distance from the nearest node of the map, in standard deviations of the noise.
+     */
+    float distance;
+} betz_sorter_spike;
+
+/**
+ * A unit, and where it is now.
+ */
+typedef struct betz_sorter_unit {
+    /**
+     * Its number, which stays when others are merged or split (`betz sort edit`).
+     */
+    uint32_t id;
+    /**
+     * Channel of its largest minimum, as the samples have them.
+     */
+    uint32_t channel;
+    /**
+     * Mean minimum in training, below 0.
+     */
+    float microvolts;
+    /**
+     * Distance of its centre from that of training, in standard deviations of the noise; 0 where it does not follow
+     * its spikes.
+     */
+    float moved;
+    /**
+     * Spikes a second in training.
+     */
+    double trained_hz;
+    /**
+     * Spikes a second now, by the same forgetting as its centre; NAN where it does not follow its spikes.
+     */
+    double rate_hz;
+    /**
+     * 1 when it is further than three standard deviations from where it was, or fires less than a third or more than
+     * three times as often.
+     */
+    uint32_t changed;
+    /**
+     * 0.
+     */
+    uint32_t reserved;
+} betz_sorter_unit;
+
+/**
+ * What a sorter has taken.
+ */
+typedef struct betz_sorter_stats {
+    /**
+     * Samples of each channel.
+     */
+    uint64_t samples;
+    /**
+     * Spikes that no unit has.
+     */
+    uint64_t unlabelled;
+    /**
+     * Artefacts: stretches that were blanked.
+     */
+    uint64_t artefacts;
+    /**
+     * Crossings in them, which are no spikes.
+     */
+    uint64_t blanked;
+    /**
+     * Values at an end of what 16 bits hold.
+     */
+    uint64_t saturated;
+} betz_sorter_stats;
 
 #ifdef __cplusplus
 extern "C" {
@@ -3144,6 +3249,141 @@ betz_status betz_session_attach_network(struct betz_session *session,
  */
 BETZ_API BETZ_CHECKED betz_status betz_session_detach_network(struct betz_session *session);
 
+/**
+ * Reads the sorter file `path` (`betz sort train`) into a new sorter at rest, which the caller frees with
+ * `betz_sorter_close`. All allocation is here.
+ *
+ * `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
+ * `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+ *
+ * Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
+ *
+ * The caller's part:
+ * `path` is NULL or a NUL-terminated string; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_sorter_load(const char *path,
+                             struct betz_sorter **out);
+
+/**
+ * As `betz_sorter_load`, from the `len` bytes of a sorter file in memory, which may go when the call returns.
+ *
+ * Any bytes are safe to pass: damaged ones are refused.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `data` is NULL or points to `len` bytes; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_sorter_load_bytes(const uint8_t *data,
+                                   size_t len,
+                                   struct betz_sorter **out);
+
+/**
+ * Takes voltage: `samples` is (rows, channels), each row what all channels have at one sample. The spikes that are
+ * decided by them go to `spikes` in the order of their samples, and their number to `*n`; the rows that were taken,
+ * to `*taken`. Where `cap` spikes are full before all rows are taken, `*taken` is less than `rows`: the rest is for
+ * the next call, and so is a spike that found no room. `cap` is 1 at least.
+ *
+ * A spike is decided about a millisecond after its minimum, when the last sample of its waveform is there. What
+ * comes out does not depend on how the samples are cut into calls. `channels` must be the sorter's
+ * (`BETZ_ERROR_MISMATCH` otherwise). On failure nothing is taken.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter that no other thread is using; `samples` points to `rows` times `channels`
+ * values, `spikes` to `cap` writable ones; `taken` and `n` are NULL or writable. None of these overlap.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_sorter_push(struct betz_sorter *sorter,
+                             const int16_t *samples,
+                             size_t rows,
+                             size_t channels,
+                             struct betz_sorter_spike *spikes,
+                             size_t cap,
+                             size_t *taken,
+                             size_t *n);
+
+/**
+ * Number of channels of a row of samples; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter.
+ */
+BETZ_API uint32_t betz_sorter_channels(const struct betz_sorter *sorter);
+
+/**
+ * Number of units; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter.
+ */
+BETZ_API uint32_t betz_sorter_units(const struct betz_sorter *sorter);
+
+/**
+ * Samples a second of each channel; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter.
+ */
+BETZ_API double betz_sorter_rate_hz(const struct betz_sorter *sorter);
+
+/**
+ * Microvolts of a sample's bit, as in training; 0 for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter.
+ */
+BETZ_API double betz_sorter_microvolts(const struct betz_sorter *sorter);
+
+/**
+ * Copies what is known of the unit `unit` to `*out`, whose size in bytes is `size` (give `sizeof`): less than the
+ * whole struct for a program of an older header.
+ *
+ * Thread-safe: no (the thread that pushes). Realtime-safe: yes (as many steps as there are units). Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter that no other thread is using; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_sorter_get_unit(const struct betz_sorter *sorter,
+                                 uint32_t unit,
+                                 struct betz_sorter_unit *out,
+                                 size_t size);
+
+/**
+ * Copies what the sorter has taken to `*out`, whose size in bytes is `size` (give `sizeof`).
+ *
+ * Thread-safe: no (the thread that pushes). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter that no other thread is using; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_sorter_get_stats(const struct betz_sorter *sorter,
+                                  struct betz_sorter_stats *out,
+                                  size_t size);
+
+/**
+ * Closes and frees a sorter; NULL is nothing to do. A poisoned one can be closed.
+ *
+ * Thread-safe: no (nobody may use the sorter any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `sorter` is NULL or a live sorter, which is not used afterwards.
+ */
+BETZ_API void betz_sorter_close(struct betz_sorter *sorter);
+
 #ifdef __cplusplus
 }
 #endif
@@ -3175,6 +3415,7 @@ BETZ_ASSERT_SIZE(betz_edge_sign, 4);
 #if UINTPTR_MAX > 0xffffffffu
 BETZ_ASSERT_SIZE(betz_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);
+BETZ_ASSERT_SIZE(betz_sorter_spike, 24);
 #endif
 #undef BETZ_ASSERT_SIZE
 #endif

@@ -1,7 +1,7 @@
 //! The C ABI of Betz, for `libbetz.so`, `libbetz.a` and `betz.h`.
 //!
 //! One file for each object that C sees ([`model`], [`session`], [`queue`], [`miner`],
-//! [`watch_list`], [`network`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
+//! [`watch_list`], [`network`], [`sorter`]) or each thing done to one ([`train`], [`swap`], [`checkpoint`], [`stats`],
 //! [`attach`]). Below them:
 //!
 //! ```text
@@ -80,6 +80,9 @@ pub mod watch_list;
 #[cfg(feature = "mine")]
 pub mod attach;
 
+#[cfg(feature = "sort")]
+pub mod sorter;
+
 #[cfg(feature = "network")]
 pub mod network_config;
 
@@ -111,6 +114,8 @@ pub use network::*;
 pub use network_config::*;
 pub use queue::*;
 pub use session::*;
+#[cfg(feature = "sort")]
+pub use sorter::*;
 pub use stats::*;
 pub use status::{betz_status, betz_status_string};
 pub use swap::*;

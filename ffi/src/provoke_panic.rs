@@ -5,6 +5,8 @@ use crate::miner::betz_miner;
 use crate::model::betz_model;
 use crate::queue::betz_queue;
 use crate::session::betz_session;
+#[cfg(feature = "sort")]
+use crate::sorter::betz_sorter;
 use crate::status::betz_status;
 
 /// Panics in a call on a model.
@@ -43,6 +45,17 @@ pub unsafe extern "C" fn betz_test_panic_queue(
             panic!("provoked in a queue's step")
         })
     }
+}
+
+/// Panics in a call on a sorter.
+///
+/// # Safety
+/// `sorter` is NULL or a live sorter.
+#[cfg(feature = "sort")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_sorter(sorter: *mut betz_sorter) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::run_on(sorter, |_| panic!("provoked in a sorter")) }
 }
 
 /// Panics in a call on a miner.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     "version",
     "status",
     "last_error",
@@ -30,6 +30,7 @@ const SOURCES: [&str; 20] = [
     "network_config",
     "network",
     "attach_network",
+    "sorter",
 ];
 
 /// What a declaration may carry besides its types.

@@ -90,8 +90,8 @@ runtime_only() {
         "-L$slim/lib" -lbetz "-Wl,-rpath,$slim/lib"
     diff <("$work/decode_slim" "$work/examples/model.betz" 50 2>/dev/null) \
         <("$work/examples/decode" "$work/examples/model.betz" 50 2>/dev/null)
-    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner|network)' ||
-        { echo "expected no training, no mining and no networks"; return 1; }
+    ! nm -D --defined-only "$slim/lib/libbetz.so" | grep -E ' betz_(train|miner|network|sorter)' ||
+        { echo "expected no training, no mining, no networks and no sorting"; return 1; }
     size=$(stat -Lc %s "$slim/lib/libbetz.so")
     echo "libbetz.so, runtime only: $size bytes stripped"
     [ "$profile" = release ] || return 0
@@ -192,6 +192,7 @@ void drop(betz_session *session) { betz_session_reset(session); }' >"$work/drop.
 }
 
 examples() {
+    local data=$PWD/examples/data
     cmake -S examples -B "$work/examples" -DCMAKE_BUILD_TYPE=Release \
         "-DCMAKE_PREFIX_PATH=$package" >/dev/null
     cmake --build "$work/examples" --parallel >/dev/null
@@ -201,6 +202,7 @@ examples() {
         ./decode model.betz 1000 | tail -1
         diff <(./decode model.betz 50 2>/dev/null) <(./decode_static model.betz 50 2>/dev/null)
         ./mine
+        ./sort "$data/array.sorter" 40
         ./controller model.betz --seconds 1
         # A clean end on SIGINT: exit code 0 and the table.
         ./controller model.betz --seconds 60 >interrupted.txt &
@@ -218,7 +220,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps process memory threads miner network trainer realtime soak; do
+    for test in lifecycle refusals growth steps process memory threads miner network trainer sorter realtime soak; do
         compile "$test"
         "$work/$test"
     done
@@ -249,7 +251,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth threads miner network trainer; do
+    for test in lifecycle refusals growth threads miner network trainer sorter; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done
@@ -261,7 +263,7 @@ valgrind_() {
         echo "no valgrind: skipped"
         return 0
     fi
-    for test in lifecycle refusals growth miner network trainer; do
+    for test in lifecycle refusals growth miner network trainer sorter; do
         compile "$test"
         # "Possibly lost" is what the threads of the training pool hold: they live to the end.
         valgrind --quiet --error-exitcode=9 --leak-check=full \

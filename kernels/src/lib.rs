@@ -7,6 +7,7 @@ pub mod decode;
 pub mod episode;
 pub mod gram;
 mod layout;
+pub mod map;
 pub mod network;
 pub mod psc;
 pub mod scan;
@@ -46,6 +47,7 @@ pub const ALL: &[Source] = &[
     GRAM_DENSE,
     GRAM_EVENT,
     LOW_PASS,
+    MAP_TRAIN,
     NETWORK_ORDER,
     NETWORK_PREPARE,
     NETWORK_WALK,
@@ -122,6 +124,12 @@ pub const LOW_PASS: Source = Source {
     name: "low_pass",
     text: include_str!("../low_pass.cu"),
     headers: &[TILE_SCAN, MASK, LAYOUT],
+};
+/// `map_train.cu`: An epoch of a self-organising map's batch training, around cuBLAS's x·w: nodes laid
+pub const MAP_TRAIN: Source = Source {
+    name: "map_train",
+    text: include_str!("../map_train.cu"),
+    headers: &[],
 };
 /// `network_order.cu`: Edges in order: slots counted by window and first node, placed, each row sorted.
 pub const NETWORK_ORDER: Source = Source {

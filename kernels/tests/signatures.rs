@@ -9,7 +9,7 @@ use betz_kernels::{
     ALL, Arguments, Block, Cells, Chunk, Counts, Direction, Entry, Filter, Layout, Link, Mask,
     Node, Pair, Parameter, Part, Section, Shared, Source, Step, Tally, Target, Tuple, Wires,
 };
-use betz_kernels::{decode, episode, gram, network, psc, scan, solve, spiking};
+use betz_kernels::{decode, episode, gram, map, network, psc, scan, solve, spiking};
 
 /// What a struct of arguments says of its kernel.
 struct Declared {
@@ -94,6 +94,13 @@ fn structs() -> Vec<Declared> {
         gram::ChunkStatesEvent<'_>,
         gram::ResponsesEvent<'_>,
         gram::ResponsesGiven<'_>,
+        map::MapPrepare<'_>,
+        map::MapNearest<'_>,
+        map::MapTotal<'_>,
+        map::MapSums<'_>,
+        map::MapSpreadRows<'_>,
+        map::MapSpreadColumns<'_>,
+        map::MapUpdate<'_>,
         network::NetworkMoments<'_, u8>,
         network::NetworkMoments<'_, i16>,
         network::NetworkScales<'_>,

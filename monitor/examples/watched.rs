@@ -1,17 +1,19 @@
 //! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--port N] [--slow-every STEPS]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation]
 //! ```
 //! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
-//! one noisy, and with `--slow-every` a step now and then takes far too long, as it may on a machine that does
+//! one noisy; with `--simulation` it says that it is a network, which pages pause; and with `--slow-every` a step now and then takes far too long, as it may on a machine that does
 //! something else.
 
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
 
 use betz_base::error::{Error, Result};
-use betz_monitor::{Control, Monitor, Options, Source, Token};
+use betz_monitor::{
+    Control, Monitor, Options, SimulatedPopulation, Simulation, Source, Token, Wish,
+};
 use betz_recording::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
@@ -94,6 +96,7 @@ fn main() -> Result<()> {
     let channels = number("--channels", 192.0) as usize;
     let rate = number("--rate", 20.0);
     let seconds = number("--seconds", f64::INFINITY);
+    let speed = number("--speed", 1.0).max(0.01);
     let slow_every = number("--slow-every", 0.0) as u64;
     let model = decoder(channels, rate, 0.04)?;
     let slower = decoder(channels, rate, 0.08)?;
@@ -123,6 +126,7 @@ fn main() -> Result<()> {
     };
     let mut source = Source::of("a made-up session", &model);
     source.deadline = Some(deadline);
+    source.speed = speed;
     let wide = (channels as f64).sqrt().ceil() as usize;
     source.electrode_um = Some(
         (0..channels)
@@ -139,6 +143,20 @@ fn main() -> Result<()> {
         ];
         monitor.control(Control::new(session.swapper()?, models)?)?;
     }
+    let wishes = match std::env::args().any(|a| a == "--simulation") {
+        true => Some(monitor.simulation(Simulation {
+            populations: vec![SimulatedPopulation {
+                name: "made up".into(),
+                neurons: channels as u32,
+                takes_current: false,
+                parameters: Vec::new(),
+            }],
+            synapses: 0,
+            seed: number("--seed", 1.0) as u64,
+            every: 1,
+        })?),
+        false => None,
+    };
     session.attach(Box::new(feed), 0)?;
     if slow_every > 0 {
         session.attach(
@@ -154,13 +172,28 @@ fn main() -> Result<()> {
     let mut random = ChaCha8Rng::seed_from_u64(number("--seed", 1.0) as u64);
     let mut spikes = Vec::with_capacity(channels);
     let mut out = [0.0f32; 2];
-    let started = Instant::now();
+    let mut started = Instant::now();
     for step in 0u64.. {
         let t = step as f64 * STEP;
         if t >= seconds {
             break;
         }
-        let due = Duration::from_secs_f64(t);
+        let due = Duration::from_secs_f64(t / speed);
+        if let Some(wishes) = &wishes {
+            let (mut paused, since) = (false, Instant::now());
+            loop {
+                while let Ok(wish) = wishes.try_recv() {
+                    paused = wish == Wish::Pause(true);
+                }
+                if !paused {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if since.elapsed() > Duration::from_millis(5) {
+                started += since.elapsed();
+            }
+        }
         if let Some(wait) = due.checked_sub(started.elapsed()) {
             std::thread::sleep(wait);
         }

@@ -15,6 +15,8 @@ const HEAD: usize = 7;
 const PAIRS: u32 = 1;
 /// A trial begins with this step.
 const TRIAL: u32 = 2;
+/// A second model's estimates follow the list.
+const BESIDE: u32 = 4;
 
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
@@ -29,6 +31,8 @@ pub struct Feed {
     scratch: Box<[u32]>,
     /// Words before the list.
     base: usize,
+    /// A second model's estimates, as words.
+    beside: Box<[u32]>,
     not_shown: Arc<AtomicU64>,
     lost: u64,
     number: u64,
@@ -56,6 +60,8 @@ pub(crate) struct Taken {
     pub(crate) previous_latency_ns: u32,
     pub(crate) trial_begins: bool,
     pub(crate) estimates: Vec<f32>,
+    /// Of the model beside; empty where one runs alone.
+    pub(crate) beside: Vec<f32>,
     /// A channel a spike.
     pub(crate) spikes: Vec<u32>,
 }
@@ -78,10 +84,12 @@ pub(crate) fn feed(outputs: usize, channels: usize, words: usize) -> Result<(Fee
         head: scratch[..base].into(),
         not_shown: not_shown.clone(),
     };
+    let beside = betz_base::memory::filled("a step", 0u32, outputs)?;
     let feed = Feed {
         ring: to,
         scratch: scratch.into_boxed_slice(),
         base,
+        beside: beside.into_boxed_slice(),
         not_shown,
         lost: 0,
         number: 0,
@@ -109,15 +117,23 @@ impl Feed {
         let number = self.number;
         self.number += 1;
         let words = self.base + listed;
+        let beside = match step.beside.len() == self.beside.len() {
+            true => self.beside.len(),
+            false => 0,
+        };
+        let behind = more.len().saturating_add(beside);
         // A session that was swapped for one with other outputs is not shown either.
         let fits = step.estimates.len() == self.base - HEAD
-            && self.ring.vacant_len() >= words.saturating_add(more.len());
+            && self.ring.vacant_len() >= words.saturating_add(behind);
         if !fits {
             self.lost += 1;
             self.not_shown.store(self.lost, Ordering::Relaxed);
             // The mark is made on the next step that is shown.
             self.resting = flags & TRIAL != 0;
             return;
+        }
+        if beside > 0 {
+            flags |= BESIDE;
         }
         let head = [
             tick as u32,
@@ -135,6 +151,12 @@ impl Feed {
         self.ring.push_slice(&self.scratch[..words]);
         if !more.is_empty() {
             self.ring.push_slice(more);
+        }
+        if beside > 0 {
+            for (to, from) in self.beside.iter_mut().zip(step.beside) {
+                *to = (*from as f32).to_bits();
+            }
+            self.ring.push_slice(&self.beside);
         }
     }
 
@@ -199,7 +221,11 @@ impl FeedReader {
         self.ring.peek_slice(&mut self.head);
         let head = &self.head;
         let listed = head[6] as usize;
-        if self.ring.occupied_len() < words + listed {
+        let beside = match head[5] & BESIDE {
+            0 => 0,
+            _ => words - HEAD,
+        };
+        if self.ring.occupied_len() < words + listed + beside {
             return false;
         }
         let two = |lo: u32, hi: u32| u64::from(lo) | u64::from(hi) << 32;
@@ -224,6 +250,10 @@ impl FeedReader {
         } else {
             step.spikes.resize(listed, 0);
             self.ring.pop_slice(&mut step.spikes);
+        }
+        step.beside.clear();
+        for _ in 0..beside {
+            (step.beside).extend(self.ring.try_pop().map(f32::from_bits));
         }
         true
     }
@@ -328,3 +358,8 @@ impl std::fmt::Debug for Truth {
         .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -87,6 +87,8 @@ impl Section {
     pub const COUNT: Self = Self(19);
     /// u32: nodes that are undefined in the window.
     pub const UNDEFINED: Self = Self(20);
+    /// f32 (rows, outputs): what the second model of a swap decoded; NaN where it did not run. Absent where none did.
+    pub const BESIDE: Self = Self(21);
 }
 
 /// Totals of a session: a frame that is lost loses no count.

@@ -94,6 +94,8 @@ pub(crate) struct Gathering {
     estimates: Vec<f32>,
     truth: Vec<f32>,
     has_truth: bool,
+    /// A second model's estimates; empty where none ran in this frame.
+    beside: Vec<f32>,
     latency: [u32; BUCKETS],
     slow: Vec<u16>,
     trials: Vec<u16>,
@@ -113,6 +115,7 @@ impl Gathering {
             estimates: Vec::new(),
             truth: Vec::new(),
             has_truth: false,
+            beside: Vec::new(),
             latency: [0; BUCKETS],
             slow: Vec::new(),
             trials: Vec::new(),
@@ -157,7 +160,13 @@ impl Gathering {
             self.spike_channel.push(channel);
         }
         self.row_tick.push(offset);
+        let rows_before = self.estimates.len();
         self.estimates.extend_from_slice(&step.estimates);
+        if !step.beside.is_empty() || !self.beside.is_empty() {
+            self.beside.resize(rows_before, f32::NAN);
+            self.beside.extend_from_slice(&step.beside);
+            self.beside.resize(self.estimates.len(), f32::NAN);
+        }
         if truth.len() == self.shape.outputs {
             self.has_truth = true;
             self.truth.extend_from_slice(truth);
@@ -186,7 +195,7 @@ impl Gathering {
         let first = self.first.take()?;
         let room = 512
             + self.spike_tick.len() * 6
-            + self.row_tick.len() * (2 + 8 * self.shape.outputs)
+            + self.row_tick.len() * (2 + 12 * self.shape.outputs)
             + rates.map_or(0, |r| r.len() * 4);
         let mut frame = Writer::new(
             Kind::Step,
@@ -207,6 +216,9 @@ impl Gathering {
         frame.f32(Section::ESTIMATE, &self.estimates);
         if self.has_truth {
             frame.f32(Section::TRUTH, &self.truth);
+        }
+        if !self.beside.is_empty() {
+            frame.f32(Section::BESIDE, &self.beside);
         }
         if !self.dense {
             frame.u16(Section::ROW_TICK, &self.row_tick);
@@ -258,6 +270,7 @@ impl Gathering {
         self.row_tick.clear();
         self.estimates.clear();
         self.truth.clear();
+        self.beside.clear();
         self.slow.clear();
         self.trials.clear();
     }

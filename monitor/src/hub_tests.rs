@@ -18,6 +18,8 @@ struct Rig {
     hub: Hub,
     seen: Mutex<Seen>,
     sent: Vec<Bytes>,
+    /// What a second model gives.
+    beside: Vec<f64>,
 }
 
 fn rig(words: usize) -> Rig {
@@ -29,6 +31,7 @@ fn rig(words: usize) -> Rig {
         hub: Hub::new(reader, truth_reader, SHAPE),
         seen: Mutex::new(Seen::new(8, 60_000, 500)),
         sent: Vec::new(),
+        beside: Vec::new(),
     }
 }
 
@@ -42,6 +45,7 @@ impl Rig {
             tick,
             input,
             estimates: &[tick as f32, -1.0],
+            beside: &self.beside,
             status: StepStatus::default(),
             previous_latency_ns: ns,
             swap: SwapState::Idle,
@@ -143,6 +147,29 @@ fn a_step_larger_than_the_ring_is_counted() {
     rig.step(1, &[1], 100);
     let frames = rig.turn();
     assert_eq!((frames[0].first, counters(&frames[0])[7]), (1, 1));
+}
+
+#[test]
+fn what_a_second_model_gives_is_beside_the_steps_it_ran_in() {
+    let mut rig = rig(1 << 12);
+    rig.step(0, &[1], 100);
+    rig.beside = vec![7.0, 8.5];
+    rig.give(1, Input::Counts(&[0, 2, 0, 0, 0, 0, 0, 1]), 100);
+    rig.step(2, &[0; 70], 100); // longer than what goes in with its head
+    rig.beside.clear();
+    rig.step(3, &[5], 100);
+    let frames = rig.turn();
+    let beside = frames[0].section(Section::BESIDE, 4);
+    let beside: Vec<f32> = (beside.chunks_exact(4))
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
+    assert_eq!(beside.len(), 8);
+    assert!(beside[..2].iter().chain(&beside[6..]).all(|v| v.is_nan()));
+    assert_eq!(beside[2..6], [7.0, 8.5, 7.0, 8.5]);
+    assert_eq!(frames[0].spike_channels().len(), 1 + 3 + 70 + 1);
+    // A frame in which one model ran has nothing of a second.
+    rig.step(4, &[5], 100);
+    assert!(rig.turn()[0].section(Section::BESIDE, 4).is_empty());
 }
 
 #[test]

@@ -12,8 +12,9 @@ use serde_json::json;
 use std::sync::Arc;
 
 use crate::app::{App, Shared, json_of, no_source};
-use crate::explore::job;
-use crate::explore::network::{Asked, Looked, MOST_EDGES, Wanted, compute};
+use crate::explore::job::{self, Telling};
+use crate::explore::lately::lately;
+use crate::explore::network::{Asked, Looked, MOST_EDGES, Networked, Wanted, compute};
 use crate::hub::lock;
 
 /// Most steps of a layout.
@@ -163,9 +164,11 @@ pub(crate) struct Computing {
     min: Option<f64>,
 }
 
-/// Correlations of a recording, in windows that the page asks for; the network joins those there are.
+/// Correlations of a recording, or of a session's last minute, in windows that the page asks for; the network joins
+/// those there are.
 pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
-    if app.recorded.get(asked.source).is_none() {
+    let lately = app.live && asked.source == 0;
+    if !lately && app.recorded.get(asked.source).is_none() {
         return no_source(&app, asked.source);
     }
     let measure = match asked.measure.as_deref().unwrap_or("pearson") {
@@ -185,9 +188,11 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
     };
     let shared = app.clone();
     job::start(&app.jobs, move |tell| {
-        let done = (shared.recorded.get(asked.source))
-            .ok_or_else(|| Error::argument("source: expected a recording"))
-            .and_then(|recorded| compute(recorded, wanted, tell))
+        let done = match shared.recorded.get(asked.source) {
+            Some(recorded) => compute(recorded, wanted, tell),
+            None => of_the_last_minute(&shared, wanted, tell),
+        };
+        let done = done
             .and_then(Looked::new)
             .and_then(|network| add(&shared, network));
         tell.end(match done {
@@ -195,6 +200,26 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
             Err(e) => json!({"error": e.message()}),
         });
     })
+}
+
+/// The network of what is kept of a session, on the session's clock.
+fn of_the_last_minute(
+    app: &Shared,
+    wanted: Wanted,
+    tell: &Telling,
+) -> betz_base::Result<Networked> {
+    let frames: Vec<Bytes> = {
+        let seen = lock(&app.seen);
+        let all = seen.history.range(i64::MIN..i64::MAX);
+        all.map(|f| f.bytes.clone()).collect()
+    };
+    let (recorded, first) = lately(&app.source, &frames)?;
+    let mut found = compute(&recorded, wanted, tell)?;
+    let sample = found.network.meta().sample_seconds.unwrap_or(0.0);
+    let begin = first as f64 * app.source.step_seconds;
+    let starts = found.network.window_start().iter();
+    found.window_seconds = Some(starts.map(|s| begin + *s as f64 * sample).collect());
+    Ok(found)
 }
 
 fn add(app: &Shared, network: Looked) -> betz_base::Result<usize> {

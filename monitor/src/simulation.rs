@@ -1,6 +1,7 @@
 //! A simulated network behind a page: what is told of it, and what the page asks of it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use betz_base::error::{Error, Result};
@@ -18,6 +19,10 @@ pub struct Simulation {
     pub synapses: u64,
     /// What chance followed from.
     pub seed: u64,
+    /// What it was asked for as, and which part of its neurons was kept.
+    pub name: String,
+    /// See `name`.
+    pub scale: f64,
     /// Channel c of the page is neuron c · `every`: of larger networks every so many are shown.
     pub every: u32,
 }
@@ -31,12 +36,14 @@ pub struct SimulatedPopulation {
     pub neurons: u32,
     /// Whether a current can be put into them.
     pub takes_current: bool,
+    /// Mean synapses onto one of them, and from one.
+    pub degrees: [f64; 2],
     /// What they are: names and values with their units, as they are to be read.
     pub parameters: Vec<(String, String)>,
 }
 
 /// What a page asks of a simulation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Wish {
     /// A constant current into some neurons of a population, in place of the last one.
     Stimulate {
@@ -51,15 +58,29 @@ pub enum Wish {
     },
     /// To stand still, or go on.
     Pause(bool),
+    /// Another network in place of this one.
+    Network {
+        /// What it is asked for as. No name is a place of a file: who looks at a page reads no files.
+        name: String,
+        /// Which part of a model's neurons is kept.
+        scale: f64,
+        /// What chance follows from.
+        seed: u64,
+    },
 }
 
 /// Largest current that a page may ask for, in pA.
 const MOST_CURRENT_PA: f64 = 1e6;
 
+/// Longest name of a network.
+const LONGEST_NAME: usize = 100;
+
 /// A simulation, and where wishes go.
 pub(crate) struct Steered {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
+    /// What was asked for last: every page shows it.
+    paused: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +94,14 @@ struct Stimulus {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Another {
+    name: String,
+    scale: f64,
+    seed: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Pause {
     paused: bool,
 }
@@ -82,6 +111,7 @@ impl Steered {
         Self {
             told,
             wishes: Mutex::new(wishes),
+            paused: AtomicBool::new(false),
         }
     }
 
@@ -89,20 +119,23 @@ impl Steered {
         let populations = self.told.populations.iter();
         let populations: Vec<Value> = populations
             .map(|p| {
-                json!({"name": p.name, "neurons": p.neurons, "takes_current": p.takes_current, "parameters": p.parameters})
+                json!({"name": p.name, "neurons": p.neurons, "takes_current": p.takes_current, "degrees": p.degrees, "parameters": p.parameters})
             })
             .collect();
         json!({
             "populations": populations,
             "synapses": self.told.synapses,
             "seed": self.told.seed,
+            "name": self.told.name,
+            "scale": self.told.scale,
             "every": self.told.every,
+            "paused": self.paused.load(Ordering::Relaxed),
         })
     }
 
     /// Whether such a thing is asked of simulations.
     pub(crate) fn hears(what: &str) -> bool {
-        matches!(what, "stimulus" | "pause")
+        matches!(what, "stimulus" | "pause" | "network")
     }
 
     /// Hands on what is asked; gives the event that tells of it.
@@ -112,6 +145,15 @@ impl Steered {
             let asked: Pause = serde_json::from_slice(body).map_err(json)?;
             let event = json!({"what": if asked.paused { "pause" } else { "go on" }});
             (Wish::Pause(asked.paused), event)
+        } else if what == "network" {
+            let Another { name, scale, seed } = serde_json::from_slice(body).map_err(json)?;
+            if name.is_empty() || name.len() > LONGEST_NAME || !(scale > 0.0 && scale <= 1.0) {
+                return Err(Error::argument(format!(
+                    "network: expected a name of up to {LONGEST_NAME} bytes and a scale above 0 and up to 1, got {name:.LONGEST_NAME$?} and {scale}"
+                )));
+            }
+            let event = json!({"what": "network", "name": name, "scale": scale, "seed": seed});
+            (Wish::Network { name, scale, seed }, event)
         } else {
             let asked: Stimulus = serde_json::from_slice(body).map_err(json)?;
             let name = self.check(&asked)?;
@@ -130,6 +172,9 @@ impl Steered {
         lock(&self.wishes)
             .send(wish)
             .map_err(|_| Error::argument("the simulation has ended"))?;
+        if let Wish::Pause(paused) = wish {
+            self.paused.store(paused, Ordering::Relaxed);
+        }
         Ok(event)
     }
 
@@ -179,12 +224,15 @@ mod tests {
             name: name.into(),
             neurons,
             takes_current,
+            degrees: [0.0; 2],
             parameters: vec![],
         };
         let told = Simulation {
             populations: vec![population("e", 80, true), population("in", 20, false)],
             synapses: 5,
             seed: 1,
+            name: "cuba".into(),
+            scale: 1.0,
             every: 1,
         };
         let (to, from) = channel();
@@ -205,6 +253,26 @@ mod tests {
         assert_eq!(from.try_recv(), Ok(wish));
         steered.act("pause", b"{\"paused\":true}").unwrap();
         assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
+        assert_eq!(steered.json()["paused"], true);
+        let another =
+            |name: &str, scale: f64| format!("{{\"name\":{name:?},\"scale\":{scale},\"seed\":7}}");
+        (steered.act("network", another("ring:100", 1.0).as_bytes())).unwrap();
+        let wish = Wish::Network {
+            name: "ring:100".into(),
+            scale: 1.0,
+            seed: 7,
+        };
+        assert_eq!(from.try_recv(), Ok(wish));
+        for (name, scale) in [
+            ("", 1.0),
+            ("cuba", 0.0),
+            ("cuba", 1.5),
+            (&"x".repeat(101), 1.0),
+        ] {
+            let error = steered.act("network", another(name, scale).as_bytes());
+            assert!(error.unwrap_err().message().contains("network: expected"));
+            assert!(from.try_recv().is_err());
+        }
         for (body, words) in [
             (stimulus(2, 0, 1, "1"), "below 2"),
             (stimulus(1, 0, 1, "1"), "takes no current"),
@@ -220,5 +288,10 @@ mod tests {
         }
         drop(from);
         assert!(steered.act("pause", b"{\"paused\":false}").is_err());
+        assert_eq!(
+            steered.json()["paused"],
+            true,
+            "what was not heard is not so"
+        );
     }
 }

@@ -34,6 +34,9 @@ struct Solved {
     /// What the decoder scores on the sums held back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_back: Vec<HeldBack>,
+    /// What decoders score on each file that they were not solved from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    validated: Vec<HeldBack>,
     device: String,
     /// To solve.
     seconds: f64,
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
     let models = (args.inputs.iter())
         .map(|path| Ok(beginning(path)? == *b"BETZMODL"))
         .collect::<Result<Vec<bool>>>()?;
-    let (model, parts, held_back, seconds) = if models.contains(&true) {
+    let (model, parts, scores, seconds) = if models.contains(&true) {
         let [path] = &args.inputs[..] else {
             return Err(Error::argument(format!(
                 "expected files of sums, or one model, got {} and among them a model",
@@ -72,11 +75,23 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         let (model, seconds) = again(args, path)?;
         (model, None, Vec::new(), seconds)
     } else {
-        let sums = merged(&args.inputs)?;
-        let (model, scores, seconds) = of_sums(args, &sums)?;
-        (model, Some(sums.parts()), scores, seconds)
+        let (model, parts, scores, seconds) = of_sums(args)?;
+        (model, Some(parts), scores, seconds)
     };
     model.save(&args.out)?;
+    let scores: Vec<HeldBack> = (scores.into_iter())
+        .map(|o| HeldBack {
+            name: o.name,
+            unit: o.unit,
+            r2: o.r2,
+            rmse: o.rmse,
+        })
+        .collect();
+    let (held_back, validated) = if args.validate {
+        (Vec::new(), scores)
+    } else {
+        (scores, Vec::new())
+    };
     let solved = Solved {
         model: args.out.display().to_string(),
         decoder: model.kind(),
@@ -86,15 +101,8 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         features: model.features(),
         ridge: model.training().ridge,
         steps: model.training().steps,
-        held_back: held_back
-            .into_iter()
-            .map(|o| HeldBack {
-                name: o.name,
-                unit: o.unit,
-                r2: o.r2,
-                rmse: o.rmse,
-            })
-            .collect(),
+        held_back,
+        validated,
         device,
         seconds,
         total_seconds: report::total_seconds(),
@@ -107,6 +115,7 @@ fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
     for (option, given) in [
         ("--noise", args.noise.is_some()),
         ("--hold-back", !args.hold_back.is_empty()),
+        ("--validate", args.validate),
         ("--retain", args.retain.is_some()),
         ("--refuse-dead", args.refuse_dead),
     ] {
@@ -130,6 +139,10 @@ fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
     Ok((model, started.elapsed().as_secs_f64()))
 }
 
+fn loaded(paths: &[PathBuf]) -> Result<Vec<Sums>> {
+    paths.iter().map(|path| Sums::load(path)).collect()
+}
+
 fn merged(paths: &[PathBuf]) -> Result<Sums> {
     let mut all: Option<Sums> = None;
     for path in paths {
@@ -142,7 +155,8 @@ fn merged(paths: &[PathBuf]) -> Result<Sums> {
     all.ok_or_else(|| Error::argument("expected files of sums, got none"))
 }
 
-fn of_sums(args: &Solve, sums: &Sums) -> Result<(Decoder, Vec<OutputScore>, f64)> {
+/// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
+fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     let mut options = SolveOptions::with(match args.ridge {
         Some(ridge) => RidgeChoice::Fixed(ridge),
         None => RidgeChoice::RelativeNoise(args.noise.unwrap_or(NOISE)),
@@ -151,6 +165,19 @@ fn of_sums(args: &Solve, sums: &Sums) -> Result<(Decoder, Vec<OutputScore>, f64)
         options.mask = MaskPolicy::Refuse;
     }
     options.retain = (args.retain).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if args.validate {
+        let parts = loaded(&args.inputs)?;
+        let started = Instant::now();
+        let (model, score) = Sums::cross_validate(&parts, &options)?;
+        let recordings = parts.iter().map(Sums::parts).sum();
+        return Ok((
+            model,
+            recordings,
+            score.outputs,
+            started.elapsed().as_secs_f64(),
+        ));
+    }
+    let sums = merged(&args.inputs)?;
     let held_back = match args.hold_back[..] {
         [] => None,
         _ => Some(merged(&args.hold_back)?),
@@ -163,17 +190,26 @@ fn of_sums(args: &Solve, sums: &Sums) -> Result<(Decoder, Vec<OutputScore>, f64)
             (model, score.outputs)
         }
     };
-    Ok((model, scores, started.elapsed().as_secs_f64()))
+    Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
 }
 
 fn print(args: &Solve, solved: &Solved) -> Result<()> {
     if args.common.json {
         return report::json(solved);
     }
-    if !solved.held_back.is_empty() {
-        report::line("on the sums held back:")?;
+    for (scores, of) in [
+        (&solved.held_back, "on the sums held back:"),
+        (
+            &solved.validated,
+            "each file's, decoded by what the others say:",
+        ),
+    ] {
+        if scores.is_empty() {
+            continue;
+        }
+        report::line(of)?;
         let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
-        for o in &solved.held_back {
+        for o in scores {
             let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
             table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
         }

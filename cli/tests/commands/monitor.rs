@@ -29,18 +29,19 @@ fn betz(folder: &Path, arguments: &str) -> Command {
 }
 
 fn ask(host: &str, path: &str, token: &str) -> String {
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    try_ask(host, path, token).unwrap()
+}
+
+fn try_ask(host: &str, path: &str, token: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
-    )
-    .unwrap();
+    )?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn post(host: &str, path: &str, token: &str, body: &str) -> String {
@@ -182,6 +183,19 @@ fn a_simulated_network_is_seen_and_steered() {
     assert!(told("swap", r#"{"model":0}"#).starts_with("HTTP/1.1 403"));
     let begin = Instant::now();
     while !ask(&host, "/api/events", &token).contains("\"what\":\"pause\"") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Another network comes to the same address under the same token; what cannot be built changes nothing.
+    let no_file = r#"{"name":"/etc/hostname","scale":1,"seed":2}"#;
+    assert!(told("network", no_file).starts_with("HTTP/1.1 202"));
+    while !ask(&host, "/api/events", &token).contains("\"refused\"") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ring = r#"{"name":"ring:30","scale":1,"seed":2}"#;
+    assert!(told("network", ring).starts_with("HTTP/1.1 202"));
+    while !try_ask(&host, "/api/state", &token).is_ok_and(|s| s.contains("\"channels\":30")) {
         assert!(begin.elapsed() < Duration::from_secs(100));
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -63,6 +63,21 @@ fn sums_are_merged_in_any_order_and_solved() {
         (held.unwrap() - scored.unwrap()).abs() < 1e-4,
         "{held:?} and {scored:?}"
     );
+    // Each file decoded by what the others say; the model is that of all of them.
+    let folds = json(
+        folder,
+        "solve a.sums b.sums c.sums --validate --out folds.betz",
+    );
+    let left_out = folds["validated"][0]["r2"].as_f64().unwrap();
+    assert!(left_out > 0.3 && left_out < 1.0, "{folds}");
+    assert!(folds["held_back"].is_null() && folds["parts"] == 3);
+    let ridge = folds["ridge"].as_f64().unwrap();
+    json(
+        folder,
+        &format!("solve a.sums b.sums c.sums --ridge {ridge} --out same.betz"),
+    );
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(bytes("folds.betz") == bytes("same.betz"));
     // A model is solved again, and channels dropped, from what it retains.
     json(folder, "solve solved.betz --ridge 50 --out harder.betz");
     json(folder, "solve c.sums --ridge 50 --out hard.betz");
@@ -132,6 +147,11 @@ fn what_makes_no_sense_is_refused() {
             "solve a.sums --hold-back a.sums --out x.betz",
             1,
             "held back",
+        ),
+        (
+            "solve a.sums --validate --out x.betz",
+            2,
+            "at least 2 parts, got 1",
         ),
         (
             "solve a.sums --hold-back b.sums --ridge 1 --out x.betz",

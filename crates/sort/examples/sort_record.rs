@@ -1,5 +1,5 @@
 //! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
-//! NAME being map, front, latency, sorter or drift.
+//! NAME being front, latency, sorter, seeds or drift. Maps: `som_record`.
 
 #![allow(clippy::unwrap_used)] // an example stops where something fails
 
@@ -8,16 +8,12 @@ use std::time::Instant;
 use betz_sort::score::{Train, score};
 use betz_sort::synthetic::{Synthetic, make};
 use betz_sort::{
-    Batch, BatchOptions, FrontEnd, Grid, InMemory, Lattice, Layout, Map, Reference, Samples,
-    Settings, Sorter, Sorting, Spike, TrainOptions, train,
+    FrontEnd, InMemory, Layout, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, train,
 };
 
 fn main() -> betz_sort::Result<()> {
     let names: Vec<String> = std::env::args().skip(1).collect();
     let asked = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    if asked("map") {
-        map()?;
-    }
     if asked("front") {
         front()?;
     }
@@ -27,57 +23,13 @@ fn main() -> betz_sort::Result<()> {
     if asked("sorter") {
         sorter()?;
     }
+    if asked("seeds") {
+        seeds()?;
+    }
     if asked("drift") {
         drift()?;
     }
     Ok(())
-}
-
-/// 16,000 samples of 300 numbers in 20 heaps, a map of 90 x 70, on one core.
-fn map() -> betz_sort::Result<()> {
-    let (samples, dims) = (16_000, 300);
-    let mut state = 1_u64;
-    let mut uniform = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
-    };
-    let heaps: Vec<f32> = (0..20 * dims).map(|_| 3.0 * uniform()).collect();
-    let values: Vec<f32> = (0..samples * dims)
-        .map(|i| heaps[(i / dims) * 7 % 20 * dims + i % dims] + uniform())
-        .collect();
-    let samples = Samples::new(&values, dims)?;
-    let grid = Grid::new(90, 70, Lattice::Rectangular, false)?;
-    let map = Map::on_plane(grid, samples)?;
-    let one = rayon::ThreadPoolBuilder::new()
-        .num_threads(1)
-        .build()
-        .unwrap();
-    one.install(|| {
-        let mut batch = Batch::new(
-            &map,
-            samples,
-            &BatchOptions {
-                epochs: 6,
-                ..BatchOptions::default()
-            },
-        )?;
-        let mut seconds = Vec::new();
-        for _ in 0..6 {
-            let started = Instant::now();
-            batch.epoch()?;
-            seconds.push(started.elapsed().as_secs_f64());
-        }
-        seconds.sort_by(f64::total_cmp);
-        println!(
-            "map 90 x 70 of 16,000 x 300, one core: {:.3} s an epoch (least {:.3}), {:.1} Gflop/s",
-            seconds[3],
-            seconds[0],
-            2.0 * 16_000.0 * 300.0 * 6300.0 / seconds[0] / 1e9
-        );
-        Ok(())
-    })
 }
 
 /// 96 electrodes of an array: the front end alone.
@@ -230,6 +182,55 @@ fn sorter() -> betz_sort::Result<()> {
         of.units,
         accuracy((&made.spikes, &made.units), &spikes, 0)?
     );
+    Ok(())
+}
+
+/// Ten seeds of each kind of recording: accuracy, and units found a true one that can be found.
+fn seeds() -> betz_sort::Result<()> {
+    type Kind = fn(u64) -> Synthetic;
+    let long = |seed| Synthetic {
+        places: (0..96)
+            .map(|c| [(c % 2) as f32 * 20.0, (c / 2) as f32 * 20.0])
+            .collect(),
+        units: 30,
+        ..Synthetic::probe(seed)
+    };
+    let kinds: [(&str, Kind); 4] = [
+        ("32 channels, 10 units", Synthetic::probe),
+        ("tetrode, 6 units", Synthetic::tetrode),
+        ("array of 16, 16 units", |seed| Synthetic::array(16, seed)),
+        ("96 channels in three groups, 30 units", long),
+    ];
+    for (name, kind) in kinds {
+        let (mut found, mut mean, mut found_well, mut units) = (0, 0.0, 0, 0);
+        for seed in 101..=110 {
+            let of = kind(seed);
+            let made = make(&of)?;
+            let sorter = learn(&of, &made.samples, of.seconds)?;
+            let (spikes, _) = sort(&sorter, &made.samples)?;
+            let (samples, labels): (Vec<i64>, Vec<u32>) = spikes
+                .iter()
+                .filter_map(|s| Some((s.sample, s.unit?)))
+                .unzip();
+            let truth = Train {
+                samples: &made.spikes,
+                units: &made.units,
+            };
+            let sorted = Train {
+                samples: &samples,
+                units: &labels,
+            };
+            let score = score(truth, sorted, 12)?;
+            mean += score.mean(|u| u.accuracy) / 10.0;
+            found_well += score.units.iter().filter(|u| u.accuracy >= 0.8).count();
+            found += sorter.units().len();
+            units += of.units;
+        }
+        println!(
+            "{name}, ten seeds: accuracy {mean:.3}, {found_well} of {units} found with 0.8 or more, {:.2} units found a true one",
+            found as f64 / units as f64
+        );
+    }
     Ok(())
 }
 

@@ -160,7 +160,13 @@ fn watershed(map: &Map) -> Vec<usize> {
 
 /// Whether two heaps are two units: along the axis of Fisher's discriminant, far enough apart and with a valley
 /// between them.
-fn two(samples: Samples<'_>, a: &[u32], b: &[u32], means: (&[f64], &[f64]), apart: &Apart) -> bool {
+pub(crate) fn two(
+    samples: Samples<'_>,
+    a: &[u32],
+    b: &[u32],
+    means: (&[f64], &[f64]),
+    apart: &Apart,
+) -> bool {
     let dims = samples.dims();
     let every = |members: &[u32]| members.len().div_ceil(LOOKED_AT).max(1);
     let mut within = Mat::<f64>::zeros(dims, dims);

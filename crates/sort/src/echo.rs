@@ -1,7 +1,9 @@
 //! Units that are echoes of others: the same spikes, seen again later or further off.
 //!
 //! A large spike crosses the threshold again as it swings back, and on electrodes beyond those that it excludes. Such
-//! crossings make a heap of their own, locked to the first to a fraction of a millisecond, which no two neurons are.
+//! crossings make a heap of their own, locked to the first to a fraction of a millisecond, which no two neurons are. Two
+//! large units on one electrode may have one heap of echoes between them: what counts is how many of its spikes follow
+//! any of them.
 
 /// A unit's spikes in training.
 pub(crate) struct Fired {
@@ -16,8 +18,10 @@ pub(crate) struct Fired {
 const REACH_MS: f64 = 1.6;
 /// Width of what is one lag.
 const LAG_MS: f64 = 0.3;
-/// Part of a unit's spikes that follow another's at one lag.
+/// Part of a unit's spikes that follow larger units' at one lag each.
 const PART: f64 = 0.5;
+/// Less than this part at one lag, beyond what chance brings together, is none.
+const LEAST_PART: f64 = 0.1;
 /// Electrodes further apart than this see no spike of the other.
 const REACH_UM: f32 = 400.0;
 
@@ -26,19 +30,18 @@ pub(crate) fn echoes(units: &[Fired], rate_hz: f64) -> Vec<bool> {
     let reach = (REACH_MS * 1e-3 * rate_hz) as i64;
     let width = ((LAG_MS * 1e-3 * rate_hz) as usize).max(1);
     let echo = |b: usize| {
-        units.iter().enumerate().any(|(a, larger)| {
-            let own = &units[b];
+        let own = &units[b];
+        let larger = units.iter().filter(|larger| {
             let [dx, dy] = [0, 1].map(|i| larger.place[i] - own.place[i]);
-            a != b
-                && larger.size > own.size
-                && dx.hypot(dy) <= REACH_UM
-                && locked(&own.samples, &larger.samples, reach, width) > PART
-        })
+            larger.size > own.size && dx.hypot(dy) <= REACH_UM
+        });
+        let parts = larger.map(|larger| locked(&own.samples, &larger.samples, reach, width));
+        parts.filter(|part| *part > LEAST_PART).sum::<f64>() > PART
     };
     (0..units.len()).map(echo).collect()
 }
 
-/// The largest part of `own` that has one of `other` at the same lag.
+/// The largest part of `own` that has one of `other` at the same lag, less what any other lag has.
 fn locked(own: &[i64], other: &[i64], reach: i64, width: usize) -> f64 {
     let mut lags = vec![0_u32; 2 * reach as usize + 1];
     let mut from = 0;
@@ -50,11 +53,12 @@ fn locked(own: &[i64], other: &[i64], reach: i64, width: usize) -> f64 {
             lags[(there - sample + reach) as usize] += 1;
         }
     }
-    let most = lags
-        .windows(width.min(lags.len()))
-        .map(|w| w.iter().sum::<u32>())
-        .max();
-    f64::from(most.unwrap_or(0)) / own.len().max(1) as f64
+    let windows = lags.windows(width.min(lags.len()));
+    let mut counts: Vec<u32> = windows.map(|w| w.iter().sum()).collect();
+    counts.sort_unstable();
+    let most = counts.last().copied().unwrap_or(0);
+    let usual = counts.get(counts.len() / 2).copied().unwrap_or(0);
+    f64::from(most - usual) / own.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -90,9 +94,37 @@ mod tests {
             size: 5.0,
             place: [9000.0, 0.0],
         };
+        // One heap of what follows two units, later the one than the other.
+        let mut of_both: Vec<i64> = (first.samples.iter().map(|s| s + 20))
+            .chain(second.samples.iter().map(|s| s + 31))
+            .collect();
+        of_both.sort_unstable();
+        let both = Fired {
+            samples: of_both,
+            size: 4.0,
+            place: [20.0, 0.0],
+        };
         assert_eq!(
-            echoes(&[first, second, late, far], 30_000.0),
-            [false, false, true, false]
+            echoes(&[first, second, late, far, both], 30_000.0),
+            [false, false, true, false, true]
         );
+    }
+
+    #[test]
+    fn chance_among_many_busy_units_makes_no_echo() {
+        let mut random = Random::new(3);
+        let units: Vec<Fired> = (0..40)
+            .map(|u| {
+                let mut samples: Vec<i64> =
+                    (0..3000).map(|_| random.below(1_800_000) as i64).collect();
+                samples.sort_unstable();
+                Fired {
+                    samples,
+                    size: 50.0 - u as f32,
+                    place: [0.0; 2],
+                }
+            })
+            .collect();
+        assert_eq!(echoes(&units, 30_000.0), [false; 40]);
     }
 }

@@ -105,6 +105,15 @@ impl Axes {
     pub(crate) fn inputs(&self) -> usize {
         WAVES * (self.until - self.from)
     }
+
+    /// The numbers of a spike from its faded projections; those beyond the dimensions are zero.
+    pub(crate) fn weigh(&self, arch: Arch, faded: &[f32]) -> [f32; MOST_DIMS] {
+        arch.dispatch(Weigh {
+            values: faded,
+            means: &self.mean,
+            rows: &self.axes,
+        })
+    }
 }
 
 /// Makes features; memory is taken when it is opened.
@@ -221,16 +230,11 @@ impl Features {
         crossing: &Crossing,
         axes: &Axes,
     ) -> [f32; MOST_DIMS] {
-        let faded = self.faded(front, waves, crossing, axes.from, axes.until);
-        let mut numbers = [0.0; MOST_DIMS];
-        let (rows, _) = axes.axes.as_chunks::<MOST_DIMS>();
-        for ((value, mean), row) in faded.iter().zip(&axes.mean).zip(rows) {
-            let value = value - mean;
-            for (number, weight) in numbers.iter_mut().zip(row) {
-                *number += value * weight;
-            }
-        }
-        numbers
+        let arch = self.arch;
+        axes.weigh(
+            arch,
+            self.faded(front, waves, crossing, axes.from, axes.until),
+        )
     }
 }
 
@@ -249,25 +253,53 @@ impl WithSimd for Project<'_> {
     type Output = ();
 
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let (table, _) = self.table.as_chunks::<WAVES>();
-        for chunk in (self.begin..self.end).step_by(LANES) {
-            let mut sums = [[0.0_f32; LANES]; WAVES];
+        // By registers: lanes of 16 are one, two or four of them.
+        let (begin, end) = (self.begin / S::F32_LANES, self.end / S::F32_LANES);
+        for at in begin..end {
+            let mut sums = [simd.splat_f32s(0.0); WAVES];
             for (tap, waves) in table.iter().enumerate() {
-                let row = self.front.row(self.first + tap as i64);
-                let Some(row) = row[chunk..].first_chunk::<LANES>() else {
-                    continue;
-                };
-                for w in 0..WAVES {
-                    for l in 0..LANES {
-                        sums[w][l] += row[l] * waves[w];
-                    }
+                let (row, _) = S::as_simd_f32s(self.front.row(self.first + tap as i64));
+                let Some(&row) = row.get(at) else { continue };
+                for (sum, &wave) in sums.iter_mut().zip(waves) {
+                    *sum = simd.mul_add_f32s(row, simd.splat_f32s(wave), *sum);
                 }
             }
-            for (w, sums) in sums.iter().enumerate() {
-                self.sums[w * self.padded + chunk..][..LANES].copy_from_slice(sums);
+            for (to, &sum) in self.sums.chunks_exact_mut(self.padded).zip(&sums) {
+                let (to, _) = S::as_mut_simd_f32s(to);
+                if let Some(to) = to.get_mut(at) {
+                    *to = sum;
+                }
             }
         }
+    }
+}
+
+/// Sums of rows of [`MOST_DIMS`] weights, a value each.
+struct Weigh<'a> {
+    values: &'a [f32],
+    means: &'a [f32],
+    rows: &'a [f32],
+}
+
+impl WithSimd for Weigh<'_> {
+    type Output = [f32; MOST_DIMS];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [f32; MOST_DIMS] {
+        let mut numbers = [0.0; MOST_DIMS];
+        let (sums, _) = S::as_mut_simd_f32s(&mut numbers);
+        for ((value, mean), row) in (self.values.iter())
+            .zip(self.means)
+            .zip(self.rows.chunks_exact(MOST_DIMS))
+        {
+            let value = simd.splat_f32s(value - mean);
+            let (row, _) = S::as_simd_f32s(row);
+            for (sum, &weights) in sums.iter_mut().zip(row) {
+                *sum = simd.mul_add_f32s(weights, value, *sum);
+            }
+        }
+        numbers
     }
 }

@@ -8,14 +8,14 @@ use betz_base::{Error, ErrorKind};
 
 use crate::feature::{Axes, Waves};
 use crate::front::{Layout, Reference, Settings, Window};
-use crate::sorter::{Edit, Group, Sorter, Unit};
+use crate::sorter::{Beyond, Edit, Group, Sorter, Unit};
 
 const CONTENT: Content = Content {
     magic: *b"BETZSORT",
     name: "a sorter",
     damaged: ErrorKind::InvalidModel,
 };
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Most bytes of a file: 16,384 channels with a regression would not fit, nor would anything sensible be larger.
 const MOST: u64 = 1 << 30;
 
@@ -75,6 +75,13 @@ impl Sorter {
             w.floats(&[unit.microvolts, unit.gate]);
             w.floats(&unit.centre);
             w.floats(&unit.waveform);
+            w.word(unit.beyond.len() as u32);
+            for beyond in &unit.beyond {
+                w.word(beyond.group);
+                w.double(beyond.rate_hz);
+                w.floats(&[beyond.gate]);
+                w.floats(&beyond.centre);
+            }
         }
         w.word(self.edits.len() as u32);
         for edit in &self.edits {
@@ -285,6 +292,20 @@ impl Reader<'_> {
             let [microvolts, gate] = self.floats()?[..] else {
                 return Err(damaged());
             };
+            let (centre, waveform) = (self.floats()?, self.floats()?);
+            let mut beyond = Vec::new();
+            for _ in 0..self.word()? {
+                let (group, rate_hz) = (self.word()?, self.double()?);
+                let [gate] = self.floats()?[..] else {
+                    return Err(damaged());
+                };
+                beyond.push(Beyond {
+                    group,
+                    rate_hz,
+                    centre: self.floats()?,
+                    gate,
+                });
+            }
             units.push(Unit {
                 id,
                 group,
@@ -292,9 +313,10 @@ impl Reader<'_> {
                 spikes,
                 rate_hz,
                 microvolts,
-                centre: self.floats()?,
+                centre,
                 gate,
-                waveform: self.floats()?,
+                waveform,
+                beyond,
             });
         }
         let mut edits = Vec::new();

@@ -38,6 +38,8 @@
 //! ```
 
 #[cfg(feature = "train")]
+mod border;
+#[cfg(feature = "train")]
 mod cluster;
 #[cfg(feature = "train")]
 mod echo;
@@ -75,7 +77,7 @@ pub use front::{
 };
 #[cfg(feature = "train")]
 pub use map::*;
-pub use sorter::{Edit, Group, Moved, Sorter, UNLABELLED, Unit};
+pub use sorter::{Beyond, Edit, Group, Moved, Sorter, UNLABELLED, Unit};
 pub use sorting::{Sorting, Spike};
 #[cfg(feature = "train")]
 pub use train::{TrainOptions, Trained, train};

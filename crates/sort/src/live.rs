@@ -20,14 +20,12 @@ pub(crate) struct Live {
     arch: Arch,
     dims: usize,
     padded: usize,
-    /// (dims, nodes with padding).
+    /// (dims, nodes with padding). Nodes of a unit follow each other, so that they move together at little cost.
     planes: Vec<f32>,
     /// ½‖w‖²; infinity beyond the last node.
     halves: Vec<f32>,
     labels: Vec<u32>,
     units: Vec<Tracked>,
-    /// Nodes of each unit, one after the other.
-    members: Vec<u32>,
     /// Place of a unit of the sorter in `units`.
     own: Vec<u32>,
     samples_per_constant: f64,
@@ -37,7 +35,10 @@ pub(crate) struct Live {
 #[derive(Debug, Clone)]
 struct Tracked {
     unit: u32,
+    /// On the map of its own group, not beyond.
+    home: bool,
     gate: f32,
+    /// Its nodes, by their place in `planes`.
     from: usize,
     until: usize,
     trained: [f32; MOST_DIMS],
@@ -55,35 +56,42 @@ impl Live {
         let (nodes, dims) = (group.nodes(), group.dims());
         let padded = nodes.next_multiple_of(LANES);
         let mut planes = memory::filled("nodes", 0.0, padded * dims)?;
-        for (node, weights) in group.weights.chunks_exact(dims).enumerate() {
-            for (d, w) in weights.iter().enumerate() {
-                planes[d * padded + node] = *w;
+        let mut order = memory::room("nodes", nodes)?;
+        order.extend(0..nodes);
+        order.sort_by_key(|node| group.labels[*node]);
+        for (place, &node) in order.iter().enumerate() {
+            for (d, w) in group.weights[node * dims..][..dims].iter().enumerate() {
+                planes[d * padded + place] = *w;
             }
         }
+        let labels: Vec<u32> = order.iter().map(|node| group.labels[*node]).collect();
         let rate = sorter.settings.rate_hz;
         let constant = sorter.forget_seconds;
-        let (mut units, mut members) = (Vec::new(), memory::room("nodes", nodes)?);
+        let mut units = Vec::new();
         let mut own = vec![UNLABELLED; sorter.units.len()];
         for (u, unit) in sorter.units.iter().enumerate() {
-            if unit.group as usize != number {
-                continue;
-            }
-            let from = members.len();
-            members.extend((0..nodes as u32).filter(|n| group.labels[*n as usize] == u as u32));
+            let beyond = unit.beyond.iter().find(|b| b.group as usize == number);
+            let home = unit.group as usize == number;
+            let (at, gate, rate_hz) = match beyond {
+                _ if home => (&unit.centre, unit.gate, unit.own_rate_hz()),
+                Some(beyond) => (&beyond.centre, beyond.gate, beyond.rate_hz),
+                None => continue,
+            };
             let mut centre = [0.0; MOST_DIMS];
-            centre[..dims].copy_from_slice(&unit.centre);
-            let mass = unit.rate_hz * constant;
+            centre[..dims].copy_from_slice(at);
+            let mass = rate_hz * constant;
             own[u] = units.len() as u32;
             units.push(Tracked {
                 unit: u as u32,
-                gate: unit.gate,
-                from,
-                until: members.len(),
+                home,
+                gate,
+                from: labels.partition_point(|label| *label < u as u32),
+                until: labels.partition_point(|label| *label <= u as u32),
                 trained: centre,
                 centre,
                 mass,
                 least: LEAST_MASS,
-                trained_hz: unit.rate_hz,
+                trained_hz: rate_hz,
                 last: 0,
             });
         }
@@ -93,22 +101,24 @@ impl Live {
             padded,
             planes,
             halves: vec![f32::INFINITY; padded],
-            labels: group.labels.clone(),
+            labels,
             units,
-            members,
             own,
             samples_per_constant: constant * rate,
             rate_hz: rate,
         };
-        for node in 0..nodes {
-            live.halve(node);
-        }
+        live.shift(0, nodes, &[0.0; MOST_DIMS]);
         Ok(live)
     }
 
-    fn halve(&mut self, node: usize) {
-        let weights = (0..self.dims).map(|d| self.planes[d * self.padded + node]);
-        self.halves[node] = 0.5 * weights.map(|w| w * w).sum::<f32>();
+    fn shift(&mut self, from: usize, until: usize, step: &[f32; MOST_DIMS]) {
+        self.arch.dispatch(Shift {
+            planes: &mut self.planes,
+            halves: &mut self.halves[from..until],
+            padded: self.padded,
+            from,
+            step: &step[..self.dims],
+        });
     }
 
     /// The unit of a spike, and its distance from the nearest node.
@@ -149,23 +159,14 @@ impl Live {
             unit.centre[d] += step[d];
         }
         let (from, until) = (unit.from, unit.until);
-        for i in from..until {
-            let node = self.members[i] as usize;
-            let mut half = 0.0;
-            for (d, step) in step.iter().enumerate().take(self.dims) {
-                let w = &mut self.planes[d * self.padded + node];
-                *w += step;
-                half += *w * *w;
-            }
-            self.halves[node] = 0.5 * half;
-        }
+        self.shift(from, until, &step);
     }
 
     pub(crate) fn moves(&self, now: i64) -> impl Iterator<Item = Moved> + '_ {
         let constant = self.samples_per_constant;
         self.units
             .iter()
-            .filter(move |_| constant > 0.0)
+            .filter(move |unit| unit.home && constant > 0.0)
             .map(move |unit| {
                 let apart = unit
                     .centre
@@ -187,7 +188,32 @@ impl Live {
     }
 }
 
-/// The node with the largest x·w − ½‖w‖², of equals the lowest.
+/// Moves nodes that follow each other, and renews their ½‖w‖².
+struct Shift<'a> {
+    planes: &'a mut [f32],
+    halves: &'a mut [f32],
+    padded: usize,
+    from: usize,
+    step: &'a [f32],
+}
+
+impl WithSimd for Shift<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.halves.fill(0.0);
+        for (plane, &step) in self.planes.chunks_exact_mut(self.padded).zip(self.step) {
+            let weights = &mut plane[self.from..][..self.halves.len()];
+            for (w, half) in weights.iter_mut().zip(self.halves.iter_mut()) {
+                *w += step;
+                *half += 0.5 * *w * *w;
+            }
+        }
+    }
+}
+
+/// The node with the largest x·w − ½‖w‖², of equals the first.
 struct Nearest<'a> {
     planes: &'a [f32],
     halves: &'a [f32],
@@ -199,35 +225,38 @@ impl WithSimd for Nearest<'_> {
     type Output = (usize, f32);
 
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-    fn with_simd<S: Simd>(self, _: S) -> (usize, f32) {
-        let mut best = [f32::NEG_INFINITY; LANES];
-        let mut places = [0_u32; LANES];
-        for chunk in 0..self.padded / LANES {
-            let at = chunk * LANES;
-            let mut scores = [0.0_f32; LANES];
-            for l in 0..LANES {
-                scores[l] = -self.halves[at..at + LANES][l];
-            }
-            for (d, &x) in self.x.iter().enumerate() {
-                let weights = &self.planes[d * self.padded + at..][..LANES];
-                for l in 0..LANES {
-                    scores[l] += x * weights[l];
+    fn with_simd<S: Simd>(self, simd: S) -> (usize, f32) {
+        let mut best = simd.splat_f32s(f32::NEG_INFINITY);
+        let mut places = simd.splat_u32s(0);
+        let (halves, _) = S::as_simd_f32s(self.halves);
+        for (at, &half) in halves.iter().enumerate() {
+            let mut score = simd.neg_f32s(half);
+            for (plane, &x) in self.planes.chunks_exact(self.padded).zip(self.x) {
+                let (plane, _) = S::as_simd_f32s(plane);
+                if let Some(&weights) = plane.get(at) {
+                    score = simd.mul_add_f32s(weights, simd.splat_f32s(x), score);
                 }
             }
-            for l in 0..LANES {
-                let larger = scores[l] > best[l];
-                best[l] = if larger { scores[l] } else { best[l] };
-                places[l] = if larger { chunk as u32 } else { places[l] };
+            // Nodes ascend: only a larger score wins.
+            let larger = simd.greater_than_f32s(score, best);
+            best = simd.select_f32s(larger, score, best);
+            places = simd.select_u32s(larger, simd.splat_u32s(at as u32), places);
+        }
+        let mut scores = [f32::NEG_INFINITY; LANES];
+        let mut chunks = [0_u32; LANES];
+        if let Some(to) = S::as_mut_simd_f32s(&mut scores).0.first_mut() {
+            *to = best;
+        }
+        if let Some(to) = S::as_mut_simd_u32s(&mut chunks).0.first_mut() {
+            *to = places;
+        }
+        let (mut place, mut most) = (0, f32::NEG_INFINITY);
+        for (lane, (&score, &chunk)) in scores.iter().zip(&chunks).take(S::F32_LANES).enumerate() {
+            let at = chunk as usize * S::F32_LANES + lane;
+            if score > most || (score == most && at < place) {
+                (place, most) = (at, score);
             }
         }
-        let (mut place, mut score) = (0, f32::NEG_INFINITY);
-        for l in 0..LANES {
-            let at = places[l] as usize * LANES + l;
-            if best[l] > score || (best[l] == score && at < place) {
-                (place, score) = (at, best[l]);
-            }
-        }
-        (place, score)
+        (place, most)
     }
 }

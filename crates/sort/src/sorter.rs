@@ -26,6 +26,29 @@ pub struct Unit {
     pub gate: f32,
     /// Mean waveform on [`Unit::channel`], in microvolts.
     pub waveform: Vec<f32>,
+    /// Where else its spikes may lie: on maps of neighbouring groups.
+    pub beyond: Vec<Beyond>,
+}
+
+/// A unit at the border of two groups as the other's map sees it: the spikes whose largest minimum is on that group's
+/// channels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beyond {
+    /// The other group.
+    pub group: u32,
+    /// Spikes a second in training; [`Unit::rate_hz`] has them too.
+    pub rate_hz: f64,
+    /// As [`Unit::centre`], in that group's numbers.
+    pub centre: Vec<f32>,
+    /// As [`Unit::gate`].
+    pub gate: f32,
+}
+
+impl Unit {
+    /// Spikes a second on the map of its own group.
+    pub(crate) fn own_rate_hz(&self) -> f64 {
+        self.rate_hz - self.beyond.iter().map(|b| b.rate_hz).sum::<f64>()
+    }
 }
 
 /// A map over the spikes of some channels, its nodes labelled.
@@ -212,6 +235,19 @@ impl Sorter {
             unit.gate = a.gate.max(b.gate);
             unit.spikes += b.spikes;
             unit.rate_hz += b.rate_hz;
+            for other in b.beyond {
+                match unit.beyond.iter_mut().find(|own| own.group == other.group) {
+                    None => unit.beyond.push(other),
+                    Some(own) => {
+                        let part = (other.rate_hz / (own.rate_hz + other.rate_hz).max(1e-9)) as f32;
+                        for (x, y) in own.centre.iter_mut().zip(&other.centre) {
+                            *x += part * (y - *x);
+                        }
+                        own.gate = own.gate.max(other.gate);
+                        own.rate_hz += other.rate_hz;
+                    }
+                }
+            }
         }
         // Labels are places: first the merged, then what follows those that go.
         let mut moved: Vec<u32> = (0..self.units.len() as u32).collect();
@@ -276,10 +312,12 @@ impl Sorter {
         let share = taken.1 as f64 / (kept.1 + taken.1) as f64;
         unit.id = next;
         (unit.centre, unit.spikes) = taken;
-        unit.rate_hz *= share;
+        unit.rate_hz = share * unit.own_rate_hz();
+        // What lies beyond the group stays with the old one.
+        unit.beyond.clear();
         let old = &mut self.units[place];
         (old.centre, old.spikes) = kept;
-        old.rate_hz *= 1.0 - share;
+        old.rate_hz -= unit.rate_hz;
         self.units.push(unit);
         Ok(())
     }
@@ -343,6 +381,14 @@ impl Sorter {
                 && unit.waveform.len() == Window::of(&self.settings).len()
                 && finite(&unit.centre)
                 && finite(&unit.waveform)
+                && unit.beyond.iter().all(|beyond| {
+                    let group = self.groups.get(beyond.group as usize);
+                    beyond.group != unit.group
+                        && group.is_some_and(|g| g.dims() == beyond.centre.len())
+                        && finite(&beyond.centre)
+                        && beyond.gate > 0.0
+                        && (0.0..=unit.rate_hz).contains(&beyond.rate_hz)
+                })
                 && unit.gate > 0.0
                 && unit.rate_hz >= 0.0
                 && unit.rate_hz.is_finite();

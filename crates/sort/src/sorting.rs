@@ -78,24 +78,33 @@ impl Sorting {
             )));
         }
         for row in samples.chunks_exact(channels) {
-            self.front.step(row);
-            while let Some(spike) = self.next_spike() {
+            self.step(row);
+            while let Some(spike) = self.take() {
                 sink(spike);
             }
         }
         Ok(())
     }
 
+    /// One row of samples; after it, [`Sorting::take`] until that gives nothing. Does not allocate.
+    ///
+    /// # Panics
+    /// When the row has not [`Sorting::channels`] samples.
+    pub fn step(&mut self, row: &[i16]) {
+        self.front.step(row);
+    }
+
     /// One row; `see` is shown the front end with each spike.
     #[cfg(feature = "train")]
     pub(crate) fn step_and_see(&mut self, row: &[i16], see: &mut dyn FnMut(&FrontEnd, Spike)) {
         self.front.step(row);
-        while let Some(spike) = self.next_spike() {
+        while let Some(spike) = self.take() {
             see(&self.front, spike);
         }
     }
 
-    fn next_spike(&mut self) -> Option<Spike> {
+    /// The next spike that is decided, in the order of their samples. Does not allocate.
+    pub fn take(&mut self) -> Option<Spike> {
         let crossing = self.front.take()?;
         let g = self.group_of[crossing.channel] as usize;
         let numbers = (self.features).of(&self.front, &self.waves, &crossing, &self.axes[g]);

@@ -123,6 +123,19 @@ struct Source {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers that make no sense.
 pub fn make(of: &Synthetic) -> Result<Made> {
+    of_rates(of, None)
+}
+
+/// [`make`] with units whose rates change: `part` gives, for a unit and a time in seconds, the part of its rate at
+/// which it fires, 0 to 1.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_moved(of: &Synthetic, part: &dyn Fn(usize, f64) -> f64) -> Result<Made> {
+    of_rates(of, Some(part))
+}
+
+fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<Made> {
     let rows = (of.rate_hz * of.seconds).round();
     let channels = of.places.len();
     let total = rows * channels as f64;
@@ -151,7 +164,9 @@ pub fn make(of: &Synthetic) -> Result<Made> {
             if at >= of.seconds {
                 break;
             }
-            spikes.push((at * of.rate_hz, u as u32, 1.0 + 0.05 * random.normal()));
+            if part.is_none_or(|part| random.uniform() < part(u, at)) {
+                spikes.push((at * of.rate_hz, u as u32, 1.0 + 0.05 * random.normal()));
+            }
         }
     }
     spikes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

@@ -1,8 +1,10 @@
 //! From a recording to a sorter.
 
 use betz_base::{Error, ErrorKind, Progress, Result, memory, progress};
+use betz_device::Device;
 use betz_linear::{Mat, eigen};
 
+use crate::border;
 use crate::cluster::{self, Apart};
 use crate::echo::{self, Fired};
 use crate::feature::{Axes, Features, MOST_DIMS, Waves};
@@ -167,12 +169,13 @@ pub fn train(
         quantisation_error: Vec::new(),
     };
     let seconds = (rows.end - rows.start) as f64 / settings.rate_hz;
-    let mut fired = Vec::new();
+    let (mut fired, mut members) = (Vec::new(), Vec::new());
     for (g, (spikes, range)) in collected.groups.iter().zip(&grouped.ranges).enumerate() {
         progress::check(progress, "training maps")?;
         one_group(
             &mut trained,
             &mut fired,
+            &mut members,
             spikes,
             range.clone(),
             options,
@@ -183,6 +186,14 @@ pub fn train(
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
     let echoes = echo::echoes(&fired, settings.rate_hz);
     trained.echoes = silence(&mut trained.sorter, &echoes);
+    let mut away = echoes.iter();
+    members.retain(|_| away.next() == Some(&false));
+    border::join(
+        &mut trained.sorter,
+        &collected.groups,
+        &members,
+        &options.apart,
+    );
     number(&mut trained.sorter);
     waveforms(voltage, &rows, &mut trained.sorter)?;
     trained.sorter.check()?;
@@ -191,9 +202,9 @@ pub fn train(
 
 /// Spikes of a group before its axes are known.
 #[derive(Default)]
-struct Spikes {
+pub(crate) struct Spikes {
     /// (spikes, inputs).
-    faded: Vec<f32>,
+    pub(crate) faded: Vec<f32>,
     channels: Vec<u32>,
     microvolts: Vec<f32>,
     samples: Vec<i64>,
@@ -254,6 +265,7 @@ fn collect(
 fn one_group(
     trained: &mut Trained,
     fired: &mut Vec<Fired>,
+    members: &mut Vec<Vec<u32>>,
     spikes: &Spikes,
     range: std::ops::Range<usize>,
     options: &TrainOptions,
@@ -265,16 +277,9 @@ fn one_group(
     let dims = options.dims.min(inputs);
     let axes = axes(spikes, range, dims)?;
     let mut numbers = memory::room("spikes", count.max(1) * dims)?;
-    let (rows, _) = axes.axes.as_chunks::<MOST_DIMS>();
+    let arch = pulp::Arch::new();
     for spike in spikes.faded.chunks_exact(inputs) {
-        let mut all = [0.0; MOST_DIMS];
-        for ((value, mean), row) in spike.iter().zip(&axes.mean).zip(rows) {
-            let value = value - mean;
-            for (number, weight) in all.iter_mut().zip(row) {
-                *number += value * weight;
-            }
-        }
-        numbers.extend_from_slice(&all[..dims]);
+        numbers.extend_from_slice(&axes.weigh(arch, spike)[..dims]);
     }
     let number = trained.sorter.groups.len() as u32;
     if count < options.apart.spikes {
@@ -301,7 +306,7 @@ fn one_group(
         epochs: options.epochs,
         ..BatchOptions::default()
     };
-    map.train(samples, &batch, &())?;
+    map.train(samples, &batch, &Device::cpu(), &())?;
     let winners = map.winners(samples)?;
     let found = cluster::units(&map, samples, &winners, &options.apart);
     let mut hits = vec![0_u32; grid.nodes()];
@@ -364,7 +369,9 @@ fn one_group(
                 .collect(),
             gate,
             waveform: Vec::new(),
+            beyond: Vec::new(),
         });
+        members.push(of.iter().map(|s| *s as u32).collect());
     }
     trained.unlabelled += found.samples.iter().filter(|u| u.is_none()).count() as u64;
     let label = |unit: &Option<usize>| unit.map_or(UNLABELLED, |u| (first + u) as u32);

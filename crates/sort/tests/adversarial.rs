@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
+use betz_device::Device;
 use betz_sort::synthetic::{Synthetic, make};
 use betz_sort::{
     BatchOptions, Crossing, ErrorKind, Fade, FrontEnd, Grid, InMemory, Lattice, Layout, Map,
@@ -205,7 +206,7 @@ fn batch_training_is_the_oracles_epoch_for_epoch() {
             exact: true,
             ..BatchOptions::default()
         };
-        let epochs = map.train(samples, &options, &()).unwrap();
+        let epochs = map.train(samples, &options, &Device::cpu(), &()).unwrap();
         for epoch in &epochs {
             oracle::batch_epoch(&grid, &mut expected, samples, epoch.radius);
         }
@@ -236,7 +237,8 @@ fn maps_of_odd_data_stay_finite() {
         for (rows, columns) in [(1, 1), (1, 9), (8, 9)] {
             let grid = Grid::new(rows, columns, Lattice::Rectangular, false).unwrap();
             let mut map = Map::on_plane(grid, samples).unwrap();
-            map.train(samples, &BatchOptions::default(), &()).unwrap();
+            map.train(samples, &BatchOptions::default(), &Device::cpu(), &())
+                .unwrap();
             assert!(map.weights().iter().all(|w| w.is_finite()), "{values:?}");
             let quality = map.quality(samples).unwrap();
             assert!(quality.quantisation_error.is_finite());

@@ -191,6 +191,120 @@ fn merging_and_splitting_keep_numbers_and_are_kept() {
     }
 }
 
+#[test]
+fn a_unit_that_appears_after_training_is_not_labelled_as_another() {
+    let of = short(Synthetic::tetrode(4));
+    let mut made = make(&of).unwrap();
+    let sorter = learn(&of, &made).sorter;
+    let before = scored(&made, &sort(&sorter, &made.samples, 300)).mean(|u| u.accuracy);
+    let newcomer = make(&Synthetic {
+        units: 1,
+        microvolts: (420.0, 420.0),
+        noise_microvolts: 0.0,
+        seed: 77,
+        ..of.clone()
+    })
+    .unwrap();
+    for (sample, more) in made.samples.iter_mut().zip(&newcomer.samples) {
+        *sample += more;
+    }
+    let spikes = sort(&sorter, &made.samples, 300);
+    let its: Vec<&Spike> = (spikes.iter())
+        .filter(|s| newcomer.spikes.iter().any(|t| (t - s.sample).abs() <= 9))
+        .collect();
+    let labelled = its.iter().filter(|s| s.unit.is_some()).count();
+    assert!(
+        its.len() * 10 >= newcomer.spikes.len() * 8,
+        "{} spikes",
+        its.len()
+    );
+    assert!(
+        labelled * 5 <= its.len(),
+        "{labelled} of {} labelled",
+        its.len()
+    );
+    let after = scored(&made, &spikes).mean(|u| u.accuracy);
+    assert!(after > before - 0.1, "{before} {after}");
+}
+
+#[test]
+fn a_unit_between_two_groups_is_one() {
+    // 48 channels are two groups, cut in the middle.
+    let of = Synthetic {
+        places: (0..48)
+            .map(|c| [(c % 2) as f32 * 20.0, (c / 2) as f32 * 20.0])
+            .collect(),
+        units: 30,
+        seconds: 8.0,
+        microvolts: (120.0, 250.0),
+        rates_hz: (8.0, 20.0),
+        ..Synthetic::probe(5)
+    };
+    let made = make(&of).unwrap();
+    let sorter = learn(&of, &made).sorter;
+    assert_eq!(sorter.groups().len(), 2);
+    let both = (sorter.units().iter()).position(|unit| !unit.beyond.is_empty());
+    let both = both.expect("a unit on either side of the border");
+    // Both maps give it its one label, and its file has it.
+    assert_eq!(Sorter::from_bytes(&sorter.to_bytes()).unwrap(), sorter);
+    let spikes = sort(&sorter, &made.samples, 300);
+    let on = |above: bool| {
+        let its = spikes.iter().filter(|s| s.unit == Some(both as u32));
+        its.filter(|s| (s.channel >= 24) == above).count()
+    };
+    assert!(
+        on(false) > 10 && on(true) > 10,
+        "{} {}",
+        on(false),
+        on(true)
+    );
+}
+
+#[test]
+fn drift_changes_no_numbers() {
+    let of = Synthetic {
+        places: (0..12).map(|c| [0.0, c as f32 * 20.0]).collect(),
+        units: 3,
+        seconds: 24.0,
+        microvolts: (150.0, 250.0),
+        drift_um: 50.0,
+        ..Synthetic::probe(3)
+    };
+    let made = make(&of).unwrap();
+    let options = TrainOptions {
+        rows: 0..(6.0 * of.rate_hz) as u64,
+        forget_seconds: 2.0,
+        ..options(&of)
+    };
+    let mut voltage = InMemory::new(&made.samples, 12).unwrap();
+    let sorter = train(&mut voltage, &options, &()).unwrap().sorter;
+    let mut sorting = Sorting::open(&sorter).unwrap();
+    let mut spikes = Vec::new();
+    sorting
+        .push(&made.samples, &mut |spike| spikes.push(spike))
+        .unwrap();
+    let part = |from: f64, until: f64| {
+        let range = (from * of.rate_hz) as i64..(until * of.rate_hz) as i64;
+        let mut part = made.clone();
+        let keep: Vec<bool> = made.spikes.iter().map(|s| range.contains(s)).collect();
+        let mut each = keep.iter();
+        part.spikes.retain(|_| *each.next().unwrap());
+        let mut each = keep.iter();
+        part.units.retain(|_| *each.next().unwrap());
+        let its: Vec<Spike> = (spikes.iter().copied())
+            .filter(|s| range.contains(&s.sample))
+            .collect();
+        let score = scored(&part, &its);
+        score.units.iter().map(|u| u.found).collect::<Vec<_>>()
+    };
+    assert_eq!(part(0.0, 6.0), part(18.0, 24.0));
+    assert!(
+        sorting
+            .moves()
+            .any(|moved| moved.distance > 3.0 && moved.reported)
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2))]
 

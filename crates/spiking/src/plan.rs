@@ -132,6 +132,20 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Mean synapses onto a neuron, and from one, of each population of the `network` that was planned.
+    pub fn degrees(&self, network: &Network) -> Vec<[f64; 2]> {
+        let mut degrees = vec![[0.0; 2]; network.populations.len()];
+        for (projection, count) in network.projections.iter().zip(&self.each) {
+            for (end, name) in [&projection.target, &projection.source].iter().enumerate() {
+                let found = network.populations.iter().position(|p| p.name == **name);
+                if let Some(p) = found {
+                    degrees[p][end] += count / f64::from(network.populations[p].neurons.max(1));
+                }
+            }
+        }
+        degrees
+    }
+
     fn take(&mut self, network: &Network, projection: &crate::spec::Projection) -> Result<()> {
         let source = &network.populations[network.population(&projection.source)?];
         let target = &network.populations[network.population(&projection.target)?];

@@ -5,6 +5,7 @@
 betz_status betz_test_panic_model(const betz_model *model);
 betz_status betz_test_panic_session(betz_session *session);
 betz_status betz_test_panic_miner(betz_miner *miner);
+betz_status betz_test_panic_sorter(betz_sorter *sorter);
 betz_status betz_test_panic_queue(betz_queue *queue, betz_session *session);
 
 enum { CHANNELS = 4, OUTPUTS = 2 };
@@ -76,6 +77,20 @@ int main(void) {
     OK(betz_session_step_counts(other, counts, CHANNELS, out, OUTPUTS));
     CHECK(list == NULL);
     betz_miner_close(miner);
+
+    // A sorter.
+    betz_sorter *sorter = NULL;
+    betz_sorter_spike spike;
+    betz_sorter_stats sorted;
+    size_t taken = 0;
+    const int16_t row[8] = {0};
+    OK(betz_sorter_load("examples/data/array.sorter", &sorter));
+    CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_sorter(sorter));
+    message_is("panic: provoked in a sorter");
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_sorter_push(sorter, row, 1, 8, &spike, 1, &taken, &size));
+    CHECK_STATUS(BETZ_ERROR_POISONED, betz_sorter_get_stats(sorter, &sorted, sizeof sorted));
+    CHECK(betz_sorter_channels(sorter) == 8);
+    betz_sorter_close(sorter);
 
     // A panic in a call on two handles poisons both.
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_queue(queue, other));

@@ -40,7 +40,7 @@ test("a recording is drawn and played, and the address leads to a moment", async
 
 test("a threshold moves without asking the server", async ({ looked: { page, faults } }) => {
   await networks(page);
-  expect(await ink(page)).toBeGreaterThan(0.005);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
   const asked = [];
   page.on("request", r => asked.push(r.url()));
   const [edges, threshold] = [await state(page, "edges"), await state(page, "threshold")];

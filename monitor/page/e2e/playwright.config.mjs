@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test";
 
 export default defineConfig({
-  testDir: ".", timeout: 90_000, expect: { timeout: 30_000 }, workers: 1, reporter: [["list"]], outputDir: "../test-results",
+  testDir: ".", timeout: 90_000, expect: { timeout: 30_000, toHaveScreenshot: { maxDiffPixelRatio: 0.01 } }, snapshotPathTemplate: "{testDir}/looks/{arg}{ext}", updateSnapshots: "none", workers: 1, reporter: [["list"]], outputDir: "../test-results",
   use: {
     viewport: { width: 1400, height: 860 },
     launchOptions: {

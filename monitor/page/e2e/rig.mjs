@@ -9,8 +9,8 @@ const program = process.env.BETZ_WATCHED;
 export const start = (...args) => run(program, args);
 export async function run(program, args) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = await once(createInterface({ input: child.stdout }), "line");
-  return { url: line, port: new URL(line).port, pid: child.pid, stop: async () => { child.kill(); if (child.exitCode === null) await once(child, "exit"); } };
+  const [line] = await Promise.race([once(createInterface({ input: child.stdout }), "line"), once(child, "exit").then(([code]) => { throw new Error(`${program} ended with ${code} before it said its address`); })]);
+  return { url: line, port: new URL(line).port, pid: child.pid, stop: async () => { if (child.exitCode !== null || child.signalCode !== null) return; const gone = once(child, "exit"); child.kill(); await gone; } };
 }
 
 export const test = base.extend({

@@ -6,7 +6,6 @@ import { Export } from "./panels/Export.tsx";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
 import { Channels } from "./views/Channels.tsx";
 import { Live } from "./views/Live.tsx";
-import { Model } from "./views/Model.tsx";
 import * as keys from "./keys.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
@@ -17,7 +16,7 @@ const LATER: Partial<Record<string, string>> = {
 };
 /** Views of a script of their own, which is asked for when one of them is first looked at. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
-const HEAVY = ["episodes", "networks", "simulation"];
+const HEAVY = ["episodes", "networks", "simulation", "model"];
 effect(() => {
   if (HEAVY.includes(state.address.value.view) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
@@ -33,11 +32,11 @@ function App() {
       {!later && !own && !s && <main><Waiting /></main>}
       {s && view === "live" && <Live />}
       {s && view === "channels" && <Channels />}
-      {s && view === "model" && <Model />}
       {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}
       {found && state.server.value && view === "simulation" && <found.Simulation />}
+      {found && view === "model" && (s ? <found.Model /> : <main><Waiting /></main>)}
       {later && <main class="later"><p class="large">{later}</p></main>}
     </div>
     <Help />

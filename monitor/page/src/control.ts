@@ -1,6 +1,12 @@
 // What the page asks of a session, where it may ask anything. Each is asked for once more first.
 import * as state from "./state.ts";
 
+/** A mark at the newest step, with words of one's own. */
+export function mark(): void {
+  const text = prompt("Mark this moment as");
+  if (text !== null) void control("mark", { text }, `Set the mark "${text}"?`);
+}
+
 export async function control(what: string, asked: object, question: string): Promise<void> {
   if (!confirm(question)) return;
   try {

@@ -1,4 +1,5 @@
 // Every action has a key; every key is listed here, and the help shows this list.
+import { mark } from "./control.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
 import { VIEWS } from "./url.ts";
@@ -30,6 +31,9 @@ export const ACTIONS: Action[] = [
   { keys: ["[", "]"], shown: "[ ]", words: "networks: threshold less, more by 0.01", act: e => state.acts.get(e.key)?.() },
   { keys: ["w", "s"], shown: "W S", words: "simulation: stimulus onward, back", act: e => state.acts.get(e.key)?.() },
   { keys: [",", "."], shown: ", .", words: "networks: window before, next window", act: e => state.acts.get(e.key)?.() },
+  { keys: ["r", "R"], shown: "R", words: "model: roll back, with --control", act: () => state.acts.get("r")?.() },
+  { keys: ["m", "M"], shown: "M", words: "mark this moment, with --control", act: () => { if (state.server.value?.control) mark(); else state.spoken.value = "read-only: no marks"; } },
+  { keys: ["f", "F"], shown: "F", words: "find a channel, an episode, a node", act: () => document.querySelector<HTMLElement>("main input[type=search]")?.focus() },
   { keys: ["e", "E"], shown: "E", words: "take along what is shown: PNG, SVG, CSV, .npz, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
   { keys: ["t", "T"], shown: "T", words: "theme: system, light, dark, low light", act: () => { theme.next(); state.spoken.value = `theme: ${theme.theme.value}`; } },
   { keys: ["?"], shown: "?", words: "these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },

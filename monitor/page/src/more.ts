@@ -1,4 +1,5 @@
 // Views of a script of their own: the first view does not wait for them.
 export { Networks } from "./views/Networks.tsx";
 export { Episodes } from "./views/Episodes.tsx";
+export { Model } from "./views/Model.tsx";
 export { Simulation } from "./views/Simulation.tsx";

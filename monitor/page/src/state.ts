@@ -21,7 +21,7 @@ export interface ServerState {
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
   };
   model: ModelCard | null;
-  simulation: { populations: { name: string; neurons: number; takes_current: boolean; parameters: [string, string][] }[]; synapses: number; seed: number; every: number } | null;
+  simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; paused: boolean } | null;
   /** What is simulated may be steered. */
   steered: boolean;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
@@ -254,13 +254,19 @@ function play(now: number): void {
   if (outline) void load();
 }
 
+/** Milliseconds of script of the last frames that had something to take. */
+const spent = new Float32Array(256);
+let spentAt = 0;
+
 function frameLoop(now: number): void {
+  const began = performance.now(), came = queue.length;
   play(now);
   for (const { frame, lost } of queue) take(frame, lost);
   queue.length = 0;
   link?.drawn();
   const s = store.value;
   if (s) for (const paint of painters) paint(s);
+  if (came > 0) spent[spentAt++ % spent.length] = performance.now() - began;
   drawn++;
   if (now - marks.time >= 1000) second(now, s);
   requestAnimationFrame(frameLoop);
@@ -305,7 +311,7 @@ function late(frame: Frame): void {
 }
 
 /** For tests, and for whoever asks the page how it does. */
-export const inspect = { get store() { return store.value; }, get link() { return link; }, get slowly() { return slowly.value; } };
+export const inspect = { get store() { return store.value; }, get link() { return link; }, get slowly() { return slowly.value; }, spent };
 
 export async function begin(): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;

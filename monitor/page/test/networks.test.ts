@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NONE, bounds, circle, colour, degrees, difference, endOf, keyOf, levelOf, linksOf, listed, matrix, orderBy, prefix, windowAt, within, type Edges, type Info } from "../src/net/model.ts";
+import { NONE, bounds, circle, colour, degrees, difference, endOf, graphml, keyOf, levelOf, linksOf, listed, matrix, orderBy, prefix, windowAt, within, type Edges, type Info } from "../src/net/model.ts";
 import { random } from "./make.ts";
 
 function edges(seed: number, nodes: number, n: number): Edges {
@@ -80,4 +80,12 @@ test("what has no edge does not make the picture small", () => {
   const all = bounds(places, () => false);
   assert.ok(all[2] > 1000);
   assert.equal(circle(4, null).length, 8);
+});
+
+test("GraphML has every node, the edges that are shown, and no markup out of names", () => {
+  const e = edges(9, 4, 5), info = { nodes: 4, names: ["a", "<b>&", "c\u0001", "d"], positions: [[1, 2], null, [3, 4], [5, 6]] } as unknown as Info, text = graphml(info, e, 3);
+  assert.equal(text.match(/<node /g)!.length, 4);
+  assert.equal(text.match(/<edge /g)!.length, 3);
+  assert.ok(text.includes(`<edge source="n${e.i[2]}" target="n${e.j[2]}"><data key="weight">${e.r[2]}</data></edge>`));
+  assert.ok(text.includes('<data key="name">&#60;b&#62;&#38;</data></node>') && text.includes('<data key="name">c</data><data key="x">3</data><data key="y">4</data>'));
 });

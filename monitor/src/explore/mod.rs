@@ -2,6 +2,7 @@
 
 pub(crate) mod episodes;
 pub(crate) mod job;
+pub(crate) mod lately;
 pub(crate) mod network;
 pub(crate) mod recorded;
 

@@ -58,6 +58,24 @@ impl Activity {
         self.last.push_back(list);
     }
 
+    /// Name and first neuron of each population.
+    pub(super) fn populations(&self) -> &[(String, u64)] {
+        &self.populations
+    }
+
+    /// Milliseconds before the end, negative, and neuron of each spike that is shown.
+    pub(super) fn spikes(&self) -> Vec<(f64, u64)> {
+        let steps = self.last.iter().rev().zip(1..);
+        let mut spikes: Vec<(f64, u64)> = steps
+            .flat_map(|(fired, age)| {
+                let at = -f64::from(age) * self.step_ms;
+                fired.iter().map(move |&neuron| (at, u64::from(neuron)))
+            })
+            .collect();
+        spikes.reverse();
+        spikes
+    }
+
     /// The picture, a line each, newest steps to the right, names of populations where their first row is.
     fn lines(&self) -> Vec<String> {
         let mut dots = vec![0u8; WIDTH * HEIGHT];

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::steered::{Steered, Velocity};
 use crate::commands::written::Written;
 use crate::files::{Files, Kind};
+use crate::loop_picture;
 use crate::report::{self, Bar, Table, count};
 use crate::simulate_args::{ClosedLoop, Simulate, TaskName};
 
@@ -69,7 +70,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let mut files = Files::new(&args.common)
         .may_read("--setup", asked.setup.as_deref())
         .may_read("--events", asked.events.as_deref());
-    if asked.adapt && asked.calibration.is_some() {
+    if asked.adapt.is_some() && asked.calibration.is_some() {
         return Err(Error::argument(
             "--adapt: expected decoders to be tried, but --calibration only writes a recording",
         ));
@@ -91,6 +92,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         asked.calibration.as_deref(),
         Kind::Simulated,
     )?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     let world = World::new(args)?;
     if let Some(path) = &asked.calibration {
         let written = world.calibration(asked.reaches, path)?;
@@ -103,7 +105,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let known = candidates
         .iter()
         .any(|c| matches!(c, Candidate::Model { .. }));
-    if asked.adapt && !known {
+    if asked.adapt.is_some() && !known {
         return Err(Error::argument(
             "--adapt: expected a model file among the decoders, which alone can learn, got none",
         ));
@@ -135,6 +137,13 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         })
         .collect::<Result<Vec<_>>>()?;
     drop(bar);
+    if let (Some(path), Some(first)) = (&args.picture, repeats.first()) {
+        let names = candidates.iter().map(Candidate::name);
+        let sessions: Vec<_> = names
+            .zip(first.iter().map(|(session, _)| session))
+            .collect();
+        loop_picture::draw(&sessions, &world.setup, path)?;
+    }
     let compared = Compared {
         decoders: joined(&candidates, repeats),
         units: world.units()?.len(),
@@ -300,7 +309,7 @@ impl World {
                 let velocity = Velocity::of(model, path, channels, self.setup.bin_s)?;
                 let mut steered = Steered::open(model, velocity, asked.adapt)?;
                 let session = under(&mut steered)?;
-                let accepted = asked.adapt.then(|| steered.accepted());
+                let accepted = asked.adapt.map(|_| steered.accepted());
                 steered.finish()?;
                 return Ok((session, accepted));
             }

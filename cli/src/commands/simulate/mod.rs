@@ -23,6 +23,12 @@ pub(crate) fn run(args: &Simulate) -> Result<()> {
     if args.closed_loop.closed_loop {
         return closed_loop::run(args);
     }
+    if let Some(path) = &args.picture {
+        return Err(Error::argument(format!(
+            "--picture {}: expected a spiking network or --closed-loop, which are drawn; betz info FILE --picture draws a recording",
+            path.display()
+        )));
+    }
     // The command line has seen to it; a caller that has not is told.
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file to write, got none"));

@@ -17,6 +17,7 @@ use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Table, count, number};
 use crate::simulate_args::{Compat, Simulate, Spiking};
+use crate::spiking_picture::{self, Moments};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
 const PAPER_SECONDS: f64 = 10.0;
@@ -104,6 +105,12 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     files.may_write("--out", args.out.as_deref(), Kind::Simulated)?;
     files.may_write("--counts", asked.counts.as_deref(), Kind::SpikeCounts)?;
     files.may_write("--traces", asked.traces.as_deref(), TRACES)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    if asked.trace.is_some() && asked.traces.is_none() && args.picture.is_none() {
+        return Err(Error::argument(
+            "--trace: expected --traces FILE or --picture FILE to write them to, got neither",
+        ));
+    }
     files.may_write(
         "--write-spec",
         asked.write_spec.as_deref(),
@@ -163,7 +170,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let drawn = asked.raster && !args.common.json;
     let heard = if asked.live {
         steps
-    } else if drawn {
+    } else if drawn || args.picture.is_some() {
         activity.steps().min(steps)
     } else {
         0
@@ -181,6 +188,9 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     }
     if let Some(path) = &asked.traces {
         write_traces(path, &engine)?;
+    }
+    if let Some(path) = &args.picture {
+        draw(&engine, &activity, path)?;
     }
     device::note_fallback(engine.ran(), "the simulation");
     let simulated = Simulated {
@@ -444,6 +454,33 @@ fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The last moments, those that `activity` heard.
+fn draw(engine: &Engine, activity: &Activity, path: &Path) -> Result<()> {
+    let network = engine.network();
+    let to_ms = engine.steps() as f64 * network.step_ms;
+    let shown = activity.steps().min(engine.steps());
+    let mut spikes = activity.spikes();
+    spikes.iter_mut().for_each(|(at, _)| *at += to_ms);
+    spiking_picture::draw(
+        &Moments {
+            title: format!(
+                "{}, {}: the last {} ms",
+                count(network.neurons(), "neuron"),
+                count(engine.synapses(), "synapse"),
+                shown as f64 * network.step_ms
+            ),
+            from_ms: to_ms - shown as f64 * network.step_ms,
+            to_ms,
+            step_ms: network.step_ms,
+            neurons: network.neurons(),
+            populations: activity.populations(),
+            spikes: &spikes,
+            potentials: &engine.potentials(),
+        },
+        path,
+    )
 }
 
 impl Simulated {

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::OutputInfo;
-use betz::spiking::closed_loop;
+use betz::spiking::closed_loop::{self, Aim};
 use betz::stream::{Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
 use crate::learning;
+use crate::simulate_args::Intention;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
 #[derive(Clone, Copy)]
@@ -75,6 +76,7 @@ pub(super) struct Steered {
 }
 
 struct Learning {
+    intention: Intention,
     labels: Labels,
     worker: Worker,
     swapper: Swapper,
@@ -83,9 +85,13 @@ struct Learning {
 impl Steered {
     /// # Errors
     /// As [`Session::open`] and, where it is to learn, [`Worker::open`].
-    pub(super) fn open(model: &Decoder, velocity: Velocity, adapts: bool) -> Result<Self> {
+    pub(super) fn open(
+        model: &Decoder,
+        velocity: Velocity,
+        adapts: Option<Intention>,
+    ) -> Result<Self> {
         let mut session = Session::open(model, SessionConfig::default())?;
-        let learning = if adapts {
+        let learning = if let Some(intention) = adapts {
             if model.outputs().len() != 2 {
                 return Err(Error::mismatch(format!(
                     "--adapt: expected a model whose outputs are vx and vy, which intentions are labels of, got {} outputs",
@@ -95,6 +101,7 @@ impl Steered {
             let (tap, labels, worker) = Worker::open(model, TrainerConfig::default())?;
             session.attach(Box::new(tap), 0)?;
             Some(Learning {
+                intention,
                 labels,
                 worker,
                 swapper: session.swapper()?,
@@ -155,10 +162,11 @@ impl closed_loop::Decoder for Steered {
         self.answer(done)
     }
 
-    fn label(&mut self, intended: [f64; 2]) {
+    fn label(&mut self, aim: &Aim) {
         let Some(learning) = self.learning.as_mut().filter(|_| self.came) else {
             return;
         };
+        let intended = learning.intention.of(aim);
         let mut target = [0.0; 2];
         for (at, value) in self.velocity.outputs.iter().zip(intended) {
             target[*at] = value as f32 / self.velocity.scale;
@@ -175,6 +183,20 @@ impl closed_loop::Decoder for Steered {
         learning.labels.end_trial(true);
         if let Err(e) = learning.work(&mut self.session) {
             self.failure.get_or_insert(e);
+        }
+    }
+}
+
+/// What a user is taken to want, in 1/s and cm/s: a reach of 8 cm in 0.7 s begins and ends so. Not the simulated user's
+/// own numbers, which nobody knows of a person.
+const GAIN_PER_S: f64 = 3.0;
+const MAX_SPEED_CM_S: f64 = 20.0;
+
+impl Intention {
+    fn of(self, aim: &Aim) -> [f64; 2] {
+        match self {
+            Self::Straight => aim.straight(GAIN_PER_S, MAX_SPEED_CM_S),
+            Self::Turned => aim.turned(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod input;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use betz::device::Ran;
 use betz::recording::arrays::{Array, write};
 use betz::sort::{
     Batch, BatchOptions, Fade, FadeShape, Grid, Lattice, Map, Neighbourhood, Online, OnlineOptions,
@@ -15,6 +16,7 @@ use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
+use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 use crate::som_args::{FadeName, NeighbourhoodName, Som};
@@ -45,6 +47,8 @@ struct Trained {
     /// Seconds of training alone.
     seconds: f64,
     seconds_per_epoch: f64,
+    /// Where it was trained.
+    device: String,
     pictures: Vec<String>,
 }
 
@@ -125,6 +129,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         rechecked: ran.rechecked,
         seconds: ran.seconds,
         seconds_per_epoch: ran.seconds / ran.epochs as f64,
+        device: ran.ran.device,
         pictures: drawn,
     };
     if args.common.json {
@@ -142,10 +147,11 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         count(looked_at as u128, "sample")
     ))?;
     report::line(&format!(
-        "{} in {:.3} s, {:.4} s each",
+        "{} in {:.3} s, {:.4} s each, on {}",
         count(ran.epochs as u128, "epoch"),
         ran.seconds,
-        trained.seconds_per_epoch
+        trained.seconds_per_epoch,
+        trained.device
     ))
 }
 
@@ -155,6 +161,7 @@ struct Took {
     epochs: usize,
     seconds: f64,
     rechecked: usize,
+    ran: Ran,
 }
 
 /// Pictures of stages, each drawn when its part of the training is done.
@@ -166,10 +173,10 @@ struct Pictures {
 
 impl Pictures {
     /// Draws what is due once `done` of `total` are.
-    fn draw(&mut self, done: u64, total: u64, map: &mut dyn FnMut() -> Map) -> Result<()> {
+    fn draw(&mut self, done: u64, total: u64, map: &mut dyn FnMut() -> Result<Map>) -> Result<()> {
         let stages = self.files.len().saturating_sub(1).max(1) as u64;
         while self.drawn < self.files.len() && done * stages >= self.drawn as u64 * total {
-            image::draw(&map(), &self.ranges, &self.files[self.drawn])?;
+            image::draw(&map()?, &self.ranges, &self.files[self.drawn])?;
             self.drawn += 1;
         }
         Ok(())
@@ -190,15 +197,13 @@ fn batch(
         last_radius,
         exact: args.exact,
     };
-    let mut map = Map::on_plane(grid, samples)?;
-    let mut batch = Batch::new(&map, samples, &options)?;
+    let device = device::open(&args.common.device).map_err(|e| e.at("--device"))?;
+    let map = Map::on_plane(grid, samples)?;
+    let mut batch = Batch::new(&map, samples, &options, &device)?;
     let total = options.epochs as u64;
     let mut took = Took::default();
     for done in 0..total {
-        pictures.draw(done, total, &mut || {
-            batch.write(&mut map);
-            map.clone()
-        })?;
+        pictures.draw(done, total, &mut || batch.map())?;
         progress::check(bar, "training the map")?;
         let started = Instant::now();
         let epoch = batch.epoch()?;
@@ -207,8 +212,10 @@ fn batch(
         took.epochs += 1;
         bar.update("training the map", done + 1, total);
     }
-    batch.write(&mut map);
-    pictures.draw(total, total, &mut || map.clone())?;
+    took.ran = batch.ran().clone();
+    device::note_fallback(&took.ran, "training");
+    let map = batch.map()?;
+    pictures.draw(total, total, &mut || Ok(map.clone()))?;
     Ok((map, took))
 }
 
@@ -219,6 +226,7 @@ fn online(
     pictures: &mut Pictures,
     bar: &Bar,
 ) -> Result<(Map, Took)> {
+    device::cpu_for("the online rule", &args.common.device)?;
     let usual = OnlineOptions::default();
     let shape = match args.fade {
         Some(FadeName::Linear) => FadeShape::Linear,
@@ -258,7 +266,7 @@ fn online(
     loop {
         pictures.draw(done, total, &mut || {
             online.write(&mut map);
-            map.clone()
+            Ok(map.clone())
         })?;
         progress::check(bar, "training the map")?;
         let started = Instant::now();

@@ -66,6 +66,12 @@ impl Running {
         self.other.is_some()
     }
 
+    /// What the second engine gave at the last tick; empty where there is none.
+    #[inline]
+    pub(super) fn beside(&self) -> &[f64] {
+        (self.other.as_ref()).map_or(&[], |other| other.engine.estimates())
+    }
+
     /// Puts `engine` beside the active one; gives back what was there before, and whether the new one
     /// gives the estimates at once.
     pub(super) fn swap_in(

@@ -37,6 +37,9 @@ pub struct Step<'a> {
     pub input: Input<'a>,
     /// What it gave out, one per output.
     pub estimates: &'a [f32],
+    /// What the second model of a swap gave, one per output: the new one while it warms up, the one before while
+    /// it stands by. Empty where one model runs.
+    pub beside: &'a [f64],
     /// What the estimates are worth.
     pub status: StepStatus,
     /// How long the step *before* took, in nanoseconds (a step's own time is known only after its taps);

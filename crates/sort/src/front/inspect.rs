@@ -16,30 +16,21 @@ impl WithSimd for Regress<'_> {
     type Output = ();
 
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let channels = self.row.len();
         self.said.fill(0.0);
-        let (said, _) = self.said.as_chunks_mut::<LANES>();
-        for (from, weights) in self
-            .weights
-            .chunks_exact(channels)
-            .enumerate()
-            .take(self.live)
-        {
-            let y = self.row[from];
-            let (weights, _) = weights.as_chunks::<LANES>();
-            for (said, weights) in said.iter_mut().zip(weights) {
-                for l in 0..LANES {
-                    said[l] += weights[l] * y;
-                }
+        let (said, _) = S::as_mut_simd_f32s(self.said);
+        let rows = self.weights.chunks_exact(channels);
+        for (weights, &y) in rows.zip(&self.row[..self.live]) {
+            let (weights, _) = S::as_simd_f32s(weights);
+            let y = simd.splat_f32s(y);
+            for (said, &weights) in said.iter_mut().zip(weights) {
+                *said = simd.mul_add_f32s(weights, y, *said);
             }
         }
-        let (row, _) = self.row.as_chunks_mut::<LANES>();
-        for (row, said) in row.iter_mut().zip(said) {
-            for l in 0..LANES {
-                row[l] -= said[l];
-            }
+        let (row, _) = S::as_mut_simd_f32s(self.row);
+        for (row, &said) in row.iter_mut().zip(said.iter()) {
+            *row = simd.sub_f32s(*row, said);
         }
     }
 }

@@ -5,13 +5,17 @@
 
 use betz_base::{Error, ErrorKind, Result, memory};
 
-use super::Map;
+use betz_device::{Device, Placement, Ran};
+
+use super::cpu::OnCpu;
+use super::cuda::OnCuda;
 use super::samples::{Centre, Samples};
-use super::search::{Found, Nodes, Search, error_bound};
-use super::smooth::Smoother;
+use super::{Grid, Map};
 
 /// Mass below which a node keeps its weights.
-const NO_MASS: f32 = 1e-12;
+pub(super) const NO_MASS: f32 = 1e-12;
+/// Multiply-adds of a training from which it gains by a device that is not open: a few seconds of one core.
+const GAINS: f64 = 1e11;
 
 /// How batch training goes.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,156 +53,94 @@ pub struct Epoch {
     pub rechecked: usize,
 }
 
-/// Sums and counts of samples by winner: what a device hands back from an epoch.
-#[derive(Debug, Clone, Default)]
-pub struct NodeSums {
-    /// (nodes, dims), of centred samples.
-    pub sums: Vec<f64>,
-    /// Samples of each node.
-    pub counts: Vec<u64>,
+/// What a pass over the samples found.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Passed {
     /// Σ of distances from the winner, in units of the centred data.
-    pub distance: f64,
+    pub(super) distance: f64,
     /// Samples that were decided in f64.
-    pub rechecked: usize,
+    pub(super) rechecked: usize,
 }
 
-/// The two expensive steps of an epoch, wherever they run: the winner of each sample, and sums by winner. It
-/// holds the samples; weights come with each call.
-pub trait SearchAndSum {
-    /// Fills `sums`, which come cleared and of the right lengths, for `weights`, (nodes, dims), centred as the
-    /// samples are.
+/// Holds centred samples and the weights of a map, and trains these, wherever it runs.
+pub(super) trait Trainer {
+    /// One round over all samples with a Gaussian of `radius`.
     ///
     /// # Errors
     /// What the device has to say.
-    fn search_and_sum(&mut self, weights: &[f32], sums: &mut NodeSums) -> Result<()>;
-}
+    fn epoch(&mut self, radius: f64) -> Result<Passed>;
 
-/// [`SearchAndSum`] on rayon's current pool. Sums are added up in the order of the samples: the same bits on any
-/// number of threads.
-pub struct OnCpu {
-    samples: Vec<f32>,
-    dims: usize,
-    search: Search,
-    nodes: Nodes,
-    found: Found,
-    exact: bool,
-}
-
-impl OnCpu {
-    /// Takes centred samples, (samples, dims).
+    /// The weights as they are now, (nodes, dims), into `to`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`].
-    pub fn new(samples: Vec<f32>, dims: usize, exact: bool) -> Result<Self> {
-        Ok(Self {
-            search: Search::new(&samples, dims)?,
-            samples,
-            dims,
-            nodes: Nodes::new(),
-            found: Found::default(),
-            exact,
-        })
-    }
+    /// What the device has to say.
+    fn weights(&self, to: &mut [f32]) -> Result<()>;
 
-    /// The winners of the last search.
-    pub fn winners(&self) -> &[u32] {
-        &self.found.winners
-    }
-
-    pub(super) fn search(&mut self, weights: &[f32]) -> usize {
-        self.search.pack(weights, &mut self.nodes);
-        self.search.find(&self.nodes, &mut self.found);
-        if self.exact { self.recheck(weights) } else { 0 }
-    }
-
-    /// Decides in f64 where the best two scores are closer than their errors.
-    fn recheck(&mut self, weights: &[f32]) -> usize {
-        let longest = self.nodes.longest();
-        let mut rechecked = 0;
-        for (s, x) in self.samples.chunks_exact(self.dims).enumerate() {
-            let length = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-            let bound = 2.0 * error_bound(self.dims, length, longest);
-            let (score, second) = (self.found.scores[s], self.found.seconds[s]);
-            if f64::from(score) - f64::from(second) > bound {
-                continue;
-            }
-            rechecked += 1;
-            self.found.winners[s] = nearest(x, weights, self.dims);
-        }
-        rechecked
-    }
-}
-
-/// The nearest of `weights` in f64, the lowest of equals.
-pub(super) fn nearest(x: &[f32], weights: &[f32], dims: usize) -> u32 {
-    let (mut best, mut least) = (0, f64::INFINITY);
-    for (node, w) in weights.chunks_exact(dims).enumerate() {
-        let apart = |(x, w): (&f32, &f32)| (f64::from(*x) - f64::from(*w)).powi(2);
-        let squared: f64 = x.iter().zip(w).map(apart).sum();
-        if squared < least {
-            (best, least) = (node, squared);
-        }
-    }
-    best as u32
-}
-
-impl SearchAndSum for OnCpu {
-    fn search_and_sum(&mut self, weights: &[f32], sums: &mut NodeSums) -> Result<()> {
-        sums.rechecked = self.search(weights);
-        let dims = self.dims;
-        for (x, &winner) in self.samples.chunks_exact(dims).zip(&self.found.winners) {
-            let winner = winner as usize;
-            let (mut squared, w) = (0.0, &weights[winner * dims..][..dims]);
-            for ((sum, &x), &w) in sums.sums[winner * dims..][..dims].iter_mut().zip(x).zip(w) {
-                *sum += f64::from(x);
-                squared += (x - w) * (x - w);
-            }
-            sums.counts[winner] += 1;
-            sums.distance += f64::from(squared).sqrt();
-        }
-        Ok(())
-    }
+    /// Samples of each node in the last round; zeros before the first.
+    ///
+    /// # Errors
+    /// What the device has to say.
+    fn hits(&self) -> Result<Vec<u32>>;
 }
 
 /// Batch training, an epoch at a time.
-pub struct Batch<S = OnCpu> {
-    grid: super::Grid,
+///
+/// ```
+/// use betz_device::Device;
+/// use betz_sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
+///
+/// let values: Vec<f32> = (0..300).map(|i| (i * 7 % 11) as f32).collect();
+/// let samples = Samples::new(&values, 3)?;
+/// let map = Map::on_plane(Grid::new(4, 5, Lattice::Hexagonal, false)?, samples)?;
+/// let mut batch = Batch::new(&map, samples, &BatchOptions::default(), &Device::cpu())?;
+/// let first = batch.epoch()?.quantisation_error;
+/// for _ in 1..30 {
+///     batch.epoch()?;
+/// }
+/// // What a picture of the training shows: the codebook, its U-matrix, hits, and errors by epoch.
+/// let stage = batch.stage()?;
+/// assert_eq!(stage.map.heights().len(), 20);
+/// assert_eq!(stage.hits.iter().sum::<u32>(), 100);
+/// assert!(stage.epochs.len() == 30 && stage.epochs[29].quantisation_error < first);
+/// # Ok::<(), betz_base::Error>(())
+/// ```
+pub struct Batch {
+    grid: Grid,
     dims: usize,
     samples: usize,
     centre: Centre,
     options: BatchOptions,
     first_radius: f64,
-    done: usize,
-    weights: Vec<f32>,
-    sums: NodeSums,
-    weighted: Vec<f32>,
-    smoother: Smoother,
-    worker: S,
+    epochs: Vec<Epoch>,
+    ran: Ran,
+    trainer: Box<dyn Trainer + Send>,
 }
 
-impl Batch<OnCpu> {
-    /// Prepares to train `map` on `samples`: copies both, packs the samples.
+/// Training as it stands between two epochs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// The codebook; [`Map::heights`] is its U-matrix.
+    pub map: Map,
+    /// Samples that each node won in the last epoch, with the weights before it; zeros before the first.
+    pub hits: Vec<u32>,
+    /// What each epoch until now did.
+    pub epochs: Vec<Epoch>,
+}
+
+impl Batch {
+    /// Prepares to train `map` on `samples`, which both are copied, on `device`: on one CUDA device where it is named
+    /// (of several the first), or where `auto` finds one and the work is worth opening it. Winners of `exact` training
+    /// are the same on any; otherwise sums of products differ in their last bits, and with them samples that lie as
+    /// near to one node as to another.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] for samples of other dimensions, [`ErrorKind::InvalidArgument`] for options that
-    /// make no sense, [`ErrorKind::OutOfMemory`].
-    pub fn new(map: &Map, samples: Samples<'_>, options: &BatchOptions) -> Result<Self> {
-        Self::on(map, samples, options, |inward, dims| {
-            OnCpu::new(inward, dims, options.exact)
-        })
-    }
-}
-
-impl<S: SearchAndSum> Batch<S> {
-    /// [`Batch::new`] with a worker made of the centred samples, (samples, dims).
-    ///
-    /// # Errors
-    /// As [`Batch::new`], and those of `worker`.
-    pub fn on(
+    /// make no sense, [`ErrorKind::OutOfMemory`]; [`ErrorKind::DeviceMemory`] and others of a device that was named.
+    pub fn new(
         map: &Map,
         samples: Samples<'_>,
         options: &BatchOptions,
-        worker: impl FnOnce(Vec<f32>, usize) -> Result<S>,
+        device: &Device,
     ) -> Result<Self> {
         map.check(samples)?;
         let grid = *map.grid();
@@ -232,66 +174,89 @@ impl<S: SearchAndSum> Batch<S> {
                 "map: expected weights near the samples, got some beyond what a product in f32 holds",
             ));
         }
+        let inward = centre.inward(samples.values());
+        let products = samples.count() as f64 * nodes as f64 * dims as f64 * options.epochs as f64;
+        let placement = Placement::decide(device, products >= GAINS);
+        let trainer = Self::trainer(&placement, grid, dims, inward, weights, options.exact)?;
         Ok(Self {
             grid,
             dims,
             samples: samples.count(),
-            worker: worker(centre.inward(samples.values()), dims)?,
             centre,
             options: options.clone(),
             first_radius,
-            done: 0,
-            weights,
-            sums: NodeSums::default(),
-            weighted: memory::filled("sums", 0.0, nodes * (dims + 1))?,
-            smoother: Smoother::default(),
+            epochs: memory::room("epochs", options.epochs)?,
+            ran: placement.ran(""),
+            trainer,
         })
+    }
+
+    fn trainer(
+        placement: &Placement,
+        grid: Grid,
+        dims: usize,
+        samples: Vec<f32>,
+        weights: Vec<f32>,
+        exact: bool,
+    ) -> Result<Box<dyn Trainer + Send>> {
+        if let Some(context) = placement.contexts().first() {
+            let opened = OnCuda::new(context, grid, dims, &samples, &weights, exact);
+            if let Some(cuda) = placement.or_cpu(opened)? {
+                return Ok(Box::new(cuda));
+            }
+        }
+        Ok(Box::new(OnCpu::new(grid, dims, samples, weights, exact)?))
+    }
+
+    /// Where it runs.
+    pub fn ran(&self) -> &Ran {
+        &self.ran
     }
 
     /// The next round over all samples.
     ///
     /// # Errors
-    /// Those of the worker.
+    /// Those of the device.
     pub fn epoch(&mut self) -> Result<Epoch> {
-        let nodes = self.grid.nodes();
-        self.sums.sums.clear();
-        self.sums.sums.resize(nodes * self.dims, 0.0);
-        self.sums.counts.clear();
-        self.sums.counts.resize(nodes, 0);
-        self.sums.distance = 0.0;
-        self.worker.search_and_sum(&self.weights, &mut self.sums)?;
         let last = self.options.epochs.max(2) - 1;
-        let part = self.done.min(last) as f64 / last as f64;
+        let part = self.epochs.len().min(last) as f64 / last as f64;
         let radius = self.first_radius * (self.options.last_radius / self.first_radius).powf(part);
-        let width = self.dims + 1;
-        for (k, row) in self.weighted.chunks_exact_mut(width).enumerate() {
-            let sums = &self.sums.sums[k * self.dims..][..self.dims];
-            for (to, sum) in row.iter_mut().zip(sums) {
-                *to = *sum as f32;
-            }
-            row[self.dims] = self.sums.counts[k] as f32;
-        }
-        let spread = (self.smoother).smooth(&self.grid, radius, &self.weighted, width);
-        for (weights, row) in
-            (self.weights.chunks_exact_mut(self.dims)).zip(spread.chunks_exact(width))
-        {
-            let mass = row[self.dims];
-            if mass > NO_MASS {
-                for (w, sum) in weights.iter_mut().zip(row) {
-                    *w = sum / mass;
-                }
-            }
-        }
-        self.done += 1;
-        Ok(Epoch {
+        let passed = self.trainer.epoch(radius)?;
+        let epoch = Epoch {
             radius,
-            quantisation_error: self.sums.distance * self.centre.scale() / self.samples as f64,
-            rechecked: self.sums.rechecked,
-        })
+            quantisation_error: passed.distance * self.centre.scale() / self.samples as f64,
+            rechecked: passed.rechecked,
+        };
+        self.epochs.push(epoch);
+        Ok(epoch)
     }
 
-    /// Writes the weights as they are now into `map`, which has the shape that training began with.
-    pub fn write(&self, map: &mut Map) {
-        self.centre.outward(&self.weights, map.weights_mut());
+    /// What each epoch until now did.
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    /// The map as it is now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`], those of the device.
+    pub fn map(&self) -> Result<Map> {
+        let mut inward = memory::filled("weights", 0.0, self.grid.nodes() * self.dims)?;
+        self.trainer.weights(&mut inward)?;
+        let mut weights = memory::filled("weights", 0.0, inward.len())?;
+        self.centre.outward(&inward, &mut weights);
+        Map::new(self.grid, self.dims, weights)
+    }
+
+    /// All that there is to see of the training now.
+    ///
+    /// # Errors
+    /// As [`Batch::map`].
+    pub fn stage(&self) -> Result<Stage> {
+        Ok(Stage {
+            map: self.map()?,
+            hits: self.trainer.hits()?,
+            epochs: self.epochs.clone(),
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! Self-organising maps: Kohonen's online rule, and batch training as blocked products.
 
 mod batch;
+mod cpu;
+mod cuda;
 mod grid;
 mod online;
 pub mod oracle;
@@ -10,9 +12,10 @@ mod search;
 mod smooth;
 mod start;
 
-use betz_base::{Error, Result, memory};
+use betz_base::{Error, Result};
+use betz_device::Device;
 
-pub use batch::{Batch, BatchOptions, Epoch, NodeSums, OnCpu, SearchAndSum};
+pub use batch::{Batch, BatchOptions, Epoch, Stage};
 pub use grid::{Grid, Lattice, MAX_NODES};
 pub use online::{Fade, FadeShape, Neighbourhood, Online, OnlineOptions};
 pub use quality::Quality;
@@ -21,6 +24,7 @@ pub use samples::Samples;
 /// A grid of nodes, each with a weight for every dimension of the data.
 ///
 /// ```
+/// use betz_device::Device;
 /// use betz_sort::{BatchOptions, Grid, Lattice, Map, Samples};
 ///
 /// // Two heaps of points: they land far apart on the map.
@@ -28,7 +32,7 @@ pub use samples::Samples;
 /// let samples = Samples::new(&values, 2)?;
 /// let grid = Grid::new(1, 6, Lattice::Rectangular, false)?;
 /// let mut map = Map::on_plane(grid, samples)?;
-/// map.train(samples, &BatchOptions::default(), &())?;
+/// map.train(samples, &BatchOptions::default(), &Device::cpu(), &())?;
 /// let winners = map.winners(samples)?;
 /// assert!(winners[0].abs_diff(winners[1]) >= 3);
 /// # Ok::<(), betz_base::Error>(())
@@ -166,17 +170,17 @@ impl Map {
         &mut self,
         samples: Samples<'_>,
         options: &BatchOptions,
+        device: &Device,
         progress: &dyn betz_base::Progress,
     ) -> Result<Vec<Epoch>> {
-        let mut batch = Batch::new(self, samples, options)?;
-        let mut epochs = memory::room("epochs", options.epochs)?;
+        let mut batch = Batch::new(self, samples, options, device)?;
         for done in 0..options.epochs {
             betz_base::progress::check(progress, "training the map")?;
-            epochs.push(batch.epoch()?);
+            batch.epoch()?;
             progress.update("training the map", done as u64 + 1, options.epochs as u64);
         }
-        batch.write(self);
-        Ok(epochs)
+        *self = batch.map()?;
+        Ok(batch.epochs().to_vec())
     }
 
     /// Every sample's nearest node; of nodes equally near the lowest. Exact: where f32 cannot tell two nodes

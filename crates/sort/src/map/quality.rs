@@ -3,7 +3,7 @@
 use betz_base::{Result, memory};
 
 use super::Map;
-use super::batch::OnCpu;
+use super::cpu::{Winners, nearest};
 use super::samples::{Centre, Samples};
 
 /// Samples whose winners are found at once.
@@ -25,14 +25,14 @@ pub(super) fn winners(map: &Map, samples: Samples<'_>) -> Result<Vec<u32>> {
         let part = Samples::new(part, map.dims())?;
         let centre = Centre::of(part);
         let weights = centre.inward(map.weights());
-        let mut search = OnCpu::new(centre.inward(part.values()), map.dims(), true)?;
+        let mut search = Winners::new(centre.inward(part.values()), map.dims(), true)?;
         if weights.iter().all(|w| w.abs() < 1e15) {
             search.search(&weights);
-            all.extend_from_slice(search.winners());
+            all.extend_from_slice(search.all());
         } else {
             // Nodes so far off that their squares are beyond f32.
-            let nearest = |x| super::batch::nearest(x, map.weights(), map.dims());
-            all.extend(part.rows().map(nearest));
+            let of = |x| nearest(x, map.weights(), map.dims());
+            all.extend(part.rows().map(of));
         }
     }
     Ok(all)

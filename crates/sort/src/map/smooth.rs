@@ -31,14 +31,15 @@ impl Smoother {
         let (rows, columns) = (grid.rows(), grid.columns());
         let line = columns * width;
         let hexagonal = grid.lattice() == Lattice::Hexagonal;
-        let wraps = |length: usize| grid.is_torus().then_some(length as f64);
-        let like = kernel(columns, radius, 0.0, 1.0, wraps(columns));
-        spread_rows(values, &mut self.like, line, columns, width, &like);
-        // Both directions from a row to another parity: left by half, right by half.
+        let Kernels {
+            along,
+            right,
+            left,
+            across,
+        } = kernels(grid, radius);
+        spread_rows(values, &mut self.like, line, columns, width, &along);
         if hexagonal {
             self.unlike.resize(values.len(), 0.0);
-            let right = kernel(columns, radius, 0.5, 1.0, wraps(columns));
-            let left = kernel(columns, radius, -0.5, 1.0, wraps(columns));
             (self.unlike.par_chunks_mut(line))
                 .zip(values.par_chunks(line))
                 .enumerate()
@@ -48,7 +49,6 @@ impl Smoother {
                     spread_row(from, to, columns, width, kernel);
                 });
         }
-        let down = kernel(rows, radius, 0.0, grid.row_height(), wraps(rows));
         self.smoothed.resize(values.len(), 0.0);
         let (like, unlike) = (&self.like, &self.unlike);
         self.smoothed
@@ -57,7 +57,7 @@ impl Smoother {
             .for_each(|(to, sum)| {
                 sum.fill(0.0);
                 for from in 0..rows {
-                    let weight = down[to * rows + from];
+                    let weight = across[to * rows + from];
                     if weight == 0.0 {
                         continue;
                     }
@@ -69,6 +69,35 @@ impl Smoother {
                 }
             });
         &self.smoothed
+    }
+}
+
+/// The Gaussians of a map, (target, source) each.
+pub(super) struct Kernels {
+    /// Between columns.
+    pub(super) along: Vec<f32>,
+    /// Between columns, to a row of even number from one of odd number, whose nodes lie half a node further right;
+    /// empty but for hexagons.
+    pub(super) right: Vec<f32>,
+    /// The other way.
+    pub(super) left: Vec<f32>,
+    /// Between rows.
+    pub(super) across: Vec<f32>,
+}
+
+/// Those of standard deviation `radius`.
+pub(super) fn kernels(grid: &Grid, radius: f64) -> Kernels {
+    let (rows, columns) = (grid.rows(), grid.columns());
+    let wraps = |length: usize| grid.is_torus().then_some(length as f64);
+    let shifted = |shift| match grid.lattice() {
+        Lattice::Hexagonal => kernel(columns, radius, shift, 1.0, wraps(columns)),
+        Lattice::Rectangular => Vec::new(),
+    };
+    Kernels {
+        along: kernel(columns, radius, 0.0, 1.0, wraps(columns)),
+        right: shifted(0.5),
+        left: shifted(-0.5),
+        across: kernel(rows, radius, 0.0, grid.row_height(), wraps(rows)),
     }
 }
 

@@ -2,7 +2,7 @@ use betz_base::{Error, Result};
 
 use super::session::{Session, Setup};
 use super::units::Units;
-use super::user::intended;
+use super::user::Aim;
 use crate::random::{Normal, Purpose, Sequence};
 
 /// One bin: what there was to decode, and what it should have been.
@@ -93,12 +93,18 @@ pub fn reaches(setup: &Setup, units: &mut Units, count: usize) -> Result<Trainin
     Ok(TrainingData { bin_s: bin, bins })
 }
 
-/// A session's bins with what its user is taken to have intended ([`intended`]). What ReFIT retrains on.
+/// A session's bins with what its user is taken to have intended ([`Aim::turned`]). What ReFIT retrains on.
 pub fn intention(session: &Session) -> TrainingData {
     let bins = session.log.iter().map(|bin| Observation {
         counts: bin.counts.clone(),
         position: bin.cursor,
-        velocity: intended(bin.cursor, bin.target, bin.velocity, session.radius),
+        velocity: Aim {
+            cursor: bin.cursor,
+            target: bin.target,
+            radius: session.radius,
+            velocity: bin.velocity,
+        }
+        .turned(),
     });
     TrainingData {
         bin_s: session.bin_s,

@@ -46,7 +46,7 @@ pub use score::{Interval, Scores, Trial};
 pub use session::{Bin, Loop, Session, Setup};
 pub use task::Task;
 pub use units::{Units, UnitsConfig};
-pub use user::{User, intended};
+pub use user::{Aim, User};
 
 /// Turns spike counts into a velocity of the cursor: what the loop is about.
 ///
@@ -64,9 +64,9 @@ pub trait Decoder {
         self.step(&vec![0; units], cursor)
     }
 
-    /// Before what the step just taken is followed by: the velocity in cm/s that the user is taken to have
-    /// intended in it ([`intended`]), a label for decoders that learn while they are used.
-    fn label(&mut self, _intended: [f64; 2]) {}
+    /// Before what the step just taken is followed by: what is known of it, which decoders that learn while they
+    /// are used make a label from.
+    fn label(&mut self, _aim: &Aim) {}
 
     /// A trial has ended.
     fn trial_ended(&mut self, _success: bool) {}

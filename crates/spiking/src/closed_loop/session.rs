@@ -8,7 +8,7 @@ use super::fault::{Fault, Troubles};
 use super::score::{Scores, Trial};
 use super::task::Task;
 use super::units::{Units, UnitsConfig};
-use super::user::{Mind, User, intended};
+use super::user::{Aim, Mind, User};
 use crate::random::{Normal, Purpose, Sequence};
 
 /// A loop without its decoder.
@@ -306,8 +306,12 @@ impl Loop {
         }
         // A bin that comes late is labelled when it is decoded.
         if state.waiting.is_none() {
-            let radius = self.setup.task.radius();
-            decoder.label(intended(cursor, target, state.velocity, radius));
+            decoder.label(&Aim {
+                cursor,
+                target,
+                radius: self.setup.task.radius(),
+                velocity: state.velocity,
+            });
         }
         let edge = self.setup.workspace_cm;
         state.cursor =

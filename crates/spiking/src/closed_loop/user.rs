@@ -56,16 +56,43 @@ impl User {
     }
 }
 
-/// The velocity that a user is taken to have intended where a decoder answered `velocity`: as fast as that,
-/// but straight to the target, and none within `radius` of it (Gilja et al. 2012).
-pub fn intended(cursor: [f64; 2], target: [f64; 2], velocity: [f64; 2], radius: f64) -> [f64; 2] {
-    let way = [0, 1].map(|i| target[i] - cursor[i]);
-    let distance = way[0].hypot(way[1]);
-    if distance < radius {
-        return [0.0; 2];
+/// What is known of a bin when a label for it is made, in cm and cm/s: what a user wanted in it is not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Aim {
+    /// Where the cursor stood.
+    pub cursor: [f64; 2],
+    /// Where it was to go.
+    pub target: [f64; 2],
+    /// Radius of the target.
+    pub radius: f64,
+    /// What the decoder answered.
+    pub velocity: [f64; 2],
+}
+
+impl Aim {
+    /// The intention as ReFIT takes it (Gilja et al. 2012): as fast as the decoder went, but straight to the target,
+    /// and none on it. A decoder that is too slow, or stands, stays so.
+    pub fn turned(&self) -> [f64; 2] {
+        let (way, distance) = self.way();
+        if distance < self.radius {
+            return [0.0; 2];
+        }
+        let speed = self.velocity[0].hypot(self.velocity[1]);
+        way.map(|w| w * speed / distance)
     }
-    let speed = velocity[0].hypot(velocity[1]);
-    way.map(|w| w * speed / distance)
+
+    /// The intention as a model of the user has it (after Shanechi et al. 2016): straight to the target with `gain_per_s`
+    /// times the distance, at most `max_speed_cm_s`, whatever the decoder did.
+    pub fn straight(&self, gain_per_s: f64, max_speed_cm_s: f64) -> [f64; 2] {
+        let (way, distance) = self.way();
+        let speed = (gain_per_s * distance).min(max_speed_cm_s);
+        way.map(|w| w * speed / distance.max(1e-9))
+    }
+
+    fn way(&self) -> ([f64; 2], f64) {
+        let way = [0, 1].map(|i| self.target[i] - self.cursor[i]);
+        (way, way[0].hypot(way[1]))
+    }
 }
 
 /// What a user keeps in mind: where the cursor was.

@@ -6,6 +6,8 @@
 
 #![allow(clippy::needless_range_loop)]
 
+use std::hint::select_unpredictable as select;
+
 use pulp::{Simd, WithSimd};
 
 use super::part::{Group, Part, PoissonInput, Span};
@@ -204,7 +206,8 @@ impl Lanes<'_> {
         let tail = if PAST { group.tails[0] } else { 0.0 };
         let (leak, constant, threshold) = (c.leak, c.constant, c.threshold);
         let (reset, refractory) = (c.reset, c.refractory);
-        // Copies on the stack: the compiler cannot know that the arrays do not overlap.
+        // Copies on the stack: the compiler cannot know that the arrays do not overlap. Nor must a branch decide what is
+        // stored: of a number that stays it would make a store under a mask, which is slow without AVX-512.
         let (mut vs, mut silents, currents) = (*self.v, *self.silent, *self.current);
         let mut chain = [[0f32; CHUNK]; R];
         let mut inputs = [[0i32; CHUNK]; R];
@@ -237,11 +240,10 @@ impl Lanes<'_> {
                 chain[r][i] = m;
             }
             let free = silents[i] == 0;
-            let v = if free { kept(next) } else { vs[i] };
+            let v = select(free, kept(next), vs[i]);
             let fires = free & (v >= threshold);
-            vs[i] = if fires { reset } else { v };
-            let waited = if free { 0 } else { silents[i] - 1 };
-            silents[i] = if fires { refractory } else { waited };
+            vs[i] = select(fires, reset, v);
+            silents[i] = select(fires, refractory, (silents[i] - 1).max(0));
             flags[i] = u8::from(fires);
         }
         *self.v = vs;
@@ -281,11 +283,10 @@ impl Lanes<'_> {
         let mut flags = [0u8; CHUNK];
         for i in 0..CHUNK {
             let free = self.silent[i] == 0;
-            let v = if free { kept(next[i]) } else { self.v[i] };
+            let v = select(free, kept(next[i]), self.v[i]);
             let fires = free & (v >= c.threshold);
-            self.v[i] = if fires { c.reset } else { v };
-            let waited = if free { 0 } else { self.silent[i] - 1 };
-            self.silent[i] = if fires { c.refractory } else { waited };
+            self.v[i] = select(fires, c.reset, v);
+            self.silent[i] = select(fires, c.refractory, (self.silent[i] - 1).max(0));
             flags[i] = u8::from(fires);
         }
         if !c.early && !c.delta {
@@ -395,7 +396,7 @@ pub(crate) const TINY: f32 = 1e-30;
 
 #[inline(always)]
 fn kept(x: f32) -> f32 {
-    if x.abs() < TINY { 0.0 } else { x }
+    select(x.abs() < TINY, 0.0, x)
 }
 
 /// One bit a flag.

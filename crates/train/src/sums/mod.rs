@@ -10,6 +10,7 @@ mod fixed;
 mod solve;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 use super::blank::{Cleaned, Usual};
 use super::choice::{Choice, choose};

@@ -1,6 +1,6 @@
 //! From sums to a decoder, at a ridge that is given, follows from noise, or is the best on sums held back.
 
-use super::Sums;
+use super::{Form, Sums};
 use crate::fit;
 use crate::gram::NormalEquations;
 use crate::limits::range;
@@ -44,6 +44,26 @@ pub struct RidgeScore {
     pub ridge: f64,
     /// Scores on what was held back; `nrmse_range` is NaN.
     pub outputs: Vec<OutputScore>,
+}
+
+impl Form {
+    /// Of the squares that are `left` of each output's `total` over so many steps.
+    pub(super) fn scores(&self, left: &[f64], total: &[f64], steps: u64) -> Vec<OutputScore> {
+        let outputs = self.outputs.iter().zip(left.iter().zip(total));
+        outputs
+            .map(|(output, (&left, &total))| {
+                let part = if total > 0.0 { left / total } else { f64::NAN };
+                OutputScore {
+                    name: output.name.clone(),
+                    unit: output.unit.clone(),
+                    r2: 1.0 - part,
+                    rmse: (left / steps.max(1) as f64).sqrt(),
+                    nrmse_range: f64::NAN,
+                    nrmse_std: part.sqrt(),
+                }
+            })
+            .collect()
+    }
 }
 
 impl Sums {
@@ -135,24 +155,10 @@ impl Sums {
     fn scores(&self, aside: &NormalEquations, solution: &Solution) -> Vec<OutputScore> {
         let left = aside.residual_squares(&solution.weights, &solution.intercept);
         let total = aside.output_total_squares();
-        let steps = aside.steps.max(1) as f64;
-        let outputs = self.form().outputs.iter().zip(left.iter().zip(&total));
-        outputs
-            .map(|(output, (&left, &total))| {
-                let part = if total > 0.0 { left / total } else { f64::NAN };
-                OutputScore {
-                    name: output.name.clone(),
-                    unit: output.unit.clone(),
-                    r2: 1.0 - part,
-                    rmse: (left / steps).sqrt(),
-                    nrmse_range: f64::NAN,
-                    nrmse_std: part.sqrt(),
-                }
-            })
-            .collect()
+        self.form().scores(&left, &total, aside.steps)
     }
 
-    fn names(&self) -> FeatureNames<'_> {
+    pub(super) fn names(&self) -> FeatureNames<'_> {
         FeatureNames {
             channels: &self.form.channel_names,
             bank: &self.form.bank,

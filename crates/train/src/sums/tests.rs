@@ -234,3 +234,41 @@ fn a_ridge_is_chosen_by_what_was_held_back() {
     let error = merged(&[&a, &b]).solve_held_back(&a, &options).unwrap_err();
     assert!(error.to_string().contains("held back"), "{error}");
 }
+
+#[test]
+fn each_part_is_decoded_by_what_the_others_say() {
+    let parts = [1, 2, 3].map(sums);
+    let options = SolveOptions::with(RidgeChoice::RelativeNoise(0.1));
+    let (decoder, score) = Sums::cross_validate(&parts, &options).unwrap();
+    let all = merged(&[&parts[0], &parts[1], &parts[2]]);
+    let whole = all.equations();
+    let rho = score.ridge / whole.mean_variance_sum();
+    // Of decoders that never saw the part, at the same relative ridge.
+    let mut left = [0.0; 2];
+    for (k, part) in parts.iter().enumerate() {
+        let others = merged(&[&parts[(k + 1) % 3], &parts[(k + 2) % 3]]);
+        let ridge = rho * others.equations().mean_variance_sum();
+        let own = others
+            .solve(&SolveOptions::with(RidgeChoice::Fixed(ridge)))
+            .unwrap();
+        let squares = part
+            .equations()
+            .residual_squares(own.weights(), own.intercept());
+        left.iter_mut().zip(squares).for_each(|(l, s)| *l += s);
+    }
+    let total = whole.output_total_squares();
+    for (o, output) in score.outputs.iter().enumerate() {
+        let expected = 1.0 - left[o] / total[o];
+        assert!((output.r2 - expected).abs() < 1e-9, "{output:?}");
+    }
+    let fixed = SolveOptions::with(RidgeChoice::Fixed(score.ridge));
+    let expected = all.solve(&fixed).unwrap().to_bytes().unwrap();
+    assert_eq!(decoder.to_bytes().unwrap(), expected);
+    // In another order the same ridge and model, to the last bit.
+    let [a, b, c] = parts;
+    let (again, other) = Sums::cross_validate(&[c, a.clone(), b], &options).unwrap();
+    assert_eq!(again.to_bytes().unwrap(), expected);
+    assert_eq!(other.ridge, score.ridge);
+    let alone = Sums::cross_validate(&[a], &options).unwrap_err();
+    assert!(alone.message().contains("at least 2 parts, got 1"));
+}

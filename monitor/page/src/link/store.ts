@@ -1,5 +1,5 @@
 // What the page knows of a session: the last minute of spikes and outputs, in arrays of fixed size, and its holes.
-import { STEP_BEFORE, type Counters, type Frame } from "./frame.ts";
+import { More, STEP_BEFORE, floats, type Counters, type Frame } from "./frame.ts";
 
 export interface Shape { channels: number; outputs: number; stepSeconds: number; keepSeconds: number }
 export interface Miss { tick: number; ns: number }
@@ -17,9 +17,11 @@ export class Store {
   /** Ticks from `base`, ascending, and the channels of as many spikes. */
   readonly base: number;
   tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array; spikes = 0;
-  /** One row a step: its tick, what was decoded, what was true. */
-  rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; rows = 0;
+  /** One row a step: its tick, what was decoded, what was true, what the second model of a swap decoded. */
+  rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; beside: Float32Array; rows = 0;
   hasTruth = false;
+  /** A second model ran at some time. */
+  hasBeside = false;
   /** Ticks from `base`: [first, end) is what is known, but for the holes. */
   first = 0; end = 0;
   holes: Hole[] = [];
@@ -51,6 +53,7 @@ export class Store {
     this.rowTick = new Int32Array(rows);
     this.estimate = new Float32Array(rows * shape.outputs);
     this.truth = new Float32Array(rows * shape.outputs);
+    this.beside = new Float32Array(rows * shape.outputs);
     this.rates = new Float32Array(shape.channels);
   }
 
@@ -156,6 +159,7 @@ export class Store {
       this.rowTick.copyWithin(0, from, this.rows);
       this.estimate.copyWithin(0, from * outputs, this.rows * outputs);
       this.truth.copyWithin(0, from * outputs, this.rows * outputs);
+      this.beside.copyWithin(0, from * outputs, this.rows * outputs);
       this.rows = keep;
       if (keep + rows > this.rowTick.length) return;
     }
@@ -171,6 +175,11 @@ export class Store {
       this.hasTruth = true;
       this.truth.set(frame.truth.subarray(0, rows * outputs), this.rows * outputs);
     } else this.truth.fill(NaN, this.rows * outputs, (this.rows + rows) * outputs);
+    const beside = floats(frame, More.Beside);
+    if (outputs > 0 && beside.length >= rows * outputs) {
+      this.hasBeside = true;
+      this.beside.set(beside.subarray(0, rows * outputs), this.rows * outputs);
+    } else this.beside.fill(NaN, this.rows * outputs, (this.rows + rows) * outputs);
     this.rows += rows;
   }
 
@@ -211,6 +220,7 @@ export class Store {
     this.trials.sort((a, b) => a - b);
     this.misses.sort((a, b) => a.tick - b.tick);
     this.hasTruth ||= late.hasTruth;
+    this.hasBeside ||= late.hasBeside;
     this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
     const before = from < this.first;
@@ -251,7 +261,7 @@ export class Store {
     const c = lowerBound(late.rowTick, late.rows, from), d = lowerBound(late.rowTick, late.rows, to);
     const after = this.rows - b, n = d - c;
     const drop = Math.min(a, Math.max(0, a + n + after - this.rowTick.length)), take = Math.min(n, this.rowTick.length - (a - drop) - after);
-    for (const [mine, theirs, w] of [[this.rowTick, late.rowTick, 1], [this.estimate, late.estimate, o], [this.truth, late.truth, o]] as [Float32Array, Float32Array, number][]) {
+    for (const [mine, theirs, w] of [[this.rowTick, late.rowTick, 1], [this.estimate, late.estimate, o], [this.truth, late.truth, o], [this.beside, late.beside, o]] as [Float32Array, Float32Array, number][]) {
       const tail = mine.slice(b * w, this.rows * w);
       if (drop > 0) mine.copyWithin(0, drop * w, a * w);
       mine.set(theirs.subarray((d - take) * w, d * w), (a - drop) * w);
@@ -267,14 +277,14 @@ export class Store {
     return ticks;
   }
 
-  /** 1 − residual / total sum of squares of each output over [from, to); NaN where there is no truth. */
-  r2(from: number, to: number): number[] {
+  /** 1 − residual / total sum of squares of each output over [from, to), where `values` are; NaN where there is no truth. */
+  r2(from: number, to: number, values = this.estimate): number[] {
     const o = this.shape.outputs, a = lowerBound(this.rowTick, this.rows, from), b = lowerBound(this.rowTick, this.rows, to);
     const result: number[] = [];
     for (let k = 0; k < o; k++) {
       let n = 0, mean = 0, total = 0, residual = 0;
       for (let i = a; i < b; i++) {
-        const t = this.truth[i * o + k]!, e = this.estimate[i * o + k]!;
+        const t = this.truth[i * o + k]!, e = values[i * o + k]!;
         if (t !== t || e !== e) continue;
         n++;
         const d = t - mean;

@@ -169,3 +169,18 @@ export function csv(parts: { name: string; info: Info; edges: Edges; n: number }
   }
   return lines.join("\n") + "\n";
 }
+
+/** Text within XML: markup escaped, characters that XML does not have left out. */
+export const safe = (text: string): string => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
+
+/** The `n` strongest edges of a window, with the nodes' names and places, as `betz network export` writes them. */
+export function graphml(info: Info, edges: Edges, n: number): string {
+  const key = (id: string, of: string, type: string): string => `<key id="${id}" for="${of}" attr.name="${id}" attr.type="${type}"/>`;
+  const lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">', key("name", "node", "string"), ...["x", "y", "z"].map(axis => key(axis, "node", "double")), key("weight", "edge", "double"), `<graph id="window-${edges.window}" edgedefault="undirected">`];
+  for (let k = 0; k < info.nodes; k++) {
+    const place = info.positions?.[k] ?? [];
+    lines.push(`<node id="n${k}"><data key="name">${safe(info.names?.[k] ?? String(k))}</data>${place.map((v, axis) => `<data key="${"xyz"[axis]}">${v}</data>`).join("")}</node>`);
+  }
+  for (let k = 0; k < n; k++) lines.push(`<edge source="n${edges.i[k]!}" target="n${edges.j[k]!}"><data key="weight">${edges.r[k]!}</data></edge>`);
+  return `${lines.join("\n")}\n</graph>\n</graphml>\n`;
+}

@@ -1,5 +1,5 @@
 // What the networks view gives to take along.
-import { csv, prefix } from "./model.ts";
+import { csv, graphml, prefix, safe } from "./model.ts";
 import { sessionCss } from "./ink.ts";
 import * as net from "./state.ts";
 import * as state from "../state.ts";
@@ -9,7 +9,6 @@ import { colours } from "../theme.ts";
 import { png } from "../draw/export.ts";
 
 const MOST_LINES = 20_000, WIDTH = 1100, HEIGHT = 820;
-const safe = (text: string): string => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
 
 /** Nodes and edges as they are shown, all vectors; of more than 20,000 edges the strongest, said below. */
 export function svg(): string {
@@ -40,7 +39,7 @@ export function offer(): void {
     words: "The networks that are shown: edges that reach the threshold, in the window that is looked at.",
     take: [
       ["PNG", async () => save(await png(svg(), 1), "betz-network.png")], ["PNG × 2", async () => save(await png(svg(), 2), "betz-network.png")],
-      ["SVG", () => save(new Blob([svg()], { type: "image/svg+xml" }), "betz-network.svg")], ["edges, CSV", () => save(new Blob([table()], { type: "text/csv" }), "betz-network.csv")],
+      ["SVG", () => save(new Blob([svg()], { type: "image/svg+xml" }), "betz-network.svg")], ["GraphML", () => { for (const l of net.loaded.value) { const e = net.edgesOf(l); if (e) save(new Blob([graphml(l.info, e, prefix(e.key, net.threshold.value))], { type: "application/graphml+xml" }), `betz-network-${l.info.id}.graphml`); } }], ["edges, CSV", () => save(new Blob([table()], { type: "text/csv" }), "betz-network.csv")],
     ],
   };
 }

@@ -8,10 +8,10 @@ import { colours, outputInk, painted } from "../theme.ts";
 import { timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
-function Line({ k }: { k: number }) {
+export function Line({ k }: { k: number }) {
   const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
-  const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[] });
+  const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
   const range = useRef<[number, number]>([0, 1]);
   useEffect(() => {
     const axis = { stroke: () => colours.dim.css, grid: { stroke: () => colours.line.css, width: 1 }, ticks: { stroke: () => colours.line.css, size: 4 }, font: font(11) };
@@ -21,8 +21,8 @@ function Line({ k }: { k: number }) {
       scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
       axes: [{ ...axis, size: 22, space: 70, values: (_u, v) => v.map(t => timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
       padding: [6, 6, 0, 0],
-      series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, spanGaps: false }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, spanGaps: false }],
-    }, [[], [], []], box.current!);
+      series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, spanGaps: false }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, spanGaps: false }, { stroke: () => colours.warn.css, width: 1.4, dash: [1, 3], points: { show: false }, spanGaps: false }],
+    }, [[], [], [], []], box.current!);
     const resized = new ResizeObserver(() => { if (box.current) plot.current?.setSize({ width: box.current.clientWidth, height: box.current.clientHeight }); });
     resized.observe(box.current!);
     return () => { resized.disconnect(); plot.current?.destroy(); plot.current = null; };
@@ -34,8 +34,10 @@ function Line({ k }: { k: number }) {
     const n = reduce(s, s.estimate, k, from, end, d.xs, d.decoded);
     if (s.hasTruth) reduce(s, s.truth, k, from, end, d.xs, d.intended);
     for (let i = 0; i < n; i++) if (!s.hasTruth || Number.isNaN(d.intended[i])) d.intended[i] = null;
-    d.decoded.length = d.intended.length = n;
-    plot.current?.setData([d.xs.subarray(0, n), d.intended, d.decoded] as never);
+    if (s.hasBeside) reduce(s, s.beside, k, from, end, d.xs, d.beside); else d.beside.fill(null, 0, n);
+    for (let i = d.beside.length; i < n; i++) d.beside[i] = null;
+    d.decoded.length = d.intended.length = d.beside.length = n;
+    plot.current?.setData([d.xs.subarray(0, n), d.intended, d.decoded, d.beside] as never);
   }, 30);
   const r2 = state.slowly.value.r2[k];
   return <div class="line">

@@ -1,9 +1,11 @@
 // The model in use, those that may take its place, and what was done.
 import { useEffect } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
+import { Line } from "../panels/Outputs.tsx";
 import { Panel } from "../panels/Panel.tsx";
+import type { Happened, Store } from "../link/store.ts";
 import { clock, whole } from "../draw/format.ts";
-import { control } from "../control.ts";
+import { control, mark } from "../control.ts";
 import * as state from "../state.ts";
 
 const STATES: Record<string, string> = { Idle: "one model runs", Pending: "asked for: the session has not stepped since", WarmingUp: "the new model runs beside the old one", TakenOver: "the new model gives the estimates; the one before stands by" };
@@ -21,6 +23,38 @@ function Card({ model, step, running }: { model: state.ModelCard; step: number; 
   </dl>;
 }
 
+/** Mean R² of the outputs over ticks of the last minute; a dash where there is no truth, or no row. */
+function score(s: Store, from: number, to: number, values = s.estimate): string {
+  const known = s.hasTruth ? s.r2(from, to, values).filter(v => !Number.isNaN(v)) : [];
+  return known.length > 0 ? (known.reduce((a, b) => a + b, 0) / known.length).toFixed(2) : "–";
+}
+/** How long before and after a swap is judged by. */
+const JUDGED_SECONDS = 10;
+
+/** How much there has to be after a swap before it is judged. */
+const JUDGED_FROM_SECONDS = 2;
+
+const told = (e: Happened): string => `${String(e["what"])}${e["model"] ? ` to ${String(e["model"])}` : ""}${e["text"] ? `: ${String(e["text"])}` : ""}${Array.isArray(e["channels"]) ? `: ${(e["channels"] as unknown[]).length} channels` : ""}`;
+/** What was asked for last before a model took over; else the checksum that the session says. */
+function cause(s: Store | null, e: Happened): string {
+  const asked = s?.events.slice(0, s.events.indexOf(e)).findLast(b => b.type === "control" && ["swap", "roll back", "mask"].includes(String(b["what"])));
+  return `: ${asked ? told(asked) : String(e["model"])}`;
+}
+/** R² of the seconds before and after. */
+function judged(s: Store | null, e: Happened, step: number): string {
+  const ticks = Math.round(JUDGED_SECONDS / step), after = (s?.end ?? 0) - e.tick;
+  if (!s?.hasTruth || e.tick - ticks / 2 < s.first) return "";
+  return `, R² ${score(s, e.tick - ticks, e.tick)} before, ${after * step < JUDGED_FROM_SECONDS ? "…" : score(s, e.tick, Math.min(s.end, e.tick + ticks))} after`;
+}
+
+/** What both models make of the same spikes, as long as both run. */
+function Both({ s, warming }: { s: Store; warming: boolean }) {
+  void state.beat.value;
+  const end = state.viewEnd(s), from = end - state.viewWindow(s), outputs = state.server.value?.source.outputs ?? [];
+  return <Panel area="both" title="Old and new" note={<><span class="key solid" aria-hidden="true" />{warming ? "the old one, which gives the estimates" : "the new one, which gives the estimates"}, R² <b>{score(s, from, end)}</b> <span class="key dotted" aria-hidden="true" />{warming ? "the new one, warming up" : "the one before, standing by"}, R² <b class="besides">{score(s, from, end, s.beside)}</b> <span class="key dashed" aria-hidden="true" />true · of what is shown</>}>
+    <div class="lines">{outputs.slice(0, 2).map((_, k) => <Line key={k} k={k} />)}</div></Panel>;
+}
+
 export function Model() {
   const server = state.server.value, models = server?.models, s = state.store.value;
   const busy = models?.state === "Pending" || models?.state === "WarmingUp";
@@ -29,25 +63,32 @@ export function Model() {
     const timer = setInterval(() => void state.refresh().catch(() => undefined), busy ? 250 : 2000);
     return () => clearInterval(timer);
   }, [busy]);
+  const two = s?.hasBeside && models && models.state !== "Idle";
+  useEffect(() => {
+    if (!server?.control) return;
+    state.acts.set("r", () => { if (state.server.peek()?.models?.state !== "Idle") void control("roll-back", {}, "Roll back to the model before?"); });
+    return () => { state.acts.delete("r"); };
+  }, [server?.control]);
   if (!server) return null;
   const step = server.source.step_seconds, running = models?.models.find(m => m.fingerprint === models.running) ?? server.model;
   const share = running?.weight_share ?? [], top = Math.max(1e-9, ...share), said = state.said.value;
   const others = (models?.models ?? []).map((m, i) => [m, i] as const).filter(([m]) => m.fingerprint !== models?.running);
   const history = (s?.events ?? []).filter(e => e.type === "swap" || e.type === "control").slice(-12).reverse();
   const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
-  return <main class="model">
+  return <main class={two ? "model two" : "model"}>
     <Panel area="card" title="Model in use" note={models ? STATES[models.state] ?? models.state : ""}>
       {running ? <Card model={running} step={step} running /> : <p>The session does not say.</p>}
       {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
       {server.control && <p class="acts">
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
         <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Let the model before go? There is no way back then.")}>release the one before</button>
-        <button class="act" onClick={() => { const text = prompt("Mark this moment as"); if (text !== null) void control("mark", { text }, `Set the mark "${text}"?`); }}>⚑ mark</button></p>}
+        <button class="act" onClick={mark}>⚑ mark</button></p>}
       {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
     </Panel>
     <Panel area="weights" title="Weights" note="Σ|φ| of each channel, as a share of all">
       <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />
     </Panel>
+    {two && <Both s={s} warming={busy} />}
     <Panel area="others" title="May be swapped in" note={server.control ? "" : "read-only: start with --control to swap"}>
       {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : "A page that is read-only has none."}</p>}
       <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
@@ -55,7 +96,7 @@ export function Model() {
     </Panel>
     <Panel area="log" title="What was done" note="swaps, masks and marks, the newest first">
       {history.length === 0 ? <p class="dim">Nothing yet.</p> : <ol class="log">{history.map((e, i) => <li key={`${e.tick} ${i}`}><button class="link" onClick={() => { state.go({ view: "live" }); state.showAround(e.tick); }}>{s ? clock(s.seconds_(e.tick), 2) : ""}</button>
-        {" "}{e.type === "swap" ? `◆ a model took over (${String(e["model"])})` : `⚑ ${String(e["what"])}${e["model"] ? ` to ${String(e["model"])}` : ""}${e["text"] ? `: ${String(e["text"])}` : ""}${Array.isArray(e["channels"]) ? `: ${(e["channels"] as unknown[]).length} channels` : ""}`}</li>)}</ol>}
+        {" "}{e.type === "swap" ? `◆ a model took over${cause(s, e)}${judged(s, e, step)}` : `⚑ ${told(e)}`}</li>)}</ol>}
     </Panel>
   </main>;
 }

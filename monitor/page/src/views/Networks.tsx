@@ -88,10 +88,10 @@ function Sessions() {
 
 /** Correlations of a recording, in windows of one's own. */
 function Compute() {
-  const sources = state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson");
+  const live = state.server.value?.mode === "live", sources = live ? ["the last minute"] : state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson");
   if (sources.length === 0) return null;
   const field = (name: string, value: number, set: (v: number) => void, by: number) => <label>{name} <input type="number" min={0} step={by} value={value} onChange={e => set(Number(e.currentTarget.value))} /></label>;
-  return <details class="compute"><summary>of a recording</summary>
+  return <details class="compute"><summary>{live ? "of the session" : "of a recording"}</summary>
     <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
       <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option></select></label>
@@ -116,7 +116,7 @@ export function Networks() {
   if (net.offered.value.length === 0 || !l) return <main class="networks"><div class="waiting" role="status">
     <p class="large">{net.offered.value.length > 0 ? "No network is chosen." : "There is no network here."}</p>
     {net.failure.value && <p role="alert" class="bad">{net.failure.value}</p>}
-    <p>Networks are computed with <code>betz network compute</code> and shown with <code>betz serve NETWORK.npz</code>{(state.server.value?.sources.length ?? 0) > 0 ? ", or computed here:" : "."}</p>
+    <p>Networks are computed with <code>betz network compute</code> and shown with <code>betz serve NETWORK.npz</code>{(state.server.value?.sources.length ?? 0) > 0 || state.server.value?.mode === "live" ? ", or computed here:" : "."}</p>
     {net.offered.value.length > 0 && <Sessions />}<Compute /></div></main>;
   const k = net.windowOf(l), e = net.edgesOf(l), counts = all.map(one => net.counted(one)), total = e?.total ?? 0, held = e?.key.length ?? 0, places: [string, string][] = [...(l.info.positions ? [["place", "where they lie"]] as [string, string][] : []), ["force", "by their edges"], ["circle", "on a circle"]];
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };

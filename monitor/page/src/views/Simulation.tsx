@@ -26,6 +26,8 @@ function useFactor(): number {
   if (!s) return NaN;
   const now = performance.now(), all = seen.current;
   if (all.length === 0 || now - all[all.length - 1]![0] > 200) all.push([now, s.end]);
+  // Another network begins anew.
+  if (all.length > 1 && s.end < all[all.length - 2]![1]) all.splice(0, all.length - 1);
   while (all.length > 20) all.shift();
   const [t, end] = all[0]!;
   return now - t > 500 ? (s.end - end) * s.shape.stepSeconds / ((now - t) / 1000) : NaN;
@@ -34,7 +36,7 @@ function useFactor(): number {
 export function Simulation() {
   const told = state.server.value?.simulation, s = state.store.value, factor = useFactor();
   useEffect(() => { if (told && state.address.peek().window === 10) state.go({ window: PAPER }); }, [told !== null]);
-  if (!told) return <main class="later"><p class="large">No network is simulated here. `betz monitor --simulate cuba` does; with --control a stimulus is moved from this view.</p></main>;
+  if (!told) return <main class="later"><p class="large">No network is simulated here. `betz monitor --simulate cuba` does; with --control a stimulus is moved, and another network begun, from this view.</p></main>;
   if (!s) return <main><Waiting /></main>;
   const firsts = firstChannels(told.populations.map(p => p.neurons), told.every), hz = rates(s, firsts, RATE_SECONDS);
   const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0);
@@ -44,10 +46,11 @@ export function Simulation() {
     <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${whole(told.synapses)} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
       tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{state.server.value?.steered && <Pause />}</span>}>
       <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
-        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes a second of a neuron, of the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col">what they are</th></tr></thead>
+        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes a second of a neuron, of the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col" title="Mean synapses onto a neuron, and from one">in, out</th><th scope="col">what they are</th></tr></thead>
         <tbody>{told.populations.map((p, i) => <tr key={p.name}><th scope="row">{p.name}</th><td>{whole(p.neurons)}</td><td>{Number.isNaN(hz[i]) ? "–" : hz[i]!.toFixed(1)}</td>
-          <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td><td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
+          <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td><td>{few(p.degrees[0])}, {few(p.degrees[1])}</td><td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
       </table></div>
+      {state.server.value?.steered && <Another key={told.name} />}
     </Panel>
     <Panel area="stimulus" title="Stimulus" note={state.server.value?.steered ? "a current into some neurons, in place of the last one" : "to move one: betz monitor --simulate … --control"}>
       {state.server.value?.steered && <Stimulus />}
@@ -55,9 +58,33 @@ export function Simulation() {
   </main>;
 }
 
+/** Networks that are built from numbers, and those of the literature, which are kept to a scale. */
+const SIZED: Record<string, string> = { ring: "100", full: "100", random: "1000,10000" }, MODELS = ["cuba", "brunel", "pd14"];
+const few = (v: number): string => v < 10 ? String(Math.round(v * 10) / 10) : whole(Math.round(v));
+
+/** Another network in place of this one: what `betz simulate` has options for. */
+function Another() {
+  const told = state.server.value!.simulation!, [was, ...size] = told.name.split(":");
+  const own = was! in SIZED || MODELS.includes(was!) ? [] : [told.name];
+  const [kind, setKind] = useState(was!), [sizes, setSizes] = useState(size.join(":") || SIZED[was!] || ""), [scale, setScale] = useState(told.scale), [seed, setSeed] = useState(told.seed);
+  const name = kind in SIZED ? `${kind}:${sizes.replace(/\s/g, "")}` : kind, said = state.said.value;
+  // The server answers at once, the simulation later: whether it could be built comes as an event.
+  const last = state.store.value?.events.findLast(e => e.type === "refused" || e.type === "control" && e["what"] === "network");
+  const words = said && !said.good && said.what === "network" ? said.words : last?.type === "refused" ? String(last["words"]) : last ? "is built …" : "";
+  return <form class="rules" onSubmit={e => { e.preventDefault(); void ask("network", { name, scale, seed }); }}>
+    <label>network <select value={kind} onChange={e => { setKind(e.currentTarget.value); setSizes(SIZED[e.currentTarget.value] ?? ""); }}>{[...own, ...MODELS, ...Object.keys(SIZED)].map(k => <option key={k}>{k}</option>)}</select></label>
+    {kind in SIZED ? <label>{kind === "random" ? "neurons, synapses" : "neurons"} <input value={sizes} required pattern={kind === "random" ? " *[0-9]+ *, *[0-9]+ *" : " *[0-9]+ *"} onInput={e => setSizes(e.currentTarget.value)} /></label>
+      : <label>part of its neurons <input type="number" min={0.01} max={1} step={0.01} value={scale} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v > 0 && v <= 1) setScale(v); }} /></label>}
+    <label>seed <input type="number" min={0} step={1} value={seed} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) setSeed(Math.round(v)); }} /></label>
+    <button>simulate it</button>
+    {words && <p class="legend" role="status">{words}</p>}
+  </form>;
+}
+
 function Pause() {
-  const [paused, setPaused] = useState(false);
-  return <button aria-pressed={paused} onClick={() => { setPaused(!paused); void ask("pause", { paused: !paused }); }}>{paused ? "go on" : "pause"}</button>;
+  // The server's word, since another page may have said it: every event is followed by a look at the state.
+  const paused = state.server.value?.simulation?.paused ?? false;
+  return <button aria-pressed={paused} onClick={() => void ask("pause", { paused: !paused }).then(() => state.refresh()).catch(() => undefined)}>{paused ? "go on" : "pause"}</button>;
 }
 
 function Intervals({ from, to, name }: { from: number; to: number; name: string }) {

@@ -249,6 +249,7 @@ impl Session {
                 tick: self.tick,
                 input: *input,
                 estimates: out,
+                beside: self.running.beside(),
                 status: self.status,
                 previous_latency_ns: self.timing.as_ref().map_or(0, Timing::last_ns),
                 swap: self.running.state(),

@@ -1,0 +1,123 @@
+//! The ridge that decodes each part best from all others, of sums that were made apart.
+
+use super::{SolveOptions, Sums, fixed};
+use crate::gram::NormalEquations;
+use crate::search::{COARSE, REFINED};
+use crate::solve::CentredEquations;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_runtime::model::Decoder;
+
+use super::solve::RidgeScore;
+
+impl Sums {
+    /// The linear decoder of all `parts` together, at the ridge of ρ × mean diagonal of Γ_c, ρ from 10⁻⁷ to 10, that
+    /// leaves least unexplained of each part when it is solved from the others: cross-validation whose folds are the
+    /// parts. The second number holds that ridge and R², RMSE over all parts, each decoded without itself.
+    ///
+    /// Whole numbers are taken away as exactly as they are added: the others' sums are what they would be had the part
+    /// never been there. Allocates Γ in f64 three times over beside `parts`.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve); [`ErrorKind::InvalidArgument`] for fewer than two parts; those of
+    /// [`merge`](Self::merge); [`ErrorKind::InsufficientData`] when no output changes.
+    pub fn cross_validate(parts: &[Self], options: &SolveOptions) -> Result<(Decoder, RidgeScore)> {
+        let [first, others @ ..] = parts else {
+            return Err(few(0));
+        };
+        if others.is_empty() {
+            return Err(few(1));
+        }
+        let mut all = first.clone();
+        others.iter().try_for_each(|part| all.merge(part))?;
+        let folds = Folds { all: &all, parts };
+        let whole = all.equations();
+        let total = whole.output_total_squares();
+        let mut best: Option<(f64, f64, Vec<f64>)> = None;
+        let mut refused = None;
+        let mut attempt = |rho: f64| -> Result<Option<f64>> {
+            let left = match folds.left(rho, options) {
+                // A ridge too small is passed over.
+                Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
+                    refused = Some(e);
+                    return Ok(None);
+                }
+                left => left?,
+            };
+            let known: Vec<f64> = (left.iter().zip(&total))
+                .filter(|(_, total)| **total > 0.0)
+                .map(|(left, total)| 1.0 - left / total)
+                .collect();
+            if known.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::InsufficientData,
+                    "cross-validation: expected an output that changes, got none",
+                ));
+            }
+            let mean = known.iter().sum::<f64>() / known.len() as f64;
+            if best.as_ref().is_none_or(|(most, ..)| mean > *most) {
+                best = Some((mean, rho, left));
+                return Ok(Some(rho));
+            }
+            Ok(None)
+        };
+        let mut chosen = None;
+        for power in COARSE {
+            chosen = attempt(10_f64.powi(power))?.or(chosen);
+        }
+        if let Some(rho) = chosen {
+            for step in REFINED {
+                attempt(rho * 10_f64.powf(step))?;
+            }
+        }
+        let Some((_, rho, left)) = best else {
+            return Err(refused.unwrap_or_else(|| few(parts.len())));
+        };
+        let ridge = rho * whole.mean_variance_sum();
+        let fixed = SolveOptions {
+            ridge: crate::options::RidgeChoice::Fixed(ridge),
+            ..*options
+        };
+        let outputs = all.form.scores(&left, &total, all.steps);
+        Ok((all.solve(&fixed)?, RidgeScore { ridge, outputs }))
+    }
+}
+
+fn few(got: usize) -> Error {
+    Error::argument(format!(
+        "cross-validation: expected sums of at least 2 parts, got {got}"
+    ))
+}
+
+struct Folds<'a> {
+    all: &'a Sums,
+    parts: &'a [Sums],
+}
+
+impl Folds<'_> {
+    /// Squares of each output that are left over all parts, each decoded by what the others say at relative ridge `rho`.
+    fn left(&self, rho: f64, options: &SolveOptions) -> Result<Vec<f64>> {
+        let mut left = vec![0.0; self.all.form.outputs.len()];
+        for part in self.parts {
+            let others = self.without(part);
+            let centred = CentredEquations::new(&others)?;
+            let ridge = rho * others.mean_variance_sum();
+            let names = self.all.names();
+            let solution = centred.solve(ridge, options.solver, options.mask, names)?;
+            let own = part.equations();
+            let squares = own.residual_squares(&solution.weights, &solution.intercept);
+            left.iter_mut().zip(squares).for_each(|(l, s)| *l += s);
+        }
+        Ok(left)
+    }
+
+    fn without(&self, part: &Sums) -> NormalEquations {
+        let both = self.all.values.iter().zip(&part.values);
+        let values: Vec<i128> = both.map(|(all, own)| all - own).collect();
+        let form = &self.all.form;
+        fixed::to_equations(
+            &values,
+            (form.features(), form.outputs.len()),
+            self.all.steps - part.steps,
+        )
+    }
+}

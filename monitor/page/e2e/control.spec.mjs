@@ -1,0 +1,117 @@
+// What a page may do to a session: nothing without --control, and with it what was asked for twice.
+import { expect, known, test } from "./rig.mjs";
+
+const ASKED = [["swap", { model: 1 }], ["roll-back", {}], ["release", {}], ["mask", { channels: [1] }], ["mark", { text: "here" }], ["pause", { paused: true }], ["stimulus", { population: 0, first: 0, count: 1, current_pa: 1 }]];
+const ask = (page, what, body) => page.evaluate(async ([w, b]) => { const answer = await fetch(`/api/control/${w}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(b) }); return { status: answer.status, words: await answer.text() }; }, [what, body]);
+const look = (page, hash) => page.evaluate(h => { location.hash = h; }, hash);
+/** Questions are answered with yes, and kept. */
+const yes = page => { const asked = []; page.on("dialog", d => { asked.push(d.message()); void d.accept(d.type() === "prompt" ? "the cue" : undefined); }); return asked; };
+const events = page => page.evaluate(() => fetch("/api/events").then(r => r.json()));
+
+test("read-only, nothing can be asked for and everything is refused", async ({ watched: { page, faults } }) => {
+  await known(page, 0.5);
+  await look(page, "#v=model");
+  await expect(page.locator("main.model")).toContainText("read-only");
+  await expect(page.getByRole("button", { name: /swap|roll back|mark/ })).toHaveCount(0);
+  await look(page, "#v=channels");
+  await expect(page.locator("main.channels")).toBeVisible();
+  await expect(page.getByRole("button", { name: /mask/ })).toHaveCount(0);
+  const before = faults.length;
+  for (const [what, body] of ASKED) expect((await ask(page, what, body)).status, what).toBe(403);
+  // The browser itself says on its console that it was refused: once for each.
+  expect(faults.slice(before).every(f => f.includes("403"))).toBe(true);
+  expect((await events(page)).filter(e => e.type === "control")).toEqual([]);
+});
+
+test.describe("with --control", () => {
+  test.use({ args: ["--channels", "64", "--control"] });
+
+  test("a swap shows old and new side by side, and one key takes it back", async ({ watched: { page } }) => {
+    const asked = yes(page);
+    await known(page, 6);
+    await look(page, "#v=model");
+    const running = page.locator(".panel.card dl");
+    await expect(running).toContainText("tau 40 ms");
+    await page.getByRole("button", { name: "swap to this" }).click();
+    await expect(running).toContainText("tau 80 ms");
+    expect(asked.join()).toContain("Swap to tau 80 ms?");
+    const both = page.locator(".panel.both");
+    await expect(both).toContainText("the one before, standing by");
+    await expect(both.locator(".besides")).toHaveText(/^-?\d+\.\d\d$/);
+    await expect(both.locator("canvas")).toHaveCount(2);
+    // Two models of other time constants say different things of the same spikes; before, one ran alone.
+    const apart = await page.evaluate(() => { const s = globalThis.betz.store; let both = 0, same = 0, alone = 0; for (let i = 0; i < 2 * s.rows; i += 2) { const e = s.estimate[i], b = s.beside[i]; if (Number.isNaN(b)) alone++; else if (Math.abs(b - e) < 1e-3) same++; else both++; } return { both, same, alone }; });
+    expect(apart.alone).toBeGreaterThan(0);
+    expect(apart.both).toBeGreaterThan(10 * apart.same);
+    await expect(page.locator("ol.log")).toContainText(/a model took over: swap to tau 80 ms, R² 0\.\d\d before, -?\d+\.\d\d after/);
+    await page.keyboard.press("r");
+    await expect(running).toContainText("tau 40 ms");
+    expect(asked.at(-1)).toContain("Roll back");
+    await expect(both).toHaveCount(0);
+    expect((await events(page)).map(e => e.what).filter(Boolean)).toEqual(["swap", "roll back"]);
+  });
+
+  test("a question that is answered with no does nothing", async ({ watched: { page } }) => {
+    await known(page, 0.5);
+    await look(page, "#v=model");
+    const question = page.waitForEvent("dialog").then(d => d.dismiss());
+    await page.getByRole("button", { name: "swap to this" }).click();
+    await question;
+    expect((await events(page)).filter(e => e.type === "control")).toEqual([]);
+  });
+
+  test("noisy channels are masked, every page says so, and the mask is taken back", async ({ watched: { page }, context }) => {
+    const asked = yes(page), other = await context.newPage();
+    await other.goto(new URL("/#v=channels", page.url()).href);
+    await known(page, 4);
+    await look(page, "#v=channels&c=43");
+    await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
+    expect(asked.at(-1)).toMatch(/takes [\d.]+ % of the readout/);
+    const row = on => on.locator(".panel.table tbody tr", { hasText: /^ch43/ });
+    for (const on of [page, other]) {
+      await on.getByLabel("Find a channel").fill("ch43");
+      await expect(row(on)).toContainText("masked");
+    }
+    await page.getByRole("button", { name: "no mask" }).click();
+    for (const on of [page, other]) await expect(row(on)).not.toContainText("masked");
+    await other.close();
+  });
+
+  test("a mark by its key is seen by all", async ({ watched: { page } }) => {
+    const asked = yes(page);
+    await known(page, 0.5);
+    await page.keyboard.press("m");
+    await expect.poll(async () => (await events(page)).find(e => e.what === "mark")?.text).toBe("the cue");
+    expect(asked.at(-1)).toContain("the cue");
+    await look(page, "#v=model");
+    await expect(page.locator("ol.log")).toContainText("mark: the cue");
+  });
+
+  test("what the server refuses is said in its words", async ({ watched: { page } }) => {
+    await known(page, 0.5);
+    for (const [what, body, words] of [["swap", { model: 7 }, "0 to 1"], ["mask", { channels: [64] }, "0 to 63"], ["roll-back", {}, ""], ["dance", {}, "expected swap"]]) {
+      const answer = await ask(page, what, body);
+      expect(answer.status, what).toBe(409);
+      expect(answer.words).toContain(words);
+    }
+    expect((await ask(page, "swap", { modle: 1 })).status).toBe(400);
+  });
+});
+
+test.describe("a simulation", () => {
+  test.use({ args: ["--channels", "32", "--control", "--simulation"] });
+  test("that one page pauses is paused on every page", async ({ watched: { page }, context }) => {
+    const other = await context.newPage();
+    await other.goto(new URL("/#v=simulation", page.url()).href);
+    await look(page, "#v=simulation");
+    await known(page, 0.5);
+    await known(other, 0.5);
+    await page.getByRole("button", { name: "pause", exact: true }).click();
+    for (const on of [page, other]) await expect(on.getByRole("button", { name: "go on", exact: true })).toHaveAttribute("aria-pressed", "true");
+    await expect(other.getByRole("status").first()).toHaveText(/no step for/);
+    await other.getByRole("button", { name: "go on", exact: true }).click();
+    for (const on of [page, other]) await expect(on.getByRole("button", { name: "pause", exact: true })).toHaveAttribute("aria-pressed", "false");
+    await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+    await other.close();
+  });
+});

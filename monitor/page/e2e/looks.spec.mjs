@@ -1,0 +1,46 @@
+// How the main views look, against committed pictures: recordings and networks made with a seed, standing still. Pictures
+// are of one Chromium and its fonts: with another the test is left out, and says so. To make them anew:
+// check.sh looks.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { expect, shown as test } from "./rig.mjs";
+
+const made = new URL("looks/made-with.json", import.meta.url);
+/** The browser, and how wide its fonts make some words: what a picture hangs on besides the page. */
+const surroundings = async page => ({ chromium: page.context().browser().version().split(".")[0], words: await page.evaluate(() => { const g = document.createElement("canvas").getContext("2d"); g.font = '13px system-ui,"DejaVu Sans",sans-serif'; return g.measureText("Decoded against true, 0123456789").width.toFixed(2); }) });
+
+const VIEWS = {
+  live: ["#v=live&t=20&w=5", page => expect(page.locator("canvas.cells")).toBeVisible()],
+  channels: ["#v=channels&t=20&c=9", page => expect(page.locator(".panel.table tbody tr").first()).toBeVisible()],
+  networks: ["#v=networks&n=0,1&t=31&node=8&th=0.35", page => page.waitForFunction(() => globalThis.betzNet?.spent.edges > 0 && globalThis.betzNet.net.loaded.value.every(l => globalThis.betzNet.net.edgesOf(l)))],
+  episodes: ["#v=episodes&ep=0.0&w=2&t=20", page => expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes")],
+};
+test.use({ viewport: { width: 1100, height: 700 } });
+
+/** To a view, until it stands still; what tells the time of this machine is not looked at. */
+async function still(page, url, hash, ready) {
+  await page.goto(new URL(`/${hash}`, url).href);
+  await page.waitForFunction(() => globalThis.betz?.store?.spikes > 100);
+  await ready(page);
+}
+const hidden = page => [page.locator(".truth .page")];
+
+test.beforeEach(async ({ looked: { page } }, info) => {
+  const now = await surroundings(page), updating = ["all", "changed"].includes(info.config.updateSnapshots);
+  if (updating) { writeFileSync(made, `${JSON.stringify(now)}\n`); return; }
+  const then = existsSync(made) ? JSON.parse(readFileSync(made, "utf8")) : null;
+  test.skip(JSON.stringify(then) !== JSON.stringify(now), `the pictures were made with ${JSON.stringify(then)}, this is ${JSON.stringify(now)}`);
+});
+
+for (const scheme of ["light", "dark"]) for (const [view, [hash, ready]] of Object.entries(VIEWS)) test(`${view} in the ${scheme} looks as it did`, async ({ looked: { page } }) => {
+  await page.emulateMedia({ colorScheme: scheme });
+  await still(page, page.url(), hash, ready);
+  await expect(page).toHaveScreenshot(`${view}-${scheme}.png`, { mask: hidden(page) });
+});
+
+test("a panel that is missing would be seen", async ({ looked: { page } }, info) => {
+  test.skip(["all", "changed"].includes(info.config.updateSnapshots), "pictures are being made");
+  await page.emulateMedia({ colorScheme: "light" });
+  await still(page, page.url(), ...VIEWS.live);
+  await page.evaluate(() => { document.querySelector(".panel.outputs").style.visibility = "hidden"; });
+  await expect(expect(page).toHaveScreenshot("live-light.png", { mask: hidden(page), timeout: 5000 })).rejects.toThrow(/different/);
+});

@@ -1,0 +1,176 @@
+// The figures of benches/record/page.md: node figures.mjs [stream|stall|draw|heap|first|graph]…, all of them by
+// default. Needs Linux (CPU times are read from /proc), Chromium, and the examples `watched` and `shown`. CPU times and
+// counts do not depend on what else the machine does; times by the clock do, so its load is printed with them.
+import { readFileSync, readdirSync } from "node:fs";
+import { request } from "node:http";
+import { loadavg } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "@playwright/test";
+
+const here = dirname(fileURLToPath(import.meta.url));
+process.env.BETZ_WATCHED ??= join(here, "../../target/debug/examples/watched");
+process.env.BETZ_SHOWN ??= join(here, "../../target/debug/examples/shown");
+const { run, start } = await import("./e2e/rig.mjs");
+const SHAPES = [["--channels", "1024", "--rate", "20"], ["--channels", "16384", "--rate", "17"]];
+const sleep = ms => new Promise(done => setTimeout(done, ms));
+const median = all => [...all].sort((a, b) => a - b)[all.length >> 1];
+const say = (what, ...words) => console.log(`${what.padEnd(8)} ${words.join(" ")} (load ${loadavg()[0].toFixed(1)})`);
+
+/** CPU milliseconds so far of a process's threads with such names; all, without names. */
+function cpu(pid, names) {
+  let ns = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) try {
+    const name = readFileSync(`/proc/${pid}/task/${thread}/comm`, "utf8").trim();
+    if (!names || names.includes(name)) ns += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
+  } catch { /* It ended meanwhile. */ }
+  return ns / 1e6;
+}
+
+/** A viewer without a browser: counts bytes, messages, frames and ticks, and says that all was drawn, where `draws`. */
+async function viewer(rig) {
+  const url = new URL(rig.url), seen = { bytes: 0, messages: 0, frames: 0, ticks: 0, lost: 0, newest: 0, draws: true, end: () => socket.destroy(), drawn: n => socket.write(Buffer.from([0x82, 0x84, 0, 0, 0, 0, n, 0, 0, 0])) };
+  const socket = await new Promise((done, failed) => {
+    const asked = request({ host: url.hostname, port: url.port, path: "/live", headers: { Host: url.host, Origin: url.origin, Cookie: `betz=${url.searchParams.get("token")}`, Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "betz.v1" } });
+    asked.on("upgrade", (_, socket, head) => { socket.unshift(head); done(socket); }).on("error", failed).on("response", r => failed(new Error(`expected an upgrade, got ${r.statusCode}`))).end();
+  });
+  let held = Buffer.alloc(0), sequence = -1;
+  socket.on("error", () => undefined).on("data", data => {
+    held = held.length > 0 ? Buffer.concat([held, data]) : data;
+    for (;;) {
+      if (held.length < 2) return;
+      let n = held[1] & 127, at = 2;
+      if (n === 126) { if (held.length < 4) return; n = held.readUInt16BE(2); at = 4; } else if (n === 127) { if (held.length < 10) return; n = Number(held.readBigUInt64BE(2)); at = 10; }
+      if (held.length < at + n) return;
+      const message = held.subarray(at, at + n);
+      held = held.subarray(at + n);
+      seen.bytes += n; seen.messages++;
+      for (let f = 0; f + 32 <= message.length;) {
+        const next = message.readUInt32LE(f + 8);
+        if (sequence >= 0) seen.lost += next - sequence - 1;
+        sequence = next; seen.frames++;
+        if (message.readUInt16LE(f + 6) === 1) { seen.ticks += message.readUInt32LE(f + 24); seen.newest = Number(message.readBigInt64LE(f + 16)) + message.readUInt32LE(f + 24); }
+        let s = f + 32;
+        for (let left = message.readUInt32LE(f + 28); left > 0; left--) s += 8 + Math.ceil(message.readUInt16LE(s + 2) * message.readUInt32LE(s + 4) / 8) * 8;
+        f = s;
+      }
+      if (seen.draws) seen.drawn(1);
+    }
+  });
+  return seen;
+}
+
+const figures = {
+  async stream() {
+    for (const shape of SHAPES) {
+      const rig = await start(...shape), threads = ["betz-page", "betz-hub"], took = [];
+      const first = await viewer(rig);
+      await sleep(2000);
+      // In turns: one viewer and nine, so that what the machine does besides falls on both.
+      for (let turn = 0; turn < 6; turn++) {
+        const more = turn % 2 === 1 ? await Promise.all(Array.from({ length: 8 }, () => viewer(rig))) : [];
+        const before = { ...first, cpu: cpu(rig.pid, threads) };
+        await sleep(4000);
+        const seconds = (first.ticks - before.ticks) / 1000;
+        took.push({ more: more.length, kib: (first.bytes - before.bytes) / 1024 / seconds, frames: (first.frames - before.frames) / seconds, share: (cpu(rig.pid, threads) - before.cpu) / seconds / 10 });
+        more.forEach(v => v.end());
+        await sleep(300);
+      }
+      const of = (key, more) => median(took.filter(t => t.more === more).map(t => t[key]));
+      say("stream", shape.join(" ") + ":", `${of("kib", 0).toFixed(0)} KiB a second of the session in ${of("frames", 0).toFixed(0)} frames, ${first.lost} lost; hub and server ${of("share", 0).toFixed(2)} % of a core with one viewer, ${((of("share", 8) - of("share", 0)) / 8).toFixed(2)} % more a viewer`);
+      first.end();
+      await rig.stop();
+    }
+  },
+  async stall() {
+    for (const seconds of [1.5, 8]) {
+      const rig = await start(...SHAPES[1]), v = await viewer(rig);
+      await sleep(2000);
+      v.draws = false;
+      const at = v.messages, lost = v.lost;
+      await sleep(seconds * 1000);
+      const flight = v.messages - at, stood = v.newest;
+      v.draws = true; v.drawn(flight);
+      await sleep(1500);
+      say("stall", `${seconds} s at 16,384 channels: ${flight} messages on their way, ${v.lost - lost} frames lost and counted by their numbers; the page went on ${((v.newest - stood) / 1000).toFixed(1)} s later`);
+      v.end();
+      await rig.stop();
+    }
+  },
+  async draw() {
+    for (const shape of SHAPES) await browse(shape, async ({ page, gpu }) => {
+      await page.waitForFunction(() => globalThis.betz?.store?.end - globalThis.betz?.store?.first > 12_000, null, { timeout: 120_000 });
+      await page.evaluate(() => globalThis.betz.spent.fill(NaN));
+      await page.waitForFunction(() => globalThis.betz.spent.filter(v => v === v).length >= 60, null, { timeout: 120_000 });
+      const script = await page.evaluate(() => Array.from(globalThis.betz.spent).filter(v => v === v));
+      // Still, so that the GPU process draws this alone; then the picture's one triangle again and again, in turns
+      // with as many reads of a pixel and no draw.
+      await page.keyboard.press("Space");
+      await sleep(1500);
+      const again = n => page.evaluate(n => { const c = document.querySelector("canvas.cells"), gl = c.getContext("webgl2"), one = new Uint8Array(4); for (let k = 0; k < 24; k++) { for (let d = 0; d < n; d++) gl.drawArrays(gl.TRIANGLES, 0, 3); gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, one); } return [c.width, c.height]; }, n);
+      const took = { 0: [], 1: [], 5: [] };
+      let size;
+      for (let turn = 0; turn < 12; turn++) { const n = [0, 1, 5][turn % 3], before = gpu(); size = await again(n); took[n].push((gpu() - before) / 24); }
+      say("draw", shape.join(" ") + ":", `raster of ${size.join(" × ")} pixels ${((median(took[5]) - median(took[1])) / 4).toFixed(1)} CPU ms a draw in the GPU process; JavaScript of a page's frame ${median(script).toFixed(2)} ms (median of ${script.length}, least ${Math.min(...script).toFixed(2)})`);
+    });
+  },
+  async heap() {
+    await browse(["--channels", "1024", "--rate", "20", "--speed", "10"], async ({ page, session }) => {
+      const seconds = () => page.evaluate(() => (globalThis.betz?.store?.end ?? 0) / 1000), used = [];
+      for (let minute = 1; minute <= 10; minute++) {
+        while (await seconds() < minute * 60) await sleep(250);
+        for (let k = 0; k < 3; k++) await session.send("HeapProfiler.collectGarbage");
+        // Objects, and what typed arrays hold.
+        const { usedSize, backingStorageSize } = await session.send("Runtime.getHeapUsage");
+        used.push((usedSize + backingStorageSize) / 2 ** 20);
+      }
+      // The first two minutes fill what is kept of a minute.
+      const late = used.slice(2);
+      say("heap", `MB after each of ten minutes of the session at 10 × speed: ${used.map(v => v.toFixed(1)).join(" ")}; from the third on ± ${((Math.max(...late) - Math.min(...late)) / 2 / median(late) * 100).toFixed(1)} %`);
+    });
+  },
+  async first() {
+    const rig = await start("--channels", "1024"), all = [];
+    const browser = await launch();
+    for (let turn = 0; turn < 7; turn++) {
+      const page = await browser.newPage({ viewport: { width: 1400, height: 860 } });
+      await page.addInitScript(() => { const look = () => { if (globalThis.betz?.store?.spikes > 0 && document.querySelector("canvas.cells")) requestAnimationFrame(() => { globalThis.firstFrame = performance.now(); }); else requestAnimationFrame(look); }; look(); });
+      await page.goto(rig.url);
+      all.push(await (await page.waitForFunction(() => globalThis.firstFrame)).jsonValue());
+      await page.close();
+    }
+    await browser.close(); await rig.stop();
+    say("first", `frame ${median(all).toFixed(0)} ms after the page is asked for, of seven; the least ${Math.min(...all).toFixed(0)} ms`);
+  },
+  async graph() {
+    const rig = await run(process.env.BETZ_SHOWN, ["--nodes", "20000"]), browser = await launch(), page = await browser.newPage({ viewport: { width: 1400, height: 860 } });
+    await page.goto(rig.url);
+    await page.evaluate(() => { location.hash = "#v=networks&n=2&th=0"; });
+    await page.waitForFunction(() => globalThis.betzNet?.spent.edges > 0, null, { timeout: 120_000 });
+    const first = await page.evaluate(() => ({ ...globalThis.betzNet.spent })), later = [];
+    for (let k = 0; k < 12; k++) {
+      const before = await page.evaluate(() => globalThis.betzNet.spent.edges);
+      await page.keyboard.press(k % 2 === 0 ? "]" : "[");
+      await page.waitForFunction(n => globalThis.betzNet.spent.edges !== n, before, { timeout: 60_000 });
+      later.push(await page.evaluate(() => globalThis.betzNet.spent.ms));
+    }
+    say("graph", `of 20,000 nodes: JavaScript of the first draw ${first.ms.toFixed(2)} ms (${first.edges} edges), of later ones ${median(later).toFixed(2)} ms`);
+    await browser.close(); await rig.stop();
+  },
+};
+
+const launch = () => chromium.launch({ executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium", args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"] });
+async function browse(shape, work) {
+  const rig = await start(...shape), browser = await launch(), page = await browser.newPage({ viewport: { width: 1400, height: 860 } }), session = await page.context().newCDPSession(page), root = await browser.newBrowserCDPSession();
+  await session.send("Performance.enable");
+  const { processInfo } = await root.send("SystemInfo.getProcessInfo"), process = processInfo.find(p => p.type === "GPU");
+  await page.goto(rig.url);
+  await work({ page, session, gpu: () => cpu(process.id) });
+  await browser.close(); await rig.stop();
+}
+
+for (const what of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(figures)) {
+  if (!figures[what]) { console.error(`expected some of ${Object.keys(figures).join(", ")}, got ${what}`); process.exit(2); }
+  await figures[what]();
+}
+process.exit(0);

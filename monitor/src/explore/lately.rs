@@ -1,0 +1,135 @@
+//! The last minute of a session, as a recording that correlations are computed of.
+
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_recording::{Dataset, Segment, Spikes};
+use bytes::Bytes;
+
+use crate::explore::recorded::Recorded;
+use crate::frame::{Frame, Section};
+use crate::source::Source;
+
+/// Spikes of the frames that are kept, and the session's tick that is the recording's first. Trials and ticks
+/// without a step part it: no window reaches across them.
+///
+/// # Errors
+/// `InsufficientData` where nothing is kept; `InvalidArgument` where spikes came as counts of several channels.
+pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(Recorded, i64)> {
+    let mut first = None;
+    let (mut ticks, mut channels) = (Vec::new(), Vec::new());
+    let mut segments: Vec<Segment> = Vec::new();
+    for bytes in frames {
+        let (frame, _) = Frame::read(bytes)?;
+        let at = frame.first - *first.get_or_insert(frame.first);
+        if !frame.section(Section::CELLS, 1).is_empty() {
+            return Err(Error::argument(
+                "the last minute: expected single spikes, got counts of several channels, as they come of more than 400,000 a second",
+            ));
+        }
+        ticks.extend((frame.u16(Section::SPIKE_TICK)).map(|offset| at + i64::from(offset)));
+        channels.extend(frame.spike_channels());
+        let rows: Vec<i64> = match frame.section(Section::ROW_TICK, 2) {
+            [] => (0..i64::from(frame.ticks)).collect(),
+            _ => frame.u16(Section::ROW_TICK).map(i64::from).collect(),
+        };
+        let mut trials = frame.u16(Section::TRIALS).map(i64::from).peekable();
+        for row in rows {
+            let begins = trials.next_if_eq(&row).is_some();
+            match segments.last_mut() {
+                Some(last) if !begins && last.stop == at + row => last.stop += 1,
+                _ => segments.push(Segment {
+                    start: at + row,
+                    stop: at + row + 1,
+                }),
+            }
+        }
+    }
+    let (Some(first), Some(last)) = (first, segments.last()) else {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            "the last minute: expected steps, got none yet",
+        ));
+    };
+    let dataset = Dataset {
+        step_seconds: source.step_seconds,
+        steps: usize::try_from(last.stop).unwrap_or(0),
+        channel_names: source.channel_names.clone(),
+        spikes: Spikes::new(ticks, channels),
+        segments,
+        outputs: Vec::new(),
+        behavior: Vec::new(),
+    };
+    let mut source = source.clone();
+    let seconds = |tick: i64| tick as f64 * source.step_seconds;
+    source.name = format!(
+        "{}, {:.1} s to {:.1} s",
+        source.name,
+        seconds(first),
+        seconds(first + dataset.steps as i64)
+    );
+    let recorded = Recorded {
+        source,
+        dataset,
+        estimates: Vec::new(),
+        delay_steps: 0,
+    };
+    Ok((recorded, first))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::feed::Taken;
+    use crate::frame::Counters;
+    use crate::hub::{Gathering, Shape};
+
+    fn source() -> Source {
+        Source {
+            channel_names: (0..4).map(|c| format!("ch{c}")).collect(),
+            step_seconds: 0.001,
+            ..Source::nothing("rig")
+        }
+    }
+
+    #[test]
+    fn spikes_of_the_frames_in_their_trials_and_without_what_was_not_stepped() {
+        let mut gathering = Gathering::new(Shape {
+            channels: 4,
+            outputs: 0,
+            ticks_a_second: 1_000.0,
+            deadline_ns: None,
+        });
+        let mut frames = Vec::new();
+        for tick in 100..200 {
+            if tick == 150 {
+                continue; // ticks without a step are no silence
+            }
+            gathering.push(
+                &Taken {
+                    tick,
+                    spikes: vec![(tick % 4) as u32],
+                    trial_begins: tick == 170,
+                    ..Taken::default()
+                },
+                &[],
+            );
+            if tick % 30 == 0 {
+                frames.extend(gathering.finish(&Counters::default(), None));
+            }
+        }
+        frames.extend(gathering.finish(&Counters::default(), None));
+        let frames: Vec<Bytes> = frames.into_iter().map(|f| f.bytes).collect();
+        let (recorded, first) = lately(&source(), &frames).unwrap();
+        let spans: Vec<_> = (recorded.dataset.segments.iter())
+            .map(|s| (s.start, s.stop))
+            .collect();
+        assert_eq!((first, recorded.dataset.steps), (100, 100));
+        assert_eq!(spans, [(0, 50), (51, 70), (70, 100)]);
+        let spikes = &recorded.dataset.spikes;
+        assert_eq!((spikes.ticks.len(), spikes.ticks[50]), (99, 51));
+        assert_eq!(spikes.channels[50], (151 % 4) as u32);
+        assert!(recorded.source.name.contains("0.1 s to 0.2 s"));
+        let none = lately(&source(), &[]).unwrap_err();
+        assert!(none.message().contains("got none yet"), "{none}");
+    }
+}
