@@ -280,7 +280,6 @@ impl Recording {
     /// are named or fire.
     #[staticmethod]
     #[pyo3(signature = (spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, **more), text_signature = "(spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
-    #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
     fn from_spikes(
         py: Python<'_>,
         spike_ticks: &Bound<'_, PyAny>,

@@ -147,14 +147,14 @@ impl Session {
         channels: &Bound<'py, PyAny>,
         out: Option<Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        if let Ok(array) = channels.cast::<PyArray1<u32>>() {
-            if let Some(spikes) = elements(array) {
-                let session = self.session()?;
-                let outputs = session.outputs();
-                return into_out(py, spikes, out, outputs, |spikes, out| {
-                    session.step_spikes(spikes, out)
-                });
-            }
+        if let Ok(array) = channels.cast::<PyArray1<u32>>()
+            && let Some(spikes) = elements(array)
+        {
+            let session = self.session()?;
+            let outputs = session.outputs();
+            return into_out(py, spikes, out, outputs, |spikes, out| {
+                session.step_spikes(spikes, out)
+            });
         }
         let mut spikes = std::mem::take(&mut self.spikes);
         spikes.clear();
@@ -183,23 +183,25 @@ impl Session {
         out: Option<Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let signal = self.signal;
-        if !signal && let Ok(array) = counts.cast::<PyArray1<u8>>() {
-            if let Some(counts) = elements(array) {
-                let session = self.session()?;
-                let outputs = session.outputs();
-                return into_out(py, counts, out, outputs, |counts, out| {
-                    session.step_counts_u8(counts, out)
-                });
-            }
+        if !signal
+            && let Ok(array) = counts.cast::<PyArray1<u8>>()
+            && let Some(counts) = elements(array)
+        {
+            let session = self.session()?;
+            let outputs = session.outputs();
+            return into_out(py, counts, out, outputs, |counts, out| {
+                session.step_counts_u8(counts, out)
+            });
         }
-        if !signal && let Ok(array) = counts.cast::<PyArray1<u16>>() {
-            if let Some(counts) = elements(array) {
-                let session = self.session()?;
-                let outputs = session.outputs();
-                return into_out(py, counts, out, outputs, |counts, out| {
-                    session.step_counts(counts, out)
-                });
-            }
+        if !signal
+            && let Ok(array) = counts.cast::<PyArray1<u16>>()
+            && let Some(counts) = elements(array)
+        {
+            let session = self.session()?;
+            let outputs = session.outputs();
+            return into_out(py, counts, out, outputs, |counts, out| {
+                session.step_counts(counts, out)
+            });
         }
         let mut values = std::mem::take(&mut self.counts);
         values.clear();

@@ -105,7 +105,7 @@ fn run_spiking<'py>(
     let (report, counts, spikes) = work::run(py, progress, |progress| {
         let network = spiking::models::by_name(model, scale, seed)?;
         let steps = (seconds * 1e3 / network.step_ms).round();
-        if !(steps >= 0.0 && steps <= 1e15) {
+        if !(0.0..=1e15).contains(&steps) {
             return Err(Error::argument(format!(
                 "seconds: expected a finite time from 0 on, got {seconds}"
             )));

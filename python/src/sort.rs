@@ -162,15 +162,14 @@ fn train(
     Ok(Sorter { inner })
 }
 
+/// (time, channels), and the places of the channels.
+type Voltage<'py> = (Bound<'py, PyArray2<i16>>, Vec<[f32; 2]>);
+
 /// A tetrode's voltage at 30 kHz and 0.195 µV a bit with six units in it: int16 (time, channels), and the places of its
 /// channels.
 #[pyfunction]
 #[pyo3(signature = (*, seconds=60.0, seed=0))]
-fn synthetic<'py>(
-    py: Python<'py>,
-    seconds: f64,
-    seed: u64,
-) -> PyResult<(Bound<'py, PyArray2<i16>>, Vec<[f32; 2]>)> {
+fn synthetic<'py>(py: Python<'py>, seconds: f64, seed: u64) -> PyResult<Voltage<'py>> {
     let of = Synthetic {
         seconds,
         gain: 0.195,

@@ -25,6 +25,9 @@ pub(crate) struct Sums {
     form: SpikeForm,
 }
 
+/// What pickle calls, and with what.
+type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
+
 #[pymethods]
 impl Sums {
     /// The sums over every segment of `data`.
@@ -71,9 +74,7 @@ impl Sums {
         })
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let make = slf.get_type().getattr("from_bytes")?;
         let this = slf.get();
         let bytes = PyBytes::new(slf.py(), &this.inner.to_bytes());

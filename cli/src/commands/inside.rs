@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use betz::model::{Decoder, OutputScore};
-use betz::recording::{Recording, SpikeForm};
+use betz::recording::SpikeForm;
 use betz::{Error, Result};
 use serde::Serialize;
 
