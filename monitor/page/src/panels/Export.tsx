@@ -16,6 +16,7 @@ export function save(blob: Blob, name: string): void {
 
 export function Export() {
   const box = useRef<HTMLDialogElement>(null), open = state.exportOpen.value, [words, setWords] = useState("");
+  // Only this closes it: a browser tells late of what it closed itself, when somebody may have opened it again.
   useEffect(() => {
     if (open && !box.current?.open) { setWords(""); box.current?.showModal(); }
     if (!open && box.current?.open) box.current.close();
@@ -37,7 +38,7 @@ export function Export() {
   };
   const offers = state.offers.value, anything = state.store.value !== null && state.server.value !== null;
   const button = (what: string, name: string) => <button disabled={what !== "link" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
-  return <dialog ref={box} class="export" aria-labelledby="h-export" onClose={() => { state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
+  return <dialog ref={box} class="export" aria-labelledby="h-export" onCancel={e => { e.preventDefault(); state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Take along what is shown</h2>
     <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
     {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}</div>

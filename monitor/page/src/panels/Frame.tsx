@@ -77,7 +77,7 @@ export function Help() {
     if (open && !box.current?.open) box.current?.showModal();
     if (!open && box.current?.open) box.current.close();
   }, [open]);
-  return <dialog ref={box} aria-labelledby="h-keys" onClose={() => { state.helpOpen.value = false; }}
+  return <dialog ref={box} aria-labelledby="h-keys" onCancel={e => { e.preventDefault(); state.helpOpen.value = false; }}
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
     <h2 id="h-keys">Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
