@@ -22,7 +22,7 @@ def check(recording, of, tick_seconds=1e-4):
         np.testing.assert_array_equal(ticks, np.floor(train / tick_seconds + 1e-6))
 
 
-@pytest.mark.skipif(not NWB.exists(), reason="the files lie in the repository")
+@pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
 def test_nwb():
     with pytest.warns(UserWarning, match="FALCON M2"):
         recording = betz.Recording.from_nwb(NWB / "m2.nwb")
@@ -35,7 +35,7 @@ def test_nwb():
         betz.Recording.from_nwb(NWB / "nlb.nwb", behavior="elbow")
 
 
-@pytest.mark.skipif(not NWB.exists(), reason="the files lie in the repository")
+@pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
 @pytest.mark.filterwarnings("ignore")
 def test_nwb_as_pynwb_reads_it():
     pynwb = pytest.importorskip("pynwb")
