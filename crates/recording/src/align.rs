@@ -4,6 +4,7 @@ use super::{Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use betz_base::text::{count, number};
+use std::ops::Range;
 
 /// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
 const MAX_VALUES: usize = 1 << 31;
@@ -70,46 +71,17 @@ impl Recording {
     pub fn align_with(&self, options: &AlignOptions) -> Result<(Dataset, AlignReport)> {
         self.check()?;
         let clock = StepClock::new(self, options.step_seconds)?;
-        let steps = clock.whole_steps_before(self.ticks);
-        if steps == 0 {
-            return Err(Error::new(
-                ErrorKind::InsufficientData,
-                format!(
-                    "expected at least one step of {} s, got a recording of {} s",
-                    number(options.step_seconds),
-                    number(self.seconds())
-                ),
-            ));
-        }
-        let outputs = self.behavior.as_ref().map_or(0, |b| b.outputs.len());
-        let steps = usize::try_from(steps).unwrap_or(usize::MAX);
-        if steps.saturating_mul(outputs.max(1)) > MAX_VALUES {
-            return Err(Error::argument(format!(
-                "a step of {} s gives {steps} steps of {outputs} outputs, more than {MAX_VALUES} values: choose a longer step",
-                number(options.step_seconds)
-            )));
-        }
+        let steps = clock.checked_steps(self)?;
         memory::plan(
             format_args!("a recording in steps of {} s", number(options.step_seconds)),
-            steps as u128 * outputs as u128 * 4
-                + self.spikes.len() as u128 * 12
-                + self.spikes.weights.len() as u128 * 4
-                + memory::of_names(&self.channel_names),
+            self.bytes_on_clock(steps),
         )?;
-        let mut report = AlignReport::default();
-        let whole = self.segments.iter().map(|s| Segment {
-            start: clock.first_whole_step(s.start),
-            stop: clock.whole_steps_before(s.stop),
-        });
-        let (behavior, segments) = match &self.behavior {
-            Some(b) => {
-                let sampled = sample(b, &clock, steps, options.max_gap_seconds);
-                let kept = whole.flat_map(|s| clip(s, &sampled, &mut report)).collect();
-                (sampled.values, kept)
-            }
-            None => (Vec::new(), whole.filter(|s| !s.is_empty()).collect()),
+        let part = Part {
+            steps: 0..steps as i64,
+            first_sample: 0,
         };
-        let segments: Vec<Segment> = segments;
+        let (dataset, mut report) = self.on_clock(&clock, options.max_gap_seconds, &part)?;
+        let segments = &dataset.segments;
         if segments.is_empty() {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
@@ -126,27 +98,70 @@ impl Recording {
             .segments
             .iter()
             .filter(|s| {
-                let (start, stop) = (
-                    clock.first_whole_step(s.start),
-                    clock.whole_steps_before(s.stop),
-                );
+                let Segment { start, stop } = clock.whole_steps_of(s);
                 let next = segments.partition_point(|kept| kept.stop <= start);
                 segments.get(next).is_none_or(|kept| kept.start >= stop)
             })
             .count();
-        let last = self
-            .spikes
-            .ticks
-            .partition_point(|&t| clock.step_of(t) < steps as i64);
+        let outside = self.spikes.total() - in_segments(&self.spikes, &clock, segments, steps);
+        report.spikes_outside = outside.max(0.0).round() as usize;
+        Ok((dataset, report))
+    }
+
+    /// Bytes of `steps` steps of this recording's behaviour and of its spikes on a clock.
+    fn bytes_on_clock(&self, steps: usize) -> u128 {
+        let outputs = self.behavior.as_ref().map_or(0, |b| b.outputs.len());
+        steps as u128 * outputs as u128 * 4
+            + self.spikes.len() as u128 * 12
+            + self.spikes.weights.len() as u128 * 4
+            + memory::of_names(&self.channel_names)
+    }
+
+    /// The steps of `part` of this recording, which holds at least what they cover: a dataset whose first step is
+    /// the part's first. Of the report, what lies in the part; neither `segments_dropped` nor `spikes_outside`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub(crate) fn on_clock(
+        &self,
+        clock: &StepClock,
+        max_gap_seconds: Option<f64>,
+        part: &Part,
+    ) -> Result<(Dataset, AlignReport)> {
+        let (first, stop) = (part.steps.start, part.steps.end);
+        let mut report = AlignReport::default();
+        let whole = (self.segments.iter()).map(|s| clock.whole_steps_of(s));
+        let here = whole.map(|s| Segment {
+            start: s.start.max(first) - first,
+            stop: s.stop.min(stop) - first,
+        });
+        let here = here.filter(|s| !s.is_empty());
+        let (behavior, segments) = match &self.behavior {
+            Some(b) => {
+                let sampled = sample(b, clock, part, max_gap_seconds);
+                let kept = here.flat_map(|s| clip(s, &sampled, &mut report)).collect();
+                (sampled.values, kept)
+            }
+            None => (Vec::new(), here.collect()),
+        };
+        let ticks = &self.spikes.ticks;
+        let [from, to] =
+            [first, stop].map(|step| ticks.partition_point(|&t| clock.step_of(t) < step));
         let mut spikes = Spikes {
-            ticks: self.spikes.ticks[..last]
-                .iter()
-                .map(|&t| clock.step_of(t))
+            ticks: (ticks[from..to].iter())
+                .map(|&t| clock.step_of(t) - first)
                 .collect(),
-            channels: self.spikes.channels[..last].to_vec(),
-            weights: self.spikes.weights[..last.min(self.spikes.weights.len())].to_vec(),
+            channels: self.spikes.channels[from..to].to_vec(),
+            weights: match self.spikes.weights.is_empty() {
+                true => Vec::new(),
+                false => self.spikes.weights[from..to].to_vec(),
+            },
         };
         let joined = clock.whole.unwrap_or(1);
+        if self.form == SpikeForm::Signal && joined > 1 && spikes.weights.is_empty() {
+            // Values that are all 1 have a mean, too.
+            spikes.weights = memory::filled("spikes", 1.0, spikes.len())?;
+        }
         if !spikes.weights.is_empty() {
             let scale = match self.form {
                 SpikeForm::Signal => 1.0 / joined as f64,
@@ -154,11 +169,9 @@ impl Recording {
             };
             join(&mut spikes, self.channels(), scale)?;
         }
-        let outside = self.spikes.total() - in_segments(&self.spikes, &clock, &segments, last);
-        report.spikes_outside = outside.max(0.0).round() as usize;
         let dataset = Dataset {
-            step_seconds: options.step_seconds,
-            steps,
+            step_seconds: clock.step_seconds,
+            steps: (stop - first).max(0) as usize,
             channel_names: self.channel_names.clone(),
             spikes,
             segments,
@@ -172,8 +185,18 @@ impl Recording {
     }
 }
 
-/// How many of `spikes`, those before `last`, lie in `segments`, which are in steps.
-fn in_segments(spikes: &Spikes, clock: &StepClock, segments: &[Segment], last: usize) -> f64 {
+/// A part of a recording's steps, and what of its behaviour is at hand.
+pub(crate) struct Part {
+    /// Steps, on the recording's clock.
+    pub(crate) steps: Range<i64>,
+    /// The recording's number of the first sample at hand; every one between the part's first end of a step and its
+    /// last is, and one more on either side, where there is one.
+    pub(crate) first_sample: usize,
+}
+
+/// How many of `spikes`, those of the first `steps`, lie in `segments`, which are in steps.
+fn in_segments(spikes: &Spikes, clock: &StepClock, segments: &[Segment], steps: usize) -> f64 {
+    let last = (spikes.ticks).partition_point(|&t| clock.step_of(t) < steps as i64);
     let ticks = &spikes.ticks[..last];
     let first_of = |step: i64| ticks.partition_point(|&t| clock.step_of(t) < step);
     let inside = |s: &Segment| spikes.view().total_of(first_of(s.start)..first_of(s.stop));
@@ -213,15 +236,16 @@ fn join(spikes: &mut Spikes, channels: usize, scale: f64) -> Result<()> {
 }
 
 /// Converts ticks to steps.
-struct StepClock {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepClock {
     step_seconds: f64,
     tick_seconds: f64,
     /// Ticks a step, when that is a whole number: then everything is integer arithmetic.
-    whole: Option<i64>,
+    pub(crate) whole: Option<i64>,
 }
 
 impl StepClock {
-    fn new(recording: &Recording, step_seconds: f64) -> Result<Self> {
+    pub(crate) fn new(recording: &Recording, step_seconds: f64) -> Result<Self> {
         let tick_seconds = recording.tick_seconds;
         if !(step_seconds.is_finite() && step_seconds > 0.0) {
             return Err(Error::argument(format!(
@@ -259,12 +283,64 @@ impl StepClock {
         })
     }
 
+    /// Number of whole steps of `recording`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`] for none, [`ErrorKind::InvalidArgument`] for more than memory should hold.
+    fn checked_steps(&self, recording: &Recording) -> Result<usize> {
+        let steps = self.whole_steps_before(recording.ticks);
+        if steps == 0 {
+            return Err(self.too_short(recording));
+        }
+        let outputs = recording.behavior.as_ref().map_or(0, |b| b.outputs.len());
+        let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+        if steps.saturating_mul(outputs.max(1)) > MAX_VALUES {
+            return Err(Error::argument(format!(
+                "a step of {} s gives {steps} steps of {outputs} outputs, more than {MAX_VALUES} values: choose a longer step",
+                number(self.step_seconds)
+            )));
+        }
+        Ok(steps)
+    }
+
+    pub(crate) fn too_short(&self, recording: &Recording) -> Error {
+        Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "expected at least one step of {} s, got a recording of {} s",
+                number(self.step_seconds),
+                number(recording.seconds())
+            ),
+        )
+    }
+
+    /// The first tick of `step`.
+    pub(crate) fn first_tick(&self, step: i64) -> i64 {
+        match self.whole {
+            Some(n) => step * n,
+            None => {
+                let near = (step as f64 * self.ratio()).floor() as i64;
+                // Rounding is off by one tick at most.
+                let first = (near - 1..=near + 2).find(|&tick| self.step_of(tick.max(0)) >= step);
+                first.unwrap_or(near).max(0)
+            }
+        }
+    }
+
+    /// The whole steps inside `segment`, which is in ticks.
+    fn whole_steps_of(&self, segment: &Segment) -> Segment {
+        Segment {
+            start: self.first_whole_step(segment.start),
+            stop: self.whole_steps_before(segment.stop),
+        }
+    }
+
     fn ratio(&self) -> f64 {
         self.step_seconds / self.tick_seconds
     }
 
     /// The step that covers `tick` (at or after 0).
-    fn step_of(&self, tick: i64) -> i64 {
+    pub(crate) fn step_of(&self, tick: i64) -> i64 {
         match self.whole {
             Some(n) => tick / n,
             None => (tick as f64 / self.ratio()).floor() as i64,
@@ -280,12 +356,12 @@ impl StepClock {
     }
 
     /// The number of steps that end at `tick` or earlier.
-    fn whole_steps_before(&self, tick: i64) -> i64 {
+    pub(crate) fn whole_steps_before(&self, tick: i64) -> i64 {
         self.step_of(tick)
     }
 
     /// The end of `step` in seconds.
-    fn end_seconds(&self, step: usize) -> f64 {
+    pub(crate) fn end_seconds(&self, step: i64) -> f64 {
         (step + 1) as f64 * self.step_seconds
     }
 }
@@ -299,20 +375,21 @@ struct Sampled {
     gaps: Vec<Segment>,
 }
 
-fn sample(b: &Behavior, clock: &StepClock, steps: usize, max_gap: Option<f64>) -> Sampled {
+fn sample(b: &Behavior, clock: &StepClock, part: &Part, max_gap: Option<f64>) -> Sampled {
     let outputs = b.outputs.len();
+    let (begin, steps) = (part.steps.start, part.steps.end - part.steps.start);
     let mut sampled = Sampled {
-        values: Vec::with_capacity(steps * outputs),
+        values: Vec::with_capacity(steps.max(0) as usize * outputs),
         covered: Segment {
-            start: steps as i64,
+            start: steps,
             stop: 0,
         },
         gaps: Vec::new(),
     };
-    let last = b.samples() - 1;
+    let samples = b.samples();
     let time_of = |i: usize| match &b.times {
         Some(times) => times[i],
-        None => (i + 1) as f64 * clock.tick_seconds,
+        None => (part.first_sample + i + 1) as f64 * clock.tick_seconds,
     };
     let row = |i: usize| &b.values[i * outputs..(i + 1) * outputs];
     // Index of the first sample after the step's end.
@@ -320,23 +397,23 @@ fn sample(b: &Behavior, clock: &StepClock, steps: usize, max_gap: Option<f64>) -
     for step in 0..steps {
         if let (None, Some(n)) = (&b.times, clock.whole) {
             // One sample per tick: the step's last tick has the step's end.
-            let i = (step + 1) * n as usize - 1;
+            let i = ((begin + step + 1) * n) as usize - 1 - part.first_sample;
             sampled.values.extend_from_slice(row(i));
             sampled.covered = Segment {
                 start: 0,
-                stop: steps as i64,
+                stop: steps,
             };
             continue;
         }
-        let t = clock.end_seconds(step);
-        while after <= last && time_of(after) <= t {
+        let t = clock.end_seconds(begin + step);
+        while after < samples && time_of(after) <= t {
             after += 1;
         }
         let exact = after > 0 && time_of(after - 1) == t;
-        let inside = exact || (after > 0 && after <= last);
+        let inside = exact || (after > 0 && after < samples);
         if inside {
-            sampled.covered.start = sampled.covered.start.min(step as i64);
-            sampled.covered.stop = step as i64 + 1;
+            sampled.covered.start = sampled.covered.start.min(step);
+            sampled.covered.stop = step + 1;
         }
         if exact || !inside {
             sampled
@@ -353,7 +430,7 @@ fn sample(b: &Behavior, clock: &StepClock, steps: usize, max_gap: Option<f64>) -
                 .map(|(&a, &b)| (f64::from(a) + weight * (f64::from(b) - f64::from(a))) as f32),
         );
         if max_gap.is_some_and(|gap| t1 - t0 > gap) {
-            let here = step as i64;
+            let here = step;
             match sampled.gaps.last_mut() {
                 Some(gap) if gap.stop == here => gap.stop += 1,
                 _ => sampled.gaps.push(Segment {

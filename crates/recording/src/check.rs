@@ -228,7 +228,7 @@ impl Behavior {
     }
 }
 
-fn check_times(times: &[f64], samples: usize) -> Result<()> {
+pub(crate) fn check_times(times: &[f64], samples: usize) -> Result<()> {
     if times.len() != samples {
         return Err(Error::recording(format!(
             "array `behavior_times`: expected {samples} times, one per row of `behavior`, got {}",

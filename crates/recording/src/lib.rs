@@ -69,7 +69,7 @@ mod spikes;
 mod view;
 
 #[cfg(feature = "npz")]
-pub use npz::arrays;
+pub use npz::{Stretches, arrays};
 
 pub use align::{AlignOptions, AlignReport};
 pub use behavior::{Behavior, OutputInfo};

@@ -4,12 +4,17 @@
 //! header   of one array                            number    every plain number of NumPy's
 //! npy      the elements of one array               archive   a zip of arrays
 //! read     schema ──► Recording                    write     Recording ──► schema
+//! column   one array, from any place                stretches  schema ──► a stretch of time
 //! ```
 
 mod archive;
 pub mod arrays;
+mod column;
 mod header;
 mod npy;
 mod number;
 mod read;
+mod stretches;
 mod write;
+
+pub use stretches::Stretches;

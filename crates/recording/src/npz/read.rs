@@ -47,69 +47,109 @@ impl Recording {
 }
 
 fn read(archive: &mut Archive) -> Result<Recording> {
+    let form = form_of(archive)?;
+    let behavior = read_behavior(archive)?;
+    let segments = read_segments(archive)?;
+    let names_given = archive.read_strings("channel_names", 1)?;
+    let electrode_um = read_electrodes(archive)?;
+    let tick_seconds = tick_seconds(archive, form)?;
+    let (spikes, ticks, width) = match form {
+        SpikeForm::Counts => {
+            let (spikes, bins, channels) = read_matrix(archive, "counts")?;
+            (spikes, bins, Some(channels))
+        }
+        SpikeForm::Signal => {
+            let (values, samples, channels) = read_matrix(archive, "signal")?;
+            (values, samples, Some(channels))
+        }
+        SpikeForm::Events => {
+            let spikes = read_events(archive)?;
+            let duration = archive.read_scalar::<i64>("duration_ticks")?;
+            let ticks = match duration {
+                Some(ticks) => ticks,
+                None => last_tick(
+                    spikes.ticks.iter().max().copied(),
+                    behavior.as_ref().map(|b| {
+                        let last = |times: &Vec<f64>| times.last().copied().unwrap_or(0.0);
+                        (b.samples() as u64, b.times.as_ref().map(last))
+                    }),
+                    segments.as_deref(),
+                    tick_seconds,
+                )?,
+            };
+            (spikes, ticks, None)
+        }
+    };
+    let most = spikes.channels.iter().max().copied();
+    let recording = Recording {
+        tick_seconds,
+        ticks,
+        channel_names: names(names_given, width, electrode_um.as_deref(), most)?,
+        spikes,
+        behavior,
+        segments: segments.unwrap_or_else(|| {
+            vec![Segment {
+                start: 0,
+                stop: ticks,
+            }]
+        }),
+        electrode_um,
+        form,
+        meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
+    };
+    recording.check()?;
+    Ok(recording)
+}
+
+/// Which of the three forms the archive has.
+pub(super) fn form_of(archive: &Archive) -> Result<SpikeForm> {
     let forms = [
         ("counts", SpikeForm::Counts),
         ("spike_ticks", SpikeForm::Events),
         ("signal", SpikeForm::Signal),
     ];
     let mut found = forms.into_iter().filter(|(array, _)| archive.has(array));
-    let form = match (found.next(), found.next()) {
-        (Some((_, form)), None) => form,
-        (Some((one, _)), Some((other, _))) => {
-            return Err(Error::recording(format!(
-                "expected one of `counts`, `spike_ticks` and `signal`, got both arrays `{one}` and `{other}`"
-            )));
-        }
-        _ => {
-            return Err(Error::recording(
-                "expected an array `counts` (u8 or u16), `spike_ticks` (i64) or `signal` (f32), got neither",
-            ));
-        }
+    match (found.next(), found.next()) {
+        (Some((_, form)), None) => Ok(form),
+        (Some((one, _)), Some((other, _))) => Err(Error::recording(format!(
+            "expected one of `counts`, `spike_ticks` and `signal`, got both arrays `{one}` and `{other}`"
+        ))),
+        _ => Err(Error::recording(
+            "expected an array `counts` (u8 or u16), `spike_ticks` (i64) or `signal` (f32), got neither",
+        )),
+    }
+}
+
+/// Length of a tick, a bin or a sample.
+pub(super) fn tick_seconds(archive: &mut Archive, form: SpikeForm) -> Result<f64> {
+    let arrays: &[&str] = match form {
+        SpikeForm::Counts => &["step_seconds"],
+        SpikeForm::Signal => &["sample_seconds", "step_seconds"],
+        SpikeForm::Events => &["tick_seconds"],
     };
-    let behavior = read_behavior(archive)?;
-    let segments = read_segments(archive)?;
-    let names = archive.read_strings("channel_names", 1)?;
-    let electrode_um = read_electrodes(archive)?;
-    let (tick_seconds, spikes, ticks, channels) = match form {
-        SpikeForm::Counts => {
-            let tick_seconds =
-                require(archive.read_scalar("step_seconds")?, "step_seconds", "f64")?;
-            let (spikes, bins, channels) = read_matrix(archive, "counts")?;
-            (tick_seconds, spikes, bins, Some(channels))
+    for array in arrays {
+        if let Some(seconds) = archive.read_scalar(array)? {
+            return Ok(seconds);
         }
-        SpikeForm::Signal => {
-            let tick_seconds = match archive.read_scalar("sample_seconds")? {
-                Some(seconds) => Some(seconds),
-                None => archive.read_scalar("step_seconds")?,
-            };
-            let tick_seconds = require(tick_seconds, "sample_seconds", "f64")?;
-            let (values, samples, channels) = read_matrix(archive, "signal")?;
-            (tick_seconds, values, samples, Some(channels))
-        }
-        SpikeForm::Events => {
-            let tick_seconds =
-                require(archive.read_scalar("tick_seconds")?, "tick_seconds", "f64")?;
-            let spikes = read_events(archive)?;
-            let duration = archive.read_scalar::<i64>("duration_ticks")?;
-            let ticks = match duration {
-                Some(ticks) => ticks,
-                None => last_tick(
-                    &spikes,
-                    behavior.as_ref(),
-                    segments.as_deref(),
-                    tick_seconds,
-                )?,
-            };
-            (tick_seconds, spikes, ticks, None)
-        }
-    };
-    let channels = match (channels, &names, &electrode_um) {
+    }
+    require(None, arrays[0], "f64")
+}
+
+/// The names of the channels: those `given`, or invented ones for as many channels as the matrix is wide, there are
+/// electrodes, or the greatest number of a spike's channel says.
+pub(super) fn names(
+    given: Option<Vec<String>>,
+    width: Option<usize>,
+    electrodes: Option<&[[f32; 2]]>,
+    most: Option<u32>,
+) -> Result<Vec<String>> {
+    let channels = match (width, &given, electrodes) {
         (Some(c), ..) => c,
         (None, Some(names), _) => names.len(),
         (None, None, Some(places)) => places.len(),
-        (None, None, None) => spikes.channels.iter().max().map_or(0, |&c| c as usize + 1),
+        (None, None, None) => most.map_or(0, |c| c as usize + 1),
     };
-    let channel_names = match names {
+    let channel_names = match given {
         Some(names) => names,
         // A channel number in a file is a claim too: 2^32 names would follow from one spike.
         None if channels > 1 << 24 => {
@@ -129,24 +169,7 @@ fn read(archive: &mut Archive) -> Result<Recording> {
             channel_names.len()
         )));
     }
-    let recording = Recording {
-        tick_seconds,
-        ticks,
-        spikes,
-        channel_names,
-        behavior,
-        segments: segments.unwrap_or_else(|| {
-            vec![Segment {
-                start: 0,
-                stop: ticks,
-            }]
-        }),
-        electrode_um,
-        form,
-        meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
-    };
-    recording.check()?;
-    Ok(recording)
+    Ok(channel_names)
 }
 
 fn require<T>(value: Option<T>, array: &str, what: &str) -> Result<T> {
@@ -175,7 +198,7 @@ fn read_matrix(archive: &mut Archive, array: &str) -> Result<(Spikes, i64, usize
 }
 
 /// Everything but zeros; weights only where one is not 1.
-fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
+pub(super) fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
     header: &Header,
     data: &mut dyn Read,
     likely: usize,
@@ -262,7 +285,21 @@ fn read_behavior(archive: &mut Archive) -> Result<Option<Behavior>> {
         }
         return Ok(None);
     };
-    let count = shape[1] as usize;
+    let outputs = outputs(archive, [shape[0], shape[1]])?;
+    let times = archive.read::<f64>("behavior_times", 1)?.map(|(_, t)| t);
+    Ok(Some(Behavior {
+        outputs,
+        values,
+        times,
+    }))
+}
+
+/// Names and units of the columns of `behavior`, (samples, outputs).
+pub(super) fn outputs(
+    archive: &mut Archive,
+    [samples, width]: [u64; 2],
+) -> Result<Vec<OutputInfo>> {
+    let count = width as usize;
     let mut strings = |array: &str| match archive.read_strings(array, 1)? {
         Some(s) if s.len() != count => Err(Error::recording(format!(
             "array `{array}`: expected {count} strings, one per column of `behavior`, got {}",
@@ -273,28 +310,21 @@ fn read_behavior(archive: &mut Archive) -> Result<Option<Behavior>> {
     let names = strings("behavior_names")?;
     let units = strings("behavior_units")?;
     // A matrix (0, huge) holds no byte, so its width is a mere claim.
-    if values.is_empty() {
+    if samples == 0 || width == 0 {
         return Err(Error::recording(format!(
-            "array `behavior`: expected samples and outputs, got shape ({}, {})",
-            shape[0], shape[1]
+            "array `behavior`: expected samples and outputs, got shape ({samples}, {width})"
         )));
     }
     let pick = |list: &Option<Vec<String>>, i: usize| list.as_ref().map(|l| l[i].clone());
-    let outputs = (0..count)
+    Ok((0..count)
         .map(|i| OutputInfo {
             name: pick(&names, i).unwrap_or_else(|| format!("output{i}")),
             unit: pick(&units, i).unwrap_or_default(),
         })
-        .collect();
-    let times = archive.read::<f64>("behavior_times", 1)?.map(|(_, t)| t);
-    Ok(Some(Behavior {
-        outputs,
-        values,
-        times,
-    }))
+        .collect())
 }
 
-fn read_segments(archive: &mut Archive) -> Result<Option<Vec<Segment>>> {
+pub(super) fn read_segments(archive: &mut Archive) -> Result<Option<Vec<Segment>>> {
     let Some((shape, values)) = archive.read::<i64>("segments", 2)? else {
         return Ok(None);
     };
@@ -313,7 +343,7 @@ fn read_segments(archive: &mut Archive) -> Result<Option<Vec<Segment>>> {
     ))
 }
 
-fn read_electrodes(archive: &mut Archive) -> Result<Option<Vec<[f32; 2]>>> {
+pub(super) fn read_electrodes(archive: &mut Archive) -> Result<Option<Vec<[f32; 2]>>> {
     let Some((shape, values)) = archive.read::<f32>("electrode_um", 2)? else {
         return Ok(None);
     };
@@ -326,36 +356,31 @@ fn read_electrodes(archive: &mut Archive) -> Result<Option<Vec<[f32; 2]>>> {
     Ok(Some(values.as_chunks::<2>().0.to_vec()))
 }
 
-/// Where a recording of spike times ends when the file does not say.
-fn last_tick(
-    spikes: &Spikes,
-    behavior: Option<&Behavior>,
+/// Where a recording of spike times ends when the file does not say: after its last spike, its last segment and its
+/// last sample of behaviour, of which there are so many, with the last one's time where they have times.
+pub(super) fn last_tick(
+    last_spike: Option<i64>,
+    samples: Option<(u64, Option<f64>)>,
     segments: Option<&[Segment]>,
     tick_seconds: f64,
 ) -> Result<i64> {
-    let last_spike = spikes
-        .ticks
-        .iter()
-        .max()
-        .map_or(0, |&t| t.saturating_add(1));
+    let last_spike = last_spike.map_or(0, |t| t.saturating_add(1));
     let last_segment = segments
         .and_then(|s| s.iter().map(|s| s.stop).max())
         .unwrap_or(0);
-    let last_sample = match behavior {
-        Some(b) => match &b.times {
-            Some(times) => {
-                let last = times.last().copied().unwrap_or(0.0) / tick_seconds;
-                if last.is_finite() && last >= MAX_TICKS as f64 {
-                    return Err(Error::recording(format!(
-                        "array `behavior_times`: expected times below {MAX_TICKS} ticks of {tick_seconds} s, got {:e} s",
-                        last * tick_seconds
-                    )));
-                }
-                // Saturates; a time that is not finite is refused by the check.
-                (last.floor() as i64).saturating_add(1)
+    let last_sample = match samples {
+        Some((_, Some(last))) => {
+            let last = last / tick_seconds;
+            if last.is_finite() && last >= MAX_TICKS as f64 {
+                return Err(Error::recording(format!(
+                    "array `behavior_times`: expected times below {MAX_TICKS} ticks of {tick_seconds} s, got {:e} s",
+                    last * tick_seconds
+                )));
             }
-            None => b.samples() as i64,
-        },
+            // Saturates; a time that is not finite is refused by the check.
+            (last.floor() as i64).saturating_add(1)
+        }
+        Some((count, None)) => i64::try_from(count).unwrap_or(i64::MAX),
         None => 0,
     };
     Ok(last_spike.max(last_segment).max(last_sample))

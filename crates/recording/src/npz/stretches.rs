@@ -1,0 +1,496 @@
+//! A recording that need not fit in memory: its `.npz`, read a stretch of time at a time.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::archive::Archive;
+use super::column::Column;
+use super::header::Header;
+use super::number::Element;
+use super::read::{self, entries_of, last_tick};
+use crate::align::{Part, StepClock};
+use crate::check::{MAX_TICKS, check_times};
+use crate::{AlignOptions, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
+use betz_base::error::{Error, Result};
+
+/// An `.npz` recording that is open to be read in stretches: what a stretch holds is in memory only while it is
+/// asked for. Arrays that are stored plainly (`numpy.savez`) are read where they lie; deflated ones are unpacked,
+/// once, into a file without a name beside the recording.
+///
+/// ```
+/// use betz_recording::{AlignOptions, Recording, Stretches};
+/// # let whole = Recording {
+/// #     tick_seconds: 0.001,
+/// #     ticks: 1_000,
+/// #     spikes: betz_recording::Spikes::new((0..1_000).collect(), vec![0; 1_000]),
+/// #     channel_names: vec!["a".into()],
+/// #     behavior: None,
+/// #     segments: vec![betz_recording::Segment { start: 0, stop: 1_000 }],
+/// #     electrode_um: None,
+/// #     form: betz_recording::SpikeForm::Events,
+/// #     meta: None,
+/// # };
+/// # let folder = std::env::temp_dir().join("betz-stretches");
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("week.npz");
+/// # whole.write_npz(&path)?;
+/// let mut week = Stretches::open(&path)?;
+/// let mut spikes = 0;
+/// let cuts = week.cut(300)?;
+/// for stretch in cuts.windows(2) {
+///     spikes += week.spikes(stretch[0], stretch[1])?.len();
+/// }
+/// assert_eq!((cuts.len() - 1, spikes), (4, 1_000));
+///
+/// let options = AlignOptions { step_seconds: 0.005, max_gap_seconds: None };
+/// assert_eq!(week.dataset(&options, 50..100)?.spikes.len(), 250);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Stretches {
+    path: PathBuf,
+    outline: Recording,
+    spikes: Columns,
+    behavior: Option<Samples>,
+}
+
+/// Where spikes are.
+enum Columns {
+    Events { ticks: Column, channels: Column },
+    Matrix(Column),
+}
+
+/// Where behaviour is.
+struct Samples {
+    values: Column,
+    times: Option<Column>,
+    count: u64,
+}
+
+impl Stretches {
+    /// Opens the recording at `path`. Goes through its large arrays once, to prove their checksums.
+    ///
+    /// # Errors
+    /// As [`Recording::read_npz`], as far as names, clock, shapes and segments are concerned: what is inside a
+    /// stretch is checked when it is read.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::opened(path).map_err(|e| e.at(path.display()))
+    }
+
+    fn opened(path: &Path) -> Result<Self> {
+        if !path.metadata().is_ok_and(|m| m.is_file()) {
+            return Err(Error::argument(
+                "expected an .npz file to be read in stretches, got what is none: a pipe cannot be read again",
+            ));
+        }
+        let archive = &mut Archive::open(path)?;
+        let form = read::form_of(archive)?;
+        let tick_seconds = read::tick_seconds(archive, form)?;
+        let segments = read::read_segments(archive)?;
+        let names = archive.read_strings("channel_names", 1)?;
+        let electrode_um = read::read_electrodes(archive)?;
+        let behavior = match Column::open(path, "behavior", 2)? {
+            Some(values) => {
+                let times = Column::open(path, "behavior_times", 1)?;
+                let count = values.shape()[0];
+                let samples = Samples {
+                    times,
+                    count,
+                    values,
+                };
+                samples.check()?;
+                Some(samples)
+            }
+            None => None,
+        };
+        let outputs = match &behavior {
+            Some(b) => Some(read::outputs(archive, [b.count, b.values.shape()[1]])?),
+            None => None,
+        };
+        let missing = |array: &str| Error::recording(format!("expected an array `{array}`"));
+        let column = |array, dims| Column::open(path, array, dims)?.ok_or_else(|| missing(array));
+        let (mut spikes, width) = match form {
+            SpikeForm::Events => {
+                let ticks = column("spike_ticks", 1)?;
+                let channels = column("spike_channels", 1)?;
+                if ticks.shape() != channels.shape() {
+                    return Err(Error::recording(format!(
+                        "arrays `spike_ticks` and `spike_channels`: expected one length, got {} and {}",
+                        ticks.shape()[0],
+                        channels.shape()[0]
+                    )));
+                }
+                (Columns::Events { ticks, channels }, None)
+            }
+            SpikeForm::Counts | SpikeForm::Signal => {
+                let array = if form == SpikeForm::Counts {
+                    "counts"
+                } else {
+                    "signal"
+                };
+                let matrix = column(array, 2)?;
+                let width = matrix.shape()[1] as usize;
+                (Columns::Matrix(matrix), Some(width))
+            }
+        };
+        let mut behavior = behavior;
+        let ticks = match &mut spikes {
+            Columns::Matrix(matrix) => matrix.shape()[0].min(MAX_TICKS as u64) as i64,
+            Columns::Events { ticks, .. } => match archive.read_scalar::<i64>("duration_ticks")? {
+                Some(ticks) => ticks,
+                None => {
+                    let last = match ticks.shape()[0] {
+                        0 => None,
+                        n => Some(ticks.element::<i64>(n - 1)?),
+                    };
+                    let samples = match &mut behavior {
+                        Some(b) => Some(b.last()?),
+                        None => None,
+                    };
+                    last_tick(last, samples, segments.as_deref(), tick_seconds)?
+                }
+            },
+        };
+        let most = match (&mut spikes, width, &names, &electrode_um) {
+            (Columns::Events { channels, .. }, None, None, None) => greatest(channels)?,
+            _ => None,
+        };
+        let channel_names = read::names(names, width, electrode_um.as_deref(), most)?;
+        let outline = Recording {
+            tick_seconds,
+            ticks,
+            spikes: Spikes::default(),
+            channel_names,
+            behavior: None,
+            segments: segments.unwrap_or_else(|| {
+                vec![Segment {
+                    start: 0,
+                    stop: ticks,
+                }]
+            }),
+            electrode_um,
+            form,
+            meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
+        };
+        outline.check()?;
+        if let Some(b) = &behavior
+            && b.times.is_none()
+            && b.count != ticks as u64
+        {
+            return Err(Error::recording(format!(
+                "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
+                b.count
+            )));
+        }
+        let outline = Recording {
+            behavior: outputs.map(|outputs| Behavior {
+                outputs,
+                values: Vec::new(),
+                times: None,
+            }),
+            ..outline
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            outline,
+            spikes,
+            behavior,
+        })
+    }
+
+    /// The recording without what is large: no spike, no sample of behaviour; its outputs are named.
+    pub fn outline(&self) -> &Recording {
+        &self.outline
+    }
+
+    /// Spikes of a recording of spike times; values, zeros among them, of a matrix.
+    pub fn entries(&self) -> u64 {
+        match &self.spikes {
+            Columns::Events { ticks, .. } => ticks.shape()[0],
+            Columns::Matrix(matrix) => matrix.shape().iter().product(),
+        }
+    }
+
+    /// The spikes at the ticks `start..stop` of the recording, which they keep.
+    ///
+    /// # Errors
+    /// As [`Recording::read_npz`], about what is read.
+    pub fn spikes(&mut self, start: i64, stop: i64) -> Result<Spikes> {
+        let (ticks, channels) = (self.outline.ticks, self.outline.channels());
+        let (start, stop) = (start.clamp(0, ticks), stop.clamp(0, ticks));
+        let mut read = || {
+            let spikes = self
+                .spikes
+                .between(start, stop.max(start), self.outline.form)?;
+            spikes.check(ticks, channels)?;
+            let inside = start..stop.max(start);
+            // The search for where a stretch begins believes that ticks ascend.
+            if let Some(tick) = spikes.ticks.iter().find(|tick| !inside.contains(tick)) {
+                return Err(Error::recording(format!(
+                    "array `spike_ticks`: {tick} among those of [{start}, {stop}): expected ascending ticks"
+                )));
+            }
+            Ok(spikes)
+        };
+        read().map_err(|e| e.at(self.path.display()))
+    }
+
+    /// Where to cut the recording so that no stretch holds more than `most` entries ([`entries`](Self::entries)),
+    /// unless one tick does: ticks from 0 to the recording's end, ascending.
+    ///
+    /// # Errors
+    /// As [`spikes`](Self::spikes).
+    pub fn cut(&mut self, most: u64) -> Result<Vec<i64>> {
+        let mut cuts = vec![0];
+        while let Some(&last) = cuts.last()
+            && last < self.outline.ticks
+        {
+            cuts.push(self.stretch_end(last, most)?);
+        }
+        Ok(cuts)
+    }
+
+    /// The tick before which a stretch from `start` on has at most `most` entries, or `start + 1`.
+    fn stretch_end(&mut self, start: i64, most: u64) -> Result<i64> {
+        let end = self.outline.ticks;
+        let cut = match &mut self.spikes {
+            Columns::Matrix(matrix) => {
+                let rows = most / matrix.shape()[1].max(1);
+                start.saturating_add(i64::try_from(rows).unwrap_or(i64::MAX))
+            }
+            Columns::Events { ticks, .. } => {
+                let count = ticks.shape()[0];
+                let next = ticks.below(count, start)?.saturating_add(most);
+                if next >= count {
+                    end
+                } else {
+                    ticks.element(next)?
+                }
+            }
+        };
+        Ok(cut.clamp(start + 1, end.max(start + 1)))
+    }
+
+    /// Number of whole steps.
+    ///
+    /// # Errors
+    /// As [`Recording::align_with`] for a step that does not suit the recording.
+    pub fn steps(&self, options: &AlignOptions) -> Result<i64> {
+        let clock = StepClock::new(&self.outline, options.step_seconds)?;
+        match clock.whole_steps_before(self.outline.ticks) {
+            0 => Err(clock.too_short(&self.outline)),
+            steps => Ok(steps),
+        }
+    }
+
+    /// [`cut`](Self::cut) on a clock: steps from 0 to [`steps`](Self::steps), no stretch of more than `most_steps`.
+    ///
+    /// # Errors
+    /// As [`steps`](Self::steps) and [`spikes`](Self::spikes).
+    pub fn cut_steps(
+        &mut self,
+        options: &AlignOptions,
+        most: u64,
+        most_steps: i64,
+    ) -> Result<Vec<i64>> {
+        let steps = self.steps(options)?;
+        let clock = StepClock::new(&self.outline, options.step_seconds)?;
+        let mut cuts = vec![0];
+        while let Some(&last) = cuts.last()
+            && last < steps
+        {
+            let end = self.stretch_end(clock.first_tick(last), most)?;
+            let furthest = last.saturating_add(most_steps.max(1)).min(steps);
+            let cut = if end == self.outline.ticks {
+                steps
+            } else {
+                clock.step_of(end)
+            };
+            cuts.push(cut.clamp(last + 1, furthest));
+        }
+        Ok(cuts)
+    }
+
+    /// The `steps` of the recording as [`Recording::align_with`] puts them on a clock; the first of them is step 0.
+    /// A segment that reaches beyond them is cut there; a dataset without a segment is possible.
+    ///
+    /// # Errors
+    /// As [`steps`](Self::steps) and [`spikes`](Self::spikes).
+    pub fn dataset(&mut self, options: &AlignOptions, steps: Range<i64>) -> Result<Dataset> {
+        let clock = StepClock::new(&self.outline, options.step_seconds)?;
+        let all = clock.whole_steps_before(self.outline.ticks);
+        if !(0 <= steps.start && steps.start <= steps.end && steps.end <= all) {
+            return Err(Error::argument(format!(
+                "a stretch: expected steps inside 0..{all}, got {}..{}",
+                steps.start, steps.end
+            )));
+        }
+        let ticks = clock.first_tick(steps.start)..clock.first_tick(steps.end);
+        let spikes = self.spikes(ticks.start, ticks.end)?;
+        let mut first_sample = 0;
+        let behavior = match (&mut self.behavior, &self.outline.behavior) {
+            (Some(samples), Some(named)) => {
+                let rows = (samples.around(&clock, self.outline.tick_seconds, &steps))
+                    .map_err(|e| e.at(self.path.display()))?;
+                first_sample = rows.start as usize;
+                let read = samples.read(rows, named);
+                Some(read.map_err(|e| e.at(self.path.display()))?)
+            }
+            _ => None,
+        };
+        let part = Recording {
+            spikes,
+            behavior,
+            electrode_um: None,
+            meta: None,
+            channel_names: self.outline.channel_names.clone(),
+            segments: self.outline.segments.clone(),
+            ..self.outline
+        };
+        let part_of = Part {
+            steps,
+            first_sample,
+        };
+        Ok(part.on_clock(&clock, options.max_gap_seconds, &part_of)?.0)
+    }
+}
+
+impl Columns {
+    fn between(&mut self, start: i64, stop: i64, form: SpikeForm) -> Result<Spikes> {
+        match self {
+            Self::Events { ticks, channels } => {
+                let count = ticks.shape()[0];
+                let range = ticks.below(count, start)?..ticks.below(count, stop)?;
+                Ok(Spikes::new(
+                    ticks.read(range.clone())?,
+                    channels.read(range)?,
+                ))
+            }
+            Self::Matrix(matrix) => {
+                let (rows, width) = ((stop - start) as u64, matrix.shape()[1]);
+                let header = Header {
+                    descr: matrix.descr().to_owned(),
+                    fortran_order: matrix.is_fortran(),
+                    shape: vec![rows, width],
+                };
+                let bytes = if matrix.is_fortran() {
+                    let height = matrix.shape()[0];
+                    let mut bytes = Vec::new();
+                    for channel in 0..width {
+                        let from = channel * height + start as u64;
+                        bytes.append(&mut matrix.bytes(from..from + rows)?);
+                    }
+                    bytes
+                } else {
+                    matrix.bytes(start as u64 * width..stop as u64 * width)?
+                };
+                let (data, likely) = (&mut &bytes[..], bytes.len());
+                let (mut entries, ..) = match (form, header.descr.as_str()) {
+                    (SpikeForm::Signal, _) => entries_of::<f32>(&header, data, likely)?,
+                    (_, u8::DESCR) => entries_of::<u8>(&header, data, likely)?,
+                    _ => entries_of::<u16>(&header, data, likely)?,
+                };
+                entries.ticks.iter_mut().for_each(|tick| *tick += start);
+                Ok(entries)
+            }
+        }
+    }
+}
+
+impl Samples {
+    fn check(&self) -> Result<()> {
+        let (count, width) = (self.count, self.values.shape()[1]);
+        if count == 0 || width == 0 {
+            return Err(Error::recording(format!(
+                "array `behavior`: expected samples and outputs, got shape ({count}, {width})"
+            )));
+        }
+        if self.values.is_fortran() {
+            return Err(Error::recording(
+                "array `behavior`: expected C order to be read in stretches, got Fortran's; write it by numpy.ascontiguousarray",
+            ));
+        }
+        match &self.times {
+            Some(times) if times.shape()[0] != count => Err(Error::recording(format!(
+                "array `behavior_times`: expected {count} times, one per row of `behavior`, got {}",
+                times.shape()[0]
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of samples and, where they have times, the last one's.
+    fn last(&mut self) -> Result<(u64, Option<f64>)> {
+        let count = self.count;
+        let time = match &mut self.times {
+            Some(times) => Some(times.element(count - 1)?),
+            None => None,
+        };
+        Ok((count, time))
+    }
+
+    /// The samples that say where behaviour is at the ends of `steps`: those between the first end and the last, and
+    /// one more on either side.
+    fn around(
+        &mut self,
+        clock: &StepClock,
+        tick_seconds: f64,
+        steps: &Range<i64>,
+    ) -> Result<Range<u64>> {
+        let count = self.count;
+        let ends = [steps.start, steps.end].map(|step| clock.end_seconds(step));
+        let [from, to] = match (&mut self.times, clock.whole) {
+            (Some(times), _) => [times.below(count, ends[0])?, times.below(count, ends[1])?],
+            (None, Some(n)) => {
+                let row = |step: i64| (step * n).max(0) as u64;
+                [row(steps.start), row(steps.end)]
+            }
+            (None, None) => ends.map(|end| (end / tick_seconds).floor().max(0.0) as u64),
+        };
+        // A sample that repeats a time counts with the others of it.
+        let from = from.saturating_sub(2).min(count - 1);
+        Ok(from..to.saturating_add(2).clamp(from + 1, count))
+    }
+
+    fn read(&mut self, rows: Range<u64>, named: &Behavior) -> Result<Behavior> {
+        let width = named.outputs.len() as u64;
+        let values: Vec<f32> = self.values.read(rows.start * width..rows.end * width)?;
+        if let Some(i) = values.iter().position(|v| !v.is_finite()) {
+            let (row, column) = (rows.start + i as u64 / width, i as u64 % width);
+            return Err(Error::recording(format!(
+                "array `behavior`: [{row}, {column}] (`{}`) = {}: expected a finite value",
+                named.outputs[column as usize].name, values[i]
+            )));
+        }
+        let times = match &mut self.times {
+            Some(times) => {
+                let times = times.read::<f64>(rows.clone())?;
+                check_times(&times, (rows.end - rows.start) as usize)
+                    .map_err(|e| e.at(format_args!("from sample {}", rows.start)))?;
+                Some(times)
+            }
+            None => None,
+        };
+        Ok(Behavior {
+            outputs: named.outputs.clone(),
+            values,
+            times,
+        })
+    }
+}
+
+/// The greatest number in a column.
+fn greatest(column: &mut Column) -> Result<Option<u32>> {
+    const AT_ONCE: u64 = 1 << 20;
+    let (mut most, count) = (None, column.shape()[0]);
+    let mut from = 0;
+    while from < count {
+        let to = (from + AT_ONCE).min(count);
+        most = most.max(column.read::<u32>(from..to)?.into_iter().max());
+        from = to;
+    }
+    Ok(most)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::super::archive::ArchiveWriter;
+use super::*;
+use crate::{OutputInfo, Segment};
+
+/// A recording and how it is cut.
+#[derive(Debug, Clone)]
+struct Case {
+    recording: Recording,
+    step_seconds: f64,
+    gap: Option<f64>,
+    most: u64,
+    most_steps: i64,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let spikes = prop::collection::vec((0..400_i64, 0..3_u32), 0..120);
+    let times = prop::collection::vec(0.0..0.5_f64, 1..60);
+    let bounds = prop::collection::btree_set(0..=400_i64, 2..8);
+    // Ticks a step: whole numbers, and one that is none.
+    let step = prop_oneof![Just(1.0), Just(4.0), Just(7.3)];
+    let kind = (0..3_u8, any::<bool>(), prop::option::of(0.01..0.2_f64));
+    (spikes, times, bounds, step, kind, (1..60_u64, 1..40_i64)).prop_map(
+        |(mut spikes, mut times, bounds, ticks_a_step, (form, timed, gap), (most, most_steps))| {
+            spikes.sort_unstable();
+            times.sort_by(f64::total_cmp);
+            let form = [SpikeForm::Events, SpikeForm::Counts, SpikeForm::Signal][usize::from(form)];
+            let ticks_a_step = if form == SpikeForm::Events {
+                ticks_a_step
+            } else {
+                f64::max(1.0, f64::floor(ticks_a_step))
+            };
+            if form != SpikeForm::Events {
+                spikes.dedup();
+            }
+            let bounds: Vec<i64> = bounds.into_iter().collect();
+            let segments = bounds.chunks_exact(2).map(|b| Segment {
+                start: b[0],
+                stop: b[1],
+            });
+            let samples = if timed { times.len() } else { 400 };
+            let weights = match form {
+                SpikeForm::Events => Vec::new(),
+                _ => (0..spikes.len()).map(|i| 1.0 + (i % 3) as f32).collect(),
+            };
+            let recording = Recording {
+                tick_seconds: 0.001,
+                ticks: 400,
+                spikes: Spikes {
+                    ticks: spikes.iter().map(|s| s.0).collect(),
+                    channels: spikes.iter().map(|s| s.1).collect(),
+                    weights,
+                },
+                channel_names: ["a", "b", "c"].map(String::from).to_vec(),
+                behavior: Some(Behavior {
+                    outputs: vec![OutputInfo::from("x"), OutputInfo::from("y")],
+                    values: (0..samples * 2).map(|i| (i as f32 * 0.37).sin()).collect(),
+                    times: timed.then_some(times),
+                }),
+                segments: segments.collect(),
+                electrode_um: None,
+                form,
+                meta: None,
+            };
+            Case {
+                recording,
+                step_seconds: ticks_a_step * 0.001,
+                gap,
+                most,
+                most_steps,
+            }
+        },
+    )
+}
+
+fn written(recording: &Recording) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.npz");
+    recording.write_npz(&path).unwrap();
+    (folder, path)
+}
+
+/// The archive at `path` with its arrays stored plainly.
+fn stored(path: &Path) -> PathBuf {
+    use std::io::Read;
+    let plain = path.with_extension("plain.npz");
+    let mut from = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut to = zip::ZipWriter::new(std::fs::File::create(&plain).unwrap());
+    for i in 0..from.len() {
+        let mut member = from.by_index(i).unwrap();
+        let mut bytes = Vec::new();
+        member.read_to_end(&mut bytes).unwrap();
+        let options = zip::write::SimpleFileOptions::default()
+            .compression_method(zip::CompressionMethod::Stored);
+        to.start_file(member.name().unwrap(), options).unwrap();
+        std::io::Write::write_all(&mut to, &bytes).unwrap();
+    }
+    to.finish().unwrap();
+    plain
+}
+
+/// `whole` between the steps `from` and `to`, as a stretch should be.
+fn cut(whole: &Dataset, from: i64, to: i64) -> Dataset {
+    let range = whole.spikes.range(from, to);
+    let mut spikes = Spikes::default();
+    spikes.extend_from(&whole.spikes, range);
+    spikes.ticks.iter_mut().for_each(|tick| *tick -= from);
+    let within = |s: &Segment| Segment {
+        start: s.start.max(from) - from,
+        stop: s.stop.min(to) - from,
+    };
+    let outputs = whole.outputs.len();
+    Dataset {
+        steps: (to - from) as usize,
+        spikes,
+        segments: whole
+            .segments
+            .iter()
+            .map(within)
+            .filter(|s| !s.is_empty())
+            .collect(),
+        behavior: whole.behavior[from as usize * outputs..to as usize * outputs].to_vec(),
+        ..whole.clone()
+    }
+}
+
+fn as_the_whole(case: &Case, path: &Path) {
+    let read = Recording::read_npz(path).unwrap();
+    let mut stretches = Stretches::open(path).unwrap();
+    let options = AlignOptions {
+        step_seconds: case.step_seconds,
+        max_gap_seconds: case.gap,
+    };
+    let mut spikes = Spikes::default();
+    let cuts = stretches.cut(case.most).unwrap();
+    assert_eq!((cuts[0], *cuts.last().unwrap()), (0, read.ticks));
+    for ends in cuts.windows(2) {
+        let part = stretches.spikes(ends[0], ends[1]).unwrap();
+        let entries = match read.form {
+            SpikeForm::Events => part.len() as u64,
+            _ => (ends[1] - ends[0]) as u64 * 3,
+        };
+        assert!(entries <= case.most || ends[1] == ends[0] + 1);
+        // Where no bin of a stretch has more than one spike there is nothing to weigh.
+        let weights = (0..part.len()).map(|i| part.weight(i));
+        spikes.ticks.extend(&part.ticks);
+        spikes.channels.extend(&part.channels);
+        spikes.weights.extend(weights);
+    }
+    let weights: Vec<f32> = (0..read.spikes.len())
+        .map(|i| read.spikes.weight(i))
+        .collect();
+    assert_eq!(
+        (&spikes.ticks, &spikes.channels),
+        (&read.spikes.ticks, &read.spikes.channels)
+    );
+    assert_eq!(spikes.weights, weights);
+    let Ok((whole, _)) = read.align_with(&options) else {
+        return;
+    };
+    assert_eq!(stretches.steps(&options).unwrap(), whole.steps as i64);
+    let cuts = stretches
+        .cut_steps(&options, case.most, case.most_steps)
+        .unwrap();
+    assert_eq!(*cuts.last().unwrap(), whole.steps as i64);
+    for ends in cuts.windows(2) {
+        let mut part = stretches.dataset(&options, ends[0]..ends[1]).unwrap();
+        let mut expected = cut(&whole, ends[0], ends[1]);
+        // Equal weights may be there or not.
+        for data in [&mut part, &mut expected] {
+            if data.spikes.weights.iter().all(|&w| w == 1.0) {
+                data.spikes.weights.clear();
+            }
+        }
+        let outside = |i: usize, data: &Dataset| {
+            let step = (i / 2) as i64;
+            !data
+                .segments
+                .iter()
+                .any(|s| (s.start..s.stop).contains(&step))
+        };
+        // Outside segments behaviour is the nearest sample at hand.
+        for i in 0..part.behavior.len() {
+            if outside(i, &expected) {
+                part.behavior[i] = 0.0;
+                expected.behavior[i] = 0.0;
+            }
+        }
+        assert_eq!(part, expected, "steps {ends:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn stretches_are_what_the_whole_holds_there(case in case()) {
+        let (_folder, path) = written(&case.recording);
+        as_the_whole(&case, &path);
+        as_the_whole(&case, &stored(&path));
+    }
+}
+
+#[test]
+fn a_matrix_in_fortran_order_is_read_in_stretches_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fortran.npz");
+    let (bins, channels) = (50_usize, 4);
+    let count = |bin: usize, channel: usize| u8::from((bin * 7 + channel * 3).is_multiple_of(5));
+    let counts: Vec<u8> = (0..channels)
+        .flat_map(|c| (0..bins).map(move |b| count(b, c)))
+        .collect();
+    let mut archive = ArchiveWriter::new(std::fs::File::create(&path).unwrap());
+    archive
+        .start("counts", u8::DESCR, &[bins, channels])
+        .unwrap();
+    archive.push(&counts).unwrap();
+    archive.write("step_seconds", &[], &[0.01_f64]).unwrap();
+    archive.finish().unwrap();
+    // The header says C order; as many bytes of Fortran's are another one.
+    let plain = stored(&path);
+    let mut bytes = std::fs::read(&plain).unwrap();
+    let at = bytes.windows(5).position(|w| w == b"False").unwrap();
+    bytes[at..at + 5].copy_from_slice(b"True ");
+    let from = bytes.windows(6).position(|w| w == b"\x93NUMPY").unwrap();
+    let header = u16::from_le_bytes([bytes[from + 8], bytes[from + 9]]) as usize + 10;
+    let crc = crc(&bytes[from..from + header + bins * channels]);
+    // Both places that a zip keeps a checksum of its first member at.
+    bytes[14..18].copy_from_slice(&crc.to_le_bytes());
+    let central = bytes.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
+    bytes[central + 16..central + 20].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&plain, bytes).unwrap();
+    let whole = Recording::read_npz(&plain).unwrap();
+    let mut stretches = Stretches::open(&plain).unwrap();
+    let mut ticks = Vec::new();
+    for ends in stretches.cut(3 * 4).unwrap().windows(2) {
+        ticks.extend(stretches.spikes(ends[0], ends[1]).unwrap().ticks);
+    }
+    assert_eq!(ticks, whole.spikes.ticks);
+}
+
+/// CRC-32 as zips have it, bit by bit.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
+
+#[test]
+fn what_cannot_be_read_in_stretches_is_said() {
+    let recording = Recording {
+        tick_seconds: 0.001,
+        ticks: 20,
+        spikes: Spikes::new(vec![1, 5, 9], vec![0, 1, 0]),
+        channel_names: vec!["a".into(), "b".into()],
+        behavior: None,
+        segments: vec![Segment { start: 0, stop: 20 }],
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    let (_folder, path) = written(&recording);
+    let plain = stored(&path);
+    let mut stretches = Stretches::open(&plain).unwrap();
+    let options = |step_seconds| AlignOptions {
+        step_seconds,
+        max_gap_seconds: None,
+    };
+    assert!(stretches.dataset(&options(0.001), 10..21).is_err());
+    assert!(stretches.steps(&options(0.0001)).is_err());
+    assert!(stretches.steps(&options(1.0)).is_err());
+    // A byte of a spike's tick, found by the checksum.
+    let mut bytes = std::fs::read(&plain).unwrap();
+    let at = bytes
+        .windows(17)
+        .position(|w| w == [1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 9])
+        .unwrap();
+    bytes[at] = 7;
+    std::fs::write(&plain, bytes).unwrap();
+    let error = Stretches::open(&plain).err().unwrap();
+    assert!(error.message().contains("spike_ticks"), "{error}");
+    let error = Stretches::open(Path::new("/dev/null")).err().unwrap();
+    assert!(error.message().contains("stretches"), "{error}");
+}
