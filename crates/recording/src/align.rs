@@ -315,6 +315,7 @@ impl StepClock {
     }
 
     /// The first tick of `step`.
+    #[cfg(feature = "npz")]
     pub(crate) fn first_tick(&self, step: i64) -> i64 {
         match self.whole {
             Some(n) => step * n,

@@ -5,6 +5,7 @@
 //! a decoder that takes them for mean counts hardly notices.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -101,9 +102,35 @@ impl Cleaned {
     pub(crate) fn of(data: &DatasetView<'_>) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)?;
-        let found = without_artefacts(data);
-        let (spikes, artefacts) = found.map_or((None, 0), |(spikes, count)| (Some(spikes), count));
-        Ok(Self { spikes, artefacts })
+        if is_signal(data) {
+            return Ok(Self::nothing());
+        }
+        let histogram = histogram(data, &vec![true; data.channels()]);
+        let most = limit_of(&histogram).filter(|&most| has_more(&histogram, most));
+        let found = most.and_then(|most| without_artefacts(data, most, 0..data.steps as i64));
+        Ok(found.unwrap_or_else(Self::nothing))
+    }
+
+    /// Of data whose usual steps hold at most `most` spikes; artefacts are counted inside the steps `own`.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(crate) fn beyond(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Result<Self> {
+        check_segments(data.segments, data.steps as i64)?;
+        check_spikes(data)?;
+        Ok(without_artefacts(data, most, own).unwrap_or_else(Self::nothing))
+    }
+
+    fn nothing() -> Self {
+        Self {
+            spikes: None,
+            artefacts: 0,
+        }
+    }
+
+    /// The spikes without artefacts, where there were any.
+    pub(crate) fn into_spikes(self) -> Option<Spikes> {
+        self.spikes
     }
 
     /// `data`, the recording this was made of, with these spikes.
@@ -134,29 +161,19 @@ fn check_spikes(data: &DatasetView<'_>) -> Result<()> {
     spikes.check(steps, channels)
 }
 
-/// The spikes that [`Cleaned`] keeps and the number of artefacts; `None` where there are none.
-fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
-    if is_signal(data) {
-        return None;
-    }
-    let everyone = vec![true; data.channels()];
-    let histogram = histogram(data, &everyone);
-    let most = limit_of(&histogram)?;
-    if !has_more(&histogram, most) {
-        return None;
-    }
-    let totals = totals(data, &everyone);
+/// The spikes that [`Cleaned`] keeps and the number of artefacts inside `own`; `None` where there are none at all.
+fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Option<Cleaned> {
+    let totals = totals(data, &vec![true; data.channels()]);
     let artefact = |step: i64| totals[step as usize] > most;
     let inside = |s: &Segment| s.start..s.stop;
-    let found = data
-        .segments
-        .iter()
-        .flat_map(inside)
-        .filter(|&s| artefact(s))
-        .count();
-    if found == 0 {
-        return None;
-    }
+    let found = || {
+        data.segments
+            .iter()
+            .flat_map(inside)
+            .filter(|&s| artefact(s))
+    };
+    found().next()?;
+    let artefacts = found().filter(|step| own.contains(step)).count();
     let mut spikes = Spikes::default();
     for segment in data.segments {
         let usual: Vec<i64> = inside(segment).filter(|&s| !artefact(s)).collect();
@@ -181,7 +198,10 @@ fn without_artefacts(data: &DatasetView<'_>) -> Option<(Spikes, usize)> {
             }
         }
     }
-    Some((spikes, found))
+    Some(Cleaned {
+        spikes: Some(spikes),
+        artefacts,
+    })
 }
 
 /// Whether entries are values of a signal, not whole numbers of spikes.
@@ -352,6 +372,11 @@ impl Usual {
             histogram: histogram(data, &vec![true; data.channels()]),
             counts: counts(data, |_| true),
         }
+    }
+
+    /// The most spikes of a usual step; `None` where there are too few to tell, or of a signal.
+    pub(crate) fn most(&self) -> Option<u64> {
+        limit_of(&self.histogram).filter(|_| !self.signal)
     }
 
     /// Adds those of other recordings with as many channels.

@@ -226,13 +226,24 @@ pub fn choose<'d>(
     search: Option<&Search>,
 ) -> Choice {
     let data = &data.into();
-    let calibration = Calibration::current();
     let banks = match search {
         Some(search) if !search.banks.is_empty() => &search.banks,
         _ => std::slice::from_ref(&options.bank),
     };
+    let works = banks.iter().map(|bank| Work::new(data, bank)).collect();
+    choose_for(device, works, options, search)
+}
+
+/// [`choose`] for data of which only the size is known, bank by bank.
+pub(super) fn choose_for(
+    device: &Device,
+    works: Vec<Work>,
+    options: &TrainOptions,
+    search: Option<&Search>,
+) -> Choice {
+    let calibration = Calibration::current();
     let problem = Problem {
-        works: banks.iter().map(|bank| Work::new(data, bank)).collect(),
+        works,
         paths: paths(options.gram, options.low_pass.is_some()),
         folding: search.map(|search| Folding {
             folds: search.folds,

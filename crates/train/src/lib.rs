@@ -44,6 +44,7 @@ mod kinds;
 mod latents;
 mod lift;
 mod limits;
+pub mod long;
 mod noise;
 pub mod online;
 mod options;

@@ -47,24 +47,28 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
             truth.len()
         )));
     }
+    let sums = sums_of(n, truth, estimate);
+    if sums.iter().all(|s| s.count == 0.0) {
+        return Err(Error::new(ErrorKind::InsufficientData, NO_ROW));
+    }
+    let scored = outputs.iter().zip(sums);
+    scored.map(|(info, sums)| sums.score(info)).collect()
+}
+
+/// Of the rows that count, one an output; both lists are in rows of `n`.
+pub(crate) fn sums_of(n: usize, truth: &[f32], estimate: &[f32]) -> Vec<ScoreSums> {
     let rows: Vec<(&[f32], &[f32])> = truth
         .chunks_exact(n)
         .zip(estimate.chunks_exact(n))
         .filter(|(x, e)| !x.iter().chain(*e).any(|v| v.is_nan()))
         .collect();
-    if rows.is_empty() {
-        return Err(Error::new(ErrorKind::InsufficientData, NO_ROW));
-    }
-    outputs
-        .iter()
-        .enumerate()
-        .map(|(o, info)| score(info, rows.iter().map(|(x, e)| (x[o], e[o]))))
-        .collect()
+    let of = |o: usize| ScoreSums::of(rows.iter().map(move |(x, e)| (x[o], e[o])));
+    (0..n).map(of).collect()
 }
 
 /// What the scores of one output are made from.
-#[derive(Debug, Clone, Copy)]
-struct ScoreSums {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoreSums {
     /// Rows that count.
     count: f64,
     /// Σx.
@@ -92,9 +96,52 @@ impl Default for ScoreSums {
 }
 
 impl ScoreSums {
+    /// Over pairs of truth and estimate.
+    fn of(pairs: impl ExactSizeIterator<Item = (f32, f32)> + Clone) -> Self {
+        let mut sums = Self {
+            count: pairs.len() as f64,
+            ..Self::default()
+        };
+        for (x, e) in pairs.clone() {
+            let (x, e) = (f64::from(x), f64::from(e));
+            sums.sum += x;
+            sums.residual += (x - e) * (x - e);
+            sums.low = sums.low.min(x);
+            sums.high = sums.high.max(x);
+        }
+        let mean = sums.sum / sums.count.max(1.0);
+        sums.squares = pairs.map(|(x, _)| (f64::from(x) - mean).powi(2)).sum();
+        sums
+    }
+
+    /// The six numbers, to be sent.
+    pub fn to_array(self) -> [f64; 6] {
+        let Self {
+            count,
+            sum,
+            squares,
+            residual,
+            low,
+            high,
+        } = self;
+        [count, sum, squares, residual, low, high]
+    }
+
+    /// What [`to_array`](Self::to_array) gave.
+    pub fn from_array([count, sum, squares, residual, low, high]: [f64; 6]) -> Self {
+        Self {
+            count,
+            sum,
+            squares,
+            residual,
+            low,
+            high,
+        }
+    }
+
     /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
     /// 1983).
-    fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         if other.count == 0.0 {
             return;
         }
@@ -113,7 +160,7 @@ impl ScoreSums {
 
     /// # Errors
     /// [`ErrorKind::NonFinite`] for an infinite value.
-    fn score(&self, info: &OutputInfo) -> Result<OutputScore> {
+    pub(crate) fn score(&self, info: &OutputInfo) -> Result<OutputScore> {
         if !(self.sum + self.residual).is_finite() {
             return Err(Error::new(
                 ErrorKind::NonFinite,
@@ -140,26 +187,6 @@ impl ScoreSums {
             nrmse_std: unless_constant(rmse / (self.squares / self.count).sqrt()),
         })
     }
-}
-
-fn score(
-    info: &OutputInfo,
-    pairs: impl ExactSizeIterator<Item = (f32, f32)> + Clone,
-) -> Result<OutputScore> {
-    let mut sums = ScoreSums {
-        count: pairs.len() as f64,
-        ..ScoreSums::default()
-    };
-    for (x, e) in pairs.clone() {
-        let (x, e) = (f64::from(x), f64::from(e));
-        sums.sum += x;
-        sums.residual += (x - e) * (x - e);
-        sums.low = sums.low.min(x);
-        sums.high = sums.high.max(x);
-    }
-    let mean = sums.sum / sums.count;
-    sums.squares = pairs.map(|(x, _)| (f64::from(x) - mean).powi(2)).sum();
-    sums.score(info)
 }
 
 /// Mean R² of the outputs that change; NaN when none does.

@@ -180,7 +180,7 @@ pub(super) struct BankSums {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TriedRidge {
     pub(super) ridge: Ridge,
-    r2: f64,
+    pub(super) r2: f64,
 }
 
 /// Cross-validates; `data` holds no artefacts.
@@ -203,14 +203,7 @@ pub(super) fn run(
     check(data, banks)?;
     let chosen = choose(device, data, options, Some(search));
     let placement = chosen.placement;
-    let lifetime = lifetime(banks, data.step_seconds);
-    let delay = usize::try_from(options.delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
-    let guard = GUARD_LIFETIMES
-        .saturating_mul(lifetime as usize)
-        .saturating_add(delay);
-    let history = HISTORY_LIFETIMES
-        .saturating_mul(lifetime as usize)
-        .saturating_add(delay);
+    let (guard, history) = spans(banks, data.step_seconds, options.delay_steps);
     let split = folds(data.segments, search.folds, guard, history)?;
     let mut best: Option<BankSums> = None;
     let mut bank_r2 = Vec::with_capacity(banks.len());
@@ -257,6 +250,14 @@ pub(super) fn run(
     })
 }
 
+/// Steps between two pieces of one segment, and steps that a piece's filters run before it begins.
+pub(super) fn spans(banks: &[FilterBank], step_seconds: f64, delay_steps: i64) -> (usize, usize) {
+    let lifetime = lifetime(banks, step_seconds) as usize;
+    let delay = usize::try_from(delay_steps.unsigned_abs()).unwrap_or(usize::MAX);
+    let steps = |lifetimes: usize| lifetimes.saturating_mul(lifetime).saturating_add(delay);
+    (steps(GUARD_LIFETIMES), steps(HISTORY_LIFETIMES))
+}
+
 /// Mean lifetime (n + 1)·τ of the slowest filter, in steps, rounded up.
 fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
     let filters = banks.iter().flat_map(FilterBank::filters);
@@ -267,7 +268,7 @@ fn lifetime(banks: &[FilterBank], step_seconds: f64) -> f64 {
 }
 
 /// Paired steps of every segment of `data`.
-fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
+pub(super) fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
     let paired = (data.segments.iter()).filter_map(|s| paired_steps(s, delay_steps));
     paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
@@ -338,7 +339,6 @@ impl BankSums {
             // Sums of each fold and of what is left without it; then systems, factors and tiles.
             (split.folds.len() as u128 * 2 + 12) * (features as u128).pow(2) * 8,
         )?;
-        let mut total = NormalEquations::zeros(features, data.outputs.len());
         let mut folds = Vec::with_capacity(split.folds.len());
         let (mut path, mut gram_error) = (options.gram, None);
         let mut next = paths;
@@ -349,10 +349,27 @@ impl BankSums {
             path = found.path;
             next = paths.taken(path);
             gram_error = joined(gram_error, found.gram_error);
-            total.add(&found.sums)?;
             folds.push(found.sums);
         }
         told(split.folds.len());
+        let mut sums = Self::of(bank, folds, (paths, path), options, split.whole)?;
+        sums.gram_error = gram_error;
+        Ok(sums)
+    }
+
+    /// Of folds that are summed.
+    pub(super) fn of(
+        bank: &FilterBank,
+        folds: Vec<NormalEquations>,
+        (paths, path): (Paths, GramPath),
+        options: &TrainOptions,
+        whole: bool,
+    ) -> Result<Self> {
+        let shape = folds.first().map_or((0, 0), |f| (f.features, f.outputs));
+        let mut total = NormalEquations::zeros(shape.0, shape.1);
+        for fold in &folds {
+            total.add(fold)?;
+        }
         for (k, fold) in folds.iter().enumerate() {
             if fold.steps == 0 || fold.steps == total.steps {
                 return Err(Error::new(
@@ -370,8 +387,8 @@ impl BankSums {
             total,
             paths,
             path,
-            gram_error,
-            whole: split.whole,
+            gram_error: None,
+            whole,
             best: TriedRidge {
                 ridge: Ridge::Relative(0.0),
                 r2: f64::NAN,
@@ -380,7 +397,7 @@ impl BankSums {
     }
 
     /// The best ridge by what the folds leave unexplained.
-    fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
+    pub(super) fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
         let Study { data, options, .. } = study;
         let progress = study.progress;
         let solving = self.solving(study, study.search_ridge);
@@ -421,7 +438,7 @@ impl BankSums {
     }
 
     /// The λ of the choice for all of `data`: steps between folds, which no fold has, count too.
-    fn ridge_of_all(&self, data: &DatasetView<'_>, delay_steps: i64) -> f64 {
+    pub(super) fn ridge_of_all(&self, data: &DatasetView<'_>, delay_steps: i64) -> f64 {
         let (seen, all) = (self.total.steps, all_steps(data, delay_steps));
         self.best.ridge.lambda(&self.total) * (all as f64 / seen as f64)
     }
@@ -502,6 +519,20 @@ impl BankSums {
         }
     }
 
+    /// For each fold what was trained on the others, at the best ridge.
+    pub(super) fn decoders(&self, study: &Study<'_>) -> Result<Vec<Decoder>> {
+        let options = TrainOptions {
+            bank: self.bank.clone(),
+            ..study.options.clone()
+        };
+        let solving = self.solving(study, study.search_ridge);
+        let decoders = self.folds.iter().map(|fold| {
+            let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
+            linear(&study.data, &options, TrainingRecord::default(), solution)
+        });
+        decoders.collect()
+    }
+
     /// Decodes each fold by what was trained on the others, and scores them together.
     fn decode_folds(
         &self,
@@ -510,17 +541,10 @@ impl BankSums {
     ) -> Result<(Vec<f32>, Vec<OutputScore>)> {
         let Study { data, options, .. } = study;
         let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
-        for (fold, parts) in self.folds.iter().zip(&split.folds) {
-            let solving = self.solving(study, study.search_ridge);
-            let solution = HeldOut::new(solving, &self.total, fold)?.solve(self.best.ridge)?;
-            let options = TrainOptions {
-                bank: self.bank.clone(),
-                ..(*options).clone()
-            };
-            let decoder = linear(data, &options, TrainingRecord::default(), solution)?;
+        for (decoder, parts) in self.decoders(study)?.iter().zip(&split.folds) {
             let n = data.outputs.len();
             let mut keep = |segments: Vec<Segment>, parts: &[&Part]| -> Result<()> {
-                let decoded = decode(&decoder, data.with_segments(&segments))?;
+                let decoded = decode(decoder, data.with_segments(&segments))?;
                 for part in parts {
                     let rows = part.segment.start as usize * n..part.segment.stop as usize * n;
                     estimates[rows.clone()].copy_from_slice(&decoded[rows]);

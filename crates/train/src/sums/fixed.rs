@@ -1,7 +1,7 @@
 //! Sums as whole numbers of 2⁻⁶⁴, whose addition is exact.
 
-use super::NormalEquations;
-use betz_base::error::{Error, Result};
+use crate::gram::NormalEquations;
+use betz_base::error::{Error, ErrorKind, Result};
 
 /// One over the unit: 2⁶⁴.
 const PER_ONE: f64 = 18_446_744_073_709_551_616.0;
@@ -13,22 +13,44 @@ const MOST: f64 = PER_ONE * (1_u64 << 47) as f64;
 const LEAST: f64 = 1.0 / (1_u64 << 34) as f64;
 
 /// Number of values for `features` and `outputs`; `None` for more than can be counted.
-pub(super) fn len(features: usize, outputs: usize) -> Option<usize> {
+pub(crate) fn len(features: usize, outputs: usize) -> Option<usize> {
     let lower = features.checked_mul(features.checked_add(1)?)? / 2;
     lower
         .checked_add(features.checked_mul(outputs.checked_add(1)?)?)?
         .checked_add(outputs.checked_mul(2)?)
 }
 
-/// Each value rounded to the unit once.
+/// Sums of squares of each feature and output.
+pub(crate) fn squares_of(sums: &NormalEquations) -> impl Iterator<Item = (&'static str, f64)> {
+    let features = (0..sums.features).map(|f| sums.gram[f * (sums.features + 1)]);
+    let outputs = sums.output_sq_sum.iter().copied();
+    named(features, outputs)
+}
+
+/// The same of whole numbers.
+pub(crate) fn squares_in(
+    values: &[i128],
+    (features, outputs): (usize, usize),
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let units = |&v: &i128| v as f64 / PER_ONE;
+    let diagonal = (0..features).filter_map(move |f| values.get(f * (f + 3) / 2).map(units));
+    let last = values.len().saturating_sub(outputs);
+    named(diagonal, values[last..].iter().map(units))
+}
+
+fn named(
+    features: impl Iterator<Item = f64>,
+    outputs: impl Iterator<Item = f64>,
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let features = features.map(|square| ("responses", square));
+    features.chain(outputs.map(|square| ("behaviour", square)))
+}
+
+/// Refuses sums of squares of which one is too small to be known to nine digits.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for sums of squares below
-/// [`LEAST`] and values beyond [`MOST`].
-pub(super) fn from_equations(sums: &NormalEquations) -> Result<Vec<i128>> {
-    let (n, m) = (sums.features, sums.outputs);
-    let squares = (0..n).map(|f| ("responses", sums.gram[f * n + f]));
-    let squares = squares.chain((sums.output_sq_sum.iter()).map(|&s| ("behaviour", s)));
+/// [`ErrorKind::InvalidArgument`] for one below [`LEAST`] that is not 0.
+pub(crate) fn check_squares(squares: impl Iterator<Item = (&'static str, f64)>) -> Result<()> {
     for (what, square) in squares {
         if square != 0.0 && square < LEAST {
             return Err(Error::argument(format!(
@@ -36,6 +58,23 @@ pub(super) fn from_equations(sums: &NormalEquations) -> Result<Vec<i128>> {
             )));
         }
     }
+    Ok(())
+}
+
+/// A sum that leaves its range.
+pub(crate) fn beyond() -> Error {
+    Error::new(
+        ErrorKind::NonFinite,
+        "sums: expected them to stay below 2⁶³ together, got more",
+    )
+}
+
+/// Each value rounded to the unit once.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for values beyond [`MOST`].
+pub(crate) fn units(sums: &NormalEquations) -> Result<Vec<i128>> {
+    let (n, m) = (sums.features, sums.outputs);
     let mut values = Vec::new();
     let count = len(n, m).unwrap_or(usize::MAX);
     (values.try_reserve_exact(count))
@@ -61,7 +100,7 @@ pub(super) fn from_equations(sums: &NormalEquations) -> Result<Vec<i128>> {
 }
 
 /// The values in f64, each rounded once.
-pub(super) fn to_equations(values: &[i128], (n, m): (usize, usize), steps: u64) -> NormalEquations {
+pub(crate) fn to_equations(values: &[i128], (n, m): (usize, usize), steps: u64) -> NormalEquations {
     let mut values = values.iter().map(|&v| v as f64 / PER_ONE);
     let mut gram = vec![0.0; n * n];
     for i in 0..n {

@@ -6,7 +6,7 @@
 //! numbers of 128 bits are added from there on: merging is associative and commutative, bit for bit.
 
 mod bytes;
-mod fixed;
+pub(crate) mod fixed;
 mod solve;
 #[cfg(test)]
 mod tests;
@@ -112,6 +112,19 @@ impl Form {
     }
 }
 
+/// What is known of a recording beside its sums.
+pub(crate) struct Beside {
+    pub(crate) segments: u64,
+    pub(crate) spikes: u64,
+    pub(crate) artefacts: u64,
+    /// The largest response before any low-pass.
+    pub(crate) largest: f64,
+    pub(crate) usual: Usual,
+    pub(crate) extremes: Vec<Extremes>,
+    /// Where they were computed, by which path.
+    pub(crate) ran: Ran,
+}
+
 /// Sums over one recording or several, exact under merging.
 ///
 /// ```
@@ -200,23 +213,38 @@ impl Sums {
             channel_names: data.channel_names.to_vec(),
             outputs: data.outputs.to_vec(),
         };
-        let path = found.path.name();
-        let mut sums = Self {
-            values: fixed::from_equations(&found.sums)?,
-            form,
-            parts: Vec::new(),
-            steps: found.sums.steps,
+        let beside = Beside {
             segments: data.segments.len() as u64,
             spikes: data.spikes_in_segments().abs().round() as u64,
             artefacts: cleaned.artefacts as u64,
             largest: largest_response(data, &options.bank),
             usual: Usual::of(data),
             extremes: extremes(data),
-            path: path.to_owned(),
-            ran: Some(placement.ran(path)),
+            ran: placement.ran(found.path.name()),
+        };
+        fixed::check_squares(fixed::squares_of(&found.sums))?;
+        let values = fixed::units(&found.sums)?;
+        Ok(Self::of_whole(form, found.sums.steps, values, beside))
+    }
+
+    /// The sums of one recording.
+    pub(crate) fn of_whole(form: Form, steps: u64, values: Vec<i128>, beside: Beside) -> Self {
+        let mut sums = Self {
+            values,
+            form,
+            parts: Vec::new(),
+            steps,
+            segments: beside.segments,
+            spikes: beside.spikes,
+            artefacts: beside.artefacts,
+            largest: beside.largest,
+            usual: beside.usual,
+            extremes: beside.extremes,
+            path: beside.ran.path.to_owned(),
+            ran: Some(beside.ran),
         };
         sums.parts = vec![sums.name()];
-        Ok(sums)
+        sums
     }
 
     /// Adds `other`'s. The result does not depend on the order in which sums are merged.

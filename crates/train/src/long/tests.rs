@@ -1,0 +1,292 @@
+use std::ops::Range;
+
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::options::RidgeChoice;
+use crate::sums::SolveOptions;
+use crate::{GramPath, MaskPolicy, train_on, train_validated_on};
+use betz_recording::{Segment, Spikes};
+use betz_runtime::psc::{Filter, FilterBank, LowPass};
+
+/// What [`Dataset`] holds between two steps, as a reader gives it.
+fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
+    let (from, to) = (steps.start, steps.end);
+    let mut spikes = Spikes::default();
+    spikes.extend_from(&whole.spikes, whole.spikes.range(from, to));
+    spikes.ticks.iter_mut().for_each(|tick| *tick -= from);
+    let within = |s: &Segment| Segment {
+        start: s.start.max(from) - from,
+        stop: s.stop.min(to) - from,
+    };
+    let outputs = whole.outputs.len();
+    Dataset {
+        steps: (to - from) as usize,
+        spikes,
+        segments: whole
+            .segments
+            .iter()
+            .map(within)
+            .filter(|s| !s.is_empty())
+            .collect(),
+        behavior: whole.behavior[from as usize * outputs..to as usize * outputs].to_vec(),
+        ..whole.clone()
+    }
+}
+
+fn outline(data: &Dataset) -> Outline {
+    Outline {
+        step_seconds: data.step_seconds,
+        steps: data.steps as i64,
+        channel_names: data.channel_names.clone(),
+        outputs: data.outputs.clone(),
+    }
+}
+
+/// Channels that follow two outputs, the last one silent; artefacts here and there.
+fn data(seed: u64, segments: &[(i64, i64)], weighted: bool) -> Dataset {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let steps = segments.last().map_or(0, |s| s.1);
+    let mut spikes = Vec::new();
+    let mut behavior = Vec::new();
+    for step in 0..steps {
+        let t = step as f64 * 0.01;
+        let (x, y) = ((1.3 * t).sin(), (0.7 * t).cos());
+        behavior.extend([x as f32, 3.0 + y as f32]);
+        let artefact = step % 997 == 500;
+        for channel in 0..5_u32 {
+            let rate = 0.2 + 0.1 * (x * f64::from(channel) + y * f64::from(4 - channel)) / 4.0;
+            if artefact || random.random::<f64>() < rate {
+                for _ in 0..if artefact { 8 } else { 1 } {
+                    spikes.push((step, channel));
+                }
+            }
+        }
+    }
+    let mut data = crate::cases::dataset(6, segments, spikes, 2);
+    data.behavior = behavior;
+    if weighted {
+        data.spikes.weights = (0..data.spikes.len())
+            .map(|i| 1.0 + (i % 3) as f32)
+            .collect();
+    }
+    data
+}
+
+fn bank(taus: &[(f64, u32)]) -> FilterBank {
+    let filter = |&(tau_seconds, order): &(f64, u32)| Filter { tau_seconds, order };
+    FilterBank::new(taus.iter().map(filter).collect()).unwrap()
+}
+
+fn options(taus: &[(f64, u32)]) -> TrainOptions {
+    TrainOptions {
+        mask: MaskPolicy::Mask,
+        gram: GramPath::Event,
+        ridge: RidgeChoice::RelativeNoise(0.1),
+        ..TrainOptions::new(bank(taus))
+    }
+}
+
+/// Largest difference, relative to the largest value.
+fn apart(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let scale = a.iter().chain(b).fold(0.0_f64, |m, v| m.max(v.abs()));
+    let most = a
+        .iter()
+        .zip(b)
+        .fold(0.0_f64, |m, (a, b)| m.max((a - b).abs()));
+    most / scale.max(f64::MIN_POSITIVE)
+}
+
+/// Both paths to Γ work in f32 for a while: a pair of steps too many or too few is a hundred times as much.
+const F32: f64 = 1e-6;
+
+const TRIALS: &[(i64, i64)] = &[(3, 700), (700, 1900), (2000, 2001), (2100, 6000)];
+
+#[test]
+fn sums_in_stretches_are_those_of_the_whole() {
+    for (case, (delay, low_pass, weighted)) in [
+        (0, None, false),
+        (7, None, false),
+        (-5, None, true),
+        (
+            2,
+            Some(LowPass {
+                order: 2,
+                cutoff_hz: 4.0,
+            }),
+            false,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let whole = data(case as u64, TRIALS, weighted);
+        let mut options = options(&[(0.05, 0), (0.3, 2)]);
+        (options.delay_steps, options.low_pass) = (delay, low_pass);
+        if low_pass.is_some() {
+            options.gram = GramPath::Auto;
+        }
+        let expected = Sums::over(&Device::cpu(), &whole, &options, &()).unwrap();
+        for cuts in [
+            vec![0, 6000],
+            vec![0, 699, 701, 2000, 2001, 2050, 5999, 6000],
+            (0..=20).map(|i| i * 300).collect(),
+        ] {
+            let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+            let got = sums(
+                &Device::cpu(),
+                &mut read,
+                &outline(&whole),
+                &cuts,
+                &options,
+                &(),
+            )
+            .unwrap();
+            let (a, b) = (expected.equations(), got.equations());
+            assert_eq!(a.steps, b.steps, "case {case}, cuts {cuts:?}");
+            assert!(
+                apart(&a.gram, &b.gram) < F32,
+                "case {case}, {cuts:?}: Γ {:e}",
+                apart(&a.gram, &b.gram)
+            );
+            assert!(apart(&a.upsilon, &b.upsilon) < F32, "case {case}: Υ");
+            assert!(
+                apart(&a.feature_sum, &b.feature_sum) < F32,
+                "case {case}: Σa"
+            );
+            assert!(apart(&a.output_sum, &b.output_sum) < F32, "case {case}: Σx");
+            let facts = |s: &Sums| (s.form().clone(), s.spikes(), s.segments(), s.artefacts());
+            assert_eq!(facts(&expected), facts(&got));
+            assert!(weighted || got.artefacts() > 0, "the trap was not met");
+            let solve = SolveOptions::with(RidgeChoice::Fixed(3.0));
+            let decoders = [&expected, &got].map(|s| s.solve(&solve).unwrap());
+            assert_eq!(decoders[0].limits(), decoders[1].limits());
+        }
+    }
+}
+
+#[test]
+fn training_in_stretches_is_training_on_the_whole() {
+    let one: &[(i64, i64)] = &[(0, 6000)];
+    for (segments, folds) in [(TRIALS, Some(4)), (one, Some(5)), (TRIALS, None)] {
+        let whole = data(7, segments, false);
+        let train = options(&[(0.05, 0)]);
+        let search = folds.map(|folds| Search {
+            folds,
+            banks: vec![bank(&[(0.02, 0)]), bank(&[(0.1, 1), (0.4, 0)])],
+            ridge: true,
+        });
+        let silent = crate::active(&whole).unwrap().unwrap();
+        let cpu = Device::cpu();
+        let expected = match &search {
+            Some(search) => train_validated_on(&cpu, &silent.data, &train, search, &()),
+            None => train_on(&cpu, &silent.data, &train, &()),
+        };
+        let expected = expected.unwrap().decoder;
+        let expected = crate::spread(expected, &whole.channel_names, &silent.channels).unwrap();
+        let long = LongOptions {
+            train,
+            search,
+            leave_out_silent: true,
+        };
+        let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+        let cuts = [0, 1000, 1001, 3500, 4800, 6000];
+        let got = super::train(&cpu, &mut read, &outline(&whole), &cuts, &long, &()).unwrap();
+        let got = got.decoder;
+        assert_eq!(expected.bank(), got.bank());
+        assert_eq!(expected.channel_mask(), got.channel_mask());
+        assert_eq!(expected.limits(), got.limits());
+        assert!(apart(expected.weights(), got.weights()) < 1e-4);
+        let (a, b) = (expected.training(), got.training());
+        assert_eq!(
+            (a.steps, a.segments, a.spikes, a.folds),
+            (b.steps, b.segments, b.spikes, b.folds)
+        );
+        assert!((a.ridge / b.ridge - 1.0).abs() < F32);
+        assert_eq!(a.scores.len(), b.scores.len());
+        for (a, b) in a.scores.iter().zip(&b.scores) {
+            assert!(
+                (a.r2 - b.r2).abs() < 1e-5 && (a.rmse / b.rmse - 1.0).abs() < 1e-5,
+                "{a:?} {b:?}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn stretches_can_be_summed_anywhere_in_any_order(
+        seed in 0..100_u64,
+        cuts in prop::collection::btree_set(1..6000_i64, 1..6),
+        order in any::<u64>(),
+    ) {
+        let whole = data(seed, TRIALS, false);
+        let mut cuts: Vec<i64> = cuts.into_iter().collect();
+        cuts.insert(0, 0);
+        cuts.push(6000);
+        let outline = outline(&whole);
+        let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+        let stretches: Vec<Range<i64>> = cuts.windows(2).map(|w| w[0]..w[1]).collect();
+        let mut survey = Survey::nothing(&outline);
+        for stretch in &stretches {
+            let one = Survey::of(&mut read, stretch.clone()).unwrap();
+            let sent = Survey::from_words(&one.to_words()).unwrap();
+            prop_assert_eq!(&one, &sent);
+            survey.append(&sent).unwrap();
+        }
+        prop_assert_eq!(&survey.segments, &whole.segments);
+        let long = LongOptions {
+            train: options(&[(0.1, 1)]),
+            search: Some(Search { banks: Vec::new(), ..Search::ridge() }),
+            leave_out_silent: true,
+        };
+        let job = Job::new(&Device::cpu(), &outline, survey, &long).unwrap();
+        let in_order = job.summed(&mut read, &cuts, (0, Groups::Wanted), &()).unwrap();
+        // Each on its own, merged from a shuffled list, two by two.
+        let mut parts: Vec<Partial> = stretches
+            .iter()
+            .map(|stretch| {
+                let mut one = job.nothing(0, Groups::Wanted).unwrap();
+                job.add(&mut one, &mut read, stretch.clone(), (0, Groups::Wanted)).unwrap();
+                one
+            })
+            .collect();
+        let mut random = ChaCha8Rng::seed_from_u64(order);
+        while parts.len() > 1 {
+            let other = parts.swap_remove(random.random_range(0..parts.len()));
+            let into = random.random_range(0..parts.len());
+            parts[into].merge(&other).unwrap();
+        }
+        prop_assert_eq!(&parts[0], &in_order);
+    }
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let whole = data(1, TRIALS, false);
+    let outline = outline(&whole);
+    let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+    let survey = |read: &mut dyn Read, steps| Survey::of(read, steps).unwrap();
+    let mut first = Survey::nothing(&outline);
+    first.append(&survey(&mut read, 0..10)).unwrap();
+    assert!(first.append(&survey(&mut read, 11..20)).is_err());
+    let long = LongOptions {
+        train: options(&[(0.1, 1)]),
+        search: None,
+        leave_out_silent: true,
+    };
+    assert!(Job::new(&Device::cpu(), &outline, first, &long).is_err());
+    for words in [&[][..], &[0, 5, u64::MAX], &[0, 0, 0, 0, 0, 1 << 40]] {
+        assert!(Survey::from_words(words).is_err());
+    }
+    let all = survey(&mut read, 0..6000);
+    let job = Job::new(&Device::cpu(), &outline, all, &long).unwrap();
+    let mut sums = job.nothing(0, Groups::Wanted).unwrap();
+    assert!(sums.absorb(&[1, 2, 3]).is_err());
+    assert!(sums.add_values(0, 0, &vec![0; 1 << 20]).is_err());
+    assert!(sums.add_values(1, 0, &[0]).is_err());
+}

@@ -1,0 +1,77 @@
+//! What goes between machines beside sums: a list of 64-bit words.
+
+use std::collections::BTreeMap;
+
+use betz_base::error::{Error, Result};
+
+use crate::blank::Usual;
+use crate::limits::Extremes;
+
+/// Takes words from the front.
+pub(super) struct Words<'a>(pub(super) &'a [u64]);
+
+impl Words<'_> {
+    pub(super) fn next(&mut self) -> Result<u64> {
+        let (&first, rest) = (self.0.split_first()).ok_or_else(|| {
+            Error::mismatch("a part of a training: expected more of it, got its end")
+        })?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    /// The length of a list that follows, of `each` words an item.
+    pub(super) fn count(&mut self, each: usize) -> Result<usize> {
+        let count = self.next()?;
+        match usize::try_from(count) {
+            Ok(count) if count <= self.0.len() / each => Ok(count),
+            _ => Err(Error::mismatch(format!(
+                "a part of a training: expected a list of at most {} words, got one of {count} items",
+                self.0.len()
+            ))),
+        }
+    }
+
+    pub(super) fn f64(&mut self) -> Result<f64> {
+        self.next().map(f64::from_bits)
+    }
+
+    pub(super) fn usual(&mut self) -> Result<Usual> {
+        let signal = self.next()? != 0;
+        let histogram = (0..self.count(2)?)
+            .map(|_| Ok((self.next()?, self.next()?)))
+            .collect::<Result<BTreeMap<u64, u64>>>()?;
+        let counts = (0..self.count(1)?)
+            .map(|_| self.next())
+            .collect::<Result<Vec<u64>>>()?;
+        Ok(Usual {
+            signal,
+            histogram,
+            counts,
+        })
+    }
+
+    pub(super) fn extremes(&mut self) -> Result<Vec<Extremes>> {
+        let float = |word: u64| f32::from_bits(word as u32);
+        (0..self.count(2)?)
+            .map(|_| Ok((float(self.next()?), float(self.next()?))))
+            .collect()
+    }
+}
+
+pub(super) fn put_usual(to: &mut Vec<u64>, usual: &Usual) {
+    to.push(u64::from(usual.signal));
+    to.push(usual.histogram.len() as u64);
+    to.extend(usual.histogram.iter().flat_map(|(c, s)| [*c, *s]));
+    to.push(usual.counts.len() as u64);
+    to.extend(&usual.counts);
+}
+
+pub(super) fn put_extremes(to: &mut Vec<u64>, extremes: &[Extremes]) {
+    to.push(extremes.len() as u64);
+    let bits = |value: f32| u64::from(value.to_bits());
+    to.extend(
+        extremes
+            .iter()
+            .flat_map(|(low, high)| [bits(*low), bits(*high)]),
+    );
+}
