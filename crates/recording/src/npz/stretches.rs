@@ -10,7 +10,9 @@ use super::number::Element;
 use super::read::{self, entries_of, last_tick};
 use crate::align::{Part, StepClock};
 use crate::check::{MAX_TICKS, check_times};
-use crate::{AlignOptions, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
+use crate::{
+    AlignOptions, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes, check_segments,
+};
 use betz_base::error::{Error, Result};
 
 /// An `.npz` recording that is open to be read in stretches: what a stretch holds is in memory only while it is
@@ -52,6 +54,18 @@ pub struct Stretches {
     outline: Recording,
     spikes: Columns,
     behavior: Option<Samples>,
+    view: View,
+    /// Names of the file's channels.
+    names: Vec<String>,
+}
+
+/// Which channels are seen.
+enum View {
+    All,
+    /// As [`Recording::with_channels`] does.
+    Named(Vec<String>),
+    /// As [`Recording::combine`] does.
+    Groups(Vec<Vec<u32>>),
 }
 
 /// Where spikes are.
@@ -192,10 +206,43 @@ impl Stretches {
         };
         Ok(Self {
             path: path.to_owned(),
+            names: outline.channel_names.clone(),
             outline,
             spikes,
             behavior,
+            view: View::All,
         })
+    }
+
+    /// The recording seen through the channels named `wanted`: as [`Recording::with_channels`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_channels(mut self, wanted: &[String]) -> Result<Self> {
+        self.outline = self.outline.with_channels(wanted)?;
+        self.view = View::Named(wanted.to_vec());
+        Ok(self)
+    }
+
+    /// The recording heard through one channel a group: as [`Recording::combine`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn combine(mut self, groups: &[Vec<u32>]) -> Result<Self> {
+        self.outline = self.outline.combine(groups)?;
+        self.view = View::Groups(groups.to_vec());
+        Ok(self)
+    }
+
+    /// The recording with only these of its segments, ascending.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments that overlap or lie
+    /// outside.
+    pub fn with_segments(mut self, segments: Vec<Segment>) -> Result<Self> {
+        check_segments(&segments, self.outline.ticks)?;
+        self.outline.segments = segments;
+        Ok(self)
     }
 
     /// The recording without what is large: no spike, no sample of behaviour; its outputs are named.
@@ -211,12 +258,12 @@ impl Stretches {
         }
     }
 
-    /// The spikes at the ticks `start..stop` of the recording, which they keep.
+    /// The spikes at the ticks `start..stop` of the recording, which they keep, on the channels of the file.
     ///
     /// # Errors
     /// As [`Recording::read_npz`], about what is read.
     pub fn spikes(&mut self, start: i64, stop: i64) -> Result<Spikes> {
-        let (ticks, channels) = (self.outline.ticks, self.outline.channels());
+        let (ticks, channels) = (self.outline.ticks, self.names.len());
         let (start, stop) = (start.clamp(0, ticks), stop.clamp(0, ticks));
         let mut read = || {
             let spikes = self
@@ -343,9 +390,14 @@ impl Stretches {
             behavior,
             electrode_um: None,
             meta: None,
-            channel_names: self.outline.channel_names.clone(),
+            channel_names: self.names.clone(),
             segments: self.outline.segments.clone(),
             ..self.outline
+        };
+        let part = match &self.view {
+            View::All => part,
+            View::Named(wanted) => part.with_channels(wanted)?,
+            View::Groups(groups) => part.combine(groups)?,
         };
         let part_of = Part {
             steps,

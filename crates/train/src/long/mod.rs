@@ -15,6 +15,7 @@
 //! give the same bits. [`train`] is the loop that does it here, one stretch after the other; a cluster deals the
 //! stretches to its machines and merges [`Survey`]s, [`Partial`]s and scores.
 
+mod evaluate;
 mod job;
 mod partial;
 mod survey;
@@ -34,6 +35,7 @@ use crate::options::TrainOptions;
 use crate::search::Search;
 use crate::sums::Sums;
 
+pub use evaluate::{Decoded, evaluate};
 pub use job::{Groups, Job};
 pub use partial::Partial;
 pub use survey::Survey;

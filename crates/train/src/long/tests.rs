@@ -216,6 +216,45 @@ fn training_in_stretches_is_training_on_the_whole() {
     }
 }
 
+#[test]
+fn evaluating_in_stretches_is_evaluating_the_whole() {
+    for (delay, weighted) in [(0, false), (6, true), (-4, false)] {
+        let whole = data(3, TRIALS, weighted);
+        let mut train = options(&[(0.05, 0), (0.3, 1)]);
+        train.delay_steps = delay;
+        let decoder = train_on(&Device::cpu(), &whole, &train, &())
+            .unwrap()
+            .decoder;
+        let expected = crate::evaluate(&decoder, &whole).unwrap();
+        let decoded = crate::decode::decode(&decoder, whole.view()).unwrap();
+        for cuts in [vec![0, 6000], vec![0, 2, 3, 699, 1900, 2000, 2500, 6000]] {
+            let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+            let mut seen = vec![f32::NAN; decoded.len()];
+            let mut each = |row: Decoded<'_>| {
+                let at = row.step as usize * 2;
+                assert_eq!(row.truth, &whole.behavior[at..at + 2]);
+                seen[at..at + 2].copy_from_slice(row.estimate);
+                Ok(())
+            };
+            let got =
+                evaluate(&decoder, &mut read, &outline(&whole), &cuts, &mut each, &()).unwrap();
+            for (i, (a, b)) in decoded.iter().zip(&seen).enumerate() {
+                assert!(
+                    a.is_nan() && b.is_nan() || (a - b).abs() < 1e-4,
+                    "value {i}: {a} {b}"
+                );
+            }
+            assert_eq!((got.steps, got.segments), (5_798, 4));
+            for (a, b) in expected.outputs.iter().zip(&got.outputs) {
+                assert!(
+                    (a.r2 - b.r2).abs() < 1e-5 && (a.rmse - b.rmse).abs() < 1e-5,
+                    "{a:?} {b:?}"
+                );
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]

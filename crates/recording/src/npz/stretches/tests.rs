@@ -204,6 +204,63 @@ proptest! {
 }
 
 #[test]
+fn channels_are_seen_as_in_the_whole() {
+    let recording = Recording {
+        tick_seconds: 0.001,
+        ticks: 40,
+        spikes: Spikes::new((0..40).collect(), (0..40).map(|i| i % 3).collect()),
+        channel_names: ["a", "b", "c"].map(String::from).to_vec(),
+        behavior: None,
+        segments: vec![
+            Segment { start: 5, stop: 30 },
+            Segment {
+                start: 31,
+                stop: 40,
+            },
+        ],
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    let (_folder, path) = written(&recording);
+    let options = AlignOptions {
+        step_seconds: 0.002,
+        max_gap_seconds: None,
+    };
+    let check = |mut stretches: Stretches, whole: Recording| {
+        let whole = whole.align(0.002).unwrap();
+        assert_eq!(stretches.outline().channel_names, whole.channel_names);
+        assert_eq!(
+            stretches.dataset(&options, 3..17).unwrap(),
+            cut(&whole, 3, 17)
+        );
+    };
+    let open = || Stretches::open(&path).unwrap();
+    let wanted = ["c", "a"].map(String::from);
+    check(
+        open().with_channels(&wanted).unwrap(),
+        recording.clone().with_channels(&wanted).unwrap(),
+    );
+    let groups = [vec![2, 0], vec![1]];
+    check(
+        open().combine(&groups).unwrap(),
+        recording.combine(&groups).unwrap(),
+    );
+    let second = vec![recording.segments[1]];
+    let whole = Recording {
+        segments: second.clone(),
+        ..recording.clone()
+    };
+    check(open().with_segments(second).unwrap(), whole);
+    assert!(open().with_channels(&["d".to_owned()]).is_err());
+    assert!(
+        open()
+            .with_segments(vec![Segment { start: 0, stop: 41 }])
+            .is_err()
+    );
+}
+
+#[test]
 fn a_matrix_in_fortran_order_is_read_in_stretches_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fortran.npz");
