@@ -122,7 +122,7 @@
 //! The repository's `examples/` are whole programs; `docs/` has a page per capability.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
-pub use betz_base::{error, file, hash, memory, progress, text};
+pub use betz_base::{error, file, hash, memory, progress, team, text};
 pub use betz_recording as recording;
 pub use betz_runtime::stream;
 
@@ -169,7 +169,7 @@ pub mod train {
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};
-    pub use betz_train::{gram, online, place, retained, score, solve, sums};
+    pub use betz_train::{gram, long, online, place, retained, score, solve, sums};
 }
 
 /// This version of Betz.

@@ -109,6 +109,10 @@ pub(crate) struct Train {
     /// computed in parts
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) device_memory: Option<u64>,
+    /// Read the recording (.npz) in stretches, so that it and what is made of it take about this much of memory, such
+    /// as 1GiB, however long it is; sums and systems come on top. The results are the same, to rounding
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
     /// Multiply in TF32 where a GPU computes Γ by the dense path: faster for many channels, less exact;
     /// the error is measured on a sample and reported
     #[arg(long)]
@@ -252,6 +256,10 @@ pub(crate) struct Evaluate {
     /// Recording (.npz) with behaviour
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
+    /// Read the recording (.npz) in stretches, so that it and what is made of it take about this much of memory, such
+    /// as 1GiB, however long it is. The results are the same, to rounding
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
     /// Score only steps in which something moves at least this fast, in the outputs' unit a second
     #[arg(
         long,

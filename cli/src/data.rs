@@ -73,13 +73,7 @@ pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Resul
         let wanted = parse_ranges("--segments", list, recording.segments.len())?;
         recording.segments = wanted.iter().map(|&i| recording.segments[i]).collect();
     }
-    if let Some(gap) = part.max_gap
-        && !(gap.is_finite() && gap > 0.0)
-    {
-        return Err(Error::argument(format!(
-            "--max-gap: expected a finite number of seconds above 0, got {gap}"
-        )));
-    }
+    check_gap(part)?;
     let mut dataset = align(&recording, step, part.max_gap)?;
     drop(recording);
     if part.segments.is_some() {
@@ -95,6 +89,16 @@ pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Resul
         dataset = dataset.between(from, until)?;
     }
     Ok(dataset)
+}
+
+/// Refuses a longest gap that is none.
+pub(crate) fn check_gap(part: &Part) -> Result<()> {
+    match part.max_gap {
+        Some(gap) if !(gap.is_finite() && gap > 0.0) => Err(Error::argument(format!(
+            "--max-gap: expected a finite number of seconds above 0, got {gap}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Dataset> {
@@ -213,31 +217,52 @@ pub(crate) fn write_outputs(
 ) -> Result<()> {
     let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
-        write!(file, "step,start_seconds,end_seconds")?;
-        for output in model.outputs() {
-            write!(file, ",{}", csv_field(&output.name))?;
-            if truth.is_some() {
-                write!(file, ",{}", csv_field(&format!("{}_true", output.name)))?;
-            }
-        }
-        writeln!(file)?;
+        write_outputs_header(file, model, truth.is_some())?;
         let width = model.outputs().len();
         for segment in &dataset.segments {
             for step in segment.start..segment.stop {
-                let row = step as usize * width;
-                let [start, end] = [step, step + 1].map(|s| s as f64 * dataset.step_seconds);
-                write!(file, "{step},{start},{end}")?;
-                for (o, estimate) in decoded[row..row + width].iter().enumerate() {
-                    write!(file, ",{estimate}")?;
-                    if let Some(truth) = &truth {
-                        write!(file, ",{}", truth[row + o])?;
-                    }
-                }
-                writeln!(file)?;
+                let row = step as usize * width..(step + 1) as usize * width;
+                let truth = truth.map(|truth| &truth[row.clone()]);
+                write_outputs_row(file, dataset.step_seconds, step, &decoded[row], truth)?;
             }
         }
         Ok(())
     })
+}
+
+/// The first line of [`write_outputs`].
+pub(crate) fn write_outputs_header(
+    to: &mut impl Write,
+    model: &Decoder,
+    truth: bool,
+) -> std::io::Result<()> {
+    write!(to, "step,start_seconds,end_seconds")?;
+    for output in model.outputs() {
+        write!(to, ",{}", csv_field(&output.name))?;
+        if truth {
+            write!(to, ",{}", csv_field(&format!("{}_true", output.name)))?;
+        }
+    }
+    writeln!(to)
+}
+
+/// A line of [`write_outputs`].
+pub(crate) fn write_outputs_row(
+    to: &mut impl Write,
+    step_seconds: f64,
+    step: i64,
+    estimate: &[f32],
+    truth: Option<&[f32]>,
+) -> std::io::Result<()> {
+    let [start, end] = [step, step + 1].map(|s| s as f64 * step_seconds);
+    write!(to, "{step},{start},{end}")?;
+    for (o, estimate) in estimate.iter().enumerate() {
+        write!(to, ",{estimate}")?;
+        if let Some(truth) = truth {
+            write!(to, ",{}", truth[o])?;
+        }
+    }
+    writeln!(to)
 }
 
 #[cfg(test)]

@@ -23,6 +23,10 @@ pub(crate) struct Sums {
     /// File of sums to write
     #[arg(long, value_name = "SUMS")]
     pub(crate) out: PathBuf,
+    /// Read recordings (.npz) in stretches, so that one and what is made of it take about this much of memory, such
+    /// as 1GiB, however long it is; the sums come on top. The results are the same, to rounding
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
     /// Filter bank of recordings: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms), wide (10
     /// ms to 3 s)
     #[arg(long, value_name = "NAME", conflicts_with = "filters")]

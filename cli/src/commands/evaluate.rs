@@ -7,6 +7,7 @@ use betz::train::score::{place_error, score_estimates_on, while_moving};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::long;
 use crate::args::Evaluate;
 use crate::data;
 use crate::device;
@@ -76,6 +77,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
+    if let Some(memory) = args.memory {
+        return long::evaluate(args, &model, memory);
+    }
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     if dataset.outputs.is_empty() {
         return Err(Error::recording(format!(

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use betz::device::Device;
+use betz::psc::FilterBank;
 use betz::recording::OutputInfo;
 use betz::train::TrainOptions;
 use betz::train::sums::{MAGIC, Sums};
@@ -11,6 +12,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::bank::{self, FilterShape};
+use super::long;
 use crate::args::Info;
 use crate::data;
 use crate::device;
@@ -171,14 +173,27 @@ fn check(args: &sums_args::Sums, are_sums: &[bool]) -> Result<()> {
 
 fn of_recording(args: &sums_args::Sums, device: &Device, path: &Path) -> Result<Sums> {
     let bank = bank::named(args.bank.as_deref().unwrap_or(""), &args.filters, "")?;
+    if let Some(memory) = args.memory {
+        return long::sums(args, device, path, bank, memory);
+    }
     let recording = data::read_recording(path)?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(path.display());
     let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let options = options(args, bank, dataset.step_seconds)?;
+    Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)
+}
+
+/// What is summed, on a clock of `step_seconds`.
+pub(super) fn options(
+    args: &sums_args::Sums,
+    bank: FilterBank,
+    step_seconds: f64,
+) -> Result<TrainOptions> {
     let mut options = TrainOptions::new(bank);
     options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
-    options.delay_steps = bank::delay_steps(&args.delay, dataset.step_seconds)?;
-    Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)
+    options.delay_steps = bank::delay_steps(&args.delay, step_seconds)?;
+    Ok(options)
 }
 
 /// `betz info` of a file of sums.

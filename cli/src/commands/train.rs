@@ -6,6 +6,7 @@ use betz::device::Precision;
 use betz::model::{Decoder, OutputScore};
 use betz::recording::multiunit::random_groups;
 use betz::recording::{Dataset, Recording};
+use betz::team::Alone;
 use betz::train::{
     self, Comparison, GramPath, KindOptions, MaskPolicy, PRESETS, RidgeChoice, Search, Solver,
     TrainOptions,
@@ -14,6 +15,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::bank::{self, FilterShape};
+use super::long;
 use crate::args::{DecoderKind, Gram, SolverName, Train};
 use crate::data;
 use crate::device;
@@ -77,7 +79,7 @@ struct KindRow {
 }
 
 #[derive(Serialize)]
-struct GramError {
+pub(super) struct GramError {
     precision: &'static str,
     largest: f64,
     rms: f64,
@@ -89,6 +91,9 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
+    if let Some(memory) = args.memory {
+        return long::train(&Alone, args, &device, memory);
+    }
     let recording = multi_unit(data::read_recording(&args.recording)?, args)
         .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
@@ -231,8 +236,16 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
 
 /// Combines units as `--units` or `--groups` ask.
 fn multi_unit(recording: Recording, args: &Train) -> Result<Recording> {
+    match groups(&recording, args)? {
+        Some(groups) => recording.combine(&groups),
+        None => Ok(recording),
+    }
+}
+
+/// The units of each channel, where several are to be combined.
+pub(super) fn groups(recording: &Recording, args: &Train) -> Result<Option<Vec<Vec<u32>>>> {
     match (&args.groups, args.units) {
-        (Some(path), _) => recording.combine(&read_groups(path, &recording)?),
+        (Some(path), _) => read_groups(path, recording).map(Some),
         (None, Some(units)) if !(1..=recording.channels()).contains(&units) => {
             Err(Error::argument(format!(
                 "--units: expected 1 to {} (the recording's channels), got {units}",
@@ -240,10 +253,9 @@ fn multi_unit(recording: Recording, args: &Train) -> Result<Recording> {
             )))
         }
         (None, Some(units)) if units > 1 => {
-            let groups = random_groups(recording.channels(), units, args.seed);
-            recording.combine(&groups)
+            Ok(Some(random_groups(recording.channels(), units, args.seed)))
         }
-        _ => Ok(recording),
+        _ => Ok(None),
     }
 }
 
@@ -277,7 +289,11 @@ fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
 }
 
 /// What the options say, and what is left to cross-validation.
-fn choices(args: &Train, dataset: &Dataset, bar: &Bar) -> Result<(TrainOptions, Search)> {
+pub(super) fn choices(
+    args: &Train,
+    dataset: &Dataset,
+    bar: &Bar,
+) -> Result<(TrainOptions, Search)> {
     let fixed_bank = bank::chosen(&args.bank, &args.filters, args.folds)?;
     let auto_bank = fixed_bank.is_none();
     let mut search = if auto_bank {
@@ -383,7 +399,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
     }
 }
 
-fn print(
+pub(super) fn print(
     args: &Train,
     model: &Decoder,
     comparison: Option<Comparison>,

@@ -22,6 +22,7 @@ pub mod memory;
 pub mod progress;
 pub mod ring;
 pub mod taker;
+pub mod team;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};

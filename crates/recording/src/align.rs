@@ -329,7 +329,7 @@ impl StepClock {
     }
 
     /// The whole steps inside `segment`, which is in ticks.
-    fn whole_steps_of(&self, segment: &Segment) -> Segment {
+    pub(crate) fn whole_steps_of(&self, segment: &Segment) -> Segment {
         Segment {
             start: self.first_whole_step(segment.start),
             stop: self.whole_steps_before(segment.stop),

@@ -3,6 +3,7 @@
 use super::channels::invented;
 use super::{OutputInfo, Segment, Spikes, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
+use std::ops::Range;
 
 /// Spikes and behaviour on a model's clock of `step_seconds`; what training and decoding consume.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,17 +60,9 @@ impl Dataset {
     /// not before the other; [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData)
     /// when no step is left.
     pub fn between(&self, from_seconds: f64, until_seconds: f64) -> Result<Self> {
-        if from_seconds.is_nan() || until_seconds.is_nan() || from_seconds >= until_seconds {
-            return Err(Error::argument(format!(
-                "expected a time range with its start before its end, got {from_seconds} s to {until_seconds} s"
-            )));
-        }
-        // The first step at or after a time; rounding noise of a step's own time does not move it.
-        let step_at = |seconds: f64| {
-            let step = (seconds / self.step_seconds - 1e-6).ceil();
-            step.clamp(0.0, self.steps as f64) as i64
-        };
-        let (first, stop) = (step_at(from_seconds), step_at(until_seconds));
+        let steps = self.steps as i64;
+        let inside = Self::steps_between(self.step_seconds, steps, from_seconds, until_seconds)?;
+        let (first, stop) = (inside.start, inside.end);
         let clipped: Vec<Segment> = self
             .segments
             .iter()
@@ -80,20 +73,54 @@ impl Dataset {
             .filter(|s| !s.is_empty())
             .collect();
         if clipped.is_empty() {
-            return Err(Error::new(
-                ErrorKind::InsufficientData,
-                format!(
-                    "no step of any segment lies from {from_seconds} s to {} of a recording of {} s",
-                    if until_seconds.is_finite() {
-                        format!("{until_seconds} s")
-                    } else {
-                        "the end".to_owned()
-                    },
-                    self.steps as f64 * self.step_seconds
-                ),
+            return Err(Self::nothing_between(
+                self.step_seconds,
+                steps,
+                from_seconds,
+                until_seconds,
             ));
         }
         Ok(self.within(clipped))
+    }
+
+    /// The steps of `steps` that begin at or after `from_seconds` and before `until_seconds`.
+    pub(crate) fn steps_between(
+        step_seconds: f64,
+        steps: i64,
+        from_seconds: f64,
+        until_seconds: f64,
+    ) -> Result<Range<i64>> {
+        if from_seconds.is_nan() || until_seconds.is_nan() || from_seconds >= until_seconds {
+            return Err(Error::argument(format!(
+                "expected a time range with its start before its end, got {from_seconds} s to {until_seconds} s"
+            )));
+        }
+        // The first step at or after a time; rounding noise of a step's own time does not move it.
+        let step_at = |seconds: f64| {
+            let step = (seconds / step_seconds - 1e-6).ceil();
+            step.clamp(0.0, steps as f64) as i64
+        };
+        Ok(step_at(from_seconds)..step_at(until_seconds))
+    }
+
+    pub(crate) fn nothing_between(
+        step_seconds: f64,
+        steps: i64,
+        from_seconds: f64,
+        until_seconds: f64,
+    ) -> Error {
+        Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "no step of any segment lies from {from_seconds} s to {} of a recording of {} s",
+                if until_seconds.is_finite() {
+                    format!("{until_seconds} s")
+                } else {
+                    "the end".to_owned()
+                },
+                steps as f64 * step_seconds
+            ),
+        )
     }
 
     /// The same behaviour with `segments`, ascending, and the spikes inside them.

@@ -258,6 +258,44 @@ impl Stretches {
         }
     }
 
+    /// The recording from `from_seconds` (inclusive) to `until_seconds` (exclusive) on the clock of `options`:
+    /// segments are clipped there, as [`Dataset::between`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn between(
+        self,
+        options: &AlignOptions,
+        from_seconds: f64,
+        until_seconds: f64,
+    ) -> Result<Self> {
+        let clock = StepClock::new(&self.outline, options.step_seconds)?;
+        let steps = self.steps(options)?;
+        let range =
+            Dataset::steps_between(options.step_seconds, steps, from_seconds, until_seconds)?;
+        let [first, stop] = [range.start, range.end].map(|step| clock.first_tick(step));
+        // What follows the last whole step belongs to no step.
+        let stop = if range.end == steps {
+            self.outline.ticks
+        } else {
+            stop
+        };
+        let clipped = self.outline.segments.iter().map(|s| Segment {
+            start: s.start.max(first),
+            stop: s.stop.min(stop),
+        });
+        let clipped: Vec<Segment> = clipped.filter(|s| !s.is_empty()).collect();
+        if clipped.is_empty() {
+            return Err(Dataset::nothing_between(
+                options.step_seconds,
+                steps,
+                from_seconds,
+                until_seconds,
+            ));
+        }
+        self.with_segments(clipped)
+    }
+
     /// The spikes at the ticks `start..stop` of the recording, which they keep, on the channels of the file.
     ///
     /// # Errors
@@ -328,6 +366,19 @@ impl Stretches {
             0 => Err(clock.too_short(&self.outline)),
             steps => Ok(steps),
         }
+    }
+
+    /// The whole steps inside each segment, which behaviour may cover in part.
+    pub fn whole_steps(&self, options: &AlignOptions) -> Vec<Segment> {
+        let Ok(clock) = StepClock::new(&self.outline, options.step_seconds) else {
+            return Vec::new();
+        };
+        let whole = self
+            .outline
+            .segments
+            .iter()
+            .map(|s| clock.whole_steps_of(s));
+        whole.filter(|s| !s.is_empty()).collect()
     }
 
     /// [`cut`](Self::cut) on a clock: steps from 0 to [`steps`](Self::steps), no stretch of more than `most_steps`.
@@ -457,11 +508,6 @@ impl Samples {
                 "array `behavior`: expected samples and outputs, got shape ({count}, {width})"
             )));
         }
-        if self.values.is_fortran() {
-            return Err(Error::recording(
-                "array `behavior`: expected C order to be read in stretches, got Fortran's; write it by numpy.ascontiguousarray",
-            ));
-        }
         match &self.times {
             Some(times) if times.shape()[0] != count => Err(Error::recording(format!(
                 "array `behavior_times`: expected {count} times, one per row of `behavior`, got {}",
@@ -506,7 +552,17 @@ impl Samples {
 
     fn read(&mut self, rows: Range<u64>, named: &Behavior) -> Result<Behavior> {
         let width = named.outputs.len() as u64;
-        let values: Vec<f32> = self.values.read(rows.start * width..rows.end * width)?;
+        let values: Vec<f32> = if self.values.is_fortran() {
+            let column = |o: u64| o * self.count + rows.start..o * self.count + rows.end;
+            let columns = (0..width).map(|o| self.values.read::<f32>(column(o)));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let row = |i: usize| columns.iter().map(move |column| column[i]);
+            (0..(rows.end - rows.start) as usize)
+                .flat_map(row)
+                .collect()
+        } else {
+            self.values.read(rows.start * width..rows.end * width)?
+        };
         if let Some(i) = values.iter().position(|v| !v.is_finite()) {
             let (row, column) = (rows.start + i as u64 / width, i as u64 % width);
             return Err(Error::recording(format!(

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
+use betz_base::team::add;
 use betz_device::{Device, Placement};
 use betz_recording::{Dataset, DatasetView, Segment, SpikesView};
 use betz_runtime::model::{Decoder, MAX_DELAY_STEPS, TrainingRecord};
@@ -39,7 +40,7 @@ const BEHIND: i64 = 1_000;
 
 /// Which steps are summed apart from which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Groups {
+pub(super) enum Groups {
     /// Each fold's, or all as one where there are no folds.
     Wanted,
     /// All as one.
@@ -47,7 +48,7 @@ pub enum Groups {
 }
 
 /// A training in stretches, after its survey.
-pub struct Job {
+pub(super) struct Job {
     placement: Placement,
     paths: Vec<Paths>,
     options: TrainOptions,
@@ -97,7 +98,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`train_validated_on`](crate::train_validated_on) refuses data, names and options.
-    pub fn new(
+    pub(super) fn new(
         device: &Device,
         outline: &Outline,
         survey: Survey,
@@ -194,12 +195,12 @@ impl Job {
     }
 
     /// Number of banks that are compared.
-    pub fn banks(&self) -> usize {
+    pub(super) fn banks(&self) -> usize {
         self.banks.len()
     }
 
     /// How each bank's Γ is computed: what must be the same everywhere for the same bits.
-    pub fn gram(&self, bank: usize) -> GramPath {
+    pub(super) fn gram(&self, bank: usize) -> GramPath {
         match self.placement.is_cpu() {
             true => self.paths[bank].cpu,
             false => self.paths[bank].cuda,
@@ -207,7 +208,7 @@ impl Job {
     }
 
     /// Takes the path that another machine has settled on ([`gram`](Self::gram)).
-    pub fn set_gram(&mut self, bank: usize, path: GramPath) {
+    pub(super) fn set_gram(&mut self, bank: usize, path: GramPath) {
         self.paths[bank] = self.paths[bank].taken(path);
     }
 
@@ -251,16 +252,11 @@ impl Job {
         (longest + low_pass).ceil() as i64 + delay as i64 + 1
     }
 
-    /// Shortest stretch that is worth its lead.
-    pub fn least_stretch(&self) -> i64 {
-        4 * self.lead()
-    }
-
     /// Sums over no stretch, to which those of stretches are merged.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
-    pub fn nothing(&self, bank: usize, groups: Groups) -> Result<Partial> {
+    pub(super) fn nothing(&self, bank: usize, groups: Groups) -> Result<Partial> {
         let shape = self.shape(bank);
         let count = self.parts(groups).len();
         betz_base::memory::plan(
@@ -289,7 +285,7 @@ impl Job {
     ///
     /// # Errors
     /// What reading says; as [`Sums::over`] for values that whole numbers do not hold.
-    pub fn add(
+    pub(super) fn add(
         &self,
         to: &mut Partial,
         read: &mut dyn Read,
@@ -461,35 +457,11 @@ impl Job {
         !searched && matches!(self.options.ridge, RidgeChoice::RelativeNoise(_))
     }
 
-    /// All stretches between `cuts`, summed one after the other.
-    pub(super) fn summed(
-        &self,
-        read: &mut dyn Read,
-        cuts: &[i64],
-        (bank, groups): (usize, Groups),
-        progress: &dyn Progress,
-    ) -> Result<Partial> {
-        let mut all = self.nothing(bank, groups)?;
-        for stretch in self.told(cuts, "sum", progress) {
-            self.add(&mut all, read, stretch?, (bank, groups))?;
-        }
-        Ok(all)
-    }
-
-    pub(super) fn told<'a>(
-        &self,
-        cuts: &'a [i64],
-        stage: &'static str,
-        progress: &'a dyn Progress,
-    ) -> impl Iterator<Item = Result<Range<i64>>> + use<'a> {
-        told(cuts, stage, progress)
-    }
-
     /// Chooses the ridge by the sums of a bank over the whole recording, and keeps the bank where it is the best yet.
     ///
     /// # Errors
     /// As [`train_validated_on`](crate::train_validated_on).
-    pub fn take(&mut self, partial: Partial, progress: &dyn Progress) -> Result<()> {
+    pub(super) fn take(&mut self, partial: Partial, progress: &dyn Progress) -> Result<()> {
         let number = partial.bank;
         let Some(search) = &self.search else {
             self.found = Some(Found {
@@ -554,7 +526,7 @@ impl Job {
     }
 
     /// The bank whose sums over the whole are wanted for the decoder, where the folds do not make up the whole.
-    pub fn wants_whole(&self) -> Option<usize> {
+    pub(super) fn wants_whole(&self) -> Option<usize> {
         let cut = self.split.as_ref().is_some_and(|split| !split.whole);
         (self.found.as_ref())
             .filter(|_| cut)
@@ -566,7 +538,7 @@ impl Job {
     ///
     /// # Errors
     /// What reading says.
-    pub fn score(&self, read: &mut dyn Read, stretch: Range<i64>) -> Result<Vec<ScoreSums>> {
+    pub(super) fn score(&self, read: &mut dyn Read, stretch: Range<i64>) -> Result<Vec<ScoreSums>> {
         let Some(found) = self.found.as_ref().filter(|f| !f.decoders.is_empty()) else {
             return Ok(Vec::new());
         };
@@ -600,11 +572,15 @@ impl Job {
     }
 
     /// The decoder, from the sums over the whole where [`wants_whole`](Self::wants_whole) asked for them, and with the
-    /// scores of all stretches in their order.
+    /// scores over all stretches.
     ///
     /// # Errors
     /// As [`train_validated_on`](crate::train_validated_on).
-    pub fn finish(self, whole: Option<Partial>, scores: &[Vec<ScoreSums>]) -> Result<Trained> {
+    pub(super) fn finish(
+        self,
+        whole: Option<Partial>,
+        scores: Option<Vec<ScoreSums>>,
+    ) -> Result<Trained> {
         let mut job = self;
         let Some(Found { sums, partial, .. }) = job.found.take() else {
             return Err(Error::argument("training: expected a bank, got none"));
@@ -618,19 +594,11 @@ impl Job {
                 fit::ridge(&view, &options.bank, &options, steps)?
             }
         };
-        let mut joined = vec![ScoreSums::default(); job.outline.outputs.len()];
-        for stretch in scores {
-            joined
-                .iter_mut()
-                .zip(stretch)
-                .for_each(|(all, here)| all.join(here));
-        }
-        let scored = scores.iter().any(|stretch| !stretch.is_empty());
-        let scores = match scored {
-            true => (joined.iter().zip(&job.outline.outputs))
+        let scores = match &scores {
+            Some(sums) => (sums.iter().zip(&job.outline.outputs))
                 .map(|(sums, output)| sums.score(output))
                 .collect::<Result<Vec<_>>>()?,
-            false => Vec::new(),
+            None => Vec::new(),
         };
         let folds = job
             .split
@@ -667,7 +635,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Sums::over`].
-    pub fn into_sums(self, partial: Partial) -> Result<Sums> {
+    pub(super) fn into_sums(self, partial: Partial) -> Result<Sums> {
         let path = partial.path.unwrap_or(self.gram(partial.bank));
         let mut groups = partial.groups.into_iter();
         let mut all = match groups.next() {
@@ -676,9 +644,7 @@ impl Job {
         };
         for group in groups {
             all.steps += group.steps;
-            for (a, b) in all.values.iter_mut().zip(group.values) {
-                *a = a.checked_add(b).ok_or_else(fixed::beyond)?;
-            }
+            add(&mut all.values, &group.values)?;
         }
         if all.steps == 0 {
             return Err(Error::new(

@@ -12,10 +12,11 @@
 //! So the sums are those of the whole to rounding, f32's, in which both paths to Γ work for a while.
 //!
 //! Sums are added as whole numbers (see [`sums`](crate::sums)): stretches can be summed in any order, anywhere, and
-//! give the same bits. [`train`] is the loop that does it here, one stretch after the other; a cluster deals the
-//! stretches to its machines and merges [`Survey`]s, [`Partial`]s and scores.
+//! give the same bits. So several processes can share them out ([`Team`]): each sums its own, and all know the sums.
 
 mod evaluate;
+#[cfg(feature = "npz")]
+mod file;
 mod job;
 mod partial;
 mod survey;
@@ -27,6 +28,7 @@ use std::ops::Range;
 
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_base::team::Team;
 use betz_device::Device;
 use betz_recording::{Dataset, OutputInfo};
 
@@ -35,10 +37,13 @@ use crate::options::TrainOptions;
 use crate::search::Search;
 use crate::sums::Sums;
 
+use crate::score::ScoreSums;
 pub use evaluate::{Decoded, evaluate};
-pub use job::{Groups, Job};
-pub use partial::Partial;
-pub use survey::Survey;
+#[cfg(feature = "npz")]
+pub use file::File;
+use job::{Groups, Job, told};
+use partial::Partial;
+use survey::Survey;
 
 /// A recording on its clock that is read a stretch at a time.
 pub trait Read {
@@ -79,71 +84,124 @@ pub struct LongOptions {
     pub leave_out_silent: bool,
 }
 
-/// Trains a linear decoder on the recording that `read` reads, in the stretches between `cuts` (steps, ascending,
-/// from 0 to the recording's end). What [`train_validated_on`](crate::train_validated_on) gives, or
-/// [`train_on`](crate::train_on) without a search, to rounding.
-///
-/// Memory: the sums of all folds and of a stretch's, and one stretch with its lead. The recording is read once to
-/// survey it, once for each bank, and once for the scores.
-///
-/// # Errors
-/// As in memory, and what reading says.
-pub fn train(
-    device: &Device,
-    read: &mut dyn Read,
-    outline: &Outline,
-    cuts: &[i64],
-    options: &LongOptions,
-    progress: &dyn Progress,
-) -> Result<Trained> {
-    let mut job = surveyed(device, read, outline, cuts, options, progress)?;
-    for bank in 0..job.banks() {
-        let folds = job.summed(read, cuts, (bank, Groups::Wanted), progress)?;
-        job.take(folds, progress)?;
-    }
-    let whole = match job.wants_whole() {
-        Some(bank) => Some(job.summed(read, cuts, (bank, Groups::Whole), progress)?),
-        None => None,
-    };
-    let scores = (job.told(cuts, "score", progress))
-        .map(|stretch| job.score(read, stretch?))
-        .collect::<Result<Vec<_>>>()?;
-    job.finish(whole, &scores)
+/// A recording as a team trains on it.
+pub struct Work<'a> {
+    /// Who trains: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
+    pub team: &'a dyn Team,
+    /// Where sums are computed.
+    pub device: &'a Device,
+    /// What is known of the recording.
+    pub outline: &'a Outline,
+    /// Where it is cut: steps, ascending, from 0 to its end. Other cuts, other roundings.
+    pub cuts: &'a [i64],
+    /// Told of the stretches.
+    pub progress: &'a dyn Progress,
 }
 
-/// The sums over the recording that `read` reads, as [`Sums::over`] gives them in memory, to rounding.
-///
-/// # Errors
-/// As there, and what reading says.
-pub fn sums(
-    device: &Device,
-    read: &mut dyn Read,
-    outline: &Outline,
-    cuts: &[i64],
-    options: &TrainOptions,
-    progress: &dyn Progress,
-) -> Result<Sums> {
-    let options = LongOptions {
-        train: options.clone(),
-        search: None,
-        leave_out_silent: false,
-    };
-    let job = surveyed(device, read, outline, cuts, &options, progress)?;
-    let whole = job.summed(read, cuts, (0, Groups::Whole), progress)?;
-    job.into_sums(whole)
-}
-
-fn surveyed(
-    device: &Device,
-    read: &mut dyn Read,
-    outline: &Outline,
-    cuts: &[i64],
-    options: &LongOptions,
-    progress: &dyn Progress,
-) -> Result<Job> {
-    let mut survey = Survey::nothing(outline);
-    for stretch in job::told(cuts, "survey", progress) {
-        survey.append(&Survey::of(read, stretch?)?)?;
+impl Work<'_> {
+    /// Trains a linear decoder on the recording that `read` reads. What
+    /// [`train_validated_on`](crate::train_validated_on) gives, or [`train_on`](crate::train_on) without a search, to
+    /// rounding; the same bits whatever the team. Every process has the decoder.
+    ///
+    /// Memory: the sums of all folds and of a stretch's, and one stretch with its lead. The recording is read once to
+    /// survey it, once for each bank, and once for the scores.
+    ///
+    /// # Errors
+    /// As in memory, what reading says, and what the team says.
+    pub fn train(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Trained> {
+        let mut job = self.surveyed(read, options)?;
+        for bank in 0..job.banks() {
+            let folds = self.summed(&job, read, (bank, Groups::Wanted))?;
+            job.take(folds, self.progress)?;
+        }
+        let whole = match job.wants_whole() {
+            Some(bank) => Some(self.summed(&job, read, (bank, Groups::Whole))?),
+            None => None,
+        };
+        let mut words = Vec::new();
+        for stretch in told(self.own(), "score", self.progress) {
+            let sums = job.score(read, stretch?)?;
+            words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
+        }
+        let mut scores = vec![ScoreSums::default(); self.outline.outputs.len()];
+        let all = self.team.gather(&words)?.concat();
+        // Stretch after stretch, in their order.
+        let each = all.as_chunks::<6>().0.chunks(scores.len().max(1));
+        for stretch in each {
+            for (all, here) in scores.iter_mut().zip(stretch) {
+                all.join(&ScoreSums::from_array(here.map(f64::from_bits)));
+            }
+        }
+        job.finish(whole, (!all.is_empty()).then_some(scores))
     }
-    Job::new(device, outline, survey, options)
+
+    /// The sums over the recording that `read` reads, as [`Sums::over`] gives them in memory, to rounding.
+    ///
+    /// # Errors
+    /// As there, what reading says, and what the team says.
+    pub fn sums(&self, read: &mut dyn Read, options: &TrainOptions) -> Result<Sums> {
+        let options = LongOptions {
+            train: options.clone(),
+            search: None,
+            leave_out_silent: false,
+        };
+        let job = self.surveyed(read, &options)?;
+        let whole = self.summed(&job, read, (0, Groups::Whole))?;
+        job.into_sums(whole)
+    }
+
+    /// The ends of this process' stretches.
+    fn own(&self) -> &[i64] {
+        let own = self.team.share(self.cuts.len().saturating_sub(1));
+        match own.is_empty() {
+            true => &[],
+            false => &self.cuts[own.start..=own.end],
+        }
+    }
+
+    fn surveyed(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Job> {
+        let mut own: Option<Survey> = None;
+        for stretch in told(self.own(), "survey", self.progress) {
+            let next = Survey::of(read, stretch?)?;
+            match &mut own {
+                Some(own) => own.append(&next)?,
+                None => own = Some(next),
+            }
+        }
+        let words = own.map_or_else(Vec::new, |own| own.to_words());
+        let mut survey = Survey::nothing(self.outline);
+        for words in self.team.gather(&words)?.iter().filter(|w| !w.is_empty()) {
+            survey.append(&Survey::from_words(words)?)?;
+        }
+        let mut job = Job::new(self.device, self.outline, survey, options)?;
+        // Processes may have other threads, and so think another path to Γ the quicker one: the first one's is taken.
+        let paths: Vec<u64> = (0..job.banks())
+            .map(|bank| partial::code(job.gram(bank)))
+            .collect();
+        let all = self.team.gather(&paths)?;
+        let first = all.first().map_or(&[][..], Vec::as_slice);
+        for (bank, &code) in first.iter().enumerate().take(job.banks()) {
+            if let Some(path) = partial::path(code) {
+                job.set_gram(bank, path);
+            }
+        }
+        Ok(job)
+    }
+
+    /// Over the whole recording, known to all.
+    fn summed(&self, job: &Job, read: &mut dyn Read, what: (usize, Groups)) -> Result<Partial> {
+        let mut sums = job.nothing(what.0, what.1)?;
+        for stretch in told(self.own(), "sum", self.progress) {
+            job.add(&mut sums, read, stretch?, what)?;
+        }
+        let words = self.team.gather(&sums.to_words())?;
+        sums.forget_all_but_values();
+        for words in &words {
+            sums.absorb(words)?;
+        }
+        for values in sums.values_mut() {
+            self.team.add(values)?;
+        }
+        Ok(sums)
+    }
 }

@@ -12,7 +12,7 @@ use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 
 /// What a recording holds between two of its steps, of which nothing need stay in memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Survey {
+pub(super) struct Survey {
     /// The steps.
     pub(super) steps: Range<i64>,
     /// Segments inside them, in the recording's steps.
@@ -31,7 +31,7 @@ pub struct Survey {
 
 impl Survey {
     /// Of no step; others are appended to it in order of time.
-    pub fn nothing(outline: &Outline) -> Self {
+    pub(super) fn nothing(outline: &Outline) -> Self {
         Self {
             steps: 0..0,
             segments: Vec::new(),
@@ -52,7 +52,7 @@ impl Survey {
     ///
     /// # Errors
     /// What reading says.
-    pub fn of(read: &mut dyn Read, stretch: Range<i64>) -> Result<Self> {
+    pub(super) fn of(read: &mut dyn Read, stretch: Range<i64>) -> Result<Self> {
         let lead = stretch.start.min(1);
         let first = stretch.start - lead;
         let data = read.read(first..stretch.end)?;
@@ -97,7 +97,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for one of other steps or of other channels.
-    pub fn append(&mut self, next: &Self) -> Result<()> {
+    pub(super) fn append(&mut self, next: &Self) -> Result<()> {
         let shape = |s: &Self| (s.fires.len(), s.extremes.len());
         if next.steps.start != self.steps.end || shape(self) != shape(next) {
             return Err(Error::mismatch(format!(
@@ -126,7 +126,7 @@ impl Survey {
     }
 
     /// All of it, to be sent.
-    pub fn to_words(&self) -> Vec<u64> {
+    pub(super) fn to_words(&self) -> Vec<u64> {
         let mut to = vec![self.steps.start as u64, self.steps.end as u64];
         to.push(self.segments.len() as u64);
         let bounds = self.segments.iter().flat_map(|s| [s.start, s.stop]);
@@ -148,7 +148,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for words that are no survey.
-    pub fn from_words(words: &[u64]) -> Result<Self> {
+    pub(super) fn from_words(words: &[u64]) -> Result<Self> {
         let mut from = Words(words);
         let steps = from.next()? as i64..from.next()? as i64;
         let segments = (0..from.count(2)?).map(|_| {

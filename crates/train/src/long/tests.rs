@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::sync::{Condvar, Mutex};
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -8,6 +9,7 @@ use super::*;
 use crate::options::RidgeChoice;
 use crate::sums::SolveOptions;
 use crate::{GramPath, MaskPolicy, train_on, train_validated_on};
+use betz_base::team::{Alone, add};
 use betz_recording::{Segment, Spikes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
@@ -136,15 +138,10 @@ fn sums_in_stretches_are_those_of_the_whole() {
             (0..=20).map(|i| i * 300).collect(),
         ] {
             let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
-            let got = sums(
-                &Device::cpu(),
-                &mut read,
-                &outline(&whole),
-                &cuts,
-                &options,
-                &(),
-            )
-            .unwrap();
+            let (device, outline) = (Device::cpu(), outline(&whole));
+            let got = work(&Alone, &device, &outline, &cuts)
+                .sums(&mut read, &options)
+                .unwrap();
             let (a, b) = (expected.equations(), got.equations());
             assert_eq!(a.steps, b.steps, "case {case}, cuts {cuts:?}");
             assert!(
@@ -194,7 +191,10 @@ fn training_in_stretches_is_training_on_the_whole() {
         };
         let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
         let cuts = [0, 1000, 1001, 3500, 4800, 6000];
-        let got = super::train(&cpu, &mut read, &outline(&whole), &cuts, &long, &()).unwrap();
+        let outline = outline(&whole);
+        let got = work(&Alone, &cpu, &outline, &cuts)
+            .train(&mut read, &long)
+            .unwrap();
         let got = got.decoder;
         assert_eq!(expected.bank(), got.bank());
         assert_eq!(expected.channel_mask(), got.channel_mask());
@@ -255,52 +255,133 @@ fn evaluating_in_stretches_is_evaluating_the_whole() {
     }
 }
 
+fn work<'a>(
+    team: &'a dyn Team,
+    device: &'a Device,
+    outline: &'a Outline,
+    cuts: &'a [i64],
+) -> Work<'a> {
+    Work {
+        team,
+        device,
+        outline,
+        cuts,
+        progress: &(),
+    }
+}
+
+/// What everyone has said, turn by turn.
+type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
+
+/// A team of threads, who leave what they have on a table until everyone has seen it.
+struct Threads<'a> {
+    rank: usize,
+    size: usize,
+    table: &'a Table,
+    turn: std::cell::Cell<usize>,
+}
+
+impl Team for Threads<'_> {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let turn = self.turn.replace(self.turn.get() + 1);
+        let (table, told) = self.table;
+        let mut rounds = table.lock().unwrap();
+        if rounds.len() <= turn {
+            rounds.resize(turn + 1, vec![Vec::new(); self.size]);
+        }
+        // A word in front tells what is there from what is not.
+        rounds[turn][self.rank] = [&[1], own].concat();
+        told.notify_all();
+        let all = told
+            .wait_while(rounds, |r| r[turn].iter().any(Vec::is_empty))
+            .unwrap();
+        Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
+    }
+
+    fn add(&self, values: &mut [i128]) -> Result<()> {
+        let words: Vec<u64> = values
+            .iter()
+            .flat_map(|&v| [v as u64, (v >> 64) as u64])
+            .collect();
+        values.fill(0);
+        // Another order in every process.
+        let mut all = self.gather(&words)?;
+        all.rotate_left(self.rank);
+        for words in all {
+            let others = words.as_chunks::<2>().0.iter();
+            let whole = |&[low, high]: &[u64; 2]| i128::from(high as i64) << 64 | i128::from(low);
+            add(values, &others.map(whole).collect::<Vec<i128>>())?;
+        }
+        Ok(())
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
-    fn stretches_can_be_summed_anywhere_in_any_order(
+    fn every_team_gives_the_same_bits(
         seed in 0..100_u64,
         cuts in prop::collection::btree_set(1..6000_i64, 1..6),
-        order in any::<u64>(),
     ) {
         let whole = data(seed, TRIALS, false);
         let mut cuts: Vec<i64> = cuts.into_iter().collect();
         cuts.insert(0, 0);
         cuts.push(6000);
         let outline = outline(&whole);
-        let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
-        let stretches: Vec<Range<i64>> = cuts.windows(2).map(|w| w[0]..w[1]).collect();
-        let mut survey = Survey::nothing(&outline);
-        for stretch in &stretches {
-            let one = Survey::of(&mut read, stretch.clone()).unwrap();
-            let sent = Survey::from_words(&one.to_words()).unwrap();
-            prop_assert_eq!(&one, &sent);
-            survey.append(&sent).unwrap();
-        }
-        prop_assert_eq!(&survey.segments, &whole.segments);
         let long = LongOptions {
             train: options(&[(0.1, 1)]),
             search: Some(Search { banks: Vec::new(), ..Search::ridge() }),
             leave_out_silent: true,
         };
-        let job = Job::new(&Device::cpu(), &outline, survey, &long).unwrap();
-        let in_order = job.summed(&mut read, &cuts, (0, Groups::Wanted), &()).unwrap();
-        // Each on its own, merged from a shuffled list, two by two.
-        let mut parts: Vec<Partial> = stretches
-            .iter()
-            .map(|stretch| {
-                let mut one = job.nothing(0, Groups::Wanted).unwrap();
-                job.add(&mut one, &mut read, stretch.clone(), (0, Groups::Wanted)).unwrap();
-                one
-            })
-            .collect();
-        let mut random = ChaCha8Rng::seed_from_u64(order);
-        while parts.len() > 1 {
-            let other = parts.swap_remove(random.random_range(0..parts.len()));
-            let into = random.random_range(0..parts.len());
-            parts[into].merge(&other).unwrap();
+        let device = Device::cpu();
+        let train = |team: &dyn Team| {
+            let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+            let trained = work(team, &device, &outline, &cuts).train(&mut read, &long).unwrap();
+            trained.decoder.to_bytes().unwrap()
+        };
+        let alone = train(&Alone);
+        // More processes than stretches, too.
+        for size in [2, 3, 7] {
+            let table = (Mutex::new(Vec::new()), Condvar::new());
+            let of_team: Vec<Vec<u8>> = std::thread::scope(|scope| {
+                let run = |rank| {
+                    let (train, table) = (&train, &table);
+                    scope.spawn(move || {
+                        train(&Threads { rank, size, table, turn: std::cell::Cell::new(0) })
+                    })
+                };
+                let all: Vec<_> = (0..size).map(run).collect();
+                all.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            prop_assert!(of_team.iter().all(|bytes| *bytes == alone));
         }
-        prop_assert_eq!(&parts[0], &in_order);
+    }
+
+    #[test]
+    fn surveys_are_joined_as_they_were_sent(
+        seed in 0..100_u64,
+        cuts in prop::collection::btree_set(1..6000_i64, 1..6),
+    ) {
+        let whole = data(seed, TRIALS, false);
+        let mut survey = Survey::nothing(&outline(&whole));
+        let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+        let mut start = 0;
+        for end in cuts.into_iter().chain([6000]) {
+            let one = Survey::of(&mut read, start..end).unwrap();
+            let sent = Survey::from_words(&one.to_words()).unwrap();
+            prop_assert_eq!(&one, &sent);
+            survey.append(&sent).unwrap();
+            start = end;
+        }
+        prop_assert_eq!(&survey.segments, &whole.segments);
     }
 }
 
@@ -326,6 +407,4 @@ fn what_does_not_belong_together_is_refused() {
     let job = Job::new(&Device::cpu(), &outline, all, &long).unwrap();
     let mut sums = job.nothing(0, Groups::Wanted).unwrap();
     assert!(sums.absorb(&[1, 2, 3]).is_err());
-    assert!(sums.add_values(0, 0, &vec![0; 1 << 20]).is_err());
-    assert!(sums.add_values(1, 0, &[0]).is_err());
 }

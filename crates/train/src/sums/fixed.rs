@@ -1,7 +1,7 @@
 //! Sums as whole numbers of 2⁻⁶⁴, whose addition is exact.
 
 use crate::gram::NormalEquations;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 
 /// One over the unit: 2⁶⁴.
 const PER_ONE: f64 = 18_446_744_073_709_551_616.0;
@@ -49,7 +49,7 @@ fn named(
 /// Refuses sums of squares of which one is too small to be known to nine digits.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for one below [`LEAST`] that is not 0.
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for one below [`LEAST`] that is not 0.
 pub(crate) fn check_squares(squares: impl Iterator<Item = (&'static str, f64)>) -> Result<()> {
     for (what, square) in squares {
         if square != 0.0 && square < LEAST {
@@ -61,18 +61,10 @@ pub(crate) fn check_squares(squares: impl Iterator<Item = (&'static str, f64)>) 
     Ok(())
 }
 
-/// A sum that leaves its range.
-pub(crate) fn beyond() -> Error {
-    Error::new(
-        ErrorKind::NonFinite,
-        "sums: expected them to stay below 2⁶³ together, got more",
-    )
-}
-
 /// Each value rounded to the unit once.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for values beyond [`MOST`].
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for values beyond [`MOST`].
 pub(crate) fn units(sums: &NormalEquations) -> Result<Vec<i128>> {
     let (n, m) = (sums.features, sums.outputs);
     let mut values = Vec::new();

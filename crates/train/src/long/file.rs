@@ -1,0 +1,85 @@
+//! A recording's file as training reads it in stretches.
+
+use std::ops::Range;
+
+use betz_base::error::Result;
+use betz_recording::{AlignOptions, Dataset, Segment, SpikeForm, Stretches};
+
+use super::{Outline, Read};
+
+/// Bytes that an entry takes while its stretch is at work: read, on the clock, without artefacts, and in the path to
+/// Γ, two lists of each at once.
+const BYTES_AN_ENTRY: u64 = 64;
+
+/// Bytes that a step takes beside its spikes: what it holds in all, and its behaviour twice.
+const BYTES_A_STEP: u64 = 16;
+
+/// An `.npz` recording, open, on a clock, and cut into stretches.
+pub struct File {
+    stretches: Stretches,
+    options: AlignOptions,
+    outline: Outline,
+    cuts: Vec<i64>,
+}
+
+impl File {
+    /// Cuts a recording so that a stretch at work takes about `memory` bytes at most. The cuts depend on nothing else,
+    /// so that the same file and the same `memory` give the same bits anywhere.
+    ///
+    /// # Errors
+    /// As [`Stretches::cut_steps`].
+    pub fn new(mut stretches: Stretches, options: AlignOptions, memory: u64) -> Result<Self> {
+        let steps = stretches.steps(&options)?;
+        let whole = stretches.outline();
+        let outputs = whole
+            .behavior
+            .as_ref()
+            .map_or(&[][..], |b| &b.outputs)
+            .to_vec();
+        let a_step = BYTES_A_STEP + 8 * outputs.len() as u64;
+        // A third for spikes, a third for behaviour, the last for what lies before a stretch.
+        let entries = (memory / 3 / BYTES_AN_ENTRY).max(1);
+        let most = i64::try_from(memory / 3 / a_step)
+            .unwrap_or(i64::MAX)
+            .max(1);
+        let outline = Outline {
+            step_seconds: options.step_seconds,
+            steps,
+            channel_names: whole.channel_names.clone(),
+            outputs,
+        };
+        let cuts = stretches.cut_steps(&options, entries, most)?;
+        Ok(Self {
+            stretches,
+            options,
+            outline,
+            cuts,
+        })
+    }
+
+    /// What is known of it.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
+    /// Where it is cut, in steps.
+    pub fn cuts(&self) -> &[i64] {
+        &self.cuts
+    }
+
+    /// How its spikes are stored.
+    pub fn form(&self) -> SpikeForm {
+        self.stretches.outline().form
+    }
+
+    /// Whole steps of each segment that is used, wherever there is behaviour.
+    pub fn whole_steps(&self) -> Vec<Segment> {
+        self.stretches.whole_steps(&self.options)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, steps: Range<i64>) -> Result<Dataset> {
+        self.stretches.dataset(&self.options, steps)
+    }
+}
