@@ -98,9 +98,10 @@ pub(crate) enum SolverName {
     Inverse,
 }
 
+/// Arguments of `betz train`.
 #[derive(Args)]
 #[command(allow_negative_numbers = true)]
-pub(crate) struct Train {
+pub struct Train {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]

@@ -209,6 +209,21 @@ pub(crate) fn total_seconds() -> f64 {
     STARTED.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
+/// Whether progress and what is said beside results are left to another process.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From here on there is no progress to be seen.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Says `text` on standard error, unless that is left to another process.
+pub(crate) fn note(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        eprintln!("{text}");
+    }
+}
+
 /// How often progress is said where there is no terminal to draw on.
 const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -229,7 +244,8 @@ struct Stage {
 
 impl Bar {
     pub(crate) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let seen = std::io::stderr().is_terminal() && !QUIET.load(Ordering::Relaxed);
+        let bar = seen.then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template(
                 "{msg:<28} {bar:32.cyan/black} {percent:>3} %  {elapsed}, {eta} left",
@@ -286,7 +302,7 @@ impl betz::Progress for Bar {
             current.started = now;
         }
         let Some(bar) = &self.bar else {
-            if now - current.said >= SAY_EVERY {
+            if now - current.said >= SAY_EVERY && !QUIET.load(Ordering::Relaxed) {
                 current.said = now;
                 let seconds = (now - current.started).as_secs_f64();
                 eprintln!("{}", progress_line(stage, done, total, seconds));

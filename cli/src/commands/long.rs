@@ -37,13 +37,13 @@ fn open(
     let at = |e: Error| e.at(path.display());
     let mut stretches = Stretches::open(path)?;
     let whole = stretches.outline();
-    eprintln!(
+    report::note(&format!(
         "{}: {}, {:.1} s, {}, read in stretches",
         path.display(),
         report::count(whole.channels() as u128, "channel"),
         whole.seconds(),
         report::count(whole.segments.len() as u128, "segment"),
-    );
+    ));
     if let Some(list) = &part.segments {
         let wanted = data::parse_ranges("--segments", list, whole.segments.len())?;
         let segments = wanted.iter().map(|&i| whole.segments[i]).collect();

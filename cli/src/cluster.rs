@@ -1,0 +1,48 @@
+//! Commands that a team of processes runs together; every process calls the same one with the same arguments.
+
+use betz::device::Device;
+use betz::team::Team;
+use betz::{Error, Result};
+
+use crate::commands::long;
+use crate::device;
+use crate::report;
+
+pub use crate::args::Train;
+
+/// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
+pub fn begin() {
+    crate::begin();
+}
+
+/// Keeps progress to the first process.
+pub fn be_quiet() {
+    report::be_quiet();
+}
+
+/// 2 for wrong usage, 1 for what failed.
+pub fn exit_code(error: &Error) -> u8 {
+    crate::exit_code(error)
+}
+
+/// Bytes of a stretch at work where nothing is said.
+const MEMORY: u64 = 1 << 30;
+
+/// `betz train`, in stretches that the team shares out; the first process writes the model. The same bits whatever the
+/// team, for the same `--memory`, by which the recording is cut.
+///
+/// # Errors
+/// As the command's, and the team's.
+pub fn train(team: &dyn Team, args: &Train) -> Result<()> {
+    let device = of_rank(team, &args.common.device)?;
+    long::train(team, args, &device, args.memory.unwrap_or(MEMORY))
+}
+
+/// The device of one process: the GPU of its number where there are several and all are asked for.
+fn of_rank(team: &dyn Team, spec: &str) -> Result<Device> {
+    if spec != "cuda:all" {
+        return device::open(spec);
+    }
+    let devices = device::open(spec)?.contexts().len().max(1);
+    device::open(&format!("cuda:{}", team.rank() % devices))
+}

@@ -1,0 +1,116 @@
+//! `betz`: train, evaluate and stream decoders, mine episodes, simulate recordings.
+//!
+//! The command line as a library, for its own programs: `betz` and `betz-mpi`, which adds [`cluster`] to a team.
+//!
+//! Results go to standard output (`--json`: one object), progress and notes to standard error.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage.
+
+mod adapt_args;
+mod args;
+mod browser;
+mod chart;
+pub mod cluster;
+mod commands;
+mod common_args;
+mod data;
+mod device;
+mod evaluation_picture;
+mod files;
+mod learning;
+mod loop_picture;
+mod monitor_args;
+mod network_args;
+mod network_picture;
+mod picture;
+mod posterior;
+mod raster;
+mod rates;
+mod recording_picture;
+mod report;
+mod scoring;
+mod simulate_args;
+mod som_args;
+mod sort_args;
+mod spiking_picture;
+mod sums_args;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The program `betz`.
+pub fn main() -> ExitCode {
+    begin();
+    let cli = args::Cli::parse();
+    let outcome = match cli.command {
+        args::Command::Demo(a) => commands::demo::run(&a),
+        args::Command::Simulate(a) => commands::simulate::run(&a),
+        args::Command::Train(a) => commands::train::run(&a),
+        args::Command::Drop(a) => commands::drop::run(&a),
+        args::Command::Sums(a) => commands::sums::run(&a),
+        args::Command::Solve(a) => commands::solve::run(&a),
+        args::Command::Adapt(a) => commands::adapt::run(&a),
+        args::Command::Drift(a) => commands::drift::run(&a),
+        args::Command::Evaluate(a) => commands::evaluate::run(&a),
+        args::Command::Stream(a) => commands::stream::run(&a),
+        args::Command::Monitor(a) => commands::monitor::run(&a),
+        args::Command::Serve(a) => commands::serve::run(&a),
+        args::Command::Mine(a) => commands::mine::run(&a),
+        args::Command::Network(a) => commands::network::run(&a),
+        args::Command::Som(a) => commands::som::run(&a),
+        args::Command::Sort(a) => commands::sort::run(&a),
+        args::Command::Info(a) => commands::info::run(&a),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("betz: {}: {error}", error.kind());
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+/// Starts the clock and the threads.
+fn begin() {
+    report::start_clock();
+    threads();
+}
+
+/// 2 for wrong usage, 1 for what failed.
+fn exit_code(error: &betz::Error) -> u8 {
+    match error.kind() {
+        betz::ErrorKind::InvalidArgument => 2,
+        _ => 1,
+    }
+}
+
+/// Addresses that the allocator takes for a thread, and for what else there is.
+const ADDRESSES_OF_A_THREAD: u64 = 160 << 20;
+
+/// Starts the threads that work is spread over: as many as the system gives and a limit of addresses
+/// leaves room for, else the main thread alone. (The allocator reserves 64 MB of addresses for a thread, up
+/// to 128 MB for a moment; where it cannot, every small allocation takes a page of its own.)
+fn threads() {
+    let wanted = std::env::var("RAYON_NUM_THREADS").ok();
+    let wanted = wanted.and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    let system = || std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted: usize = wanted.unwrap_or_else(system);
+    let room = match betz::memory::addresses() {
+        Some(left) => ((left / ADDRESSES_OF_A_THREAD) as usize).saturating_sub(1),
+        None => wanted,
+    };
+    let all = match room {
+        0 | 1 => None,
+        room => (rayon::ThreadPoolBuilder::new().num_threads(room.min(wanted)))
+            .build_global()
+            .ok(),
+    };
+    if all.is_none() {
+        let one = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .use_current_thread();
+        if let Err(e) = one.build_global() {
+            eprintln!("betz: no threads to work in: {e}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `betz-mpi`: what `betz` does, by the ranks of an MPI job: `mpirun -n 4 betz-mpi train week.npz --out week.betz`.
+//!
+//! Every rank runs the same command; each takes its share of the recording, and the first writes what comes of it. A
+//! rank that fails says why and ends the job.
+
+mod team;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use betz::Result;
+use betz::team::Team;
+use betz_cli::cluster;
+use clap::{Parser, Subcommand};
+use mpi::Threading;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::Communicator;
+
+use team::Ranks;
+
+/// Long recordings, by the ranks of an MPI job
+#[derive(Parser)]
+#[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a linear decoder, as `betz train --memory` does: each rank sums its stretches of the recording. The model
+    /// is the same, to the last bit, for any number of ranks
+    Train(Box<cluster::Train>),
+}
+
+/// How long a rank that fails leaves the first one to say the same.
+const AFTER_THE_FIRST: Duration = Duration::from_millis(300);
+
+fn main() -> ExitCode {
+    cluster::begin();
+    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+        eprintln!("betz-mpi: expected MPI to begin once, it has begun already");
+        return ExitCode::FAILURE;
+    };
+    let ranks = Ranks::new();
+    let first = ranks.rank() == 0;
+    if !first {
+        cluster::be_quiet();
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(said) => {
+            // All ranks have the same arguments: one tells.
+            if first && said.print().is_err() {
+                eprintln!("{said}");
+            }
+            drop(universe);
+            return ExitCode::from(if said.use_stderr() { 2 } else { 0 });
+        }
+    };
+    // A panic in one rank leaves the others waiting for ever.
+    let said = std::panic::take_hook();
+    let rank = ranks.rank();
+    std::panic::set_hook(Box::new(move |panic| {
+        said(panic);
+        eprintln!("betz-mpi: rank {rank} has met a fault of its own and ends the job");
+        SimpleCommunicator::world().abort(1)
+    }));
+    if let Err(error) = run(&ranks, &arguments.command) {
+        if !first {
+            std::thread::sleep(AFTER_THE_FIRST);
+        }
+        eprintln!(
+            "betz-mpi: rank {rank} of {}: {}: {error}",
+            ranks.size(),
+            error.kind()
+        );
+        SimpleCommunicator::world().abort(i32::from(cluster::exit_code(&error)))
+    }
+    drop(universe);
+    ExitCode::SUCCESS
+}
+
+fn run(team: &dyn Team, command: &Command) -> Result<()> {
+    match command {
+        Command::Train(args) => cluster::train(team, args),
+    }
+}
