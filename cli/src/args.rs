@@ -345,12 +345,13 @@ pub(crate) struct Info {
     pub(crate) calibrate: bool,
 }
 
+/// Arguments of `betz mine`.
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:\n  betz mine spikes.csv --interval 0,0.005 --interval 0.005,0.01 --threshold 300\n  betz mine spikes.csv --interval 0.004,0.006 --threshold 240 --surrogates 999 --fdr 0.01 --parts"
 )]
-pub(crate) struct Mine {
+pub struct Mine {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Events: .csv (label,seconds a line) or a recording (.npz); - is standard input

@@ -1,14 +1,13 @@
 //! Commands that a team of processes runs together; every process calls the same one with the same arguments.
 
-use betz::device::Device;
 use betz::team::Team;
 use betz::{Error, Result};
 
-use crate::commands::long;
+use crate::commands::{long, mine};
 use crate::device;
 use crate::report;
 
-pub use crate::args::Train;
+pub use crate::args::{Mine, Train};
 
 /// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
 pub fn begin() {
@@ -34,15 +33,25 @@ const MEMORY: u64 = 1 << 30;
 /// # Errors
 /// As the command's, and the team's.
 pub fn train(team: &dyn Team, args: &Train) -> Result<()> {
-    let device = of_rank(team, &args.common.device)?;
+    let device = device::open(&of_rank(team, &args.common.device)?)?;
     long::train(team, args, &device, args.memory.unwrap_or(MEMORY))
 }
 
+/// `betz mine`: every process holds all events, and the team shares out candidates, surrogates and shifts; the first
+/// process tells and writes.
+///
+/// # Errors
+/// As the command's, and the team's.
+pub fn mine(team: &'static dyn Team, mut args: Mine) -> Result<()> {
+    args.common.device = of_rank(team, &args.common.device)?;
+    mine::run_by(team, &args)
+}
+
 /// The device of one process: the GPU of its number where there are several and all are asked for.
-fn of_rank(team: &dyn Team, spec: &str) -> Result<Device> {
+fn of_rank(team: &dyn Team, spec: &str) -> Result<String> {
     if spec != "cuda:all" {
-        return device::open(spec);
+        return Ok(spec.to_owned());
     }
     let devices = device::open(spec)?.contexts().len().max(1);
-    device::open(&format!("cuda:{}", team.rank() % devices))
+    Ok(format!("cuda:{}", team.rank() % devices))
 }

@@ -31,6 +31,9 @@ enum Command {
     /// Train a linear decoder, as `betz train --memory` does: each rank sums its stretches of the recording. The model
     /// is the same, to the last bit, for any number of ranks
     Train(Box<cluster::Train>),
+    /// Mine frequent episodes, as `betz mine` does: each rank holds all events, and counts its share of the candidates
+    /// and of the surrogates. The list is the same for any number of ranks
+    Mine(Box<cluster::Mine>),
 }
 
 /// How long a rank that fails leaves the first one to say the same.
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         eprintln!("betz-mpi: expected MPI to begin once, it has begun already");
         return ExitCode::FAILURE;
     };
-    let ranks = Ranks::new();
+    let ranks: &'static Ranks = Box::leak(Box::new(Ranks::new()));
     let first = ranks.rank() == 0;
     if !first {
         cluster::be_quiet();
@@ -66,7 +69,7 @@ fn main() -> ExitCode {
         eprintln!("betz-mpi: rank {rank} has met a fault of its own and ends the job");
         SimpleCommunicator::world().abort(1)
     }));
-    if let Err(error) = run(&ranks, &arguments.command) {
+    if let Err(error) = run(ranks, arguments.command) {
         if !first {
             std::thread::sleep(AFTER_THE_FIRST);
         }
@@ -81,8 +84,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(team: &dyn Team, command: &Command) -> Result<()> {
+fn run(team: &'static dyn Team, command: Command) -> Result<()> {
     match command {
-        Command::Train(args) => cluster::train(team, args),
+        Command::Train(args) => cluster::train(team, &args),
+        Command::Mine(args) => cluster::mine(team, *args),
     }
 }

@@ -1,9 +1,11 @@
 //! `betz mine --surrogates`: which counts are more than chance.
 
 use betz::episode::significance::{
-    ChainOptions, ChainTest, PartOptions, SignificanceOptions, Surrogate, chains, significance,
+    ChainOptions, ChainTest, PartOptions, SignificanceOptions, Surrogate, chains_by,
+    significance_by,
 };
 use betz::episode::{Episode, Events, Pattern};
+use betz::team::Team;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -105,6 +107,7 @@ fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> 
 /// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted. Events
 /// and parts are moved by what the longest delay of the episodes says, not by one that none of them has.
 pub(super) fn test(
+    team: &dyn Team,
     args: &Chance,
     events: &Events,
     episodes: &[Episode],
@@ -136,14 +139,14 @@ pub(super) fn test(
             rate: args.fdr.unwrap_or(1.0),
             seed: args.seed,
         };
-        chains(events, &patterns, &options, bar)
+        chains_by(team, events, &patterns, &options, bar)
     } else {
         let options = SignificanceOptions {
             surrogate,
             surrogates,
             seed: args.seed,
         };
-        significance(events, &patterns, &options, bar).map(|tested| {
+        significance_by(team, events, &patterns, &options, bar).map(|tested| {
             let row = |surrogates| ChainTest {
                 surrogates,
                 parts: None,

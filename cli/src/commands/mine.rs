@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, Strategy, strategy_on};
+use betz::episode::count::{CountJob, Shared, Strategy, strategy_on};
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
@@ -13,6 +13,7 @@ use betz::episode::{
     write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
+use betz::team::{Alone, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -82,6 +83,11 @@ impl Wanted {
 }
 
 pub(crate) fn run(args: &Mine) -> Result<()> {
+    run_by(&Alone, args)
+}
+
+/// `betz mine` by a team, whose processes share out candidates and surrogates; the first tells and writes.
+pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     chance::check(&args.chance)?;
     let mut files = Files::new(&args.common)
         .reads("EVENTS", &args.events)
@@ -103,6 +109,11 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
             Interval::from_seconds(low, high, events.clock()).map_err(|e| e.at("--interval"))
         })
         .collect::<Result<_>>()?;
+    if args.replay.is_some() && team.size() > 1 {
+        return Err(Error::argument(
+            "--replay: expected none in a team, whose processes share out what is counted at once",
+        ));
+    }
     if let Some(speed) = args.replay {
         return replay::run(args, &events, intervals, speed, device.name());
     }
@@ -119,7 +130,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let strategy = strategy_on(&args.strategy, &device)?;
+    let strategy = Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
     let mut mined = match wanted {
         Wanted::Given(patterns) => count(strategy, &events, patterns, &bar)?,
         Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
@@ -134,7 +145,7 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
         );
     }
     let tested = if mined.complete {
-        let mut tested = chance::test(&args.chance, &events, &mined.episodes, &bar)?;
+        let mut tested = chance::test(team, &args.chance, &events, &mined.episodes, &bar)?;
         if let Some(tested) = &mut tested {
             tested.filter(&mut mined.episodes);
         }
@@ -144,6 +155,9 @@ pub(crate) fn run(args: &Mine) -> Result<()> {
     };
     let chance_seconds = tested.is_some().then(|| testing.elapsed().as_secs_f64());
     drop(bar);
+    if team.rank() > 0 {
+        return Ok(());
+    }
     say_what_is_missing(args, &mined, tested.is_some());
     let list = List::new(args, &mined, tested.as_ref());
     let found = Found {

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The processes, as one of them sees them. Every one calls the same methods in the same order; one that fails ends
 /// the others.
-pub trait Team {
+pub trait Team: Send + Sync {
     /// This process' number, from 0.
     fn rank(&self) -> usize;
 

@@ -12,6 +12,7 @@ mod local_tracking;
 mod map_concat;
 mod on_device;
 mod serial;
+mod shared;
 pub(crate) mod siblings;
 pub(crate) mod trie;
 mod two_pass;
@@ -30,6 +31,7 @@ pub use local_tracking::{Compaction, LocalTracking};
 pub use map_concat::MapConcat;
 pub use on_device::{Counted, count_on, strategy_on};
 pub use serial::Serial;
+pub use shared::Shared;
 pub use two_pass::TwoPass;
 
 /// What to count, and how much of the answer is wanted.

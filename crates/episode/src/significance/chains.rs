@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use super::{
-    PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate, part_significance,
-    significance,
+    PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate,
+    part_significance_by, significance_by,
 };
 use crate::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_base::team::{Alone, Team};
 
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,6 +69,20 @@ pub fn chains(
     options: &ChainOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Option<ChainTest>>> {
+    chains_by(&Alone, events, patterns, options, progress)
+}
+
+/// [`chains`] by a team, whose processes share out surrogates and shifts; the same result, known to all.
+///
+/// # Errors
+/// As there, and the team's.
+pub fn chains_by(
+    team: &dyn Team,
+    events: &Events,
+    patterns: &[Pattern],
+    options: &ChainOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Option<ChainTest>>> {
     if !(options.rate > 0.0 && options.rate <= 1.0) {
         return Err(Error::argument(format!(
             "false discovery rate: expected more than 0 and at most 1, got {}",
@@ -93,7 +108,7 @@ pub fn chains(
             .filter(|&i| patterns[i].size() == size)
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
-        let found = of_one_size(events, patterns, &candidates, options, progress)?;
+        let found = of_one_size(team, events, patterns, (&candidates, options), progress)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -102,10 +117,10 @@ pub fn chains(
 }
 
 fn of_one_size(
+    team: &dyn Team,
     events: &Events,
     patterns: &[Pattern],
-    candidates: &[usize],
-    options: &ChainOptions,
+    (candidates, options): (&[usize], &ChainOptions),
     progress: &dyn Progress,
 ) -> Result<Vec<ChainTest>> {
     let chosen =
@@ -122,14 +137,16 @@ fn of_one_size(
         surrogates: draws,
         seed: options.seed,
     };
-    let against_surrogates = significance(events, &chosen(candidates), &surrogates, progress)?;
+    let against_surrogates =
+        significance_by(team, events, &chosen(candidates), &surrogates, progress)?;
     let above = |s: &Significance| s.q <= options.rate;
     let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
         .map(|(&i, _)| i)
         .collect();
     let shifts = options.parts(draws);
-    let mut parts = part_significance(events, &chosen(&rest), &shifts, progress)?.into_iter();
+    let mut parts =
+        part_significance_by(team, events, &chosen(&rest), &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

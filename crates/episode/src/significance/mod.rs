@@ -32,10 +32,11 @@ use super::count::{CountJob, LatestStart, Strategy};
 use super::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
+use betz_base::team::{Alone, Team};
 
-pub use chains::{ChainOptions, ChainTest, chains};
+pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
-pub use parts::{PartOptions, PartSignificance, part_significance};
+pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
 pub use surrogate::Surrogate;
 
 /// How to test.
@@ -80,9 +81,24 @@ pub fn significance(
     options: &SignificanceOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Significance>> {
+    significance_by(&Alone, events, patterns, options, progress)
+}
+
+/// [`significance`] by a team, whose processes share out the surrogates; the same result, known to all.
+///
+/// # Errors
+/// As there, and the team's.
+pub fn significance_by(
+    team: &dyn Team,
+    events: &Events,
+    patterns: &[Pattern],
+    options: &SignificanceOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Significance>> {
     options.surrogate.check()?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let totals = count_surrogates(
+        team,
         patterns,
         &observed,
         options.surrogates,
@@ -140,8 +156,9 @@ impl Total {
     }
 }
 
-/// Counts `patterns` in `surrogates` events made by `make`, in parallel, against `observed`.
+/// Counts `patterns` in `surrogates` events made by `make`, in parallel and shared out over `team`, against `observed`.
 fn count_surrogates(
+    team: &dyn Team,
     patterns: &[Pattern],
     observed: &[u64],
     surrogates: u32,
@@ -163,13 +180,14 @@ fn count_surrogates(
     let sorted: Vec<Pattern> = order.iter().map(|&i| patterns[i].clone()).collect();
     let limits: Vec<u64> = order.iter().map(|&i| observed[i]).collect();
     let done = AtomicU64::new(0);
-    let found = (0..u64::from(surrogates))
+    let own = team.share(surrogates as usize);
+    let found = (own.start as u64..own.end as u64)
         .into_par_iter()
         .map(|index| {
             progress::check(progress, stage)?;
             let counts = LatestStart.count(&CountJob::new(&make(index)?, &sorted))?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress.update(stage, done, u64::from(surrogates));
+            progress.update(stage, done, own.len() as u64);
             let total = |(count, &observed): (u64, &u64)| Total {
                 sum: count,
                 squares: u128::from(count) * u128::from(count),
@@ -185,11 +203,47 @@ fn count_surrogates(
                 _ => a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect(),
             })
         })?;
+    let found = together(team, found, patterns.len())?;
     let mut totals = vec![Total::default(); patterns.len()];
     for (i, total) in order.into_iter().zip(found) {
         totals[i] = total;
     }
     Ok(totals)
+}
+
+/// The sums over all processes of `own`, which is empty where a process had no surrogate.
+fn together(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
+    if team.size() == 1 {
+        return Ok(own);
+    }
+    let too_large = || Error::argument("surrogates: expected counts whose squares fit 127 bits");
+    let whole = |squares: u128| i128::try_from(squares).map_err(|_| too_large());
+    let mut values = Vec::with_capacity(3 * patterns);
+    for total in own
+        .iter()
+        .chain(std::iter::repeat(&Total::default()))
+        .take(patterns)
+    {
+        values.extend([
+            i128::from(total.sum),
+            whole(total.squares)?,
+            i128::from(total.reached),
+        ]);
+    }
+    team.add(&mut values)?;
+    let small = |value: i128| u64::try_from(value).map_err(|_| too_large());
+    let totals = values
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .map(|&[sum, squares, reached]| {
+            Ok(Total {
+                sum: small(sum)?,
+                squares: u128::try_from(squares).map_err(|_| too_large())?,
+                reached: small(reached)?,
+            })
+        });
+    totals.collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::count::{CountJob, LatestStart, Strategy};
 use crate::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_base::team::{Alone, Team};
 
 /// A part that so many shifts leave as frequent as it is will not become significant: no more of
 /// them are tried (Besag & Clifford 1991, sequential Monte Carlo p-values).
@@ -109,6 +110,20 @@ pub fn part_significance(
     options: &PartOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<PartSignificance>> {
+    part_significance_by(&Alone, events, patterns, options, progress)
+}
+
+/// [`part_significance`] by a team, whose processes share out the shifts; the same result, known to all.
+///
+/// # Errors
+/// As there, and the team's.
+pub fn part_significance_by(
+    team: &dyn Team,
+    events: &Events,
+    patterns: &[Pattern],
+    options: &PartOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<PartSignificance>> {
     options.check(events)?;
     if patterns.is_empty() {
         return Ok(Vec::new());
@@ -119,6 +134,7 @@ pub fn part_significance(
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
     let looks = Looks {
+        team,
         shifted,
         symbols: events.symbols() as u32,
         progress,
@@ -223,6 +239,7 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
 
 /// What all looks share.
 struct Looks<'a> {
+    team: &'a dyn Team,
     shifted: Shifted<'a>,
     /// Number of symbols in the events.
     symbols: u32,
@@ -247,6 +264,7 @@ impl Looks<'_> {
             }
         }
         let totals = count_surrogates(
+            self.team,
             &variants,
             &limits,
             until - done,

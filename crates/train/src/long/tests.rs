@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use proptest::prelude::*;
@@ -278,7 +279,7 @@ struct Threads<'a> {
     rank: usize,
     size: usize,
     table: &'a Table,
-    turn: std::cell::Cell<usize>,
+    turn: AtomicUsize,
 }
 
 impl Team for Threads<'_> {
@@ -291,7 +292,7 @@ impl Team for Threads<'_> {
     }
 
     fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-        let turn = self.turn.replace(self.turn.get() + 1);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let (table, told) = self.table;
         let mut rounds = table.lock().unwrap();
         if rounds.len() <= turn {
@@ -355,7 +356,7 @@ proptest! {
                 let run = |rank| {
                     let (train, table) = (&train, &table);
                     scope.spawn(move || {
-                        train(&Threads { rank, size, table, turn: std::cell::Cell::new(0) })
+                        train(&Threads { rank, size, table, turn: AtomicUsize::new(0) })
                     })
                 };
                 let all: Vec<_> = (0..size).map(run).collect();
