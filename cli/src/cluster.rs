@@ -3,11 +3,12 @@
 use betz::team::Team;
 use betz::{Error, Result};
 
-use crate::commands::{long, mine};
+use crate::commands::{long, mine, network};
 use crate::device;
 use crate::report;
 
 pub use crate::args::{Mine, Train};
+pub use crate::network_args::Compute as Network;
 
 /// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
 pub fn begin() {
@@ -45,6 +46,16 @@ pub fn train(team: &dyn Team, args: &Train) -> Result<()> {
 pub fn mine(team: &'static dyn Team, mut args: Mine) -> Result<()> {
     args.common.device = of_rank(team, &args.common.device)?;
     mine::run_by(team, &args)
+}
+
+/// `betz network compute`: every process holds the signal, and the team shares out the windows; the first process
+/// writes the network.
+///
+/// # Errors
+/// As the command's, and the team's.
+pub fn network(team: &dyn Team, mut args: Network) -> Result<()> {
+    args.common.device = of_rank(team, &args.common.device)?;
+    network::compute::run_by(team, &args)
 }
 
 /// The device of one process: the GPU of its number where there are several and all are asked for.

@@ -121,12 +121,13 @@ pub(crate) enum FdrName {
     BenjaminiYekutieli,
 }
 
+/// Arguments of `betz network compute`.
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
     after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and a value for each node on every line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
 )]
-pub(crate) struct Compute {
+pub struct Compute {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Signal (.npz, .npy) or recording (.npz)

@@ -34,6 +34,9 @@ enum Command {
     /// Mine frequent episodes, as `betz mine` does: each rank holds all events, and counts its share of the candidates
     /// and of the surrogates. The list is the same for any number of ranks
     Mine(Box<cluster::Mine>),
+    /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows. The
+    /// network is the same, to the last bit, for any number of ranks
+    Network(Box<cluster::Network>),
 }
 
 /// How long a rank that fails leaves the first one to say the same.
@@ -88,5 +91,6 @@ fn run(team: &'static dyn Team, command: Command) -> Result<()> {
     match command {
         Command::Train(args) => cluster::train(team, &args),
         Command::Mine(args) => cluster::mine(team, *args),
+        Command::Network(args) => cluster::network(team, *args),
     }
 }

@@ -62,15 +62,10 @@ impl Team for Ranks {
         world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
         (lengths.iter().enumerate())
             .map(|(rank, &length)| {
-                let length = usize::try_from(length).map_err(|_| too_many(length))?;
                 let mut words = if rank == self.rank {
                     own.to_vec()
                 } else {
-                    let mut room = Vec::new();
-                    room.try_reserve_exact(length)
-                        .map_err(|_| too_many(length as u64))?;
-                    room.resize(length, 0);
-                    room
+                    room(length)?
                 };
                 let root = world.process_at_rank(rank as i32);
                 for block in words.chunks_mut(BLOCK) {
@@ -79,6 +74,27 @@ impl Team for Ranks {
                 Ok(words)
             })
             .collect()
+    }
+
+    fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        let world = SimpleCommunicator::world();
+        let mut lengths = vec![0_u64; self.size];
+        world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
+        if self.rank > 0 {
+            let first = world.process_at_rank(0);
+            own.chunks(BLOCK).for_each(|block| first.send(block));
+            return Ok(Vec::new());
+        }
+        let mut all = vec![own.to_vec()];
+        for (rank, &length) in lengths.iter().enumerate().skip(1) {
+            let mut words = room(length)?;
+            let process = world.process_at_rank(rank as i32);
+            for block in words.chunks_mut(BLOCK) {
+                process.receive_into(block);
+            }
+            all.push(words);
+        }
+        Ok(all)
     }
 
     /// Up a tree of ranks, in pairs, then down again: log₂ of them, twice.
@@ -116,6 +132,15 @@ fn numbers_of(words: &[u64]) -> Vec<i128> {
     let pairs = words.as_chunks::<2>().0.iter();
     let whole = |&[low, high]: &[u64; 2]| i128::from(high as i64) << 64 | i128::from(low);
     pairs.map(whole).collect()
+}
+
+/// So many words, to be received.
+fn room(length: u64) -> Result<Vec<u64>> {
+    let count = usize::try_from(length).map_err(|_| too_many(length))?;
+    let mut words = Vec::new();
+    (words.try_reserve_exact(count)).map_err(|_| too_many(length))?;
+    words.resize(count, 0);
+    Ok(words)
 }
 
 fn too_many(words: u64) -> Error {

@@ -20,6 +20,12 @@ pub trait Team: Send + Sync {
     /// What the exchange says.
     fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>>;
 
+    /// The words of every process, in order of their ranks, for the first process; nothing for the others.
+    ///
+    /// # Errors
+    /// What the exchange says.
+    fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>>;
+
     /// Replaces `values` by the sums over all processes, of which each has as many. Whole numbers: no order of adding
     /// makes a difference.
     ///
@@ -70,6 +76,10 @@ impl Team for Alone {
 
     fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         Ok(vec![own.to_vec()])
+    }
+
+    fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        self.gather(own)
     }
 
     fn add(&self, _values: &mut [i128]) -> Result<()> {

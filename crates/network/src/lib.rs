@@ -83,6 +83,7 @@ pub mod spikes;
 mod step;
 pub mod surrogate;
 mod taper;
+mod team;
 mod tile;
 mod tiling;
 mod window;

@@ -95,9 +95,51 @@ impl Plan {
                 .or_cpu(Walkers::open(self, signal, self.limits))?
         };
         let limit = (device.as_ref()).map_or(self.chunk_windows, Walkers::windows);
+        self.each_by(
+            &mut device,
+            &self.grid.chunks(limit),
+            (signal, progress),
+            meta,
+            take,
+        )
+    }
+
+    /// The windows of `chunks`, in order.
+    pub(crate) fn each_of(
+        &self,
+        chunks: &[Chunk],
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
+        meta: &mut Meta,
+        take: &mut dyn FnMut(Windows) -> Result<()>,
+    ) -> Result<()> {
+        self.same_shape(signal)?;
+        let mut device = if self.placement().is_cpu() {
+            None
+        } else {
+            self.placement()
+                .or_cpu(Walkers::open(self, signal, self.limits))?
+        };
+        // A device takes so many windows at once; where runs begin does not follow from it.
+        let limit = device.as_ref().map_or(usize::MAX, Walkers::windows);
+        let chunks: Vec<Chunk> = chunks
+            .iter()
+            .flat_map(|chunk| chunk.pieces(limit))
+            .collect();
+        self.each_by(&mut device, &chunks, (signal, progress), meta, take)
+    }
+
+    fn each_by(
+        &self,
+        device: &mut Option<Walkers>,
+        chunks: &[Chunk],
+        (signal, progress): (&Signal<'_>, &dyn Progress),
+        meta: &mut Meta,
+        take: &mut dyn FnMut(Windows) -> Result<()>,
+    ) -> Result<()> {
         let mut left = self.spec.max_edges;
         let mut hold = Hold::of(&self.spec);
-        let (mut windows, all) = (0, self.grid.len() as u64);
+        let (mut windows, all) = (0, chunks.iter().map(|c| c.windows as u64).sum());
         let mut give = |chunk: &Chunk, done: Done, meta: &mut Meta, left: &mut u64| {
             let Done {
                 mut edges,
@@ -121,9 +163,9 @@ impl Plan {
             Ok::<_, Error>(())
         };
         progress.update("network", 0, all);
-        for chunk in self.grid.chunks(limit) {
+        for &chunk in chunks {
             check(progress, "network")?;
-            let done = match &mut device {
+            let done = match &mut *device {
                 Some(walkers) => {
                     let done = walkers.chunk(self, signal, &chunk, left, progress);
                     self.placement().or_cpu(done)?
@@ -134,7 +176,7 @@ impl Plan {
                 give(&chunk, done, meta, &mut left)?;
                 continue;
             }
-            device = None;
+            *device = None;
             for piece in chunk.pieces(self.chunk_windows) {
                 check(progress, "network")?;
                 let done = self.chunk(signal, piece, left, progress)?;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use betz::network::file::{Chance, NetworkFile, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
 use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
 use super::asked::{Asked, keeping};
@@ -16,6 +17,16 @@ use crate::network_args::{Compute, FdrName, Span, SurrogateName};
 use crate::report::{self, Bar};
 
 pub(super) fn run(args: &Compute) -> Result<()> {
+    run_as(None, args)
+}
+
+/// By a team, whose processes share out the windows; the first tells and writes.
+pub(crate) fn run_by(team: &dyn Team, args: &Compute) -> Result<()> {
+    check_for_team(args)?;
+    run_as(Some(team), args)
+}
+
+fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if args.edges.measure == "sttc" {
         return sttc::run(args);
     }
@@ -80,13 +91,18 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let started = Instant::now();
     let plan = bounds.plan(&mut spec, &signal)?.on(&device)?;
     let planned = plan.windows().len();
-    let network = plan
-        .run_until_stopped(&signal, &bar)
-        .map_err(|e| match e.kind() {
-            ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
-            ErrorKind::InvalidArgument => e.at("--max-edges"),
-            _ => e,
-        })?;
+    let network = match team {
+        None => plan.run_until_stopped(&signal, &bar).map(Some),
+        Some(team) => plan.run_by(team, &signal, &bar),
+    };
+    let network = network.map_err(|e| match e.kind() {
+        ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
+        ErrorKind::InvalidArgument => e.at("--max-edges"),
+        _ => e,
+    })?;
+    let Some(network) = network else {
+        return Ok(());
+    };
     let full = match args.full {
         true => Some(full::values(&spec, &signal, network.len(), &bar)?),
         false => None,
@@ -128,6 +144,23 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+}
+
+/// Refuses what a team does not share out.
+fn check_for_team(args: &Compute) -> Result<()> {
+    for (option, given) in [
+        ("--measure sttc", args.edges.measure == "sttc"),
+        ("--surrogates", args.chance.surrogates.is_some()),
+        ("--full", args.full),
+        ("--dry-run", args.dry_run),
+    ] {
+        if given {
+            return Err(Error::argument(format!(
+                "{option}: expected none in a team, whose processes share out windows"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An offset that is large beside what varies has cost digits before Betz saw them.

@@ -2,7 +2,7 @@
 
 mod asked;
 mod compare;
-mod compute;
+pub(crate) mod compute;
 mod expected;
 mod export;
 mod frames;

@@ -307,6 +307,10 @@ impl Team for Threads<'_> {
         Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
     }
 
+    fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+        self.gather(own)
+    }
+
     fn add(&self, values: &mut [i128]) -> Result<()> {
         let words: Vec<u64> = values
             .iter()
