@@ -7,6 +7,8 @@ use crate::commands::{long, mine, network};
 use crate::device;
 use crate::report;
 
+pub mod plan;
+
 pub use crate::args::{Mine, Train};
 pub use crate::network_args::Compute as Network;
 

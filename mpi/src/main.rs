@@ -8,9 +8,9 @@ mod team;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use betz::Result;
 use betz::team::Team;
-use betz_cli::cluster;
+use betz::{Error, Result};
+use betz_cli::cluster::{self, plan::Planned};
 use clap::{Parser, Subcommand};
 use mpi::Threading;
 use mpi::topology::SimpleCommunicator;
@@ -22,6 +22,20 @@ use team::Ranks;
 #[derive(Parser)]
 #[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
 struct Arguments {
+    /// Only print what training would cost by so many ranks, such as 1,4,64; run it as one rank
+    #[arg(long, global = true, value_name = "RANKS")]
+    plan: Option<String>,
+    /// For --plan: bytes a second from one rank to another
+    #[arg(long, global = true, value_name = "BYTES", default_value_t = 1.2e9)]
+    link: f64,
+    /// For --plan: microseconds until what is sent begins to come
+    #[arg(
+        long,
+        global = true,
+        value_name = "MICROSECONDS",
+        default_value_t = 20.0
+    )]
+    latency: f64,
     #[command(subcommand)]
     command: Command,
 }
@@ -72,7 +86,7 @@ fn main() -> ExitCode {
         eprintln!("betz-mpi: rank {rank} has met a fault of its own and ends the job");
         SimpleCommunicator::world().abort(1)
     }));
-    if let Err(error) = run(ranks, arguments.command) {
+    if let Err(error) = run(ranks, arguments) {
         if !first {
             std::thread::sleep(AFTER_THE_FIRST);
         }
@@ -87,8 +101,19 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(team: &'static dyn Team, command: Command) -> Result<()> {
-    match command {
+fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
+    if let Some(list) = &arguments.plan {
+        let planned = Planned::new(list, arguments.link, arguments.latency)?;
+        return match arguments.command {
+            Command::Train(_) if team.rank() > 0 => Ok(()),
+            Command::Train(args) => cluster::plan::train(&planned, &args),
+            Command::Mine(_) | Command::Network(_) => Err(Error::argument(
+                "--plan: expected train, of which the cost is known from the recording's outline; mining's follows from what is \
+                 found, a network's is said by betz network compute --dry-run",
+            )),
+        };
+    }
+    match arguments.command {
         Command::Train(args) => cluster::train(team, &args),
         Command::Mine(args) => cluster::mine(team, *args),
         Command::Network(args) => cluster::network(team, *args),

@@ -65,8 +65,8 @@ fn open(
     File::new(stretches, options, memory).map_err(at)
 }
 
-/// `betz train --memory`.
-pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64) -> Result<()> {
+/// The recording of `betz train --memory`, and what is trained on it.
+pub(crate) fn prepared(args: &Train, memory: u64) -> Result<(File, LongOptions)> {
     for (option, given) in [
         ("--decoder", args.decoder != DecoderKind::Linear),
         ("--delay auto", args.delay == "auto"),
@@ -78,9 +78,7 @@ pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64)
             )));
         }
     }
-    let mut form = None;
-    let mut file = open(&args.recording, &args.part, memory, |stretches| {
-        form = Some(stretches.outline().form);
+    let file = open(&args.recording, &args.part, memory, |stretches| {
         let step = args
             .step
             .unwrap_or_else(|| data::default_step(stretches.outline()));
@@ -90,14 +88,20 @@ pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64)
         };
         Ok((stretches, step))
     })?;
-    let bar = Bar::new();
-    let outline = file.outline().clone();
-    let (options, search) = train_command::choices(args, &sizes(&file), &bar)?;
+    let (options, search) = train_command::choices(args, &sizes(&file), &Bar::new())?;
     let options = LongOptions {
         train: options,
         search: (args.folds > 0).then_some(search),
         leave_out_silent: !args.refuse_dead,
     };
+    Ok((file, options))
+}
+
+/// `betz train --memory`.
+pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64) -> Result<()> {
+    let (mut file, options) = prepared(args, memory)?;
+    let bar = Bar::new();
+    let (outline, form) = (file.outline().clone(), file.form());
     let cuts = file.cuts().to_vec();
     let work = Work {
         team,
@@ -108,10 +112,7 @@ pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64)
     };
     let trained = (work.train(&mut file, &options)).map_err(|e| e.at(args.recording.display()))?;
     device::note_fallback(&trained.ran, "training");
-    let model = match form {
-        Some(form) => input_form::marked(trained.decoder, form)?,
-        None => trained.decoder,
-    };
+    let model = input_form::marked(trained.decoder, form)?;
     if team.rank() > 0 {
         return Ok(());
     }

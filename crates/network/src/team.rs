@@ -202,8 +202,9 @@ mod tests {
             })
             .collect();
         std::thread::scope(|scope| {
-            let run = |team| scope.spawn(move || plan.run_by(team, signal, &()).unwrap());
-            let all: Vec<_> = teams.iter().map(run).collect();
+            let all: Vec<_> = (teams.iter())
+                .map(|team| scope.spawn(move || plan.run_by(team, signal, &()).unwrap()))
+                .collect();
             let mut all = all.into_iter().map(|thread| thread.join().unwrap());
             let first = all.next().flatten();
             assert!(all.all(|none| none.is_none()));

@@ -67,6 +67,11 @@ impl File {
         &self.cuts
     }
 
+    /// Spikes of a recording of spike times; values of a matrix.
+    pub fn entries(&self) -> u64 {
+        self.stretches.entries()
+    }
+
     /// How its spikes are stored.
     pub fn form(&self) -> SpikeForm {
         self.stretches.outline().form

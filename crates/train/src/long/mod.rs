@@ -17,6 +17,8 @@
 mod evaluate;
 #[cfg(feature = "npz")]
 mod file;
+#[cfg(feature = "npz")]
+mod growth;
 mod job;
 mod partial;
 mod survey;
@@ -41,6 +43,8 @@ use crate::score::ScoreSums;
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
+#[cfg(feature = "npz")]
+pub use growth::{Cluster, Growth};
 use job::{Groups, Job, told};
 use partial::Partial;
 use survey::Survey;

@@ -1,0 +1,102 @@
+//! `betz-mpi --plan`: what a command will cost by so many ranks.
+
+use betz::train::long::{Cluster, Growth};
+use betz::{Error, Result, memory};
+
+use super::Train;
+use crate::commands::long;
+use crate::report::{self, Table};
+
+/// Most ranks that are planned for.
+const MOST: usize = 1 << 20;
+
+/// What `--plan`, `--link` and `--latency` say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Numbers of ranks.
+    pub ranks: Vec<usize>,
+    /// Bytes a second from one rank to another.
+    pub link: f64,
+    /// Seconds until what is sent begins to come.
+    pub latency: f64,
+}
+
+impl Planned {
+    /// Of a list such as `1,2,4,1024`, bytes a second and microseconds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz::ErrorKind::InvalidArgument) for what is no list, or not above 0.
+    pub fn new(list: &str, link: f64, latency_us: f64) -> Result<Self> {
+        let ranks = list.split(',').map(|text| {
+            let number = text.trim().parse().ok();
+            number.filter(|n| (1..=MOST).contains(n)).ok_or_else(|| {
+                Error::argument(format!("--plan: expected numbers of ranks from 1 to {MOST}, such as 1,4,64; got '{text}'"))
+            })
+        });
+        for (option, value) in [("--link", link), ("--latency", latency_us)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::argument(format!(
+                    "{option}: expected a number above 0, got {value}"
+                )));
+            }
+        }
+        Ok(Self {
+            ranks: ranks.collect::<Result<_>>()?,
+            link,
+            latency: latency_us * 1e-6,
+        })
+    }
+}
+
+/// Prints what `betz-mpi train` will cost, without training: the recording is opened, but not read.
+///
+/// # Errors
+/// As the command's, about its arguments and the recording.
+pub fn train(planned: &Planned, args: &Train) -> Result<()> {
+    let (file, options) = long::prepared(args, args.memory.unwrap_or(super::MEMORY))?;
+    let growth = Growth::of(&file, &options);
+    report::line(&format!(
+        "{} stretches; {:.3e} operations in {:.1} s of one rank's {}; {} a rank and exchange, {} in all; {} read by all; {:.1} s of solving by each",
+        growth.stretches,
+        growth.sum_operations,
+        growth.sum_seconds,
+        report::count(rayon::current_num_threads() as u128, "thread"),
+        memory::size((growth.exchange_bytes / growth.exchanges.max(1) as f64) as u64),
+        report::count(growth.exchanges as u128, "exchange"),
+        memory::size(growth.read_bytes as u64),
+        growth.solve_seconds
+    ))?;
+    let one = growth.seconds(&cluster(planned, 1));
+    let mut table = Table::new(&[
+        "ranks",
+        "stretches a rank",
+        "operations a rank",
+        "exchange",
+        "all",
+        "of 1 / ranks",
+    ]);
+    for &ranks in &planned.ranks {
+        let here = cluster(planned, ranks);
+        let seconds = growth.seconds(&here);
+        table.row([
+            ranks.to_string(),
+            growth.stretches.div_ceil(ranks).to_string(),
+            format!(
+                "{:.2e}",
+                growth.sum_operations / ranks.min(growth.stretches.max(1)) as f64
+            ),
+            format!("{:.3} s", growth.exchange_seconds(&here)),
+            format!("{seconds:.2} s"),
+            format!("{:.2}", one / seconds / ranks as f64),
+        ]);
+    }
+    table.print()
+}
+
+fn cluster(planned: &Planned, ranks: usize) -> Cluster {
+    Cluster {
+        ranks,
+        link: planned.link,
+        latency: planned.latency,
+    }
+}

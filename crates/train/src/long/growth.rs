@@ -1,0 +1,124 @@
+//! What a training costs by so many processes, before it is run.
+
+use betz_base::team::share;
+use betz_device::cost::Calibration;
+
+use super::{File, LongOptions};
+use crate::choice::{SOLVE_CPU, solve_terms};
+use crate::gram::GramPath;
+use crate::gram::cost::{Place, Work};
+use crate::sums::fixed;
+
+/// Bytes that an exchange sends at once, each after the other has come.
+const BLOCK: f64 = 8e6;
+
+/// Processes, and what is between them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cluster {
+    /// Processes, each on as many threads as this one has.
+    pub ranks: usize,
+    /// Bytes a second from one to another.
+    pub link: f64,
+    /// Seconds until what is sent begins to come.
+    pub latency: f64,
+}
+
+/// The parts of a training's cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Growth {
+    /// Stretches that are shared out.
+    pub stretches: usize,
+    /// Bytes of spikes and behaviour that all processes read together, over all passes.
+    pub read_bytes: f64,
+    /// Multiply-adds and additions of Γ, all banks.
+    pub sum_operations: f64,
+    /// Seconds of summing on one process' threads.
+    pub sum_seconds: f64,
+    /// Bytes that a process sends up, and later gets, each time sums are put together.
+    pub exchange_bytes: f64,
+    /// How often.
+    pub exchanges: usize,
+    /// Seconds of solving, which every process does.
+    pub solve_seconds: f64,
+}
+
+impl Growth {
+    /// Of training on `file` by the CPU, from its outline and this machine's calibration alone.
+    pub fn of(file: &File, options: &LongOptions) -> Self {
+        let outline = file.outline();
+        let banks = match &options.search {
+            Some(search) if !search.banks.is_empty() => search.banks.clone(),
+            _ => vec![options.train.bank.clone()],
+        };
+        let folds = options.search.as_ref().map_or(1, |search| search.folds);
+        let solutions = options.search.as_ref().map_or(1, |s| folds * s.solutions());
+        let steps: usize = file.whole_steps().iter().map(|s| s.len()).sum();
+        let calibration = Calibration::current();
+        let mut growth = Self {
+            stretches: file.cuts().len().saturating_sub(1),
+            read_bytes: 0.0,
+            sum_operations: 0.0,
+            sum_seconds: 0.0,
+            exchange_bytes: 0.0,
+            exchanges: banks.len(),
+            solve_seconds: 0.0,
+        };
+        // A survey, a pass for each bank, and the scores.
+        let passes = banks.len() as f64 + 1.0 + f64::from(u8::from(folds > 1));
+        let behavior = steps as f64 * outline.outputs.len() as f64 * 4.0;
+        growth.read_bytes = passes * (file.entries() as f64 * 12.0 + behavior);
+        for bank in &banks {
+            let work = Work {
+                channels: outline.channel_names.len() as f64,
+                filters: bank.len() as f64,
+                spikes: file.entries() as f64,
+                weighted: false,
+                steps: steps as f64,
+                outputs: outline.outputs.len() as f64,
+                threads: rayon::current_num_threads() as f64,
+            };
+            let paths: &[GramPath] = match options.train.gram {
+                GramPath::Auto if options.train.low_pass.is_some() => &[GramPath::Dense],
+                GramPath::Auto => &[GramPath::Event, GramPath::Dense],
+                GramPath::Event => &[GramPath::Event],
+                GramPath::Dense => &[GramPath::Dense],
+            };
+            let seconds = |&path: &GramPath| work.gram_seconds(&calibration, Place::Cpu, path);
+            let (path, least) = paths
+                .iter()
+                .map(|path| (*path, seconds(path)))
+                .fold((GramPath::Event, f64::INFINITY), |best, next| {
+                    if next.1 < best.1 { next } else { best }
+                });
+            growth.sum_seconds += least;
+            growth.sum_operations += match path {
+                GramPath::Dense => work.steps * work.features().powi(2) / 2.0,
+                _ => work.spikes * work.filters * work.features(),
+            };
+            let (model, terms) = solve_terms(&work, Place::Cpu);
+            debug_assert_eq!(model.name, SOLVE_CPU.name);
+            growth.solve_seconds += solutions as f64 * calibration.seconds(model, &terms);
+            let values = fixed::len(work.features() as usize, outline.outputs.len());
+            growth.exchange_bytes += values.unwrap_or(usize::MAX) as f64 * 16.0 * folds as f64;
+        }
+        growth
+    }
+
+    /// Seconds on `cluster`: the longest share of summing, sums up a tree and down again, and what is not shared.
+    /// Reading is left out: it depends on where the recording lies.
+    pub fn seconds(&self, cluster: &Cluster) -> f64 {
+        let ranks = cluster.ranks.max(1);
+        let longest = (0..ranks)
+            .map(|rank| share(self.stretches, rank, ranks).len())
+            .max();
+        let part = longest.unwrap_or(0) as f64 / self.stretches.max(1) as f64;
+        self.sum_seconds * part + self.exchange_seconds(cluster) + self.solve_seconds
+    }
+
+    /// Seconds of putting sums together, of those.
+    pub fn exchange_seconds(&self, cluster: &Cluster) -> f64 {
+        let levels = f64::from(cluster.ranks.max(1).next_power_of_two().ilog2());
+        let blocks = (self.exchange_bytes / BLOCK).ceil();
+        2.0 * levels * (self.exchange_bytes / cluster.link + blocks * cluster.latency)
+    }
+}

@@ -1,0 +1,220 @@
+//! `betz-mpi` by several ranks: the same bytes for any number of them, and clean ends. Without `mpirun` these tests say
+//! so and pass.
+
+#![cfg(feature = "mpi")]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+
+/// `mpirun`, as far as `-n`; `None` where there is none.
+fn mpirun(ranks: usize) -> Option<Command> {
+    let there = Command::new("mpirun")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if !there.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: there is no mpirun here");
+        return None;
+    }
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "-n", &ranks.to_string()]);
+    // More ranks than processors, perhaps as root in a container: nobody else's machine.
+    command.envs([
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
+        ("RAYON_NUM_THREADS", "1"),
+    ]);
+    command.arg(env!("CARGO_BIN_EXE_betz-mpi"));
+    Some(command)
+}
+
+fn run(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
+    let mut command = mpirun(ranks)?;
+    let arguments = arguments.split_whitespace();
+    Some(
+        command
+            .current_dir(folder)
+            .args(arguments)
+            .output()
+            .unwrap(),
+    )
+}
+
+fn good(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
+    let output = run(folder, ranks, arguments)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{ranks} ranks: {said}");
+    Some(output)
+}
+
+/// 8 channels that follow two outputs for 40 s, in three trials.
+fn recording(path: &Path) {
+    let ticks = 40_000_i64;
+    let mut spikes = Spikes::default();
+    let mut random = 12_345_u64;
+    let mut behavior = Vec::new();
+    for tick in 0..ticks {
+        let t = tick as f64 * 1e-3;
+        let (x, y) = ((1.1 * t).sin(), (0.7 * t).cos());
+        behavior.extend([x as f32, y as f32]);
+        for channel in 0..8_u32 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let turn = f64::from(channel) * 0.8;
+            let rate = 0.03 * (1.0 + 0.9 * (x * turn.cos() + y * turn.sin()));
+            if ((random >> 33) as f64) / f64::from(1_u32 << 31) < rate {
+                spikes.ticks.push(tick);
+                spikes.channels.push(channel);
+            }
+        }
+    }
+    let recording = Recording {
+        tick_seconds: 1e-3,
+        ticks,
+        spikes,
+        channel_names: (0..8).map(|c| format!("u{c}")).collect(),
+        behavior: Some(Behavior {
+            outputs: vec![OutputInfo::from("x"), OutputInfo::from("y")],
+            values: behavior,
+            times: None,
+        }),
+        segments: [(100, 9_000), (9_500, 25_000), (25_000, 40_000)]
+            .map(|(start, stop)| Segment { start, stop })
+            .to_vec(),
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    recording.write_npz(path).unwrap();
+}
+
+#[test]
+fn any_number_of_ranks_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    for (command, ending) in [
+        (
+            "train day.npz --filter 0.05:1 --filter 0.2:0 --folds 3 --memory 300kB --out",
+            "betz",
+        ),
+        (
+            "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 19 --parts --csv",
+            "csv",
+        ),
+        (
+            "network day.npz --bin 20ms --window 2s --step 500ms --threshold 0.05 --out",
+            "npz",
+        ),
+    ] {
+        let mut first = None;
+        for ranks in [1, 2, 3, 4, 7] {
+            let file = format!("by{ranks}.{ending}");
+            if good(folder, ranks, &format!("{command} {file}")).is_none() {
+                return;
+            }
+            let bytes = fs::read(folder.join(&file)).unwrap();
+            assert!(!bytes.is_empty());
+            let first = first.get_or_insert(bytes.clone());
+            assert!(*first == bytes, "{ranks} ranks: {command}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_once_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    for (arguments, code, expected) in [
+        ("train day.npz --bank none --out m.betz", 2, "--bank"),
+        ("train nothing.npz --out m.betz", 1, "nothing.npz"),
+        (
+            "train day.npz --decoder kalman --out m.betz",
+            2,
+            "--decoder",
+        ),
+        (
+            "train day.npz --filter 0.05:1 --folds 3 --out not/there/m.betz",
+            1,
+            "not/there",
+        ),
+        ("train day.npz", 2, "--out"),
+        (
+            "network day.npz --window 2s --step 1s --threshold 0.1 --measure distance --hold 3 --out m.npz",
+            2,
+            "hold",
+        ),
+    ] {
+        let Some(output) = run(folder, 3, arguments) else {
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+        assert!(said.contains(expected), "{arguments}: {said}");
+    }
+    let left: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["day.npz"]);
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    let Some(mut command) = mpirun(3) else {
+        return;
+    };
+    // Long enough to be met at work.
+    let arguments =
+        "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 200000 --csv m.csv";
+    let mut job = command
+        .current_dir(folder)
+        .args(arguments.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ranks = |parent: u32| -> Vec<i32> {
+        let listed = Command::new("pgrep")
+            .args(["-P", &parent.to_string(), "betz-mpi"])
+            .output();
+        let listed = listed
+            .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+            .unwrap_or_default();
+        listed
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect()
+    };
+    let patience = Instant::now();
+    while ranks(job.id()).len() < 3 {
+        if patience.elapsed() > Duration::from_secs(60) || job.try_wait().unwrap().is_some() {
+            let _ = job.kill();
+            panic!("expected three ranks at work");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let third = ranks(job.id())[2];
+    assert!(
+        Command::new("kill")
+            .args(["-9", &third.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let status = job.wait().unwrap();
+    assert!(!status.success());
+    assert!(!folder.join("m.csv").exists());
+}
