@@ -4,6 +4,7 @@
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
 mod cuda;
+mod dealing;
 pub(crate) mod extend;
 pub(crate) mod greedy;
 mod hybrid;

@@ -68,10 +68,9 @@ mod cuda {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-    use rayon::prelude::*;
-
     use super::*;
     use crate::count::cuda::{DeviceEvents, Kernels, Resident};
+    use crate::count::dealing::{deal, on_each};
     use crate::count::{Compaction, Hybrid, LocalTracking, MapConcat, Serial, TwoPass};
     use crate::{Events, Pattern};
     use betz_base::error::{Error, ErrorKind};
@@ -118,17 +117,22 @@ mod cuda {
         for &symbol in job.patterns.iter().flat_map(Pattern::symbols) {
             held[symbol as usize] = true;
         }
-        let there: Vec<DeviceEvents> = placement
-            .contexts()
-            .iter()
-            .map(|context| DeviceEvents::upload_symbols(context, job.events, &held, None))
-            .collect::<Result<_>>()?;
+        let there: Vec<DeviceEvents> = on_each(placement.contexts(), |context| {
+            DeviceEvents::upload_symbols(context, job.events, &held, None)
+        })
+        .into_iter()
+        .collect::<Result<_>>()?;
         share(&there, job, |events, job| {
             events.count(job.patterns, job.progress)
         })
     }
 
-    /// Counts on each device a stretch of the patterns sorted by prefix.
+    /// Fewest candidates that a device is given at once where there are more: a launch of fewer leaves a
+    /// large device waiting at its end.
+    const PIECE: usize = 512;
+
+    /// Counts on several devices pieces of the patterns sorted by prefix, as the devices come to them
+    /// ([`deal`]). Every pattern's count is exact by itself, so the counts do not depend on who made them.
     fn share<There: Sync>(
         devices: &[There],
         job: &CountJob<'_>,
@@ -148,23 +152,22 @@ mod cuda {
             let (a, b) = (&job.patterns[a], &job.patterns[b]);
             a.prefix_key().cmp(b.prefix_key())
         });
-        let size = order.len().div_ceil(devices.len().max(1)).max(1);
-        let shares: Vec<Vec<u64>> = order
-            .par_chunks(size)
-            .zip(devices)
-            .map(|(own, device)| {
-                let patterns: Vec<Pattern> = own.iter().map(|&i| job.patterns[i].clone()).collect();
-                let own = CountJob {
-                    patterns: &patterns,
-                    progress: &Quiet(job.progress),
-                    ..*job
-                };
-                count(device, &own)
-            })
-            .collect::<Result<_>>()?;
+        let pieces = deal(devices, order.len(), PIECE, |device, piece| {
+            let patterns: Vec<Pattern> = (order[piece].iter())
+                .map(|&i| job.patterns[i].clone())
+                .collect();
+            let own = CountJob {
+                patterns: &patterns,
+                progress: &Quiet(job.progress),
+                ..*job
+            };
+            count(device, &own)
+        })?;
         let mut counts = vec![0; job.patterns.len()];
-        for (&i, count) in order.iter().zip(shares.into_iter().flatten()) {
-            counts[i] = count;
+        for (piece, own) in pieces {
+            for (&i, count) in order[piece].iter().zip(own) {
+                counts[i] = count;
+            }
         }
         Ok(counts)
     }

@@ -111,6 +111,38 @@ fn cuda_strategy_follows_the_events_it_is_given() {
     }
 }
 
+/// Candidates dealt over devices: many pieces, few, one; again on events that are there already.
+#[test]
+fn cuda_counts_do_not_depend_on_the_number_of_devices() {
+    let Some((one, _)) = device() else { return };
+    if let Err(error) = Device::cuda(1) {
+        eprintln!("skipped: expected two devices: {}", error.message());
+        return;
+    }
+    let all = Device::cuda_all().unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(19);
+    let Case { events, .. } = bursts(&mut rng, 3_000..6_000, 10);
+    let symbols = events.symbols() as u32;
+    for number in [9_000, 700, 1] {
+        let patterns: Vec<Pattern> = (0..number)
+            .map(|_| random_pattern(&mut rng, symbols, 4))
+            .collect();
+        let job = CountJob::new(&events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        for (pattern, count) in patterns.iter().zip(&expected).take(50) {
+            assert_eq!(oracle::count(&events, pattern), *count);
+        }
+        assert_eq!(count_on(&one, &job).unwrap().counts, expected, "{number}");
+        assert_eq!(count_on(&all, &job).unwrap().counts, expected, "{number}");
+        for name in ["latest-start", "serial"] {
+            let strategy = strategy_on(name, &all).unwrap();
+            for _ in 0..2 {
+                assert_eq!(strategy.count(&job).unwrap(), expected, "{name}, {number}");
+            }
+        }
+    }
+}
+
 /// The same ticks far from the origin and spread beyond 32 bits.
 #[test]
 fn cuda_counts_do_not_depend_on_the_width_of_ticks() {
