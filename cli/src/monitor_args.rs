@@ -56,14 +56,14 @@ pub(crate) struct Monitor {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv"
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv\n  betz serve map.npz\n  betz serve sorter.betz spikes.npz"
 )]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings and networks (.npz), lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
+    /// Recordings, networks and maps (.npz), sorters, lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Picture below the nodes of networks (PNG or JPEG)

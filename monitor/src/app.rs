@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::explore::Image;
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::job;
+use crate::explore::map::Mapped;
 use crate::explore::network::Looked;
 use crate::explore::recorded::Recorded;
 use crate::guard::Guard;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     /// Networks; those that pages have computed come behind those that were given.
     pub(crate) networks: Mutex<Vec<Arc<Looked>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
+    pub(crate) maps: Vec<Mapped>,
     pub(crate) image: Option<Image>,
     /// A session runs, or did.
     pub(crate) live: bool,

@@ -46,6 +46,7 @@ mod guard;
 mod history;
 mod hub;
 mod looking;
+mod maps;
 mod metrics;
 mod page;
 mod server;
@@ -66,6 +67,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
 pub use explore::episodes::MinedEpisodes;
+pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, Mapped};
 pub use explore::network::Networked;
 pub use explore::recorded::Recorded;
 pub use explore::{Image, Shown};
@@ -189,7 +191,7 @@ impl Monitor {
         Ok((monitor, feed))
     }
 
-    /// Serves recordings and networks to be looked at: the page asks for what it shows, and nothing runs.
+    /// Serves recordings, networks and maps to be looked at: the page asks for what it shows, and nothing runs.
     ///
     /// # Errors
     /// As [`start`](Self::start); `InvalidArgument` where there is nothing to look at, or a picture that is
@@ -201,12 +203,14 @@ impl Monitor {
             one.check()?;
         }
         (shown.mined.iter()).try_for_each(|m| m.check(shown.recordings.len()))?;
-        let source = match (shown.recordings.first(), shown.networks.first()) {
+        let network = shown.networks.first().map(|n| n.name.as_str());
+        let named = network.or(shown.maps.first().map(|m| m.name()));
+        let source = match (shown.recordings.first(), named) {
             (Some(first), _) => first.source.clone(),
-            (None, Some(first)) => Source::nothing(&first.name),
+            (None, Some(name)) => Source::nothing(name),
             (None, None) => {
                 return Err(Error::argument(
-                    "a page: expected a recording or a network to look at, got none",
+                    "a page: expected a recording, a network or a map to look at, got none",
                 ));
             }
         };
@@ -246,6 +250,7 @@ impl Monitor {
             recorded: shown.recordings,
             networks: Mutex::new(networks),
             mined: shown.mined,
+            maps: shown.maps,
             image: shown.image,
             live,
             jobs: explore::job::Places::default(),

@@ -30,7 +30,7 @@ export const ACTIONS: Action[] = [
   { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },
   { keys: ["[", "]"], shown: "[ ]", words: "networks: threshold less, more by 0.01", act: e => state.acts.get(e.key)?.() },
   { keys: ["w", "s"], shown: "W S", words: "simulation: stimulus onward, back", act: e => state.acts.get(e.key)?.() },
-  { keys: [",", "."], shown: ", .", words: "networks: window before, next window", act: e => state.acts.get(e.key)?.() },
+  { keys: [",", "."], shown: ", .", words: "networks: window before, next window; map: stage", act: e => state.acts.get(e.key)?.() },
   { keys: ["r", "R"], shown: "R", words: "model: roll back, with --control", act: () => state.acts.get("r")?.() },
   { keys: ["m", "M"], shown: "M", words: "mark this moment, with --control", act: () => { if (state.server.value?.control) mark(); else state.spoken.value = "read-only: no marks"; } },
   { keys: ["f", "F"], shown: "F", words: "find a channel, an episode, a node", act: () => document.querySelector<HTMLElement>("main input[type=search]")?.focus() },

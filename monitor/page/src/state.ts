@@ -15,7 +15,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number;
+  history: [number, number] | null; networks: number; mined: number; maps: number;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
@@ -198,8 +198,8 @@ export function choose(source: number): void {
 async function openFile(): Promise<void> {
   await refresh();
   if (server.value!.sources.length === 0) {
-    // Networks alone: there is nothing on the first view.
-    batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: "networks" }); });
+    // Networks or maps alone: there is nothing on the first view.
+    batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: server.value!.networks > 0 ? "networks" : "map" }); });
     return;
   }
   const answer = await fetch(`/api/outline?source=${address.value.source}`);

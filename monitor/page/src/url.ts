@@ -17,8 +17,9 @@ export interface Address {
   /** What networks and episodes need: short words by short names. */
   more: Record<string, string>;
 }
-/** Networks shown, threshold, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list. */
-const MORE = ["n", "th", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by"];
+/** Networks shown, threshold, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
+ * what of it, stage, node. */
+const MORE = ["n", "th", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell"];
 const WORD = /^[\w.,+-]{1,60}$/;
 
 export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0, more: {} };
