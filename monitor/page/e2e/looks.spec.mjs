@@ -44,6 +44,9 @@ test("model and simulation of a session that has ended look as they did", async 
   const rig = await start("--channels", "48", "--seconds", "6", "--speed", "6", "--simulation", "--control", "--stay");
   await page.setViewportSize({ width: 1400, height: 700 });
   await page.goto(rig.url);
+  // One that comes when all is over sees what is kept.
+  await expect.poll(() => page.evaluate(() => fetch("/api/state").then(r => r.json()).then(s => s.ended))).toBe(true);
+  await page.reload();
   await page.waitForFunction(() => globalThis.betz?.store?.end === 6000);
   await expect(page.locator(".pill")).toContainText("session stopped");
   for (const scheme of ["light", "dark"]) for (const [view, there] of Object.entries(ENDED)) {

@@ -186,6 +186,19 @@ function take(frame: Frame, lost: boolean): void {
   if (lost) void eventsSoFar(s);
 }
 
+/** A session that ended before this page came: what is kept of it. */
+async function past(): Promise<void> {
+  const state = server.value;
+  if (!state?.ended || !state.history || store.value) return;
+  const { channels, outputs, step_seconds } = state.source, [from, to] = state.history;
+  const answer = await fetch(`/api/spikes?from=${from}&to=${to}`);
+  if (!answer.ok || store.value) return;
+  const s = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
+  for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
+  store.value = s;
+  void eventsSoFar(s);
+}
+
 export const painters = new Set<(s: Store) => void>();
 
 export function choose(source: number): void {
@@ -338,7 +351,7 @@ export async function begin(): Promise<void> {
   link = new Link({
     frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },
     connection: state => {
-      if (state === "open") { best = Infinity; void refresh().catch(() => undefined); }
+      if (state === "open") { best = Infinity; void refresh().then(past).catch(() => undefined); }
       connection.value = state;
       beat.value++;
     },
