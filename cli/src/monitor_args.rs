@@ -9,7 +9,7 @@ use crate::common_args::{Common, Part};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz monitor --demo\n  betz monitor --simulate cuba --control\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
+    after_help = "Examples:\n  betz monitor --demo\n  betz monitor --simulate cuba --control\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n  betz monitor model.betz session.npz --episodes episodes.csv\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
 )]
 pub(crate) struct Monitor {
     #[command(flatten)]
@@ -50,6 +50,9 @@ pub(crate) struct Monitor {
     /// Models that may be swapped in from the page, with --control
     #[arg(long, value_name = "MODEL", requires = "control")]
     pub(crate) with: Vec<PathBuf>,
+    /// Episodes to count while the session runs: a list of `betz mine --csv`
+    #[arg(long, value_name = "FILE", conflicts_with = "simulate")]
+    pub(crate) episodes: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }

@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::control::Control;
 use crate::explore::Image;
+use crate::explore::counted::Counted;
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::job;
 use crate::explore::map::Mapped;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     /// Networks; those that pages have computed come behind those that were given.
     pub(crate) networks: Mutex<Vec<Arc<Looked>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
+    /// Episodes that are counted while the session runs.
+    pub(crate) counted: OnceLock<Counted>,
     pub(crate) maps: Vec<Mapped>,
     pub(crate) image: Option<Image>,
     /// A session runs, or did.

@@ -62,6 +62,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_episode::online::MinerHandle;
 use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
@@ -250,6 +251,7 @@ impl Monitor {
             recorded: shown.recordings,
             networks: Mutex::new(networks),
             mined: shown.mined,
+            counted: OnceLock::new(),
             maps: shown.maps,
             image: shown.image,
             live,
@@ -345,6 +347,18 @@ impl Monitor {
             Error::argument("simulation: expected a page without one, got it twice")
         })?;
         Ok(from)
+    }
+
+    /// Shows episodes with their counts while the session runs: `miner`'s feed is another tap of the session, its
+    /// symbols are the session's channels.
+    ///
+    /// # Errors
+    /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.
+    pub fn mine(&self, name: &str, miner: MinerHandle) -> Result<()> {
+        let counted = explore::counted::Counted::new(name, miner, &self.shared.source)?;
+        (self.shared.counted.set(counted)).map_err(|_| {
+            Error::argument("episodes: expected a page that counts none yet, got a second list")
+        })
     }
 
     /// Tells every viewer that something happened; `more` is a JSON object.

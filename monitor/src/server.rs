@@ -213,7 +213,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "simulation": app.steered.get().map(Steered::json),
         "steered": app.may_control && app.steered.get().is_some(),
         "networks": lock(&app.networks).len(),
-        "mined": app.mined.len(),
+        "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
         "maps": app.maps.len(),
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))

@@ -1,5 +1,6 @@
 //! What is looked at, not run: recordings, networks, mined episodes, maps.
 
+pub(crate) mod counted;
 pub(crate) mod episodes;
 pub(crate) mod job;
 pub(crate) mod lately;
