@@ -80,6 +80,9 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     pub(crate) image_extent: Option<String>,
+    /// Begin with what a page has kept (E, then *state*)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }

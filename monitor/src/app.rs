@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) may_control: bool,
     /// Told apart from sessions before: a page that comes back knows that it is another.
     pub(crate) epoch: String,
+    /// What pages begin with.
+    pub(crate) kept: Option<Value>,
     pub(crate) page_folder: Option<PathBuf>,
     /// Events to be told, by the hub.
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,

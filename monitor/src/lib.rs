@@ -109,6 +109,9 @@ pub struct Options {
     pub control: bool,
     /// Words of 4 bytes between session and hub: 7 a step, and one an output and a spike.
     pub ring_words: usize,
+    /// What a page begins with that is opened without anything in its address: what another has kept (`state` of its
+    /// *take along*), an object of JSON.
+    pub state: Option<serde_json::Value>,
     /// The page's files from this folder instead of those built in.
     pub page_folder: Option<PathBuf>,
 }
@@ -123,6 +126,7 @@ impl Default for Options {
             allow_hosts: Vec::new(),
             control: false,
             ring_words: 1 << 20,
+            state: None,
             page_folder: None,
         }
     }
@@ -265,6 +269,7 @@ impl Monitor {
             steered: OnceLock::new(),
             may_control: options.control,
             epoch: epoch()?,
+            kept: options.state,
             page_folder: options.page_folder,
             events,
         });

@@ -9,7 +9,9 @@ use betz::model::Decoder;
 use betz::network::file::NetworkFile;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
-use betz_monitor::{Image, Mapped, MinedEpisodes, Monitor, Networked, Recorded, Shown, Source};
+use betz_monitor::{
+    Image, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source,
+};
 
 use super::monitor::name_of;
 use super::page::{LOOK, announce, options};
@@ -70,13 +72,38 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
             .map(|path| image(args, path))
             .transpose()?,
     };
-    let monitor = Monitor::open(shown, options(&args.page))?;
+    let options = Options {
+        state: args.state.as_ref().map(|path| kept(path)).transpose()?,
+        ..options(&args.page)
+    };
+    let monitor = Monitor::open(shown, options)?;
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
     while !UntilInterrupted.cancelled() {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Most bytes of what a page has kept.
+const MOST_KEPT: u64 = 1 << 20;
+
+/// What a page has kept.
+fn kept(path: &Path) -> Result<serde_json::Value> {
+    let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
+    let mut text = String::new();
+    let read = file.take(MOST_KEPT + 1).read_to_string(&mut text);
+    read.map_err(|e| Error::io("read", path, &e))?;
+    let value: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+    let ours = |v: &serde_json::Value| v["betz_state"] == 1 && v["address"].is_string();
+    value
+        .filter(|v| ours(v) && text.len() as u64 <= MOST_KEPT)
+        .ok_or_else(|| {
+            Error::argument(format!(
+                "--state: expected what a page has kept, JSON with betz_state and address, got {}",
+                path.display()
+            ))
+        })
 }
 
 /// What the files are that are to be shown.

@@ -29,6 +29,8 @@ export const ACTIONS: Action[] = [
   { keys: ["p", "P"], shown: "P", words: "the one before", act: () => (state.acts.get("p") ?? (() => state.jump(false)))() },
   { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },
   { keys: ["[", "]"], shown: "[ ]", words: "networks: threshold less, more by 0.01", act: e => state.acts.get(e.key)?.() },
+  { keys: ["S"], shown: "Shift S", words: "networks: another session beside the first, or no longer", act: () => state.acts.get("S")?.() },
+  { keys: ["l", "L"], shown: "L", words: "library: recordings, networks and maps to choose from", act: () => document.querySelector<HTMLElement>("main .sessions input,main .library,select.source")?.focus() },
   { keys: ["w", "s"], shown: "W S", words: "simulation: stimulus onward, back", act: e => state.acts.get(e.key)?.() },
   { keys: [",", "."], shown: ", .", words: "networks: window before, next window; map: stage", act: e => state.acts.get(e.key)?.() },
   { keys: ["r", "R"], shown: "R", words: "model: roll back, with --control", act: () => state.acts.get("r")?.() },

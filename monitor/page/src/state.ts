@@ -15,7 +15,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number; maps: number;
+  history: [number, number] | null; networks: number; mined: number; maps: number; kept: { address: string; region?: number[] } | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
@@ -46,6 +46,8 @@ export const said = signal<{ what: string; good: boolean; words: string } | null
 export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
 /** What keys do that belong to a view that comes later. */
 export const acts = new Map<string, () => void>();
+/** What views keep in a state besides the address. */
+export const keeps = new Map<string, () => unknown>();
 /** What is drawn over the raster's spikes. */
 export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
 /** What a view gives to take along, in place of spikes and outputs. */
@@ -328,6 +330,7 @@ export const inspect = { get store() { return store.value; }, get link() { retur
 
 export async function begin(): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;
+  const bare = known === "";
   addEventListener("hashchange", () => { known = location.hash; address.value = url.read(location.hash); });
   const put = () => {
     last = performance.now(); timer = 0;
@@ -347,6 +350,8 @@ export async function begin(): Promise<void> {
   while (!server.value) {
     try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
+  const kept = server.value.kept;
+  if (kept && bare) address.value = url.read(kept.address);
   if (server.value.mode === "file") { await openFile(); return; }
   link = new Link({
     frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },

@@ -23,7 +23,7 @@ function Tools({ info }: { info: Info }) {
   const shown = som.shown.value;
   const choose = (what: string): void => som.show(what === "plane" ? { what, dim: 0 } : what === "rgb" ? { what, dims: [0, 1, 2] } : { what: what as "heights" | "hits" | "units" });
   return <span class="tools">
-    {som.maps.value.length > 1 && <label>of <select value={String(som.which.value)} onChange={e => som.choose(Number(e.currentTarget.value))}>{som.maps.value.map((m, k) => <option key={k} value={String(k)}>{m}</option>)}</select></label>}
+    {som.maps.value.length > 1 && <label>of <select class="library" value={String(som.which.value)} onChange={e => som.choose(Number(e.currentTarget.value))}>{som.maps.value.map((m, k) => <option key={k} value={String(k)}>{m}</option>)}</select></label>}
     <label>shows <select value={shown.what} onChange={e => choose(e.currentTarget.value)}><option value="heights">U-matrix</option><option value="hits">hits</option>{info.units.length > 0 && <option value="units">units</option>}<option value="plane">a component</option>{info.dims >= 3 && <option value="rgb">three as red, green, blue</option>}</select></label>
     {shown.what === "plane" && <Which info={info} dim={shown.dim} label="component" set={dim => som.show({ what: "plane", dim })} />}
     {shown.what === "rgb" && shown.dims.map((dim, k) => <Which key={k} info={info} dim={dim} label={["red", "green", "blue"][k]!} set={d => som.show({ what: "rgb", dims: shown.dims.map((o, i) => i === k ? d : o) as [number, number, number] })} />)}
