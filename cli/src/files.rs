@@ -82,7 +82,7 @@ impl Kind {
     }
 
     /// Whether the file at `path` is an earlier result of this kind.
-    fn made(self, path: &Path) -> bool {
+    pub(crate) fn made(self, path: &Path) -> bool {
         let start = start(path);
         let begins = |with: &str| start.starts_with(with.as_bytes());
         match self {

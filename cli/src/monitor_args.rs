@@ -9,7 +9,7 @@ use crate::common_args::{Common, Part};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz monitor --demo\n  betz monitor --simulate cuba --control\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
+    after_help = "Examples:\n  betz monitor --demo\n  betz monitor --simulate cuba --control\n  betz monitor model.betz session.npz --speed 2 --deadline 500\n  betz monitor model.betz session.npz --control --with other.betz\n  betz monitor model.betz session.npz --episodes episodes.csv\n\nThe address that is printed has a token in it: who has it may look. Elsewhere than on this machine: ssh -L."
 )]
 pub(crate) struct Monitor {
     #[command(flatten)]
@@ -50,20 +50,23 @@ pub(crate) struct Monitor {
     /// Models that may be swapped in from the page, with --control
     #[arg(long, value_name = "MODEL", requires = "control")]
     pub(crate) with: Vec<PathBuf>,
+    /// Episodes to count while the session runs: a list of `betz mine --csv`
+    #[arg(long, value_name = "FILE", conflicts_with = "simulate")]
+    pub(crate) episodes: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv"
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv\n  betz serve map.npz\n  betz serve sorter.betz spikes.npz"
 )]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings and networks (.npz), lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
+    /// Recordings, networks and maps (.npz), sorters, lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Picture below the nodes of networks (PNG or JPEG)
@@ -77,6 +80,9 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     pub(crate) image_extent: Option<String>,
+    /// Begin with what a page has kept (E, then *state*)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::common_args::Common;
+use crate::monitor_args::Page;
 
 /// How far a sample teaches the nodes around its winner.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,7 +36,8 @@ pub(crate) enum FadeName {
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz som data.npz --map 90x70 --epochs 100 --out map.npz\n  betz som picture.png --map 128x128 --online --stages 8 --picture map.png --out map.npz"
+    mut_group("Page", |g| g.requires("live")),
+    after_help = "Examples:\n  betz som data.npz --map 90x70 --epochs 100 --out map.npz\n  betz som picture.png --map 128x128 --online --stages 8 --picture map.png --out map.npz\n  betz som data.npz --map 40x40 --hex --live --out map.npz"
 )]
 pub(crate) struct Som {
     #[command(flatten)]
@@ -89,4 +91,10 @@ pub(crate) struct Som {
     /// Also draw it at so many stages of training, beside --picture: NAME-00.png before training, and on
     #[arg(long, value_name = "N", requires = "picture")]
     pub(crate) stages: Option<usize>,
+    /// Watch the training in a browser; the page stays when it is done, until Ctrl-C. With --json its address is an
+    /// object of its own, before the result
+    #[arg(long)]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) page: Page,
 }

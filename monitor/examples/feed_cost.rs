@@ -1,7 +1,7 @@
 //! What a feed costs a step: two sessions of one model on the same spikes, with and without, in turns.
 //!
 //! ```text
-//! cargo run --release -p betz-monitor --example feed_cost -- [CHANNELS] [HZ]
+//! cargo run --release -p betz-monitor --example feed_cost -- [CHANNELS] [HZ] [BLOCKS]
 //! ```
 //! Blocks of a thousand steps, one session after the other, at 1,000 steps a second's rate of spikes; prints the
 //! median and the least of the blocks' means, so that what the machine does in between counts for both alike. The hub
@@ -61,6 +61,7 @@ fn main() -> Result<()> {
     let model = Decoder::new(parts)?;
     let mut alone = Session::open(&model, SessionConfig::default())?;
     let mut watched = Session::open(&model, SessionConfig::default())?;
+    let blocks: usize = args.next().and_then(|a| a.parse().ok()).unwrap_or(BLOCKS);
     let options = Options::default();
     let (monitor, feed) = Monitor::start(Source::of("feed_cost", &model), options)?;
     watched.attach(Box::new(feed), 0)?;
@@ -77,7 +78,7 @@ fn main() -> Result<()> {
         .collect();
     let mut out = [0.0; 2];
     let mut times = [Vec::new(), Vec::new()];
-    for block in 0..2 * BLOCKS {
+    for block in 0..2 * blocks {
         let session = if block % 2 == 0 {
             &mut alone
         } else {
@@ -93,7 +94,7 @@ fn main() -> Result<()> {
     }
     let mean = spikes.iter().map(Vec::len).sum::<usize>() as f64 / STEPS as f64;
     println!(
-        "{channels} channels, {mean:.1} spikes a step, {VIEWERS} viewers, {BLOCKS} blocks each"
+        "{channels} channels, {mean:.1} spikes a step, {VIEWERS} viewers, {blocks} blocks each"
     );
     for (name, times) in ["alone", "with a feed"].iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
@@ -105,7 +106,7 @@ fn main() -> Result<()> {
     }
     println!(
         "difference   median {:7.1} ns,         least {:7.1} ns",
-        times[1][BLOCKS / 2] - times[0][BLOCKS / 2],
+        times[1][blocks / 2] - times[0][blocks / 2],
         times[1][0] - times[0][0]
     );
     Ok(())

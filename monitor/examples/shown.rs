@@ -1,17 +1,23 @@
-//! A made-up recording to look at, with the networks of its channels and the episodes that were mined of it.
+//! A made-up recording to look at, with the networks of its channels, the episodes that were mined of it, and maps.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example shown -- [--nodes N] [--port N]
+//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--port N]
 //! ```
 //! Prints the address to open. Sixty-four channels in four groups that burst together, and a chain of five
 //! that fires a few times a second; the second network is of the recording's second half. With `--nodes` a
-//! network of so many nodes is shown besides, ten edges to each: for measuring. The spikes are drawn with a seed.
+//! network of so many nodes is shown besides, ten edges to each: for measuring. Maps are of the channels' counts and of
+//! colours; with `--slowly` the latter is trained while one looks, so many milliseconds an epoch. All is drawn with a seed.
 
 use betz_base::error::{Error, Result};
+use betz_device::Device;
 use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Row, mine};
-use betz_monitor::{MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source};
+use betz_monitor::{
+    MapErrors, MapShape, MapStage, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded,
+    Shown, Source,
+};
 use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz_recording::{Dataset, Segment, Spikes};
+use betz_sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -119,6 +125,75 @@ fn large(nodes: usize) -> Result<Networked> {
     })
 }
 
+/// Trains a map and shows every stage of it, with a rest after each.
+fn train(shown: &Mapped, grid: Grid, values: &[f32], dims: usize, rest_ms: u64) -> Result<()> {
+    let samples = Samples::new(values, dims)?;
+    let options = BatchOptions::default();
+    let start = Map::on_plane(grid, samples)?;
+    let mut batch = Batch::new(&start, samples, &options, &Device::cpu())?;
+    for done in 0..=options.epochs {
+        let stage = batch.stage()?;
+        let quality = stage.map.quality(samples)?;
+        shown.measured(MapErrors {
+            epochs: done as f64,
+            quantisation: quality.quantisation_error,
+            topographic: quality.topographic_error,
+        });
+        shown.show(MapStage {
+            epochs: done as f64,
+            weights: stage.map.weights().to_vec(),
+            heights: stage.map.heights(),
+            hits: stage.map.hits(samples)?,
+            units: Vec::new(),
+        })?;
+        if done < options.epochs {
+            shown.training(done as f64, options.epochs as f64);
+            std::thread::sleep(std::time::Duration::from_millis(rest_ms));
+            batch.epoch()?;
+        }
+    }
+    shown.finished();
+    Ok(())
+}
+
+fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<Mapped> {
+    let shape = MapShape {
+        rows: grid.rows(),
+        columns: grid.columns(),
+        hexagonal: grid.lattice() == Lattice::Hexagonal,
+        torus: grid.is_torus(),
+        dims,
+    };
+    let samples = samples as u64;
+    Ok(Mapped::new(name, shape)?.with_samples(samples, samples, samples))
+}
+
+/// Hexagons for what the channels do in a quarter of a second, squares for colours; the latter slowly where asked for.
+fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<Mapped>> {
+    let bin = 5 * BIN;
+    let bins = STEPS / bin;
+    let mut counts = vec![0_f32; bins * CHANNELS];
+    for (step, channel) in all {
+        counts[*step as usize / bin * CHANNELS + *channel as usize] += 1.0;
+    }
+    let grid = Grid::new(14, 18, Lattice::Hexagonal, false)?;
+    let channels = mapped("what the channels do", grid, CHANNELS, bins)?.with_names(names())?;
+    train(&channels, grid, &counts, CHANNELS, 0)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let colours: Vec<f32> = (0..3 * 400).map(|_| rng.random()).collect();
+    let grid = Grid::new(20, 24, Lattice::Rectangular, true)?;
+    let of = ["red", "green", "blue"].map(String::from).to_vec();
+    let map = mapped("colours", grid, 3, colours.len() / 3)?.with_names(of)?;
+    let (trained, rest) = (map.clone(), slowly_ms.unwrap_or(0) as u64);
+    let work = move || train(&trained, grid, &colours, 3, rest);
+    if rest == 0 {
+        work()?;
+    } else {
+        std::thread::spawn(work);
+    }
+    Ok(vec![channels, map])
+}
+
 fn names() -> Vec<String> {
     (0..CHANNELS).map(|c| format!("ch{c}")).collect()
 }
@@ -191,6 +266,7 @@ fn main() -> Result<()> {
             events,
             rows: rows.collect(),
         }],
+        maps: maps(&all, number("--slowly")?)?,
         image: None,
     };
     let port = number("--port")?.unwrap_or(0);

@@ -1,11 +1,12 @@
 //! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--stay]
 //! ```
 //! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
-//! one noisy; with `--simulation` it says that it is a network, which pages pause; and with `--slow-every` a step now and then takes far too long, as it may on a machine that does
-//! something else.
+//! one noisy; with `--simulation` it says that it is a network, which pages pause; with `--slow-every` a step now and then
+//! takes far too long, as it may on a machine that does something else; and with `--stay` the page stays when the session
+//! has ended.
 
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
@@ -218,6 +219,11 @@ fn main() -> Result<()> {
         session.step_spikes(&spikes, &mut out)?;
     }
     drop(session);
+    if std::env::args().any(|a| a == "--stay") {
+        loop {
+            std::thread::park();
+        }
+    }
     std::thread::sleep(Duration::from_secs(2));
     monitor.stop();
     Ok(())

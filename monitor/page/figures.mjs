@@ -129,6 +129,25 @@ const figures = {
       say("heap", `MB after each of ten minutes of the session at 10 × speed: ${used.map(v => v.toFixed(1)).join(" ")}; from the third on ± ${((Math.max(...late) - Math.min(...late)) / 2 / median(late) * 100).toFixed(1)} %`);
     });
   },
+  // Not among the defaults: BETZ_SOAK_HOURS, 24 unless it says otherwise, of a session at the wall's speed. Fails where the
+  // heap is not flat or a frame was skipped.
+  async soak() {
+    const hours = Number(process.env.BETZ_SOAK_HOURS ?? 24);
+    if (!(hours > 0)) throw new Error(`BETZ_SOAK_HOURS: expected hours above 0, got ${process.env.BETZ_SOAK_HOURS}`);
+    await browse(["--channels", "1024", "--rate", "20"], async ({ page, session }) => {
+      const now = () => page.evaluate(() => ({ seconds: (globalThis.betz?.store?.end ?? 0) / 1000, skipped: globalThis.betz?.link?.skipped ?? 0 })), used = [], end = hours * 3600, every = Math.max(10, end / 100);
+      // The first two minutes fill what is kept of a minute.
+      for (let due = Math.min(120, end / 2); due <= end; due += every) {
+        while ((await now()).seconds < due) await sleep(500);
+        for (let k = 0; k < 3; k++) await session.send("HeapProfiler.collectGarbage");
+        const { usedSize, backingStorageSize } = await session.send("Runtime.getHeapUsage");
+        used.push((usedSize + backingStorageSize) / 2 ** 20);
+      }
+      const apart = (Math.max(...used) - Math.min(...used)) / 2 / median(used) * 100, { skipped } = await now();
+      say("soak", `of ${hours} h: heap ${Math.min(...used).toFixed(1)} to ${Math.max(...used).toFixed(1)} MB in ${used.length} readings, ± ${apart.toFixed(1)} %; ${skipped} frames skipped`);
+      if (apart > 5 || skipped > 0) process.exitCode = 1;
+    });
+  },
   async first() {
     const rig = await start("--channels", "1024"), all = [];
     const browser = await launch();
@@ -169,8 +188,8 @@ async function browse(shape, work) {
   await browser.close(); await rig.stop();
 }
 
-for (const what of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(figures)) {
+for (const what of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(figures).filter(f => f !== "soak")) {
   if (!figures[what]) { console.error(`expected some of ${Object.keys(figures).join(", ")}, got ${what}`); process.exit(2); }
   await figures[what]();
 }
-process.exit(0);
+process.exit();

@@ -20,13 +20,15 @@ for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 140
   await page.evaluate(h => { location.hash = h; }, hash);
   await page.waitForFunction(() => { const s = globalThis.betz?.store; return s && (s.end - s.first) * s.shape.stepSeconds > 25 && globalThis.betz.slowly.r2.length > 0; }, null, { timeout: 120_000 });
   await page.waitForTimeout(2500);
+  // Old and new beside each other, as after a swap.
+  if (name === "model") { page.on("dialog", d => void d.accept()); await page.getByRole("button", { name: "swap to this" }).click(); await page.waitForTimeout(12_000); }
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
 }
 await rig.stop();
 const files = await run(process.env.BETZ_SHOWN, []);
 for (const [name, hash, colorScheme, acts] of [
-  ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []],
+  ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []], ["map", "#v=map&cell=98", "light", []],
 ]) {
   const page = await browser.newPage({ viewport: { width: 1400, height: 820 }, colorScheme });
   await page.goto(files.url);

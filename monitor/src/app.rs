@@ -12,8 +12,10 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::control::Control;
 use crate::explore::Image;
+use crate::explore::counted::Counted;
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::job;
+use crate::explore::map::Mapped;
 use crate::explore::network::Looked;
 use crate::explore::recorded::Recorded;
 use crate::guard::Guard;
@@ -29,6 +31,9 @@ pub(crate) struct Shared {
     /// Networks; those that pages have computed come behind those that were given.
     pub(crate) networks: Mutex<Vec<Arc<Looked>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
+    /// Episodes that are counted while the session runs.
+    pub(crate) counted: OnceLock<Counted>,
+    pub(crate) maps: Vec<Mapped>,
     pub(crate) image: Option<Image>,
     /// A session runs, or did.
     pub(crate) live: bool,
@@ -44,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) may_control: bool,
     /// Told apart from sessions before: a page that comes back knows that it is another.
     pub(crate) epoch: String,
+    /// What pages begin with.
+    pub(crate) kept: Option<Value>,
     pub(crate) page_folder: Option<PathBuf>,
     /// Events to be told, by the hub.
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,

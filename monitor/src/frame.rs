@@ -42,6 +42,8 @@ pub enum Kind {
     Again = 5,
     /// Of a network: counts or edges.
     Network = 8,
+    /// Of a self-organising map: heights, hits and units of its nodes, planes, or one node's weights.
+    Map = 9,
 }
 
 /// The number of a section.

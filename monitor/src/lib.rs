@@ -46,6 +46,7 @@ mod guard;
 mod history;
 mod hub;
 mod looking;
+mod maps;
 mod metrics;
 mod page;
 mod server;
@@ -61,11 +62,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_episode::online::MinerHandle;
 use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
 pub use explore::episodes::MinedEpisodes;
+pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, Mapped};
 pub use explore::network::Networked;
 pub use explore::recorded::Recorded;
 pub use explore::{Image, Shown};
@@ -106,6 +109,9 @@ pub struct Options {
     pub control: bool,
     /// Words of 4 bytes between session and hub: 7 a step, and one an output and a spike.
     pub ring_words: usize,
+    /// What a page begins with that is opened without anything in its address: what another has kept (`state` of its
+    /// *take along*), an object of JSON.
+    pub state: Option<serde_json::Value>,
     /// The page's files from this folder instead of those built in.
     pub page_folder: Option<PathBuf>,
 }
@@ -120,6 +126,7 @@ impl Default for Options {
             allow_hosts: Vec::new(),
             control: false,
             ring_words: 1 << 20,
+            state: None,
             page_folder: None,
         }
     }
@@ -189,7 +196,7 @@ impl Monitor {
         Ok((monitor, feed))
     }
 
-    /// Serves recordings and networks to be looked at: the page asks for what it shows, and nothing runs.
+    /// Serves recordings, networks and maps to be looked at: the page asks for what it shows, and nothing runs.
     ///
     /// # Errors
     /// As [`start`](Self::start); `InvalidArgument` where there is nothing to look at, or a picture that is
@@ -201,12 +208,14 @@ impl Monitor {
             one.check()?;
         }
         (shown.mined.iter()).try_for_each(|m| m.check(shown.recordings.len()))?;
-        let source = match (shown.recordings.first(), shown.networks.first()) {
+        let network = shown.networks.first().map(|n| n.name.as_str());
+        let named = network.or(shown.maps.first().map(|m| m.name()));
+        let source = match (shown.recordings.first(), named) {
             (Some(first), _) => first.source.clone(),
-            (None, Some(first)) => Source::nothing(&first.name),
+            (None, Some(name)) => Source::nothing(name),
             (None, None) => {
                 return Err(Error::argument(
-                    "a page: expected a recording or a network to look at, got none",
+                    "a page: expected a recording, a network or a map to look at, got none",
                 ));
             }
         };
@@ -246,6 +255,8 @@ impl Monitor {
             recorded: shown.recordings,
             networks: Mutex::new(networks),
             mined: shown.mined,
+            counted: OnceLock::new(),
+            maps: shown.maps,
             image: shown.image,
             live,
             jobs: explore::job::Places::default(),
@@ -258,6 +269,7 @@ impl Monitor {
             steered: OnceLock::new(),
             may_control: options.control,
             epoch: epoch()?,
+            kept: options.state,
             page_folder: options.page_folder,
             events,
         });
@@ -340,6 +352,18 @@ impl Monitor {
             Error::argument("simulation: expected a page without one, got it twice")
         })?;
         Ok(from)
+    }
+
+    /// Shows episodes with their counts while the session runs: `miner`'s feed is another tap of the session, its
+    /// symbols are the session's channels.
+    ///
+    /// # Errors
+    /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.
+    pub fn mine(&self, name: &str, miner: MinerHandle) -> Result<()> {
+        let counted = explore::counted::Counted::new(name, miner, &self.shared.source)?;
+        (self.shared.counted.set(counted)).map_err(|_| {
+            Error::argument("episodes: expected a page that counts none yet, got a second list")
+        })
     }
 
     /// Tells every viewer that something happened; `more` is a JSON object.

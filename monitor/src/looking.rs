@@ -12,9 +12,11 @@ use serde_json::json;
 use std::sync::Arc;
 
 use crate::app::{App, Shared, json_of, no_source};
+use crate::explore::counted::Counted;
 use crate::explore::job::{self, Telling};
 use crate::explore::lately::lately;
 use crate::explore::network::{Asked, Looked, MOST_EDGES, Networked, Wanted, compute};
+use crate::explore::recorded::Recorded;
 use crate::hub::lock;
 
 /// Most steps of a layout.
@@ -208,18 +210,23 @@ fn of_the_last_minute(
     wanted: Wanted,
     tell: &Telling,
 ) -> betz_base::Result<Networked> {
-    let frames: Vec<Bytes> = {
-        let seen = lock(&app.seen);
-        let all = seen.history.range(i64::MIN..i64::MAX);
-        all.map(|f| f.bytes.clone()).collect()
-    };
-    let (recorded, first) = lately(&app.source, &frames)?;
+    let (recorded, first) = kept(app)?;
     let mut found = compute(&recorded, wanted, tell)?;
     let sample = found.network.meta().sample_seconds.unwrap_or(0.0);
     let begin = first as f64 * app.source.step_seconds;
     let starts = found.network.window_start().iter();
     found.window_seconds = Some(starts.map(|s| begin + *s as f64 * sample).collect());
     Ok(found)
+}
+
+/// What is kept of a session, and the tick of it that is the first there.
+fn kept(app: &Shared) -> betz_base::Result<(Recorded, i64)> {
+    let frames: Vec<Bytes> = {
+        let seen = lock(&app.seen);
+        let all = seen.history.range(i64::MIN..i64::MAX);
+        all.map(|f| f.bytes.clone()).collect()
+    };
+    lately(&app.source, &frames)
 }
 
 fn add(app: &Shared, network: Looked) -> betz_base::Result<usize> {
@@ -246,7 +253,12 @@ fn looked(app: &App, id: usize) -> Result<Arc<Looked>, Box<Response>> {
 }
 
 pub(crate) async fn mined(State(app): State<App>) -> Response {
-    let all: Vec<_> = app.mined.iter().map(|m| json!({"name": m.name})).collect();
+    // A session's own list is alone: recordings are not shown beside it.
+    let counted = app.counted.get().map(Counted::name);
+    let names = counted
+        .into_iter()
+        .chain(app.mined.iter().map(|m| m.name.as_str()));
+    let all: Vec<_> = names.map(|name| json!({"name": name})).collect();
     json_of(&json!(all))
 }
 
@@ -256,6 +268,10 @@ fn no_episodes(app: &App, id: usize) -> Response {
 }
 
 pub(crate) async fn episodes(State(app): State<App>, Path(id): Path<usize>) -> Response {
+    if let (Some(counted), 0) = (app.counted.get(), id) {
+        let steps = lock(&app.seen).totals.steps;
+        return json_of(&counted.json(steps as f64 * app.source.step_seconds));
+    }
     let Some(mined) = app.mined.get(id) else {
         return no_episodes(&app, id);
     };
@@ -268,11 +284,15 @@ pub(crate) async fn occurrences(
     State(app): State<App>,
     Path((id, episode)): Path<(usize, usize)>,
 ) -> Response {
-    if id >= app.mined.len() {
+    let lives = app.counted.get().is_some() && id == 0;
+    if !lives && id >= app.mined.len() {
         return no_episodes(&app, id);
     }
-    let found = tokio::task::spawn_blocking(move || {
-        app.mined.get(id).map(|mined| mined.occurrences(episode))
+    let found = tokio::task::spawn_blocking(move || match app.counted.get().filter(|_| lives) {
+        Some(counted) => {
+            Some(kept(&app).and_then(|(kept, first)| counted.occurrences(episode, &kept, first)))
+        }
+        None => app.mined.get(id).map(|mined| mined.occurrences(episode)),
     });
     match found.await {
         Ok(Some(Ok(found))) => json_of(&found),

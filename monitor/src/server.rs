@@ -27,7 +27,7 @@ use crate::hub::lock;
 use crate::metrics::{self, Served};
 use crate::simulation::Steered;
 use crate::viewer::{self, FromPage};
-use crate::{looking, page, source::ModelCard};
+use crate::{looking, maps, page, source::ModelCard};
 
 /// Most pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -108,6 +108,11 @@ fn router(app: App) -> Router {
         .route("/mined/{id}", get(looking::episodes))
         .route("/mined/{id}/{episode}", get(looking::occurrences))
         .route("/image", get(looking::image))
+        .route("/maps", get(maps::maps))
+        .route("/map/{id}", get(maps::map))
+        .route("/map/{id}/{stage}", get(maps::surface))
+        .route("/map/{id}/{stage}/planes", get(maps::planes))
+        .route("/map/{id}/{stage}/node/{node}", get(maps::node))
         .route("/compute", get(looking::computed))
         .route("/network/{id}", get(looking::network))
         .route("/network/{id}/timeline", get(looking::timeline))
@@ -208,7 +213,9 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "simulation": app.steered.get().map(Steered::json),
         "steered": app.may_control && app.steered.get().is_some(),
         "networks": lock(&app.networks).len(),
-        "mined": app.mined.len(),
+        "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
+        "maps": app.maps.len(),
+        "kept": app.kept,
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))
 }

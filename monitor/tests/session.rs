@@ -341,3 +341,57 @@ fn a_page_that_would_be_open_to_all_is_refused() {
     let error = Monitor::start(Source::of("a test", &model), options).unwrap_err();
     assert!(error.message().contains("loopback"), "{error}");
 }
+
+#[test]
+fn episodes_are_counted_while_the_session_runs() {
+    use betz_episode::online::{MinerConfig, open};
+    use betz_episode::{Interval, Pattern};
+    let (monitor, mut session) = start(Options::default());
+    assert!(get(&monitor, "/api/mined", KNOWN).ends_with("[]"));
+    let edge = Interval::new(0, 3).unwrap();
+    let pattern = Pattern::new(vec![0, 2], vec![edge]).unwrap();
+    let config = |channels| MinerConfig::new(channels, vec![pattern.clone()]);
+    let (_, other) = open(config(5)).unwrap();
+    let refused = monitor.mine("of others", other).unwrap_err();
+    assert!(refused.message().contains("4 channels"), "{refused}");
+    let (feed, miner) = open(config(4)).unwrap();
+    session.attach(Box::new(feed), 0).unwrap();
+    monitor.mine("a list", miner).unwrap();
+    let (_, second) = open(config(4)).unwrap();
+    assert!(monitor.mine("another", second).is_err());
+
+    // Ten times 0 and, two ticks later, 2; then a trial of its own that goes on with 2: no occurrence reaches over.
+    let mut out = [0.0];
+    for tick in 0..100 {
+        let spikes: &[u32] = match tick % 10 {
+            4 => &[0],
+            6 => &[2],
+            _ => &[],
+        };
+        session.step_spikes(spikes, &mut out).unwrap();
+    }
+    session.step_spikes(&[0], &mut out).unwrap();
+    session.reset();
+    session.step_spikes(&[2], &mut out).unwrap();
+    let body = |path: &str| -> serde_json::Value {
+        let answer = get(&monitor, path, KNOWN);
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let list = || body("/api/mined/0");
+    until("both spikes are taken", || {
+        list()["live"]["events"] == 22 && list()["seconds"] == 0.102
+    });
+    let list = list();
+    assert_eq!(list["episodes"][0]["count"], 10);
+    assert_eq!(
+        list["episodes"][0]["labels"],
+        serde_json::json!(["ch0", "ch2"])
+    );
+    assert!(list["live"]["dropped"] == 0 && list["live"]["running"] == true);
+    let found = body("/api/mined/0/0");
+    assert_eq!(found["times"][3], serde_json::json!([0.034, 0.036]));
+    let none = get(&monitor, "/api/mined/0/7", KNOWN);
+    assert!(none.starts_with("HTTP/1.1 404") && none.ends_with("none of number 7"));
+    assert!(get(&monitor, "/api/mined/1", KNOWN).starts_with("HTTP/1.1 404"));
+    assert_eq!(body("/api/state")["mined"], 1);
+}

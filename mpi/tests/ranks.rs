@@ -107,7 +107,7 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             "betz",
         ),
         (
-            "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 19 --parts --csv",
+            "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 19 --fdr 0.5 --parts --csv",
             "csv",
         ),
         (

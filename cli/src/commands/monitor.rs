@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use betz::episode::online::{MinerConfig, MinerHandle, open};
+use betz::episode::{Alphabet, Clock, read_table};
 use betz::model::Decoder;
 use betz::psc::{Filter, FilterBank, LowPass};
 use betz::recording::Dataset;
@@ -73,6 +75,10 @@ pub(crate) fn run(args: &monitor_args::Monitor) -> Result<()> {
         monitor.control(Control::new(session.swapper()?, models)?)?;
     }
     session.attach(Box::new(feed), 0)?;
+    if let Some(path) = &args.episodes {
+        let miner = episodes(path, &work.model, &mut session)?;
+        monitor.mine(&name_of(path), miner)?;
+    }
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
 
@@ -88,6 +94,18 @@ pub(crate) fn run(args: &monitor_args::Monitor) -> Result<()> {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Counts the episodes of a list while the session runs.
+fn episodes(path: &Path, model: &Decoder, session: &mut Session) -> Result<MinerHandle> {
+    let clock = Clock::from_tick_seconds(model.step_seconds())?;
+    let alphabet = Alphabet::new(model.channel_names().to_vec(), clock)?;
+    let rows = read_table(path, &alphabet)?;
+    let patterns = rows.into_iter().map(|row| row.episode.pattern);
+    let config = MinerConfig::new(alphabet.len(), patterns.collect());
+    let (feed, miner) = open(config)?;
+    session.attach(Box::new(feed), 0)?;
+    Ok(miner)
 }
 
 pub(crate) fn name_of(path: &Path) -> String {

@@ -1,5 +1,5 @@
-//! `betz serve`: a page to look at recordings, with what a model makes of them, at networks and at mined
-//! episodes.
+//! `betz serve`: a page to look at recordings, with what a model makes of them, at networks, at mined episodes and
+//! at self-organising maps.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,17 @@ use betz::model::Decoder;
 use betz::network::file::NetworkFile;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
-use betz_monitor::{Image, MinedEpisodes, Monitor, Networked, Recorded, Shown, Source};
+use betz_monitor::{
+    Image, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source,
+};
 
 use super::monitor::name_of;
 use super::page::{LOOK, announce, options};
+use super::som::shown;
 use super::stream::{Feed, replay};
 use crate::data;
 use crate::device;
+use crate::files::Kind;
 use crate::monitor_args::Serve;
 use crate::report::{self, Bar, UntilInterrupted};
 
@@ -25,13 +29,12 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     for path in &args.files {
         files.sort_in(path);
     }
-    if files.models.len() > 1 || files.recordings.is_empty() && files.networks.is_empty() {
+    let anything =
+        files.recordings.len() + files.networks.len() + files.maps.len() + files.sorters.len();
+    if files.models.len() > 1 || anything == 0 {
         return Err(Error::argument(format!(
-            "FILE: expected recordings and networks (.npz), at least one, and at most one model, got {} and {}",
-            report::count(
-                (files.recordings.len() + files.networks.len()) as u64,
-                "of the former"
-            ),
+            "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}",
+            report::count(anything as u64, "of the former"),
             report::count(files.models.len() as u64, "other file")
         )));
     }
@@ -52,23 +55,55 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     drop(bar);
     let mined = files.mined.iter().map(|path| episodes(path, &files));
     let mined = mined.collect::<Result<_>>()?;
+    let mut maps: Vec<Mapped> = (files.maps.iter())
+        .map(|path| shown::read(path))
+        .collect::<Result<_>>()?;
+    for path in &files.sorters {
+        maps.extend(shown::of_sorter(path)?);
+    }
     let shown = Shown {
         recordings,
         networks,
         mined,
+        maps,
         image: args
             .image
             .as_ref()
             .map(|path| image(args, path))
             .transpose()?,
     };
-    let monitor = Monitor::open(shown, options(&args.page))?;
+    let options = Options {
+        state: args.state.as_ref().map(|path| kept(path)).transpose()?,
+        ..options(&args.page)
+    };
+    let monitor = Monitor::open(shown, options)?;
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
     while !UntilInterrupted.cancelled() {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Most bytes of what a page has kept.
+const MOST_KEPT: u64 = 1 << 20;
+
+/// What a page has kept.
+fn kept(path: &Path) -> Result<serde_json::Value> {
+    let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
+    let mut text = String::new();
+    let read = file.take(MOST_KEPT + 1).read_to_string(&mut text);
+    read.map_err(|e| Error::io("read", path, &e))?;
+    let value: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+    let ours = |v: &serde_json::Value| v["betz_state"] == 1 && v["address"].is_string();
+    value
+        .filter(|v| ours(v) && text.len() as u64 <= MOST_KEPT)
+        .ok_or_else(|| {
+            Error::argument(format!(
+                "--state: expected what a page has kept, JSON with betz_state and address, got {}",
+                path.display()
+            ))
+        })
 }
 
 /// What the files are that are to be shown.
@@ -78,16 +113,22 @@ struct Files<'a> {
     recordings: Vec<&'a PathBuf>,
     networks: Vec<&'a PathBuf>,
     mined: Vec<&'a PathBuf>,
+    maps: Vec<&'a PathBuf>,
+    sorters: Vec<&'a PathBuf>,
 }
 
 impl<'a> Files<'a> {
     fn sort_in(&mut self, path: &'a PathBuf) {
         if NetworkFile::is_one(path) {
             self.networks.push(path);
+        } else if Kind::Map.made(path) {
+            self.maps.push(path);
         } else if is_npz(path) {
             self.recordings.push(path);
         } else if is_mined(path) {
             self.mined.push(path);
+        } else if Kind::Sorter.made(path) {
+            self.sorters.push(path);
         } else {
             self.models.push(path);
         }

@@ -39,9 +39,9 @@ fn try_ask(host: &str, path: &str, token: &str) -> std::io::Result<String> {
         stream,
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn post(host: &str, path: &str, token: &str, body: &str) -> String {
@@ -233,4 +233,71 @@ fn wrong_usage_is_told() {
             "{arguments}"
         );
     }
+}
+
+/// The JSON of an answer.
+fn body(answer: &str) -> serde_json::Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn a_map_is_watched_while_it_is_trained_and_looked_at_afterwards() {
+    use betz::recording::arrays::{Array, write};
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let values: Vec<f32> = (0..1200)
+        .map(|i| ((i / 4) % 3 * 5) as f32 + ((i * 31) % 17) as f32 / 17.0)
+        .collect();
+    let array = Array::F32(&[300, 4], &values);
+    write(&folder.join("data.npz"), &[("data", array)]).unwrap();
+    for rule in ["--hex", "--online --torus"] {
+        let arguments = format!(
+            "som data.npz --map 6x5 {rule} --epochs 8 --out map.npz --live --no-open --json"
+        );
+        let (running, host, token) = serve(folder, &arguments);
+        let begin = Instant::now();
+        let told = loop {
+            let told = body(&ask(&host, "/api/map/0", &token));
+            if told["training"].is_null() && !told["stages"].as_array().unwrap().is_empty() {
+                break told;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "{told}");
+        };
+        // The page stays when all is done: its last stage is the whole training.
+        let stages = told["stages"].as_array().unwrap();
+        assert_eq!(stages[stages.len() - 1]["epochs"], 8.0, "{told}");
+        assert!(stages.len() >= 2 && stages[0]["epochs"] == 0.0);
+        assert_eq!(told["hexagonal"], rule == "--hex");
+        let errors = told["errors"].as_array().unwrap();
+        let last = &errors[errors.len() - 1];
+        assert!(last[0] == 8.0 && last[1].is_number() && last[2].is_number());
+        drop(running);
+
+        let (_running, host, token) = serve(folder, "serve map.npz --no-open --json");
+        let file = body(&ask(&host, "/api/map/0", &token));
+        for key in ["rows", "columns", "hexagonal", "torus", "dims", "errors"] {
+            assert_eq!(file[key], told[key], "{key}");
+        }
+        assert_eq!(file["stages"][0]["epochs"], 8.0);
+        assert!(ask(&host, "/api/map/0/0", &token).starts_with("HTTP/1.1 200"));
+        assert!(ask(&host, "/api/map/0/1", &token).starts_with("HTTP/1.1 404"));
+    }
+    std::fs::write(
+        folder.join("kept.json"),
+        r##"{"betz_state": 1, "address": "#v=map&mv=2"}"##,
+    )
+    .unwrap();
+    let arguments = "serve map.npz --state kept.json --no-open --json";
+    let (_running, host, token) = serve(folder, arguments);
+    let state = body(&ask(&host, "/api/state", &token));
+    assert!(state["kept"]["address"] == "#v=map&mv=2" && state["maps"] == 1);
+    let wrong = betz(folder, "serve map.npz --state map.npz --no-open");
+    assert_eq!({ wrong }.status().unwrap().code(), Some(1));
+    let page_without = betz(folder, "som data.npz --out map.npz --port 0 --no-open");
+    let status = { page_without }.status().unwrap();
+    assert_eq!(
+        status.code(),
+        Some(2),
+        "the page's options are nothing without --live"
+    );
 }

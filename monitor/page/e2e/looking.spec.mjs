@@ -139,6 +139,33 @@ test("episodes: a list, every occurrence, from one to the next", async ({ looked
   expect(faults).toEqual([]);
 });
 
+test("a region is in the address, and a state is kept", async ({ looked: { page }, plainRig }) => {
+  await networks(page, "#v=networks&n=0&th=0.3");
+  await page.getByLabel("region").fill("0-7, 12");
+  await page.getByRole("button", { name: "alone" }).click();
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("rg=0-7,12");
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await expect(page.locator(".region")).toContainText("9 nodes");
+  await page.locator(".net-graph").click({ position: { x: 200, y: 8 } });
+  await page.keyboard.press("e");
+  const [kept] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "state" }).click()]);
+  const state = JSON.parse(readFileSync(await kept.path(), "utf8"));
+  expect(state).toMatchObject({ betz_state: 1, region: [0, 1, 2, 3, 4, 5, 6, 7, 12] });
+  expect(state.address).toContain("rg=0-7,12");
+  await page.keyboard.press("Escape");
+  // What a server was given to begin with holds where the address says nothing.
+  await page.route("**/api/state?*", async route => { const answer = await route.fetch(); await route.fulfill({ response: answer, json: { ...await answer.json(), kept: { ...state, address: "#v=networks&n=1&th=0.4" } } }); });
+  await page.goto("about:blank");
+  await page.goto(new URL("/", plainRig.url).href);
+  await page.waitForFunction(() => globalThis.betzNet?.net.first.value?.info.id === 1);
+  await expect(page.locator(".region")).toContainText("9 nodes");
+  await page.keyboard.press("S");
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("n=1,0");
+  await page.keyboard.press("l");
+  await expect(page.locator(".sessions input").first()).toBeFocused();
+});
+
 test("what is taken along is what is shown", async ({ looked: { page } }) => {
   await networks(page);
   await page.keyboard.press("e");

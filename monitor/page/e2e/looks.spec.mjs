@@ -2,7 +2,7 @@
 // are of one Chromium and its fonts: with another the test is left out, and says so. To make them anew:
 // check.sh looks.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { expect, shown as test } from "./rig.mjs";
+import { expect, shown as test, start } from "./rig.mjs";
 
 const made = new URL("looks/made-with.json", import.meta.url);
 /** The browser, and how wide its fonts make some words: what a picture hangs on besides the page. */
@@ -13,6 +13,7 @@ const VIEWS = {
   channels: ["#v=channels&t=20&c=9", page => expect(page.locator(".panel.table tbody tr").first()).toBeVisible()],
   networks: ["#v=networks&n=0,1&t=31&node=8&th=0.35", page => page.waitForFunction(() => globalThis.betzNet?.spent.edges > 0 && globalThis.betzNet.net.loaded.value.every(l => globalThis.betzNet.net.edgesOf(l)))],
   episodes: ["#v=episodes&ep=0.0&w=2&t=20", page => expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes")],
+  map: ["#v=map&cell=40", page => page.waitForFunction(() => globalThis.betzMap?.surface.value && globalThis.betzMap.weights.value)],
 };
 test.use({ viewport: { width: 1100, height: 700 } });
 
@@ -35,6 +36,27 @@ for (const scheme of ["light", "dark"]) for (const [view, [hash, ready]] of Obje
   await page.emulateMedia({ colorScheme: scheme });
   await still(page, page.url(), hash, ready);
   await expect(page).toHaveScreenshot(`${view}-${scheme}.png`, { mask: hidden(page) });
+});
+
+// A session that has come to its end stands still as a recording does: what it ran, and a network that it said it was.
+const ENDED = { model: "main.model .panel.log", simulation: "main.simulation .network" };
+test("model and simulation of a session that has ended look as they did", async ({ page }) => {
+  const rig = await start("--channels", "48", "--seconds", "6", "--speed", "6", "--simulation", "--control", "--stay");
+  await page.setViewportSize({ width: 1400, height: 700 });
+  await page.goto(rig.url);
+  // One that comes when all is over sees what is kept.
+  await expect.poll(() => page.evaluate(() => fetch("/api/state").then(r => r.json()).then(s => s.ended))).toBe(true);
+  await page.reload();
+  await page.waitForFunction(() => globalThis.betz?.store?.end === 6000);
+  await expect(page.locator(".pill")).toContainText("session stopped");
+  for (const scheme of ["light", "dark"]) for (const [view, there] of Object.entries(ENDED)) {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.evaluate(v => { location.hash = `#v=${v}&t=6&w=2`; }, view);
+    await expect(page.locator(there)).toBeVisible();
+    // How fast it ran and how long its steps took is of this machine.
+    await expect(page).toHaveScreenshot(`${view}-${scheme}.png`, { mask: [page.locator(".truth"), page.locator("main.simulation .network .note")] });
+  }
+  await rig.stop();
 });
 
 test("a panel that is missing would be seen", async ({ looked: { page } }, info) => {

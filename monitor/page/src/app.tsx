@@ -10,34 +10,30 @@ import * as keys from "./keys.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
 
-/** Views that come with their own issues keep their place. */
-const LATER: Partial<Record<string, string>> = {
-  map: "Self-organising maps are not here yet.",
-};
 /** Views of a script of their own, which is asked for when one of them is first looked at. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
-const HEAVY = ["episodes", "networks", "simulation", "model"];
+const HEAVY = ["episodes", "networks", "simulation", "map", "model"];
 effect(() => {
   if (HEAVY.includes(state.address.value.view) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
 
 function App() {
-  const view = state.address.value.view, later = LATER[view], found = more.value, s = state.store.value;
+  const view = state.address.value.view, found = more.value, s = state.store.value;
   const lost = state.connection.value === "lost" && s !== null, own = HEAVY.includes(view);
   return <>
     <a class="skip" href="#app" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>("main canvas")?.focus(); }}>Skip to the picture</a>
     <TopBar />
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
-      {!later && !own && !s && <main><Waiting /></main>}
+      {!own && !s && <main><Waiting /></main>}
       {s && view === "live" && <Live />}
       {s && view === "channels" && <Channels />}
       {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}
       {found && state.server.value && view === "simulation" && <found.Simulation />}
+      {found && state.server.value && view === "map" && <found.SelfMap />}
       {found && view === "model" && (s ? <found.Model /> : <main><Waiting /></main>)}
-      {later && <main class="later"><p class="large">{later}</p></main>}
     </div>
     <Help />
     <Export />

@@ -1,4 +1,5 @@
 // Views of a script of their own: the first view does not wait for them.
+export { SelfMap } from "./views/Map.tsx";
 export { Networks } from "./views/Networks.tsx";
 export { Episodes } from "./views/Episodes.tsx";
 export { Model } from "./views/Model.tsx";

@@ -15,7 +15,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number;
+  history: [number, number] | null; networks: number; mined: number; maps: number; kept: { address: string; region?: number[] } | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
@@ -46,6 +46,8 @@ export const said = signal<{ what: string; good: boolean; words: string } | null
 export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
 /** What keys do that belong to a view that comes later. */
 export const acts = new Map<string, () => void>();
+/** What views keep in a state besides the address. */
+export const keeps = new Map<string, () => unknown>();
 /** What is drawn over the raster's spikes. */
 export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
 /** What a view gives to take along, in place of spikes and outputs. */
@@ -186,6 +188,19 @@ function take(frame: Frame, lost: boolean): void {
   if (lost) void eventsSoFar(s);
 }
 
+/** A session that ended before this page came: what is kept of it. */
+async function past(): Promise<void> {
+  const state = server.value;
+  if (!state?.ended || !state.history || store.value) return;
+  const { channels, outputs, step_seconds } = state.source, [from, to] = state.history;
+  const answer = await fetch(`/api/spikes?from=${from}&to=${to}`);
+  if (!answer.ok || store.value) return;
+  const s = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
+  for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
+  store.value = s;
+  void eventsSoFar(s);
+}
+
 export const painters = new Set<(s: Store) => void>();
 
 export function choose(source: number): void {
@@ -198,8 +213,8 @@ export function choose(source: number): void {
 async function openFile(): Promise<void> {
   await refresh();
   if (server.value!.sources.length === 0) {
-    // Networks alone: there is nothing on the first view.
-    batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: "networks" }); });
+    // Networks or maps alone: there is nothing on the first view.
+    batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: server.value!.networks > 0 ? "networks" : "map" }); });
     return;
   }
   const answer = await fetch(`/api/outline?source=${address.value.source}`);
@@ -315,6 +330,7 @@ export const inspect = { get store() { return store.value; }, get link() { retur
 
 export async function begin(): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;
+  const bare = known === "";
   addEventListener("hashchange", () => { known = location.hash; address.value = url.read(location.hash); });
   const put = () => {
     last = performance.now(); timer = 0;
@@ -334,11 +350,13 @@ export async function begin(): Promise<void> {
   while (!server.value) {
     try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
+  const kept = server.value.kept;
+  if (kept && bare) address.value = url.read(kept.address);
   if (server.value.mode === "file") { await openFile(); return; }
   link = new Link({
     frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },
     connection: state => {
-      if (state === "open") { best = Infinity; void refresh().catch(() => undefined); }
+      if (state === "open") { best = Infinity; void refresh().then(past).catch(() => undefined); }
       connection.value = state;
       beat.value++;
     },

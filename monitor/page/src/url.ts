@@ -17,9 +17,11 @@ export interface Address {
   /** What networks and episodes need: short words by short names. */
   more: Record<string, string>;
 }
-/** Networks shown, threshold, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list. */
-const MORE = ["n", "th", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by"];
-const WORD = /^[\w.,+-]{1,60}$/;
+/** Networks shown, threshold, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
+ * what of it, stage, node; region of a network. */
+const MORE = ["n", "th", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg"];
+const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
+const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 
 export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0, more: {} };
 export const WINDOWS = [1, 2, 5, 10, 20, 30, 60];
@@ -46,7 +48,7 @@ export function read(hash: string): Address {
   if (channel !== null && Number.isInteger(channel) && channel >= 0) address.channel = channel;
   const source = number(query.get("s"));
   if (source !== null && Number.isInteger(source) && source >= 0) address.source = source;
-  for (const key of MORE) { const value = query.get(key); if (value !== null && WORD.test(value)) address.more[key] = value; }
+  for (const key of MORE) { const value = query.get(key); if (value !== null && fits(key, value)) address.more[key] = value; }
   return address;
 }
 
@@ -61,6 +63,6 @@ export function write(address: Address): string {
   if (address.order !== START.order) parts.push(`o=${address.order}`);
   if (address.channel !== null) parts.push(`c=${address.channel}`);
   if (address.source !== 0) parts.push(`s=${address.source}`);
-  for (const key of MORE) { const value = address.more[key]; if (value !== undefined && WORD.test(value)) parts.push(`${key}=${value}`); }
+  for (const key of MORE) { const value = address.more[key]; if (value !== undefined && fits(key, value)) parts.push(`${key}=${value}`); }
   return `#${parts.join("&")}`;
 }

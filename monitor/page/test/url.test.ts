@@ -4,7 +4,7 @@ import { START, read, write, type Address } from "../src/url.ts";
 import { ticks, timeLabel, clock } from "../src/draw/format.ts";
 
 test("an address says what was written", () => {
-  const all: Address[] = [START, { ...START, view: "model", window: 2.5, at: 412.125, channels: [3, 77], order: "rate", channel: 12, source: 2 }, { ...START, at: 0, channel: 0, channels: [5, 6] }];
+  const all: Address[] = [START, { ...START, view: "model", window: 2.5, at: 412.125, channels: [3, 77], order: "rate", channel: 12, source: 2 }, { ...START, at: 0, channel: 0, channels: [5, 6] }, { ...START, view: "networks", more: { n: "0,1", rg: Array.from({ length: 60 }, (_, k) => 2 * k).join(",") } }];
   for (const address of all) {
     assert.deepEqual(read(write(address)), address);
     assert.ok(write(address).length < 400);

@@ -5,7 +5,7 @@ use betz_episode::{Alphabet, Events, Row, occurrences};
 use serde_json::{Value, json};
 
 /// Most occurrences of one answer.
-const MOST: usize = 20_000;
+pub(crate) const MOST: usize = 20_000;
 
 /// Episodes that were mined of a recording.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl MinedEpisodes {
     }
 }
 
-fn told(row: &Row, alphabet: &Alphabet) -> Value {
+pub(crate) fn told(row: &Row, alphabet: &Alphabet) -> Value {
     let pattern = &row.episode.pattern;
     let labels: Vec<&str> = (pattern.symbols().iter())
         .map(|s| alphabet.label(*s))

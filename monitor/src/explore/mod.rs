@@ -1,12 +1,15 @@
-//! What is looked at, not run: recordings, networks, mined episodes.
+//! What is looked at, not run: recordings, networks, mined episodes, maps.
 
+pub(crate) mod counted;
 pub(crate) mod episodes;
 pub(crate) mod job;
 pub(crate) mod lately;
+pub(crate) mod map;
 pub(crate) mod network;
 pub(crate) mod recorded;
 
 use crate::explore::episodes::MinedEpisodes;
+use crate::explore::map::Mapped;
 use crate::explore::network::Networked;
 use crate::explore::recorded::Recorded;
 
@@ -19,6 +22,8 @@ pub struct Shown {
     pub networks: Vec<Networked>,
     /// Episodes that were mined of the recordings.
     pub mined: Vec<MinedEpisodes>,
+    /// Self-organising maps.
+    pub maps: Vec<Mapped>,
     /// What lies below the nodes: a PNG or a JPEG, at its pixels' coordinates unless said otherwise.
     pub image: Option<Image>,
 }

@@ -2,6 +2,8 @@
 
 mod image;
 mod input;
+mod live;
+pub(crate) mod shown;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,6 +18,7 @@ use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
+use self::live::Live;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
@@ -85,13 +88,30 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         drawn: 0,
         ranges: image::Ranges::of(samples),
     };
-    let (map, ran) = if args.online {
-        online(args, grid, samples, &mut pictures, &bar)?
+    let start = if args.online {
+        Map::at_random(grid, samples, args.seed)?
     } else {
-        batch(args, grid, samples, &mut pictures, &bar)?
+        Map::on_plane(grid, samples)?
+    };
+    let mut live = Live::open(args, &start, samples)?;
+    let mut shown = Shown {
+        pictures: &mut pictures,
+        live: &mut live,
+    };
+    let (map, ran) = if args.online {
+        online(args, start, samples, &mut shown, &bar)?
+    } else {
+        batch(args, start, samples, &mut shown, &bar)?
     };
     drop(bar);
-    let (quality, looked_at) = quality(&map, samples)?;
+    let some = evenly(&map, samples, QUALITY_PRODUCTS);
+    let some = Samples::new(&some, samples.dims())?;
+    let (quality, looked_at) = (map.quality(some)?, some.count());
+    live.end(
+        ran.epochs as f64,
+        quality.quantisation_error,
+        quality.topographic_error,
+    );
     let hits = map.hits(samples)?;
     let shape = [rows, columns, data.dims];
     let meta = format!(
@@ -100,12 +120,22 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         if args.hex { "hexagonal" } else { "rectangular" },
         args.torus
     );
+    let errors = &live.errors;
     write(
         &args.out,
         &[
             ("weights", Array::F32(&shape, map.weights())),
             ("heights", Array::F32(&shape[..2], &map.heights())),
             ("hits", Array::U32(&shape[..2], &hits)),
+            ("epochs", Array::F64(&[errors.epochs.len()], &errors.epochs)),
+            (
+                "quantisation_error",
+                Array::F64(&[errors.epochs.len()], &errors.quantisation),
+            ),
+            (
+                "topographic_error",
+                Array::F64(&[errors.epochs.len()], &errors.topographic),
+            ),
             ("meta", Array::Text(&[], &[meta])),
         ],
     )?;
@@ -132,24 +162,30 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         device: ran.ran.device,
         pictures: drawn,
     };
+    told(args, &trained)?;
+    live.stay();
+    Ok(())
+}
+
+fn told(args: &Som, trained: &Trained) -> Result<()> {
     if args.common.json {
-        return report::json(&trained);
+        return report::json(trained);
     }
     report::line(&format!(
         "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
         trained.file,
-        rows,
-        columns,
-        count(data.dims as u128, "number"),
-        count(samples.count() as u128, "sample"),
+        trained.rows,
+        trained.columns,
+        count(trained.dims as u128, "number"),
+        count(trained.samples as u128, "sample"),
         trained.quantisation_error,
         trained.topographic_error,
-        count(looked_at as u128, "sample")
+        count(trained.quality_samples as u128, "sample")
     ))?;
     report::line(&format!(
         "{} in {:.3} s, {:.4} s each, on {}",
-        count(ran.epochs as u128, "epoch"),
-        ran.seconds,
+        count(trained.epochs as u128, "epoch"),
+        trained.seconds,
         trained.seconds_per_epoch,
         trained.device
     ))
@@ -162,6 +198,12 @@ struct Took {
     seconds: f64,
     rechecked: usize,
     ran: Ran,
+}
+
+/// Where training is shown while it goes on.
+struct Shown<'a> {
+    pictures: &'a mut Pictures,
+    live: &'a mut Live,
 }
 
 /// Pictures of stages, each drawn when its part of the training is done.
@@ -185,9 +227,9 @@ impl Pictures {
 
 fn batch(
     args: &Som,
-    grid: Grid,
+    map: Map,
     samples: Samples<'_>,
-    pictures: &mut Pictures,
+    shown: &mut Shown<'_>,
     bar: &Bar,
 ) -> Result<(Map, Took)> {
     let (first_radius, last_radius) = pair("--radius", args.radius.as_deref(), (0.0, 0.6))?;
@@ -198,32 +240,42 @@ fn batch(
         exact: args.exact,
     };
     let device = device::open(&args.common.device).map_err(|e| e.at("--device"))?;
-    let map = Map::on_plane(grid, samples)?;
     let mut batch = Batch::new(&map, samples, &options, &device)?;
     let total = options.epochs as u64;
     let mut took = Took::default();
     for done in 0..total {
-        pictures.draw(done, total, &mut || batch.map())?;
+        shown.pictures.draw(done, total, &mut || batch.map())?;
+        shown.live.show(done as f64, total as f64, &mut || {
+            let stage = batch.stage()?;
+            // Before the first epoch nothing has been won.
+            let hits = if done == 0 { Vec::new() } else { stage.hits };
+            Ok((stage.map, Some(hits)))
+        })?;
         progress::check(bar, "training the map")?;
         let started = Instant::now();
         let epoch = batch.epoch()?;
         took.seconds += started.elapsed().as_secs_f64();
         took.rechecked += epoch.rechecked;
         took.epochs += 1;
+        shown.live.epoch(done as f64, epoch.quantisation_error);
         bar.update("training the map", done + 1, total);
     }
     took.ran = batch.ran().clone();
     device::note_fallback(&took.ran, "training");
     let map = batch.map()?;
-    pictures.draw(total, total, &mut || Ok(map.clone()))?;
+    (shown.pictures).draw(total, total, &mut || Ok(map.clone()))?;
+    let end = total as f64;
+    (shown.live).show(end, end, &mut || {
+        Ok((map.clone(), Some(map.hits(samples)?)))
+    })?;
     Ok((map, took))
 }
 
 fn online(
     args: &Som,
-    grid: Grid,
+    mut map: Map,
     samples: Samples<'_>,
-    pictures: &mut Pictures,
+    shown: &mut Shown<'_>,
     bar: &Bar,
 ) -> Result<(Map, Took)> {
     device::cpu_for("the online rule", &args.common.device)?;
@@ -259,14 +311,18 @@ fn online(
             Some(NeighbourhoodName::MexicanHat) => Neighbourhood::MexicanHat,
         },
     };
-    let mut map = Map::at_random(grid, samples, args.seed)?;
     let mut online = Online::new(&map, samples, &options)?;
     let total = options.passes as u64 * samples.count() as u64;
     let (mut done, mut took) = (0, Took::default());
     loop {
-        pictures.draw(done, total, &mut || {
+        shown.pictures.draw(done, total, &mut || {
             online.write(&mut map);
             Ok(map.clone())
+        })?;
+        let all = samples.count() as f64;
+        (shown.live).show(done as f64 / all, total as f64 / all, &mut || {
+            online.write(&mut map);
+            Ok((map.clone(), None))
         })?;
         progress::check(bar, "training the map")?;
         let started = Instant::now();
@@ -283,14 +339,12 @@ fn online(
     Ok((map, took))
 }
 
-/// Both errors, on as many samples (evenly spread) as take a moment.
-fn quality(map: &Map, samples: Samples<'_>) -> Result<(betz::sort::Quality, usize)> {
+/// Samples that are evenly spread, as many as so many products of a sample and a node take, and a hundred at least.
+fn evenly(map: &Map, samples: Samples<'_>, products: usize) -> Vec<f32> {
     let each = map.grid().nodes().saturating_mul(samples.dims());
-    let most = (QUALITY_PRODUCTS / each).clamp(100, samples.count().max(100));
+    let most = (products / each).clamp(100, samples.count().max(100));
     let every = samples.count().div_ceil(most).max(1);
-    let some: Vec<f32> = samples.rows().step_by(every).flatten().copied().collect();
-    let some = Samples::new(&some, samples.dims())?;
-    Ok((map.quality(some)?, some.count()))
+    samples.rows().step_by(every).flatten().copied().collect()
 }
 
 /// `90x70`.

@@ -92,7 +92,8 @@ impl Stretches {
     }
 
     fn opened(path: &Path) -> Result<Self> {
-        if !path.metadata().is_ok_and(|m| m.is_file()) {
+        let there = path.metadata().map_err(|e| Error::io("reading", path, &e))?;
+        if !there.is_file() {
             return Err(Error::argument(
                 "expected an .npz file to be read in stretches, got what is none: a pipe cannot be read again",
             ));

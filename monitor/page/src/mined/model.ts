@@ -1,7 +1,7 @@
 // Mined episodes as a list: what can be sorted and narrowed without a browser.
 export interface Told { channels: number[]; labels: string[]; low: number[]; high: number[]; count: number; expected: number | null; std: number | null; p: number | null; q: number | null }
 export interface Episode extends Told { index: number; z: number | null; rate: number }
-export interface Mined { name: string; recording: number; seconds: number; episodes: Episode[] }
+export interface Mined { name: string; recording: number; seconds: number; episodes: Episode[]; /** While a session runs. */ live?: { events: number; dropped: number; late: number; running: boolean } }
 export interface Occurrences { times: Float64Array[]; total: number }
 export type Column = "episode" | "count" | "rate" | "expected" | "z" | "q";
 export const HEADS: [Column, string, string][] = [["episode", "episode", "By size, then by its channels"], ["count", "count", "Occurrences that do not overlap"], ["rate", "/min", "Occurrences a minute"], ["expected", "chance", "Count that is expected by chance"], ["z", "z", "(count − expected) / standard deviation of surrogates"], ["q", "q", "False discovery rate"]];

@@ -68,6 +68,7 @@ function lines(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: P
   void lowerBound;
 }
 
+type Asked = Omit<Mined, "episodes"> & { episodes: Told[] };
 let begun = false;
 export function begin(): void {
   state.overRaster.add(lines);
@@ -86,21 +87,33 @@ export function begin(): void {
     void (async () => {
       const answer = await fetch(`/api/mined/${file}`);
       if (!answer.ok) throw new Error(await answer.text());
-      const told = await answer.json() as { name: string; recording: number; seconds: number; episodes: Told[] };
+      const told = await answer.json() as Asked;
       if (file !== which.peek()) return;
       current.value = { ...told, episodes: taken(told.episodes, told.seconds) };
-      if (state.address.peek().source !== told.recording) state.choose(told.recording);
+      if (!told.live && state.address.peek().source !== told.recording) state.choose(told.recording);
     })().catch(e => { failure.value = String((e as Error).message); });
   });
+  const key = computed(() => picked.value ? `${which.value} ${picked.value.index}` : null);
+  // Of a session counts grow, and so do occurrences.
   effect(() => {
-    const e = picked.value, file = which.value;
+    if (state.beat.value % 2 > 0 || !current.peek()?.live || state.address.peek().view !== "episodes") return;
+    void (async () => {
+      const told = await (await fetch("/api/mined/0")).json() as Asked, e = picked.peek();
+      current.value = { ...told, episodes: taken(told.episodes, told.seconds) };
+      if (!e) return;
+      const found = await (await fetch(`/api/mined/0/${e.index}`)).json() as { total: number; times: number[][] };
+      if (e.index === picked.peek()?.index) occurrences.value = { total: found.total, times: found.times.map(t => Float64Array.from(t)) };
+    })().catch(() => { /* The connection is lost: the pill says so. */ });
+  });
+  effect(() => {
+    const now = key.value, e = picked.peek(), file = which.peek();
     occurrences.value = null;
-    if (!e) return;
+    if (!e || now === null) return;
     void (async () => {
       const answer = await fetch(`/api/mined/${file}/${e.index}`);
       if (!answer.ok) throw new Error(await answer.text());
       const found = await answer.json() as { total: number; times: number[][] };
-      if (e !== picked.peek()) return;
+      if (now !== key.peek()) return;
       occurrences.value = { total: found.total, times: found.times.map(t => Float64Array.from(t)) };
       failure.value = null;
     })().catch(problem => { failure.value = String((problem as Error).message); });

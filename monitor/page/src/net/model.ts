@@ -184,3 +184,15 @@ export function graphml(info: Info, edges: Edges, n: number): string {
   for (let k = 0; k < n; k++) lines.push(`<edge source="n${edges.i[k]!}" target="n${edges.j[k]!}"><data key="weight">${edges.r[k]!}</data></edge>`);
   return `${lines.join("\n")}\n</graph>\n</graphml>\n`;
 }
+
+/** The nodes of a region as numbers and spans: 0-7,12. */
+export function spans(mask: Uint8Array): string {
+  const parts: string[] = [];
+  for (let n = 0; n < mask.length; n++) {
+    if (!mask[n]) continue;
+    const from = n;
+    while (mask[n + 1]) n++;
+    parts.push(from === n ? String(n) : `${from}-${n}`);
+  }
+  return parts.join(",");
+}

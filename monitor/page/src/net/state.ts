@@ -1,9 +1,9 @@
 // Which networks are looked at, where, and how strong an edge must be. What the address can say, it says.
-import { computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { Kind, More, floats, numbers } from "../link/frame.ts";
 import { follow, frames, wrong } from "../link/frames.ts";
 import * as state from "../state.ts";
-import { circle, degrees, endOf, colour, keyOf, levelOf, listed, prefix, projected, windowAt, type Edges, type Info } from "./model.ts";
+import { circle, degrees, endOf, colour, keyOf, levelOf, listed, prefix, projected, spans, windowAt, type Edges, type Info } from "./model.ts";
 
 export type Rule = "every" | "peak";
 export interface Loaded { info: Info; counts: Record<Rule, Uint32Array | null>; forced: Float32Array | null; communities: Map<number, Uint32Array>; slots: Map<number, number>; events: { window: number; what: string }[] }
@@ -211,10 +211,12 @@ async function list(): Promise<void> {
 
 export function setRegion(nodes: number[] | null): void {
   const l = first.value;
-  if (!l || !nodes || nodes.length === 0) { region.value = null; return; }
+  if (!l || !nodes || nodes.length === 0) { batch(() => { say({ rg: undefined }); region.value = null; }); return; }
   const mask = new Uint8Array(l.info.nodes);
-  for (const n of nodes) mask[n] = 1;
-  region.value = mask;
+  for (const n of nodes) if (n < mask.length) mask[n] = 1;
+  // What is too long for an address is in a state that is kept, not in a link.
+  const text = spans(mask);
+  batch(() => { region.value = mask; say({ rg: text.length <= 240 ? text : undefined }); });
 }
 export function regionOf(text: string): boolean {
   const l = first.value, found = l ? listed(text, l.info.nodes, l.info.names) : [];
@@ -223,10 +225,26 @@ export function regionOf(text: string): boolean {
   return true;
 }
 
+/** Another session beside the first, the next of those that are offered; after the last none. */
+function compareNext(): void {
+  const head = wanted.value[0], others = offered.value.map(o => o.id).filter(id => id !== head), now = wanted.value[1];
+  const next = now === undefined ? others[0] : others[others.indexOf(now) + 1];
+  if (head === undefined) return;
+  say({ n: next === undefined ? String(head) : `${head},${next}` });
+  state.spoken.value = next === undefined ? "one session" : `compared with ${offered.value.find(o => o.id === next)?.name}`;
+}
+
 let begun = false;
 export function begin(): void {
   if (begun) return;
   begun = true;
+  state.keeps.set("region", () => { const mask = region.value, all: number[] = []; mask?.forEach((m, n) => { if (m) all.push(n); }); return all; });
+  // The region of the address, or of what was kept: once.
+  const stop = effect(() => {
+    if (!first.value) return;
+    const text = state.address.peek().more["rg"], kept = state.server.peek()?.kept?.region;
+    queueMicrotask(() => { stop(); if (text) regionOf(text); else if (kept && kept.length > 0) setRegion(kept); });
+  });
   void list().catch(e => { failure.value = String((e as Error).message); });
   effect(() => {
     const ids = wanted.value, there = offered.value;
@@ -251,5 +269,5 @@ export function begin(): void {
     if (!playing.value || !l || !edgesOf(l)) return;
     if (windowOf(l) + 1 >= l.info.windows) playing.value = false; else goTo(l, windowOf(l) + 1);
   }, 100);
-  for (const [key, act] of [["[", () => nudge(-0.01)], ["]", () => nudge(0.01)], [",", () => shift(-1)], [".", () => shift(1)]] as const) state.acts.set(key, act);
+  for (const [key, act] of [["S", compareNext], ["[", () => nudge(-0.01)], ["]", () => nudge(0.01)], [",", () => shift(-1)], [".", () => shift(1)]] as const) state.acts.set(key, act);
 }

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import * as out from "../draw/export.ts";
 import { selection } from "../draw/npz.ts";
 import * as state from "../state.ts";
+import { write } from "../url.ts";
 import { colours, outputInk } from "../theme.ts";
 import { rasterOrder, rasterPicture } from "./Raster.tsx";
 
@@ -24,6 +25,12 @@ export function Export() {
   const take = async (what: string): Promise<void> => {
     const s = state.store.value, server = state.server.value;
     if (what === "link") { await navigator.clipboard.writeText(location.href); setWords("The link works while this program runs, for who has its token."); return; }
+    if (what === "state") {
+      const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };
+      save(new Blob([`${JSON.stringify(kept)}\n`], { type: "application/json" }), "betz-state.json");
+      setWords("Saved: betz serve FILES --state betz-state.json begins here.");
+      return;
+    }
     if (!s || !server) return;
     const p = rasterPicture(s, rasterOrder(s)), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
     const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
@@ -37,12 +44,12 @@ export function Export() {
     setWords("Saved.");
   };
   const offers = state.offers.value, anything = state.store.value !== null && state.server.value !== null;
-  const button = (what: string, name: string) => <button disabled={what !== "link" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
+  const button = (what: string, name: string) => <button disabled={what !== "link" && what !== "state" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
   return <dialog ref={box} class="export" aria-labelledby="h-export" onCancel={e => { e.preventDefault(); state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Take along what is shown</h2>
     <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
-    {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}</div>
-      : <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}{button("link", "copy link")}</div>}
+    {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}{button("state", "state")}</div>
+      : <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}{button("link", "copy link")}{button("state", "state")}</div>}
     <p role="status">{words}</p>
     <button onClick={() => { state.exportOpen.value = false; }}>close</button>
   </dialog>;

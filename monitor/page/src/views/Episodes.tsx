@@ -34,14 +34,14 @@ export function Episodes() {
   if (!file || !s) return <main class="networks"><div class="waiting" role="status">
     <p class="large">There are no mined episodes here.</p>
     {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
-    <p>They are mined with <code>betz mine RECORDING --csv EPISODES.csv</code> and shown with <code>betz serve RECORDING EPISODES.csv</code>.</p></div></main>;
+    <p>They are mined with <code>betz mine RECORDING --csv EPISODES.csv</code> and shown with <code>betz serve RECORDING EPISODES.csv</code>, or counted in a session by <code>betz monitor --episodes EPISODES.csv</code>.</p></div></main>;
   const chain = new Map<number, number>();
   picked?.channels.forEach((c, k) => { if (!chain.has(c)) chain.set(c, k); });
   const size = Math.max(1, (picked?.channels.length ?? 1) - 1);
   return <main class="episodes">
-    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}`} tools={mined.files.value.length > 1 ? <span class="tools"><select aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
+    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}${file.live ? ` · counted as they come${file.live.dropped + file.live.late > 0 ? `; ${whole(file.live.dropped + file.live.late)} spikes not counted` : ""}${file.live.running ? "" : "; the miner has ended"}` : ""}`} tools={mined.files.value.length > 1 ? <span class="tools"><select class="library" aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
     <Raster />
-    <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}, from their first spikes on` : "…" : "pick an episode"}
+    <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}${file.live ? " of the last minute" : ""}, from their first spikes on` : "…" : "pick an episode"}
       tools={<span class="tools"><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
       {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
       {picked && found ? <Aligned /> : <p class="dim">Every occurrence of the episode that is picked is drawn here in a row, and over the raster as a line.</p>}</Panel>

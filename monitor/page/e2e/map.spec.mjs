@@ -1,0 +1,98 @@
+// Self-organising maps: stages of a training, planes, one node after the other, and a training while it goes on.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { expect, run, shown as test } from "./rig.mjs";
+
+test.setTimeout(45_000);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const findings = async page => {
+  await page.evaluate(axe);
+  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
+};
+const look = async (page, hash) => { await page.evaluate(h => { location.hash = h; }, hash); await page.waitForFunction(() => globalThis.betzMap?.surface.value); };
+const map = (page, what) => page.evaluate(w => { const m = globalThis.betzMap, i = m.info.value; return { stage: m.stage.value, stages: i.stages.length, cell: m.cell.value, errors: i.errors.length, training: i.training, name: i.name }[w]; }, what);
+/** Colours of the field, and how many there are. */
+const colours = page => page.evaluate(() => { const c = document.querySelector("canvas.somfield"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height - 30).data, seen = new Map(); for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) { const k = `${d[i]} ${d[i + 1]} ${d[i + 2]}`; seen.set(k, (seen.get(k) ?? 0) + 1); } return [...seen.entries()].filter(e => e[1] > 20).map(e => e[0].split(" ").map(Number)); });
+const choice = (page, name) => page.locator(".som-field label", { hasText: new RegExp(`^${name} `) }).locator("select");
+
+test("U-matrix, hits, planes and three planes as colours", async ({ looked: { page, faults } }) => {
+  await look(page, "#v=map");
+  const grey = (await colours(page)).filter(([r, g, b]) => r === g && g === b);
+  expect(grey.length).toBeGreaterThan(20);
+  await choice(page, "shows").selectOption("hits");
+  await expect.poll(async () => (await colours(page)).filter(([r, g, b]) => r !== g || g !== b).length).toBeGreaterThan(3);
+  await choice(page, "shows").selectOption("plane");
+  await choice(page, "component").selectOption("3");
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("mv=3");
+  await expect.poll(() => page.evaluate(() => globalThis.betzMap.planes.value?.of)).toMatch(/ 3$/);
+  await choice(page, "of").selectOption("1");
+  await choice(page, "shows").selectOption("rgb");
+  // Colours that a map of colours learns: red, green and blue ones among them.
+  const strong = k => async () => (await colours(page)).filter(c => c[k] > c[(k + 1) % 3] + 60 && c[k] > c[(k + 2) % 3] + 60).length;
+  for (const k of [0, 1, 2]) await expect.poll(strong(k)).toBeGreaterThan(3);
+  // The browser has advice for who reads pixels often, as this test does.
+  expect(faults.filter(f => !f.includes("willReadFrequently"))).toEqual([]);
+});
+
+test("by the keyboard from stage to stage and from node to node; the address leads back", async ({ looked: { page, faults } }) => {
+  await look(page, "#v=map");
+  const last = await map(page, "stage");
+  expect(await map(page, "errors")).toBeGreaterThan(last);
+  await page.keyboard.press(",");
+  await page.keyboard.press(",");
+  await expect.poll(() => map(page, "stage")).toBe(last - 2);
+  await expect(page.locator(".stages")).toContainText("after 28 epochs");
+  await page.keyboard.press(".");
+  await expect.poll(() => map(page, "stage")).toBe(last - 1);
+  await page.locator("canvas.somfield").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  expect(await map(page, "cell")).toBe(19);
+  await expect(page.locator(".som-node .facts")).toContainText("2, 2");
+  await expect(page.locator("[aria-live=polite]").last()).toContainText("row 2, column 2");
+  await page.locator(".som-node tbody tr", { hasText: "ch7" }).first().getByRole("button").click();
+  await expect.poll(() => page.evaluate(() => location.hash)).toMatch(/mv=7.*cell=19/);
+  const address = await page.evaluate(() => location.href);
+  await page.goto("about:blank");
+  await page.goto(address);
+  await page.waitForFunction(() => globalThis.betzMap?.surface.value);
+  expect([await map(page, "cell"), await map(page, "stage")]).toEqual([19, last - 1]);
+  await expect(choice(page, "component")).toHaveValue("7");
+  expect(faults).toEqual([]);
+});
+
+test("what the server has not is refused in words", async ({ looked: { page } }) => {
+  const ask = path => page.evaluate(p => fetch(p).then(async r => [r.status, await r.text()]), path);
+  for (const [path, words] of [["/api/map/7", "one of 2 maps"], ["/api/map/0/999", "stage"], ["/api/map/0/0/planes?dims=64", "below 64"], ["/api/map/0/0/planes?dims=0,1,2,3", "one to 3"], ["/api/map/0/0/node/252", "below 252"]]) {
+    const [status, said] = await ask(path);
+    expect(status, path).toBe(404);
+    expect(said).toContain(words);
+  }
+  expect((await ask("/api/map/0/0/planes?dims=x"))[0]).toBe(400);
+});
+
+test("a training is watched while it goes on, and a stage is held", async ({ page }) => {
+  const rig = await run(process.env.BETZ_SHOWN, ["--slowly", "150"]);
+  await page.goto(rig.url);
+  await look(page, "#v=map&m=1");
+  await expect(page.locator(".stages")).toContainText("trained:");
+  const before = await map(page, "stages");
+  await expect.poll(() => map(page, "stages")).toBeGreaterThan(before + 1);
+  await page.keyboard.press(",");
+  const held = await map(page, "stage");
+  const there = await map(page, "stages");
+  await expect.poll(() => map(page, "stages")).toBeGreaterThan(there);
+  expect(await map(page, "stage")).toBe(held);
+  await page.getByRole("button", { name: "follow it" }).click();
+  await expect.poll(() => map(page, "training"), { timeout: 20_000 }).toBe(null);
+  expect([await map(page, "stages"), await map(page, "stage"), await map(page, "errors")]).toEqual([31, 30, 31]);
+  await rig.stop();
+});
+
+for (const scheme of ["light", "dark"]) test(`axe finds nothing on a map in the ${scheme}`, async ({ looked: { page } }) => {
+  await page.emulateMedia({ colorScheme: scheme });
+  await look(page, "#v=map&m=1&cell=30&mv=0,1,2");
+  await expect(page.locator(".som-node tbody tr")).toHaveCount(3);
+  expect(await findings(page)).toEqual([]);
+});

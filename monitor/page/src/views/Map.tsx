@@ -1,0 +1,117 @@
+// A self-organising map: its nodes, how training went, stage by stage, and what one node holds.
+import { useEffect } from "preact/hooks";
+import { ticks, whole } from "../draw/format.ts";
+import { Plane } from "../panels/Canvas.tsx";
+import { Field, unitCss } from "../panels/Field.tsx";
+import { Panel, font } from "../panels/Panel.tsx";
+import { NO_UNIT, range, share, type Info } from "../som/model.ts";
+import * as som from "../som/state.ts";
+import * as state from "../state.ts";
+import { colours, painted } from "../theme.ts";
+
+const digits = (v: number | null | undefined, n = 4): string => v === null || v === undefined ? "–" : String(Number(v.toPrecision(n)));
+const nameOf = (info: Info, dim: number): string => info.names?.[dim] ?? String(dim);
+/** More components than this are asked for by number. */
+const MOST_LISTED = 64;
+
+function Which({ info, dim, label, set }: { info: Info; dim: number; label: string; set: (dim: number) => void }) {
+  if (info.dims <= MOST_LISTED) return <label>{label} <select value={String(dim)} onChange={e => set(Number(e.currentTarget.value))}>{Array.from({ length: info.dims }, (_, k) => <option key={k} value={String(k)}>{nameOf(info, k)}</option>)}</select></label>;
+  return <label>{label} <input type="number" min={0} max={info.dims - 1} value={dim} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0 && v < info.dims) set(Math.round(v)); }} /></label>;
+}
+
+function Tools({ info }: { info: Info }) {
+  const shown = som.shown.value;
+  const choose = (what: string): void => som.show(what === "plane" ? { what, dim: 0 } : what === "rgb" ? { what, dims: [0, 1, 2] } : { what: what as "heights" | "hits" | "units" });
+  return <span class="tools">
+    {som.maps.value.length > 1 && <label>of <select class="library" value={String(som.which.value)} onChange={e => som.choose(Number(e.currentTarget.value))}>{som.maps.value.map((m, k) => <option key={k} value={String(k)}>{m}</option>)}</select></label>}
+    <label>shows <select value={shown.what} onChange={e => choose(e.currentTarget.value)}><option value="heights">U-matrix</option><option value="hits">hits</option>{info.units.length > 0 && <option value="units">units</option>}<option value="plane">a component</option>{info.dims >= 3 && <option value="rgb">three as red, green, blue</option>}</select></label>
+    {shown.what === "plane" && <Which info={info} dim={shown.dim} label="component" set={dim => som.show({ what: "plane", dim })} />}
+    {shown.what === "rgb" && shown.dims.map((dim, k) => <Which key={k} info={info} dim={dim} label={["red", "green", "blue"][k]!} set={d => som.show({ what: "rgb", dims: shown.dims.map((o, i) => i === k ? d : o) as [number, number, number] })} />)}
+  </span>;
+}
+
+function Stages({ info }: { info: Info }) {
+  const at = som.stage.value, stage = info.stages[at], last = info.stages.length - 1, of = info.training;
+  return <div class="row stages">
+    <button class="icon" aria-label="Stage before" title="," disabled={at <= 0} onClick={() => som.goTo(at - 1)}>◀</button>
+    <input type="range" aria-label="Stage of training" min={0} max={Math.max(0, last)} value={at} disabled={last < 1} onInput={e => som.goTo(e.currentTarget.valueAsNumber)} aria-valuetext={stage ? `after ${digits(stage.epochs)} epochs` : "none"} />
+    <button class="icon" aria-label="Next stage" title="." disabled={at >= last} onClick={() => som.goTo(at + 1)}>▶</button>
+    <span>{stage ? stage.epochs === 0 ? "before training" : `after ${digits(stage.epochs)} epochs` : "no stage yet"}</span>
+    {of && <span role="status">trained: {digits(of[0])} of {digits(of[1])} epochs{som.following.value ? "" : <> <button class="link" onClick={() => som.goTo(last)}>follow it</button></>}</span>}
+    {info.left_out > 0 && <span class="dim">{whole(info.stages.length)} of {whole(info.stages.length + info.left_out)} stages are kept</span>}
+  </div>;
+}
+
+function Errors({ info }: { info: Info }) {
+  const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
+    void painted.value; void som.stage.value;
+    const all = info.errors, last = Math.max(1, info.training?.[1] ?? 0, ...all.slice(-1).map(e => e[0])), x = (e: number) => 6 + e / last * (w - 12), low = h - 16, y = (s: number) => low - 4 - s * (low - 22);
+    g.font = font(11); g.textBaseline = "top"; g.lineWidth = 1.8;
+    [[1, colours.x.css, [], "quantisation", "left"], [2, colours.y.css, [5, 4], "topographic", "right"]].forEach(([k, ink, dash, name, side]) => {
+      const points = all.flatMap(e => e[k as 1 | 2] === null ? [] : [[e[0], e[k as 1 | 2]!] as const]), ends: [number, number] = [0, range(points.map(p => p[1]))[1] || 1];
+      g.strokeStyle = g.fillStyle = ink as string; g.setLineDash(dash as number[]);
+      g.beginPath(); points.forEach(([e, v], i) => i === 0 ? g.moveTo(x(e), y(share(v, ends))) : g.lineTo(x(e), y(share(v, ends)))); g.stroke();
+      g.setLineDash([]);
+      if (points.length < 12) for (const [e, v] of points) g.fillRect(x(e) - 2, y(share(v, ends)) - 2, 4, 4);
+      g.textAlign = side as CanvasTextAlign;
+      g.fillText(`${name}${side === "right" ? " ┄" : " ─"} 0 to ${digits(ends[1], 3)}`, side === "left" ? 4 : w - 4, 2);
+    });
+    g.fillStyle = colours.dim.css; g.strokeStyle = colours.line.css; g.lineWidth = 1; g.textAlign = "center"; g.textBaseline = "bottom";
+    g.beginPath(); g.moveTo(0, low + 0.5); g.lineTo(w, low + 0.5); g.stroke();
+    for (const t of ticks(0, last, w / 70)) g.fillText(String(Number(t.toPrecision(6))), Math.min(w - 12, Math.max(6, x(t))), h);
+    const at = info.stages[som.stage.value]?.epochs;
+    if (at !== undefined) { g.strokeStyle = colours.bad.css; g.beginPath(); g.moveTo(x(at), 16); g.lineTo(x(at), low); g.stroke(); }
+  };
+  const end = info.errors.at(-1), topographic = info.errors.findLast(e => e[2] !== null);
+  if (!end) return <p class="dim">Not known: this file has none.</p>;
+  return <><Plane class="curve" draw={draw} label="Quantisation and topographic error by epoch" />
+    <p class="legend">quantisation {digits(info.errors.findLast(e => e[1] !== null)?.[1])}, topographic {digits(topographic?.[2])}{topographic ? ` after ${digits(topographic[0])} epochs` : ""}{info.error_samples > 0 ? `; ${info.hit_samples < info.samples ? "both" : "the latter"} on ${whole(info.error_samples)} of ${whole(info.samples)} samples` : ""}</p></>;
+}
+
+function Node({ info }: { info: Info }) {
+  const at = som.cell.value, now = som.surface.value, held = som.weights.value;
+  const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
+    void painted.value;
+    const values = som.weights.value?.values;
+    if (values) line(g, w, h, values, colours.x.css);
+  };
+  if (at === null) return <p class="dim">Pick a node: what it holds is said here. Arrow keys go from one to the next.</p>;
+  const unit = now && now.units.length > 0 ? now.units[at]! : NO_UNIT, u = info.units[unit], channel = u ? state.server.value?.source.channel_names.indexOf(u.name) ?? -1 : -1;
+  const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${whole(u.spikes)} spikes, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
+  return <><dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+    {u && channel >= 0 && <p><button class="act" onClick={() => state.go({ view: "live", channel })}>its spikes</button></p>}
+    {u && u.waveform.length > 1 && <Plane class="curve" label={`Mean waveform of unit ${u.name}, in microvolts`} draw={(g, w, h) => { void painted.value; line(g, w, h, u.waveform, unitCss(unit)); g.fillStyle = colours.dim.css; g.fillText("mean waveform, µV", 4, 2); }} />}
+    {held && info.dims > 1 && <Plane class="curve" draw={draw} label="Weights of the node" />}
+    {held && <div class="rows" tabIndex={0} role="region" aria-label="Weights of the node"><table><thead><tr><th scope="col">weight</th><th scope="col">value</th></tr></thead>
+      <tbody>{[...held.values.subarray(0, 500)].map((v, k) => <tr key={k} onClick={() => som.show({ what: "plane", dim: k })}><th scope="row"><button class="link" onClick={e => { e.stopPropagation(); som.show({ what: "plane", dim: k }); }}>{nameOf(info, k)}</button></th><td>{digits(v)}</td></tr>)}</tbody></table>
+      {info.dims > 500 && <p class="dim">the first 500 of {whole(info.dims)}</p>}</div>}</>;
+}
+
+function line(g: CanvasRenderingContext2D, w: number, h: number, values: ArrayLike<number>, ink: string): void {
+  const ends = range(values), x = (k: number) => 6 + k / Math.max(1, values.length - 1) * (w - 12), y = (v: number) => h - 6 - share(v, ends) * (h - 24);
+  g.strokeStyle = colours.line.css; g.lineWidth = 1;
+  if (ends[0] < 0 && ends[1] > 0) { g.beginPath(); g.moveTo(0, y(0)); g.lineTo(w, y(0)); g.stroke(); }
+  g.strokeStyle = ink; g.lineWidth = 1.6;
+  g.beginPath(); for (let k = 0; k < values.length; k++) if (k === 0) g.moveTo(x(k), y(values[k]!)); else g.lineTo(x(k), y(values[k]!)); g.stroke();
+  g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "right"; g.textBaseline = "top"; g.fillText(`${digits(ends[0], 3)} to ${digits(ends[1], 3)}`, w - 4, 2);
+  g.textAlign = "left";
+}
+
+export function SelfMap() {
+  useEffect(() => { som.begin(); return () => som.leave(); }, []);
+  const info = som.info.value;
+  Object.assign(globalThis, { betzMap: som });
+  if (!info) return <main class="networks"><div class="waiting" role="status">
+    <p class="large">There is no map here.</p>
+    {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
+    <p>Maps are trained with <code>betz som DATA --out MAP.npz</code>, watched with <code>--live</code>, and shown with <code>betz serve MAP.npz</code>, as are those of a sorter.</p></div></main>;
+  return <main class={state.file.value ? "som striped" : "som"}>
+    <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${whole(info.samples)} samples` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
+      <Field />
+      {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
+      {som.shown.value.what === "hits" && som.surface.value?.hits.length === 0 && <p class="dim">Hits of this stage are not known.</p>}
+      <Stages info={info} /></Panel>
+    <Panel area="som-errors" title="Errors by epoch" note=""><Errors info={info} /></Panel>
+    <Panel area="som-node" title="Node" note=""><Node info={info} /></Panel>
+  </main>;
+}

@@ -1,0 +1,88 @@
+//! Episodes that are counted while a session runs, and where they occurred in its last minute.
+
+use betz_base::error::{Error, Result};
+use betz_episode::online::MinerHandle;
+use betz_episode::{Alphabet, Clock, Episode, Events, Row, occurrences};
+use serde_json::{Value, json};
+
+use crate::explore::episodes::{MOST, told};
+use crate::explore::recorded::Recorded;
+use crate::source::Source;
+
+/// A list of episodes beside a session.
+pub(crate) struct Counted {
+    name: String,
+    miner: MinerHandle,
+    alphabet: Alphabet,
+}
+
+impl Counted {
+    /// # Errors
+    /// `Mismatch` for episodes of channels that the session does not have; those of [`Alphabet::new`].
+    pub(crate) fn new(name: &str, miner: MinerHandle, source: &Source) -> Result<Self> {
+        let clock = Clock::from_tick_seconds(source.step_seconds)?;
+        let alphabet = Alphabet::new(source.channel_names.clone(), clock)?;
+        let channels = alphabet.len();
+        let symbols = miner.read(|m| m.symbols());
+        if symbols != channels {
+            return Err(Error::mismatch(format!(
+                "{name}: expected episodes of the session's {channels} channels, got a miner of {symbols}"
+            )));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            miner,
+            alphabet,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The list with its counts until now; `seconds`: of the session.
+    pub(crate) fn json(&self, seconds: f64) -> Value {
+        let now = self.miner.snapshot();
+        let rows: Vec<Value> = (now.watched.into_iter())
+            .map(|w| {
+                let episode = Episode {
+                    pattern: w.pattern,
+                    count: w.count,
+                };
+                let row = Row {
+                    episode,
+                    tested: None,
+                };
+                told(&row, &self.alphabet)
+            })
+            .collect();
+        json!({
+            "name": self.name, "recording": 0, "seconds": seconds, "episodes": rows,
+            "live": {"events": now.stats.events, "dropped": now.dropped, "late": now.stats.late, "running": self.miner.is_running()},
+        })
+    }
+
+    /// Seconds of the spikes of every occurrence in what is kept of the session, which begins at its tick `first`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an episode that there is not.
+    pub(crate) fn occurrences(&self, episode: usize, kept: &Recorded, first: i64) -> Result<Value> {
+        let pattern = self.miner.read(|m| m.patterns().get(episode).cloned());
+        let pattern = pattern.ok_or_else(|| {
+            Error::argument(format!("episode: there is none of number {episode}"))
+        })?;
+        let spikes = &kept.dataset.spikes;
+        let events = Events::new(self.alphabet.clone(), &spikes.ticks, &spikes.channels)?;
+        let found = occurrences(&events, &pattern)?;
+        let step = kept.dataset.step_seconds;
+        let second = |t: &i64| {
+            ((events.recording_tick(*t).saturating_add(first)) as f64 * step * 1e6).round() / 1e6
+        };
+        let times: Vec<Vec<f64>> = (found.iter().take(MOST))
+            .map(|ticks| ticks.iter().map(second).collect())
+            .collect();
+        Ok(
+            json!({"total": found.len(), "times": times, "kept_seconds": kept.dataset.steps as f64 * step}),
+        )
+    }
+}
