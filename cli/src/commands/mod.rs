@@ -10,6 +10,7 @@ pub(crate) mod evaluate;
 pub(crate) mod info;
 mod inside;
 mod listed;
+mod live;
 pub(crate) mod mine;
 pub(crate) mod monitor;
 pub(crate) mod network;
