@@ -1,5 +1,7 @@
 //! Sources and sinks by their addresses.
 
+use std::net::{SocketAddr, ToSocketAddrs};
+
 use betz_base::{Error, Result};
 
 use super::{Sink, Source};
@@ -200,4 +202,18 @@ fn beside_sink(sink: Box<dyn Sink>, stream: &Stream<'_>) -> Result<Box<dyn Sink>
         sink,
         stream.outputs.len(),
     )?))
+}
+
+/// The first of the addresses that `address`, `HOST:PORT`, stands for.
+#[cfg_attr(not(any(feature = "udp", feature = "zmq")), allow(dead_code))]
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr> {
+    let refused = |why: String| {
+        Error::argument(format!(
+            "address \"{address}\": expected HOST:PORT, got {why}"
+        ))
+    };
+    let mut all = address
+        .to_socket_addrs()
+        .map_err(|e| refused(e.to_string()))?;
+    all.next().ok_or_else(|| refused("no address".into()))
 }

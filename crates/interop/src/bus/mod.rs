@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
+#[cfg(any(feature = "udp", feature = "zmq"))]
+pub(crate) use address::resolve;
 pub use address::{Stream, open_sink, open_source};
 pub use bins::Bins;
 pub use order::Order;

@@ -17,12 +17,12 @@
 pub mod cerebus;
 
 use std::io::ErrorKind as Io;
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally};
+use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally, resolve};
 
 /// Bytes before the entries.
 pub const HEADER: usize = 32;
@@ -31,19 +31,6 @@ pub(crate) const LARGEST: usize = 65_507;
 const MAGIC: [u8; 4] = *b"BETZ";
 const VERSION: u8 = 1;
 const OUTPUTS: u8 = 16;
-
-/// The addresses that `address`, `HOST:PORT`, stands for: the first.
-pub(crate) fn resolve(address: &str) -> Result<SocketAddr> {
-    let refused = |why: String| {
-        Error::argument(format!(
-            "address \"{address}\": expected HOST:PORT, got {why}"
-        ))
-    };
-    let mut all = address
-        .to_socket_addrs()
-        .map_err(|e| refused(e.to_string()))?;
-    all.next().ok_or_else(|| refused("no address".into()))
-}
 
 /// A socket bound to `address`, and what it waits for.
 pub(crate) struct Receiver {
@@ -121,7 +108,7 @@ impl UdpSource {
     }
 }
 
-/// The four bytes of `of` at `at`; `of` is that long.
+/// The bytes of `of` from `at` on; `of` is that long.
 fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&of[at..at + N]);
