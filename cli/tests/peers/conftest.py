@@ -24,7 +24,7 @@ def train(folder, step=0.002):
     """A model of 96 channels that takes a step every 2 ms."""
     recording = folder / "population.npz"
     run("simulate", "--neurons", CHANNELS, "--seconds", 20, "--tick", step, "--out", recording)
-    run("train", recording, "--out", folder / "model.betz", "--bank", "reach")
+    run("train", recording, "--out", folder / "model.betz", "--bank", "reach", "--step", step)
     return folder / "model.betz"
 
 
@@ -40,8 +40,11 @@ class Live:
     def __init__(self, model, *arguments, env=None):
         command = [BETZ, "stream", str(model), "--json", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-        first = self.process.stderr.readline()
-        assert "listening" in first, first + self.process.stderr.read()
+        said = ""
+        while "listening" not in said:  # a library may have words of its own before
+            line = self.process.stderr.readline()
+            assert line, f"it ended before it listened: {said}"
+            said += line
 
     def end(self, interrupt=True):
         if interrupt:
