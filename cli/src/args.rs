@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Train(Train),
     /// Take channels out of a model that retains its sums, as if it had been trained without them
     Drop(Drop),
+    /// Write a model in another program's format
+    Export(Export),
     /// Sum what training needs of recordings into a file, and merge such files
     Sums(crate::sums_args::Sums),
     /// Solve a decoder from files of sums, or a model again from the sums that it retains
@@ -237,6 +239,18 @@ pub(crate) struct Drop {
     /// Model file to write; it retains the same sums
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Model file: a linear decoder, a lift or a Kalman filter
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Write one step of it as ONNX: counts and states in, estimates and states out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) onnx: PathBuf,
 }
 
 #[derive(Args)]

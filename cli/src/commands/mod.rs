@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod drift;
 pub(crate) mod drop;
 pub(crate) mod evaluate;
+pub(crate) mod export;
 pub(crate) mod info;
 mod inside;
 mod listed;

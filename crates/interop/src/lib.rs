@@ -24,6 +24,8 @@ pub mod bus;
 pub mod lsl;
 #[cfg(feature = "nwb")]
 pub mod nwb;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 #[cfg(feature = "udp")]
 pub mod udp;
 #[cfg(feature = "zmq")]
