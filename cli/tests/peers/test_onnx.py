@@ -6,7 +6,7 @@ import pytest
 from conftest import run
 
 
-@pytest.mark.parametrize("kind, more", [("linear", []), ("linear", ["--low-pass", "5"]), ("lift", ["--latents", 6, "--units", 64]), ("kalman", [])])
+@pytest.mark.parametrize("kind, more", [("linear", []), ("linear", ["--low-pass", "5"]), ("lift", ["--latents", 6]), ("kalman", [])])
 def test_onnxruntime_decodes_the_same(kind, more, tmp_path):
     np = pytest.importorskip("numpy", reason="numpy is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
