@@ -256,8 +256,8 @@ impl OneLatent {
         let (mut next, mut at, mut latent) = (Vec::new(), 0, [0.0]);
         for (&(decay, order), drive) in self.filters.iter().zip(drive) {
             let state = &states[at..=at + order];
-            for j in 0..=order {
-                let sum: f64 = (0..=j).map(|i| BINOMIAL[j][i] * state[i]).sum();
+            for (j, row) in BINOMIAL.iter().enumerate().take(order + 1) {
+                let sum: f64 = row.iter().zip(state).take(j + 1).map(|(b, s)| b * s).sum();
                 next.push(decay * sum + if j == 0 { *drive } else { 0.0 });
             }
             at += order + 1;
