@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Train(Train),
     /// Take channels out of a model that retains its sums, as if it had been trained without them
     Drop(Drop),
+    /// Write a model in another program's format
+    Export(Export),
     /// Sum what training needs of recordings into a file, and merge such files
     Sums(crate::sums_args::Sums),
     /// Solve a decoder from files of sums, or a model again from the sums that it retains
@@ -245,6 +247,18 @@ pub(crate) struct Drop {
 }
 
 #[derive(Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Model file: a linear decoder, a lift or a Kalman filter
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Write one step of it as ONNX: counts and states in, estimates and states out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) onnx: PathBuf,
+}
+
+#[derive(Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Evaluate {
     #[command(flatten)]
@@ -301,13 +315,29 @@ pub(crate) struct Stream {
     /// Model file
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Recording (.npz)
-    #[arg(value_name = "RECORDING")]
-    pub(crate) recording: PathBuf,
+    /// Recording (.npz, .nwb); or --in
+    #[arg(value_name = "RECORDING", required_unless_present_any = ["source", "lsl_in"])]
+    pub(crate) recording: Option<PathBuf>,
+    /// Take steps from here instead of a recording: udp://HOST:PORT, cerebus://HOST:PORT?version=4.1, lsl://NAME,
+    /// brand://HOST:PORT?nickname=NAME, zmq://HOST:PORT
+    #[arg(long = "in", value_name = "URI", conflicts_with_all = ["recording", "counts", "speed", "watch"])]
+    pub(crate) source: Option<String>,
     /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
-    /// belong to the step's end)
-    #[arg(long, value_name = "FILE")]
+    /// belong to the step's end); with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME
+    #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
+    /// --in lsl://NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "source", "counts", "speed", "watch"])]
+    pub(crate) lsl_in: Option<String>,
+    /// --out lsl://NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "out"])]
+    pub(crate) lsl_out: Option<String>,
+    /// With --in: end after so many steps
+    #[arg(long, value_name = "N", conflicts_with = "recording")]
+    pub(crate) steps: Option<u64>,
+    /// With --in: end when nothing has come for so long
+    #[arg(long, value_name = "SECONDS", conflicts_with = "recording")]
+    pub(crate) silence: Option<f64>,
     /// Deadline of one step in microseconds; steps that take longer are counted
     #[arg(long, value_name = "US")]
     pub(crate) deadline: Option<f64>,
@@ -323,6 +353,28 @@ pub(crate) struct Stream {
     /// Replay at this multiple of real time instead of as fast as it goes
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,
+}
+
+impl Stream {
+    /// Where steps come from, unless it is a recording.
+    pub(crate) fn source(&self) -> Option<String> {
+        let lsl = self.lsl_in.as_ref().map(|name| format!("lsl://{name}"));
+        self.source.clone().or(lsl)
+    }
+
+    /// Where outputs of steps that are not a recording's go.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a path that is not UTF-8.
+    pub(crate) fn sink(&self) -> betz::Result<Option<String>> {
+        let Some(path) = &self.out else {
+            return Ok(self.lsl_out.as_ref().map(|name| format!("lsl://{name}")));
+        };
+        let text = path.to_str().ok_or_else(|| {
+            betz::Error::argument(format!("--out: expected UTF-8, got {}", path.display()))
+        })?;
+        Ok(Some(text.into()))
+    }
 }
 
 #[derive(Args)]

@@ -27,6 +27,8 @@ const START: u64 = 4096;
 pub(crate) enum Kind {
     /// A trained decoder.
     Model,
+    /// A decoder as ONNX.
+    Onnx,
     /// Sums that decoders are solved from.
     Sums,
     /// A simulated recording; one that was recorded is never taken for an earlier result.
@@ -71,6 +73,7 @@ impl Kind {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
+            Self::Onnx => &["onnx"],
             Self::Png => &["png"],
             Self::Network => &["npz", "zarr"],
             Self::Simulated | Self::Map | Self::Sorted | Self::Weights | Self::GraphMeasures => {
@@ -88,6 +91,8 @@ impl Kind {
         match self {
             Self::Model => begins("BETZMODL"),
             Self::Sums => begins("BETZSUMS"),
+            // IR version 9, producer "betz".
+            Self::Onnx => begins("\x08\x09\x12\x04betz"),
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
             Self::Weights => meta_begins(path, "{\"weights_of\": "),
             Self::Network => meta_begins(path, "{\"kind\":\"network\","),

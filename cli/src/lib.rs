@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
         args::Command::Simulate(a) => commands::simulate::run(&a),
         args::Command::Train(a) => commands::train::run(&a),
         args::Command::Drop(a) => commands::drop::run(&a),
+        args::Command::Export(a) => commands::export::run(&a),
         args::Command::Sums(a) => commands::sums::run(&a),
         args::Command::Solve(a) => commands::solve::run(&a),
         args::Command::Adapt(a) => commands::adapt::run(&a),

@@ -38,6 +38,7 @@ __all__ = [
     "Decoder",
     "DeviceError",
     "Episode",
+    "FalconDecoder",
     "Mined",
     "Model",
     "Network",
@@ -59,6 +60,11 @@ def __getattr__(name):
         from ._decoder import Decoder
 
         return Decoder
+    # Its base class is another package's.
+    if name == "FalconDecoder":
+        from ._falcon import FalconDecoder
+
+        return FalconDecoder
     raise AttributeError(f"module 'betz' has no attribute '{name}'")
 
 

@@ -83,6 +83,13 @@ impl Model {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 
+    /// Writes one step of the model as ONNX (opset 17) to `path`: counts and states in, estimates and states out. For
+    /// linear decoders, lifts and Kalman filters.
+    fn to_onnx(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| betz_interop::onnx::write(&self.inner, &path))
+            .or_raise(py)
+    }
+
     /// The bytes of the model's file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.inner.to_bytes().or_raise(py)?;

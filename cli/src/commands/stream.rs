@@ -1,6 +1,7 @@
 //! `betz stream`: replay a recording tick by tick through the real-time session.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use betz::model::Decoder;
@@ -79,6 +80,14 @@ pub(crate) struct Feed {
 }
 
 pub(crate) fn run(args: &Stream) -> Result<()> {
+    match (args.source(), &args.recording) {
+        (Some(source), _) => super::live::run(args, &source),
+        (None, Some(recording)) => recorded(args, recording),
+        (None, None) => Err(Error::argument("expected a recording or --in, got neither")),
+    }
+}
+
+fn recorded(args: &Stream, recording: &Path) -> Result<()> {
     if let Some(speed) = args.speed
         && !(speed.is_finite() && speed > 0.0)
     {
@@ -88,12 +97,12 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     }
     Files::new(&args.common)
         .reads("MODEL", &args.model)
-        .reads("RECORDING", &args.recording)
+        .reads("RECORDING", recording)
         .may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
-    let mut dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    let mut dataset = data::dataset_for(&model, recording, &args.part)?;
     if !dataset.outputs.is_empty() {
         dataset = dataset.with_outputs(model.outputs())?;
     }
@@ -180,7 +189,7 @@ pub(crate) fn run(args: &Stream) -> Result<()> {
     ))
 }
 
-fn deadline(microseconds: f64) -> Result<Duration> {
+pub(super) fn deadline(microseconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(microseconds * 1e-6)
         .ok()
         .filter(|d| !d.is_zero())

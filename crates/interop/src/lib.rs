@@ -1,4 +1,5 @@
-//! Formats of the field, read into recordings: one module and one feature a format.
+//! Formats of the field, read into recordings, and its buses, as sources and sinks of a session: one module and one
+//! feature each.
 //!
 //! ```no_run
 //! let (recording, report) = betz_interop::read_recording("session.nwb".as_ref(), &Default::default())?;
@@ -15,8 +16,20 @@ use std::path::Path;
 use betz_base::Result;
 use betz_recording::Recording;
 
+#[cfg(feature = "brand")]
+pub mod brand;
+#[cfg(feature = "bus")]
+pub mod bus;
+#[cfg(feature = "lsl")]
+pub mod lsl;
 #[cfg(feature = "nwb")]
 pub mod nwb;
+#[cfg(feature = "onnx")]
+pub mod onnx;
+#[cfg(feature = "udp")]
+pub mod udp;
+#[cfg(feature = "zmq")]
+pub mod zmq;
 
 /// How a file that holds more than a recording is read.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,186 @@
+//! As much of Redis's protocol as a node needs: commands out, replies in.
+
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long a server may take to answer beyond what it was asked to wait for.
+const ANSWERS_IN: Duration = Duration::from_secs(2);
+/// Largest text, longest list and deepest nesting that is read.
+const LARGEST: usize = 1 << 26;
+const LONGEST: usize = 1 << 20;
+const DEEPEST: usize = 8;
+
+trait Both: Read + Write + Send {}
+impl<T: Read + Write + Send> Both for T {}
+
+/// What a server answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    Text(Vec<u8>),
+    Error(String),
+    Number(i64),
+    List(Vec<Reply>),
+    Nil,
+}
+
+impl Reply {
+    pub(super) fn list(&self) -> &[Reply] {
+        match self {
+            Self::List(list) => list,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<i64> {
+        match self {
+            Self::Number(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// What follows `name` in a list of names and values.
+    pub(super) fn get(&self, name: &str) -> Option<&Reply> {
+        (self.list().chunks_exact(2))
+            .find(|pair| pair[0].bytes() == name.as_bytes())
+            .map(|pair| &pair[1])
+    }
+}
+
+/// A connection; after an error it is of no more use.
+pub(super) struct Connection {
+    stream: BufReader<Box<dyn Both>>,
+    command: Vec<u8>,
+}
+
+impl Connection {
+    /// To a socket's path, or HOST:PORT.
+    pub(super) fn open(place: &str) -> std::io::Result<Self> {
+        let stream: Box<dyn Both> = if place.starts_with('/') {
+            let stream = UnixStream::connect(place)?;
+            stream.set_read_timeout(Some(ANSWERS_IN))?;
+            stream.set_write_timeout(Some(ANSWERS_IN))?;
+            Box::new(stream)
+        } else {
+            let stream = TcpStream::connect(place)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(ANSWERS_IN))?;
+            stream.set_write_timeout(Some(ANSWERS_IN))?;
+            Box::new(stream)
+        };
+        Ok(Self {
+            stream: BufReader::with_capacity(1 << 16, stream),
+            command: Vec::new(),
+        })
+    }
+
+    /// The answer to a command. A server's refusal is an answer, too.
+    pub(super) fn ask(&mut self, parts: &[&[u8]]) -> std::io::Result<Reply> {
+        self.command.clear();
+        write!(self.command, "*{}\r\n", parts.len())?;
+        for part in parts {
+            write!(self.command, "${}\r\n", part.len())?;
+            self.command.extend_from_slice(part);
+            self.command.extend_from_slice(b"\r\n");
+        }
+        self.stream.get_mut().write_all(&self.command)?;
+        read(&mut self.stream, 0)
+    }
+}
+
+fn wrong(what: &str) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, format!("reply: {what}"))
+}
+
+fn line(from: &mut impl Read) -> std::io::Result<String> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    loop {
+        from.read_exact(&mut byte)?;
+        match byte[0] {
+            b'\n' if line.last() == Some(&b'\r') => {
+                line.pop();
+                return String::from_utf8(line).map_err(|_| wrong("expected text"));
+            }
+            _ if line.len() > 4096 => return Err(wrong("expected a line of at most 4096 bytes")),
+            other => line.push(other),
+        }
+    }
+}
+
+/// The next reply of `from`, `depth` lists deep.
+fn read(from: &mut impl Read, depth: usize) -> std::io::Result<Reply> {
+    let line = line(from)?;
+    let (kind, rest) = line
+        .split_at_checked(1)
+        .ok_or_else(|| wrong("expected a kind, got an empty line"))?;
+    let number = || {
+        rest.parse::<i64>()
+            .map_err(|_| wrong(&format!("expected a number, got \"{rest}\"")))
+    };
+    match kind {
+        "+" => Ok(Reply::Text(rest.as_bytes().to_vec())),
+        "-" => Ok(Reply::Error(rest.into())),
+        ":" => Ok(Reply::Number(number()?)),
+        "$" => match number()? {
+            -1 => Ok(Reply::Nil),
+            length => {
+                let length = usize::try_from(length).ok().filter(|l| *l <= LARGEST);
+                let length = length.ok_or_else(|| wrong("expected at most 64 MiB"))?;
+                let mut text = Vec::new();
+                // Grows with what comes, not with what is promised.
+                from.take(length as u64 + 2).read_to_end(&mut text)?;
+                if text.len() != length + 2 {
+                    return Err(std::io::ErrorKind::UnexpectedEof.into());
+                }
+                text.truncate(length);
+                Ok(Reply::Text(text))
+            }
+        },
+        "*" => match number()? {
+            -1 => Ok(Reply::Nil),
+            length if (0..=LONGEST as i64).contains(&length) && depth < DEEPEST => (0..length)
+                .map(|_| read(from, depth + 1))
+                .collect::<std::io::Result<_>>()
+                .map(Reply::List),
+            _ => Err(wrong("expected a list of at most 2^20, 8 deep")),
+        },
+        other => Err(wrong(&format!("expected + - : $ or *, got {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_or_refused() {
+        let read = |text: &str| read(&mut text.as_bytes(), 0).map_err(|e| e.to_string());
+        let list = read("*3\r\n$2\r\nab\r\n:7\r\n*-1\r\n");
+        let expected = vec![Reply::Text(b"ab".to_vec()), Reply::Number(7), Reply::Nil];
+        assert_eq!(list, Ok(Reply::List(expected)));
+        assert_eq!(read("-ERR no\r\n"), Ok(Reply::Error("ERR no".into())));
+        let deep = "*1\r\n".repeat(20);
+        for wrong in [
+            "",
+            "\r\n",
+            "$5\r\nab",
+            "$-2\r\n",
+            "$99999999999\r\n",
+            "*2\r\n:1\r\n",
+            "?\r\n",
+            ":x\r\n",
+            "é\r\n",
+            &deep,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Sources and sinks on threads of their own: whatever they wait for, the loop does not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use betz_base::ring::ring;
+use betz_base::{Error, ErrorKind, Result};
+use ringbuf::traits::{Consumer, Producer};
+use ringbuf::{HeapCons, HeapProd};
+
+use super::{Counts, Decoded, Frame, Sink, Source, Taken, Tally};
+
+/// Steps that wait between the threads at most.
+const ROOM: usize = 1024;
+/// How long a thread waits before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What both threads see.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    ended: AtomicBool,
+    failed: Mutex<Option<Error>>,
+    /// The hand-over's own losses, beside the counts of what runs on the thread.
+    tally: Tally,
+    inner: Mutex<Counts>,
+    /// Who takes steps, to be woken.
+    taker: OnceLock<Thread>,
+}
+
+impl Shared {
+    fn publish(&self, counts: Counts) {
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    fn counts(&self) -> Counts {
+        let inner = *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.plus(self.tally.counts())
+    }
+
+    fn fail(&self, error: Error) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn failure(&self) -> Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    (std::thread::Builder::new().name(name.into()))
+        .spawn(body)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("starting the thread {name}: {e}")))
+}
+
+/// A source on a thread of its own. [`take`](Source::take) is to be called from one thread; what finds no room is
+/// counted as dropped, and its steps are skipped.
+pub struct SourceBeside {
+    full: HeapCons<Frame>,
+    empty: HeapProd<Frame>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SourceBeside {
+    /// Runs `source` for a model of `channels` from now on.
+    ///
+    /// # Errors
+    /// Where the system has no thread or no memory for it.
+    pub fn start(mut source: Box<dyn Source>, channels: usize) -> Result<Self> {
+        let (mut send, full) = ring("steps of a source", ROOM)?;
+        let (mut empty, mut take) = ring("empty steps of a source", ROOM)?;
+        for _ in 1..ROOM {
+            let _ = empty.try_push(Frame::new(channels));
+        }
+        let shared = Arc::new(Shared::default());
+        let mine = Arc::clone(&shared);
+        let thread = spawn("betz-source", move || {
+            let (mut spare, mut missed) = (Frame::new(channels), 0);
+            while !mine.stop.load(Ordering::Relaxed) {
+                match source.take(&mut spare, LOOK) {
+                    Ok(Taken::Step) => match take.try_pop() {
+                        Some(free) => {
+                            spare.skipped += std::mem::take(&mut missed);
+                            let _ = send.try_push(std::mem::replace(&mut spare, free));
+                        }
+                        None => {
+                            missed += 1 + spare.skipped;
+                            mine.tally.dropped.add(1);
+                        }
+                    },
+                    Ok(Taken::Nothing) => {}
+                    Ok(Taken::Ended) => break,
+                    Err(error) => {
+                        mine.fail(error);
+                        break;
+                    }
+                }
+                mine.publish(source.counts());
+                wake(&mine);
+            }
+            mine.publish(source.counts());
+            mine.ended.store(true, Ordering::Release);
+            wake(&mine);
+        })?;
+        Ok(Self {
+            full,
+            empty,
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+fn wake(shared: &Shared) {
+    if let Some(thread) = shared.taker.get() {
+        thread.unpark();
+    }
+}
+
+impl Source for SourceBeside {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+        self.shared.taker.get_or_init(std::thread::current);
+        let until = Instant::now() + patience;
+        loop {
+            // Read before the ring: what came before the end is still taken.
+            let ended = self.shared.ended.load(Ordering::Acquire);
+            if let Some(next) = self.full.try_pop() {
+                let _ = self.empty.try_push(std::mem::replace(frame, next));
+                return Ok(Taken::Step);
+            }
+            if ended {
+                self.shared.failure()?;
+                return Ok(Taken::Ended);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Taken::Nothing);
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+}
+
+impl Drop for SourceBeside {
+    fn drop(&mut self) {
+        end(&self.shared, &mut self.thread);
+    }
+}
+
+/// One step's output, of its own.
+struct Owned {
+    sequence: u64,
+    sent: i64,
+    status: u32,
+    values: Vec<f32>,
+}
+
+/// A sink on a thread of its own; what finds no room is counted as unsent.
+pub struct SinkBeside {
+    full: HeapProd<Owned>,
+    empty: HeapCons<Owned>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SinkBeside {
+    /// Runs `sink` for a model of `outputs` from now on.
+    ///
+    /// # Errors
+    /// Where the system has no thread or no memory for it.
+    pub fn start(mut sink: Box<dyn Sink>, outputs: usize) -> Result<Self> {
+        let (full, mut take) = ring::<Owned>("outputs of a session", ROOM)?;
+        let (mut give_back, empty) = ring("empty outputs of a session", ROOM)?;
+        for _ in 0..ROOM {
+            let _ = give_back.try_push(Owned {
+                sequence: 0,
+                sent: 0,
+                status: 0,
+                values: Vec::with_capacity(outputs),
+            });
+        }
+        let shared = Arc::new(Shared::default());
+        let mine = Arc::clone(&shared);
+        let thread = spawn("betz-sink", move || {
+            loop {
+                // Read before the ring: what was given before the end is still sent.
+                let stop = mine.stop.load(Ordering::Acquire);
+                while let Some(owned) = take.try_pop() {
+                    let given = sink.give(&Decoded {
+                        sequence: owned.sequence,
+                        sent: owned.sent,
+                        status: owned.status,
+                        values: &owned.values,
+                    });
+                    let _ = give_back.try_push(owned);
+                    if let Err(error) = given {
+                        mine.fail(error);
+                        mine.ended.store(true, Ordering::Release);
+                        return;
+                    }
+                    mine.publish(sink.counts());
+                }
+                if stop {
+                    return;
+                }
+                std::thread::park_timeout(LOOK);
+            }
+        })?;
+        Ok(Self {
+            full,
+            empty,
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Sink for SinkBeside {
+    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+        if self.shared.ended.load(Ordering::Acquire) {
+            self.shared.failure()?;
+        }
+        let Some(mut owned) = self.empty.try_pop() else {
+            self.shared.tally.unsent.add(1);
+            return Ok(());
+        };
+        (owned.sequence, owned.sent, owned.status) =
+            (decoded.sequence, decoded.sent, decoded.status);
+        owned.values.clear();
+        owned.values.extend_from_slice(decoded.values);
+        let _ = self.full.try_push(owned);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        Ok(())
+    }
+
+    /// Those of what is sent; outputs that still wait are in none.
+    fn counts(&self) -> Counts {
+        self.shared.counts()
+    }
+}
+
+impl Drop for SinkBeside {
+    fn drop(&mut self) {
+        end(&self.shared, &mut self.thread);
+    }
+}
+
+fn end(shared: &Shared, thread: &mut Option<JoinHandle<()>>) {
+    shared.stop.store(true, Ordering::Release);
+    if let Some(thread) = thread.take() {
+        thread.thread().unpark();
+        // A panic on the thread has been reported there.
+        let _ = thread.join();
+    }
+}

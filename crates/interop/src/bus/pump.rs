@@ -1,0 +1,103 @@
+//! A session between a source and a sink.
+
+use std::time::{Duration, Instant};
+
+use betz_base::{Error, ErrorKind, Result};
+use betz_runtime::stream::Session;
+use hdrhistogram::Histogram;
+
+use super::{Content, Counts, Decoded, Frame, Sink, Source, Taken};
+
+/// Longest time that is told apart, in nanoseconds; longer ones count as this.
+const LONGEST: u64 = 10_000_000_000;
+
+/// When a pump ends.
+#[derive(Clone, Copy)]
+pub struct Until<'a> {
+    /// Steps that are decoded at most.
+    pub steps: Option<u64>,
+    /// Ends where nothing came for so long; never where absent.
+    pub silence: Option<Duration>,
+    /// How often `stop` is looked at while nothing comes.
+    pub patience: Duration,
+    /// Whether to stop now.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// What went through.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Pumped {
+    /// Steps decoded.
+    pub steps: u64,
+    /// Steps that never came and were passed over as silent.
+    pub skipped: u64,
+    /// Times that the session started from rest, because the source began anew.
+    pub restarts: u64,
+    /// From a frame's arrival to the hand-over of its output, in microseconds: median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Longest.
+    pub max_us: f64,
+    /// What the source counted.
+    pub source: Counts,
+    /// What the sink counted.
+    pub sink: Counts,
+}
+
+/// Decodes what `source` gives into `sink`, step by step, until `until` says so or the source has ended. Allocates
+/// before the first step only.
+///
+/// # Errors
+/// Those of source and sink, and `Mismatch` for a frame that does not fit the session.
+pub fn pump(
+    session: &mut Session,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+    until: &Until<'_>,
+) -> Result<Pumped> {
+    let mut frame = Frame::new(session.channels());
+    let mut values = vec![0.0; session.outputs()];
+    let mut times = Histogram::<u64>::new_with_bounds(1, LONGEST, 3)
+        .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?;
+    let mut pumped = Pumped::default();
+    let mut heard = Instant::now();
+    while until.steps.is_none_or(|most| pumped.steps < most) && !(until.stop)() {
+        match source.take(&mut frame, until.patience)? {
+            Taken::Ended => break,
+            Taken::Nothing if until.silence.is_some_and(|most| heard.elapsed() >= most) => break,
+            Taken::Nothing => continue,
+            Taken::Step => {}
+        }
+        heard = frame.received;
+        if frame.restart {
+            session.reset();
+            pumped.restarts += 1;
+        } else if frame.skipped > 0 {
+            session.skip(frame.skipped);
+            pumped.skipped += frame.skipped;
+        }
+        match frame.content {
+            Content::Counts => session.step_counts(&frame.counts, &mut values)?,
+            Content::Features => session.step_values(&frame.features, &mut values)?,
+            Content::Spikes => session.step_spikes(&frame.spikes, &mut values)?,
+        }
+        sink.give(&Decoded {
+            sequence: frame.sequence,
+            sent: frame.sent,
+            status: session.status().bits(),
+            values: &values,
+        })?;
+        pumped.steps += 1;
+        times.saturating_record(frame.received.elapsed().as_nanos() as u64);
+    }
+    let microseconds = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
+    if pumped.steps > 0 {
+        pumped.p50_us = microseconds(0.5);
+        pumped.p99_us = microseconds(0.99);
+        pumped.max_us = microseconds(1.0);
+    }
+    pumped.source = source.counts();
+    pumped.sink = sink.counts();
+    Ok(pumped)
+}

@@ -1,0 +1,290 @@
+//! Decoders as ONNX: one step, its state in and out.
+//!
+//! Inputs `counts` (1, channels) float32, `state` (states, latents) float64 and, behind a head with a memory,
+//! `head_state` (1, outputs) float64; outputs `estimates` (1, outputs) float32, `state_out` and `head_state_out`. States
+//! are 0 at rest; each step's come out and go into the next. Metadata hold `step_seconds`, `delay_steps`, `channels` and
+//! `outputs` (names as JSON).
+//!
+//! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
+//! T·[s; d], and the latent is a row of the same matrix. The matrix is found by asking the filters themselves.
+
+mod proto;
+
+use std::io::Write;
+use std::path::Path;
+
+use betz_base::file::write_atomically;
+use betz_base::{Error, ErrorKind, Result};
+use betz_runtime::model::{Decoder, FilteredReadout, Head};
+use betz_runtime::psc::{BINOMIAL, LowPassFilter};
+
+use self::proto::{DOUBLE, FLOAT, Graph};
+
+/// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift or a Kalman filter, with its blanking and the
+/// ranges of its outputs. Estimated variances, channel watches and sums that travel with it are left out.
+///
+/// # Errors
+/// `InvalidArgument` for a decoder of another kind; those of its low-pass.
+///
+/// ```
+/// use betz_runtime::model::{Decoder, DecoderParts};
+/// use betz_runtime::psc::{Filter, FilterBank};
+///
+/// let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 0 }])?;
+/// let parts = DecoderParts::linear(0.01, bank, vec!["a".into()], vec!["x".into()]);
+/// assert!(!betz_interop::onnx::to_bytes(&Decoder::new(parts)?)?.is_empty());
+/// # Ok::<(), betz_base::Error>(())
+/// ```
+pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
+    let mut graph = Graph::default();
+    let latents = linear_engine(&mut graph, decoder)?;
+    let estimates = head(&mut graph, decoder, latents)?;
+    let estimates = within_ranges(&mut graph, decoder, estimates);
+    let estimates = graph.node_with("Cast", &[&estimates], &[("to", FLOAT)]);
+    graph.output(
+        "estimates",
+        &estimates,
+        FLOAT,
+        &[1, decoder.outputs().len()],
+    );
+    let names = |names: Vec<&str>| serde_json::Value::from(names).to_string();
+    let channels = decoder.channel_names().iter().map(String::as_str).collect();
+    let outputs = decoder.outputs().iter().map(|o| o.name.as_str()).collect();
+    Ok(graph.model(
+        env!("CARGO_PKG_VERSION"),
+        &[
+            ("step_seconds", decoder.step_seconds().to_string()),
+            ("delay_steps", decoder.delay_steps().to_string()),
+            ("kind", decoder.kind().to_string()),
+            ("channels", names(channels)),
+            ("outputs", names(outputs)),
+        ],
+    ))
+}
+
+/// Writes [`to_bytes`] to `path`: whole, or not at all.
+///
+/// # Errors
+/// Those of [`to_bytes`], and the system's.
+pub fn write(decoder: &Decoder, path: &Path) -> Result<()> {
+    let bytes = to_bytes(decoder)?;
+    write_atomically(path, |file| file.write_all(&bytes))
+}
+
+/// From counts and states to latents (1, latents); its name.
+fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
+    let (channels, latents) = (decoder.channels(), decoder.latents());
+    let (filters, dt) = (decoder.bank().filters(), decoder.step_seconds());
+    let one = OneLatent::of(decoder)?;
+    graph.input("counts", FLOAT, &[1, channels]);
+    graph.input("state", DOUBLE, &[one.states(), latents]);
+    let counts = graph.node_with("Cast", &["counts"], &[("to", DOUBLE)]);
+    let counts = blanked(graph, decoder, counts);
+    let scales: Vec<f64> = filters.iter().map(|f| f.scale(dt)).collect();
+    let weights: Vec<f64> = (decoder.weights().chunks_exact(latents).enumerate())
+        .flat_map(|(row, weights)| weights.iter().map(move |w| (row, w)))
+        .map(|(row, w)| w * scales[row % filters.len()])
+        .collect();
+    let weights = graph.doubles(&[channels, filters.len() * latents], &weights);
+    let drive = graph.node("MatMul", &[&counts, &weights]);
+    let shape = graph.integers(&[filters.len() as i64, latents as i64]);
+    let drive = graph.node("Reshape", &[&drive, &shape]);
+    let all = graph.node_with("Concat", &["state", &drive], &[("axis", 0)]);
+    let (next, row) = one.matrices();
+    let width = one.states() + filters.len();
+    let next = graph.doubles(&[one.states(), width], &next);
+    let row = graph.doubles(&[1, width], &row);
+    let state = graph.node("MatMul", &[&next, &all]);
+    graph.output("state_out", &state, DOUBLE, &[one.states(), latents]);
+    let sums = graph.node("MatMul", &[&row, &all]);
+    let intercept = graph.doubles(&[1, latents], decoder.intercept());
+    Ok(graph.node("Add", &[&sums, &intercept]))
+}
+
+/// Mean counts in place of an artefact's.
+fn blanked(graph: &mut Graph, decoder: &Decoder, counts: String) -> String {
+    let Some(blanking) = &decoder.limits().blanking else {
+        return counts;
+    };
+    let channels = decoder.channels();
+    let mask: Vec<f64> = decoder
+        .channel_mask()
+        .iter()
+        .map(|used| f64::from(u8::from(*used)))
+        .collect();
+    let mask = graph.doubles(&[channels, 1], &mask);
+    let total = graph.node("MatMul", &[&counts, &mask]);
+    let least = graph.doubles(&[1, 1], &[blanking.least as f64]);
+    let most = graph.doubles(&[1, 1], &[blanking.most as f64]);
+    let few = graph.node("Less", &[&total, &least]);
+    let many = graph.node("Greater", &[&total, &most]);
+    let artefact = graph.node("Or", &[&few, &many]);
+    let mean = graph.doubles(&[1, channels], &blanking.mean_counts);
+    graph.node("Where", &[&artefact, &mean, &counts])
+}
+
+/// From latents to outputs (1, outputs); its name.
+fn head(graph: &mut Graph, decoder: &Decoder, latents: String) -> Result<String> {
+    let (inputs, outputs) = (decoder.latents(), decoder.outputs().len());
+    match decoder.head() {
+        Head::Linear => Ok(latents),
+        Head::Kalman(kalman) => {
+            graph.input("head_state", DOUBLE, &[1, outputs]);
+            let transition: Vec<f64> = (0..outputs * outputs)
+                .map(|i| kalman.transition[(i % outputs) * outputs + i / outputs])
+                .collect();
+            let transition = graph.doubles(&[outputs, outputs], &transition);
+            let moved = graph.node("MatMul", &["head_state", &transition]);
+            let state = graph.node("Add", &[&latents, &moved]);
+            graph.output("head_state_out", &state, DOUBLE, &[1, outputs]);
+            let mean = graph.doubles(&[1, outputs], &kalman.mean);
+            Ok(graph.node("Add", &[&state, &mean]))
+        }
+        Head::Lift(lift) => {
+            let cosines = &lift.cosines;
+            let z = clipped(graph, latents, cosines.radius);
+            let single = graph.node_with("Cast", &[&z], &[("to", FLOAT)]);
+            let frequencies = graph.floats(&[inputs, cosines.units()], &cosines.frequencies);
+            let phases = graph.floats(&[1, cosines.units()], &cosines.phases);
+            let turns = graph.node("MatMul", &[&single, &frequencies]);
+            let turns = graph.node("Add", &[&turns, &phases]);
+            // Within half a turn the cosine is as exact for many turns as for few.
+            let whole = graph.node("Round", &[&turns]);
+            let turns = graph.node("Sub", &[&turns, &whole]);
+            let full = graph.floats(&[1, 1], &[std::f32::consts::TAU]);
+            let angle = graph.node("Mul", &[&turns, &full]);
+            let cosine = graph.node("Cos", &[&angle]);
+            let cosine = graph.node_with("Cast", &[&cosine], &[("to", DOUBLE)]);
+            let features = graph.node_with("Concat", &[&z, &cosine], &[("axis", 1)]);
+            Ok(readout(
+                graph,
+                &lift.readout,
+                features,
+                decoder.step_seconds(),
+            ))
+        }
+        _ => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "ONNX: expected a decoder of the kind linear, lift or kalman, got {}",
+                decoder.kind()
+            ),
+        )),
+    }
+}
+
+/// z·min(1, R / |z|).
+fn clipped(graph: &mut Graph, z: String, radius: f64) -> String {
+    let squares = graph.node("Mul", &[&z, &z]);
+    let axes = graph.integers(&[1]);
+    let sum = graph.node("ReduceSum", &[&squares, &axes]);
+    let length = graph.node("Sqrt", &[&sum]);
+    let radius = graph.doubles(&[1, 1], &[radius]);
+    // R / max(|z|, R) is min(1, R / |z|), and never divides by 0.
+    let length = graph.node("Max", &[&length, &radius]);
+    let factor = graph.node("Div", &[&radius, &length]);
+    graph.node("Mul", &[&z, &factor])
+}
+
+fn readout(graph: &mut Graph, readout: &FilteredReadout, features: String, dt: f64) -> String {
+    let (width, outputs) = (readout.centre.len(), readout.intercept.len());
+    let centre = graph.doubles(&[1, width], &readout.centre);
+    let features = graph.node("Sub", &[&features, &centre]);
+    let direct = graph.doubles(&[width, outputs], &readout.direct);
+    let direct = graph.node("MatMul", &[&features, &direct]);
+    let intercept = graph.doubles(&[1, outputs], &readout.intercept);
+    let direct = graph.node("Add", &[&direct, &intercept]);
+    let Some(tau) = readout.tau_seconds else {
+        return direct;
+    };
+    graph.input("head_state", DOUBLE, &[1, outputs]);
+    let (decay, gain) = ((-dt / tau).exp(), -(-dt / tau).exp_m1());
+    let filtered: Vec<f64> = readout.filtered.iter().map(|w| w * gain).collect();
+    let filtered = graph.doubles(&[width, outputs], &filtered);
+    let new = graph.node("MatMul", &[&features, &filtered]);
+    let decay = graph.doubles(&[1, 1], &[decay]);
+    let old = graph.node("Mul", &["head_state", &decay]);
+    let state = graph.node("Add", &[&old, &new]);
+    graph.output("head_state_out", &state, DOUBLE, &[1, outputs]);
+    graph.node("Add", &[&direct, &state])
+}
+
+/// Outputs kept within the ranges that they were trained in.
+fn within_ranges(graph: &mut Graph, decoder: &Decoder, estimates: String) -> String {
+    let ranges = &decoder.limits().ranges;
+    if ranges.is_empty() {
+        return estimates;
+    }
+    let bounds = |bound: fn(&betz_runtime::model::OutputRange) -> f32| -> Vec<f64> {
+        ranges.iter().map(|r| f64::from(bound(r))).collect()
+    };
+    let low = graph.doubles(&[1, ranges.len()], &bounds(|r| r.low));
+    let high = graph.doubles(&[1, ranges.len()], &bounds(|r| r.high));
+    let estimates = graph.node("Max", &[&estimates, &low]);
+    graph.node("Min", &[&estimates, &high])
+}
+
+/// Filters and low-pass of one latent.
+struct OneLatent {
+    /// (decay, order) of each filter.
+    filters: Vec<(f64, usize)>,
+    low_pass: Option<LowPassFilter>,
+}
+
+impl OneLatent {
+    fn of(decoder: &Decoder) -> Result<Self> {
+        let dt = decoder.step_seconds();
+        let filters = decoder.bank().filters().iter();
+        Ok(Self {
+            filters: filters.map(|f| (f.decay(dt), f.order as usize)).collect(),
+            low_pass: (decoder.low_pass())
+                .map(|low_pass| LowPassFilter::new(low_pass, dt, 1))
+                .transpose()?,
+        })
+    }
+
+    fn states(&self) -> usize {
+        let own: usize = self.filters.iter().map(|(_, order)| order + 1).sum();
+        own + self
+            .low_pass
+            .as_ref()
+            .map_or(0, |filter| filter.state().len())
+    }
+
+    /// One step: the states after it, and the latent.
+    fn step(&self, states: &[f64], drive: &[f64]) -> (Vec<f64>, f64) {
+        let (mut next, mut at, mut latent) = (Vec::new(), 0, [0.0]);
+        for (&(decay, order), drive) in self.filters.iter().zip(drive) {
+            let state = &states[at..=at + order];
+            for (j, row) in BINOMIAL.iter().enumerate().take(order + 1) {
+                let sum: f64 = row.iter().zip(state).take(j + 1).map(|(b, s)| b * s).sum();
+                next.push(decay * sum + if j == 0 { *drive } else { 0.0 });
+            }
+            at += order + 1;
+            latent[0] += next[at - 1];
+        }
+        if let Some(low_pass) = &self.low_pass {
+            let mut low_pass = low_pass.clone();
+            low_pass.state_mut().copy_from_slice(&states[at..]);
+            low_pass.step(&mut latent);
+            next.extend(low_pass.state());
+        }
+        (next, latent[0])
+    }
+
+    /// The matrix from [states; drive] to the next states, row-major, and the row to the latent.
+    fn matrices(&self) -> (Vec<f64>, Vec<f64>) {
+        let (states, width) = (self.states(), self.states() + self.filters.len());
+        let (mut matrix, mut row) = (vec![0.0; states * width], vec![0.0; width]);
+        for column in 0..width {
+            let mut unit = vec![0.0; width];
+            unit[column] = 1.0;
+            let (next, latent) = self.step(&unit[..states], &unit[states..]);
+            for (i, value) in next.into_iter().enumerate() {
+                matrix[i * width + column] = value;
+            }
+            row[column] = latent;
+        }
+        (matrix, row)
+    }
+}

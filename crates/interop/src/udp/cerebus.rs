@@ -1,0 +1,173 @@
+//! Cerebus packets (Blackrock Neurotech) in: spikes with time stamps, in datagrams of packets back to back.
+//!
+//! Headers, little-endian and packed, before `4 · dlen` bytes:
+//! 3.11: `u32 time, u16 chid, u8 type, u8 dlen`; 4.0: `u64 time, u16 chid, u8 type, u16 dlen, u8 instrument, u16`;
+//! 4.1 and later: `u64 time, u16 chid, u16 type, u16 dlen, u8 instrument, u8`. Times count 1/30,000 s up to 4.0, and
+//! nanoseconds later. chid 0: groups of samples; 1 to 32,767: a spike of that channel, `type` its unit; 0x8000 and more:
+//! the system's, of which heartbeats end steps in silence. Packets have no numbers: what the network loses cannot be
+//! told, which is why losses are those of the kernel's and ours alone.
+
+use std::time::Duration;
+
+use betz_base::{Error, Result};
+
+use super::Receiver;
+use crate::bus::{Bins, Counts, Frame, Source, Taken, Tally};
+
+/// How packets begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// 3.11 and before: 8 bytes, times in 1/30,000 s.
+    V311,
+    /// 4.0: 16 bytes, times in 1/30,000 s.
+    V40,
+    /// 4.1 and later: 16 bytes, times in nanoseconds.
+    V41,
+}
+
+/// One packet's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Time, in the protocol's ticks.
+    pub time: u64,
+    /// Whose it is.
+    pub chid: u16,
+    /// A spike's unit, else what it holds.
+    pub kind: u16,
+}
+
+impl Protocol {
+    /// By its name: `3.11`, `4.0` or `4.1`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for any other.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "3.11" => Ok(Self::V311),
+            "4.0" => Ok(Self::V40),
+            "4.1" | "4.2" => Ok(Self::V41),
+            _ => Err(Error::argument(format!(
+                "version of Cerebus packets: expected 3.11, 4.0 or 4.1, got {name}"
+            ))),
+        }
+    }
+
+    /// Ticks a second.
+    pub fn rate(self) -> u64 {
+        match self {
+            Self::V311 | Self::V40 => 30_000,
+            Self::V41 => 1_000_000_000,
+        }
+    }
+
+    /// The first packet of `bytes`, and how many bytes it takes; none where they end before it does.
+    pub fn first(self, bytes: &[u8]) -> Option<(Packet, usize)> {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let header = if self == Self::V311 { 8 } else { 16 };
+        if bytes.len() < header {
+            return None;
+        }
+        let (packet, words) = if self == Self::V311 {
+            let time = u64::from(u32::from_le_bytes(super::word(bytes, 0)));
+            let kind = u16::from(bytes[6]);
+            let chid = u16_at(4);
+            (Packet { time, chid, kind }, u16::from(bytes[7]))
+        } else {
+            let time = u64::from_le_bytes(super::word(bytes, 0));
+            let chid = u16_at(8);
+            match self {
+                Self::V40 => {
+                    let kind = u16::from(bytes[10]);
+                    (Packet { time, chid, kind }, u16_at(11))
+                }
+                _ => {
+                    let kind = u16_at(10);
+                    (Packet { time, chid, kind }, u16_at(12))
+                }
+            }
+        };
+        let length = header + 4 * usize::from(words);
+        (length <= bytes.len()).then_some((packet, length))
+    }
+}
+
+/// Spikes of Cerebus packets, all units of a channel together: channel k of the model is chid k + 1.
+pub struct CerebusSource {
+    receiver: Receiver,
+    protocol: Protocol,
+    bins: Bins,
+    /// The newest time, with what a clock of 32 bits has gone round.
+    newest: Option<u64>,
+    tally: Tally,
+}
+
+impl CerebusSource {
+    /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
+    ///
+    /// # Errors
+    /// Those of [`UdpSource::bind`](super::UdpSource::bind) and [`Bins::new`].
+    pub fn bind(address: &str, protocol: Protocol, step_seconds: f64) -> Result<Self> {
+        Ok(Self {
+            receiver: Receiver::bind(address)?,
+            protocol,
+            bins: Bins::new(protocol.rate(), step_seconds)?,
+            newest: None,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> Result<std::net::SocketAddr> {
+        self.receiver.address()
+    }
+
+    fn put_all(&mut self, length: usize) {
+        let mut rest = &self.receiver.buffer[..length];
+        while !rest.is_empty() {
+            let Some((packet, taken)) = self.protocol.first(rest) else {
+                self.tally.malformed.add(1);
+                return;
+            };
+            rest = &rest[taken..];
+            let time = match (self.protocol, self.newest) {
+                // 2³² ticks are 39.8 h.
+                (Protocol::V311, Some(newest)) => {
+                    let since = (packet.time as u32).wrapping_sub(newest as u32) as i32;
+                    newest.saturating_add_signed(i64::from(since))
+                }
+                _ => packet.time,
+            };
+            self.newest = Some(time);
+            let is_spike = (1..0x8000).contains(&packet.chid);
+            if !is_spike {
+                self.tally.ignored.add(1);
+            }
+            let channel = is_spike.then(|| u32::from(packet.chid) - 1);
+            self.bins.put(time, channel, &self.tally);
+        }
+    }
+}
+
+impl Source for CerebusSource {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+        if !self.bins.next(frame) {
+            let Some(length) = self.receiver.receive(patience)? else {
+                return Ok(Taken::Nothing);
+            };
+            self.tally.messages.add(1);
+            self.put_all(length);
+            if !self.bins.next(frame) {
+                return Ok(Taken::Nothing);
+            }
+        }
+        self.tally.steps.add(1);
+        Ok(Taken::Step)
+    }
+
+    fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+}

@@ -1,0 +1,242 @@
+//! Datagrams: a plain one of our own, and Cerebus packets ([`cerebus`]).
+//!
+//! The plain datagram is little-endian, one a step:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0–3 | `BETZ` |
+//! | 4 | version, 1 |
+//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32) |
+//! | 6–7 | entries, u16 |
+//! | 8–15 | number of the step, u64 |
+//! | 16–23 | the sender's time, i64 in ns; comes back with the outputs |
+//! | 24–27 | status of the step, u32 (`StepStatus`); 0 in what is sent to Betz |
+//! | 28–31 | 0 |
+//! | 32– | the entries |
+
+pub mod cerebus;
+
+use std::io::ErrorKind as Io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use betz_base::{Error, ErrorKind, Result};
+
+use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally, resolve};
+
+/// Bytes before the entries.
+pub const HEADER: usize = 32;
+/// Largest datagram of IPv4.
+pub(crate) const LARGEST: usize = 65_507;
+const MAGIC: [u8; 4] = *b"BETZ";
+const VERSION: u8 = 1;
+const OUTPUTS: u8 = 16;
+
+/// A socket bound to `address`, and what it waits for.
+pub(crate) struct Receiver {
+    socket: UdpSocket,
+    patience: Option<Duration>,
+    pub(crate) buffer: Vec<u8>,
+}
+
+impl Receiver {
+    pub(crate) fn bind(address: &str) -> Result<Self> {
+        let socket = UdpSocket::bind(resolve(address)?)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("listening at {address}: {e}")))?;
+        Ok(Self {
+            socket,
+            patience: None,
+            buffer: vec![0; LARGEST + 1],
+        })
+    }
+
+    /// Length of the next datagram in `buffer`; none in time.
+    pub(crate) fn receive(&mut self, patience: Duration) -> Result<Option<usize>> {
+        if self.patience != Some(patience) {
+            let least = patience.max(Duration::from_micros(1));
+            (self.socket.set_read_timeout(Some(least)))
+                .map_err(|e| Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}")))?;
+            self.patience = Some(patience);
+        }
+        match self.socket.recv(&mut self.buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut | Io::Interrupted) => {
+                Ok(None)
+            }
+            // What an earlier datagram of ours met.
+            Err(e) if matches!(e.kind(), Io::ConnectionRefused | Io::ConnectionReset) => Ok(None),
+            Err(e) => Err(Error::new(
+                ErrorKind::Io,
+                format!("receiving datagrams: {e}"),
+            )),
+        }
+    }
+
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
+        (self.socket.local_addr()).map_err(|e| Error::new(ErrorKind::Io, format!("socket: {e}")))
+    }
+}
+
+/// Plain datagrams in. The kernel's buffer is the queue; what it has no room for is a gap in the numbers.
+pub struct UdpSource {
+    receiver: Receiver,
+    channels: usize,
+    order: Order,
+    tally: Tally,
+}
+
+impl UdpSource {
+    /// Listens at `address`, `HOST:PORT`, for a model of `channels`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no address, `Io` for one that cannot be had.
+    pub fn bind(address: &str, channels: usize) -> Result<Self> {
+        Ok(Self {
+            receiver: Receiver::bind(address)?,
+            channels,
+            order: Order::default(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.receiver.address()
+    }
+}
+
+/// The bytes of `of` from `at` on; `of` is that long.
+fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&of[at..at + N]);
+    bytes
+}
+
+/// Puts a datagram of inputs into `frame`; its number, or none where it is no such thing.
+fn parse(datagram: &[u8], channels: usize, frame: &mut Frame) -> Option<u64> {
+    if datagram.len() < HEADER || datagram[..4] != MAGIC || datagram[4] != VERSION {
+        return None;
+    }
+    let entries = usize::from(u16::from_le_bytes(word(datagram, 6)));
+    let body = &datagram[HEADER..];
+    let (size, fits) = match datagram[5] {
+        1 => (2, entries == channels),
+        2 => (4, entries == channels),
+        3 => (4, true),
+        _ => return None,
+    };
+    if !fits || body.len() != entries * size {
+        return None;
+    }
+    frame.clear();
+    frame.sent = i64::from_le_bytes(word(datagram, 16));
+    match datagram[5] {
+        1 => {
+            frame.content = Content::Counts;
+            let values = body
+                .chunks_exact(2)
+                .map(|b| u16::from_le_bytes([b[0], b[1]]));
+            frame.counts.extend(values);
+        }
+        2 => {
+            frame.content = Content::Features;
+            let values = body.chunks_exact(4).map(|b| f32::from_le_bytes(word(b, 0)));
+            frame.features.extend(values);
+            if !frame.features.iter().all(|v| v.is_finite()) {
+                return None;
+            }
+        }
+        _ => {
+            frame.content = Content::Spikes;
+            let values = body.chunks_exact(4).map(|b| u32::from_le_bytes(word(b, 0)));
+            frame.spikes.extend(values);
+        }
+    }
+    Some(u64::from_le_bytes(word(datagram, 8)))
+}
+
+impl Source for UdpSource {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+        let Some(length) = self.receiver.receive(patience)? else {
+            return Ok(Taken::Nothing);
+        };
+        self.tally.messages.add(1);
+        let Some(sequence) = parse(&self.receiver.buffer[..length], self.channels, frame) else {
+            self.tally.malformed.add(1);
+            return Ok(Taken::Nothing);
+        };
+        if !self.order.judge(sequence, frame, &self.tally) {
+            return Ok(Taken::Nothing);
+        }
+        self.tally.steps.add(1);
+        Ok(Taken::Step)
+    }
+
+    fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+}
+
+/// Plain datagrams out, to one address. Nothing waits: what the system does not take at once is unsent.
+pub struct UdpSink {
+    socket: UdpSocket,
+    to: SocketAddr,
+    datagram: Vec<u8>,
+    tally: Tally,
+}
+
+impl UdpSink {
+    /// Sends to `address`, `HOST:PORT`, the outputs of a model of `outputs`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no address or more outputs than a datagram holds, `Io` where there is no socket.
+    pub fn to(address: &str, outputs: usize) -> Result<Self> {
+        if HEADER + 4 * outputs > LARGEST {
+            return Err(Error::argument(format!(
+                "datagrams: expected at most {} outputs, got {outputs}",
+                (LARGEST - HEADER) / 4
+            )));
+        }
+        let to = resolve(address)?;
+        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let io = |e| Error::new(ErrorKind::Io, format!("sending to {address}: {e}"));
+        let socket = UdpSocket::bind(any).map_err(io)?;
+        socket.set_nonblocking(true).map_err(io)?;
+        Ok(Self {
+            socket,
+            to,
+            datagram: Vec::with_capacity(HEADER + 4 * outputs),
+            tally: Tally::default(),
+        })
+    }
+}
+
+impl Sink for UdpSink {
+    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+        let to = &mut self.datagram;
+        to.clear();
+        to.extend(MAGIC);
+        to.extend([VERSION, OUTPUTS]);
+        to.extend((decoded.values.len() as u16).to_le_bytes());
+        to.extend(decoded.sequence.to_le_bytes());
+        to.extend(decoded.sent.to_le_bytes());
+        to.extend(decoded.status.to_le_bytes());
+        to.extend([0; 4]);
+        to.extend(decoded.values.iter().flat_map(|v| v.to_le_bytes()));
+        match self.socket.send_to(to, self.to) {
+            Ok(_) => {
+                self.tally.messages.add(1);
+                self.tally.steps.add(1);
+            }
+            Err(_) => self.tally.unsent.add(1),
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+}

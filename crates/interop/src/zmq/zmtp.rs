@@ -1,0 +1,150 @@
+//! The subscriber's side of ZMTP 3.0 (rfc.zeromq.org/spec/23), without security: what a SUB socket needs of ZeroMQ.
+
+use std::io::{ErrorKind as Io, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Most bytes of a message.
+const LARGEST: usize = 1 << 26;
+/// How long a handshake may take.
+const GREETS_IN: Duration = Duration::from_secs(2);
+const GREETING: usize = 64;
+const MORE: u8 = 1;
+const LONG: u8 = 2;
+const COMMAND: u8 = 4;
+
+fn wrong(what: &str) -> std::io::Error {
+    std::io::Error::new(Io::InvalidData, what.to_string())
+}
+
+/// A subscription to all that a publisher sends.
+pub(super) struct Subscriber {
+    stream: TcpStream,
+    /// What came and is not yet a whole message.
+    buffer: Vec<u8>,
+    patience: Option<Duration>,
+}
+
+impl Subscriber {
+    /// Connects to `place`, HOST:PORT, and subscribes to everything.
+    pub(super) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&place, within)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(GREETS_IN))?;
+        let mut greeting = [0; GREETING];
+        greeting[0] = 0xff;
+        greeting[9..12].copy_from_slice(&[0x7f, 3, 0]);
+        greeting[12..16].copy_from_slice(b"NULL");
+        stream.write_all(&greeting)?;
+        let mut theirs = [0; GREETING];
+        stream.read_exact(&mut theirs)?;
+        if theirs[0] != 0xff || theirs[9] != 0x7f || theirs[10] < 3 || theirs[12..17] != *b"NULL\0"
+        {
+            return Err(wrong(
+                "expected a ZeroMQ peer of version 3 without security",
+            ));
+        }
+        let ready = b"\x05READY\x0bSocket-Type\0\0\0\x03SUB";
+        stream.write_all(&[COMMAND, ready.len() as u8])?;
+        stream.write_all(ready)?;
+        // A subscription is a message of 1 and what messages are to begin with: nothing.
+        stream.write_all(&[0, 1, 1])?;
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+            patience: None,
+        })
+    }
+
+    /// The parts of the next message; none in time. After an error the connection is gone.
+    pub(super) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
+        if self.patience != Some(patience) {
+            let least = patience.max(Duration::from_micros(1));
+            self.stream.set_read_timeout(Some(least))?;
+            self.patience = Some(patience);
+        }
+        loop {
+            match message(&self.buffer)? {
+                Some((parts, taken)) => {
+                    self.buffer.drain(..taken);
+                    if !parts.is_empty() {
+                        return Ok(Some(parts));
+                    }
+                }
+                None => {
+                    let mut more = [0; 1 << 16];
+                    match self.stream.read(&mut more) {
+                        Ok(0) => return Err(Io::UnexpectedEof.into()),
+                        Ok(n) => self.buffer.extend_from_slice(&more[..n]),
+                        Err(e)
+                            if matches!(
+                                e.kind(),
+                                Io::WouldBlock | Io::TimedOut | Io::Interrupted
+                            ) =>
+                        {
+                            return Ok(None);
+                        }
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Parts of a message, and the bytes that it takes.
+type Message = (Vec<Vec<u8>>, usize);
+
+/// The first message of `bytes`, whole, and how many bytes it takes; a command is a message without parts.
+fn message(bytes: &[u8]) -> std::io::Result<Option<Message>> {
+    let (mut parts, mut at) = (Vec::new(), 0);
+    loop {
+        let rest = &bytes[at..];
+        let Some(&flags) = rest.first() else {
+            return Ok(None);
+        };
+        if flags > 7 {
+            return Err(wrong("expected a ZeroMQ frame"));
+        }
+        let header = if flags & LONG != 0 { 9 } else { 2 };
+        if rest.len() < header {
+            return Ok(None);
+        }
+        let length = rest[1..header]
+            .iter()
+            .fold(0_u64, |n, b| n << 8 | u64::from(*b));
+        let length = usize::try_from(length).ok().filter(|n| at + n <= LARGEST);
+        let length = length.ok_or_else(|| wrong("expected a message of at most 64 MiB"))?;
+        if rest.len() < header + length {
+            return Ok(None);
+        }
+        at += header + length;
+        if flags & COMMAND != 0 {
+            return Ok(Some((Vec::new(), at)));
+        }
+        parts.push(rest[header..header + length].to_vec());
+        if flags & MORE == 0 {
+            return Ok(Some((parts, at)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_whole_or_not_yet() -> std::io::Result<()> {
+        let bytes = b"\x01\x02ab\x02\0\0\0\0\0\0\0\x01c\x04\x01x";
+        for cut in 0..14 {
+            assert_eq!(message(&bytes[..cut])?, None, "{cut}");
+        }
+        let expected = vec![b"ab".to_vec(), b"c".to_vec()];
+        assert_eq!(message(bytes)?, Some((expected, 14)));
+        assert_eq!(message(&bytes[14..])?, Some((Vec::new(), 3)));
+        assert!(
+            message(b"\x08").is_err() && message(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff").is_err()
+        );
+        Ok(())
+    }
+}
