@@ -428,6 +428,10 @@ pub struct Mine {
     /// with # or a quote, stands in quotes: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
+    /// Read the recording (.npz) in stretches, once for each batch of candidates, so that its events take about this
+    /// much of memory, such as 1GiB, however long it is; candidates come on top. The counts are the same
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
     /// How to count (all give the same counts): latest-start, or as published serial, two-pass, hybrid,
     /// map-concat, local-tracking, local-tracking-atomic
     #[arg(long, value_name = "NAME", default_value = "latest-start")]

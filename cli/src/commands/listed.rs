@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use betz::episode::significance::ChainTest;
-use betz::episode::{Alphabet, Episode, Events, Interval, Pattern, read_patterns};
+use betz::episode::{Alphabet, Episode, Interval, Pattern, read_patterns};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -62,7 +62,11 @@ impl Chance {
 }
 
 /// The episodes of a `--count-only` file.
-pub(super) fn given(events: &Events, intervals: &[Interval], path: &Path) -> Result<Vec<Pattern>> {
+pub(super) fn given(
+    alphabet: &Alphabet,
+    intervals: &[Interval],
+    path: &Path,
+) -> Result<Vec<Pattern>> {
     let default = match intervals {
         [] => None,
         [one] => Some(*one),
@@ -73,7 +77,7 @@ pub(super) fn given(events: &Events, intervals: &[Interval], path: &Path) -> Res
             )));
         }
     };
-    read_patterns(path, events.alphabet(), default)
+    read_patterns(path, alphabet, default)
 }
 
 /// `pattern` and its count, for the list.
@@ -81,9 +85,9 @@ pub(super) fn list(
     pattern: &Pattern,
     count: u64,
     chance: Option<Chance>,
-    events: &Events,
+    alphabet: &Alphabet,
 ) -> Listed {
-    let (alphabet, clock) = (events.alphabet(), events.clock());
+    let clock = alphabet.clock();
     Listed {
         symbols: pattern
             .symbols()

@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, Shared, Strategy, strategy_on};
+use betz::episode::count::{
+    Counter, InMemory, LatestStart, LongEvents, Shared, Strategy, strategy_on,
+};
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
-    Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine, write_chains_csv,
-    write_csv, write_tested_csv,
+    Alphabet, Clock, Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine_by,
+    write_chains_csv, write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
+use betz::recording::Stretches;
 use betz::team::{Alone, Team};
 use betz::{Error, Result};
 use serde::Serialize;
@@ -27,6 +30,9 @@ use crate::files::{self, Files, Kind};
 use crate::raster;
 use crate::report::{self, Bar};
 
+/// What an event of a stretch takes at most, as it is read, moved and indexed.
+const BYTES_AN_EVENT: u64 = 64;
+
 #[derive(Serialize)]
 struct LevelDone {
     size: usize,
@@ -39,7 +45,7 @@ struct LevelDone {
 #[derive(Serialize)]
 struct Found {
     episodes: Vec<Listed>,
-    events: usize,
+    events: u64,
     symbols: usize,
     /// Of counting.
     seconds: f64,
@@ -69,6 +75,18 @@ enum Wanted {
 }
 
 impl Wanted {
+    fn new(args: &Mine, intervals: Vec<Interval>, alphabet: &Alphabet) -> Result<Self> {
+        Ok(match &args.count_only {
+            Some(path) => Self::Given(given(alphabet, &intervals, path)?),
+            None if intervals.is_empty() => {
+                return Err(Error::argument(
+                    "--interval: expected at least one, got none",
+                ));
+            }
+            None => Self::Frequent(intervals),
+        })
+    }
+
     /// The longest that an episode may have, in ticks; 1 where there is no edge.
     fn longest_delay(&self) -> i64 {
         let longest = match self {
@@ -99,16 +117,12 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     ] {
         files.may_write(option, path.as_deref(), kind)?;
     }
+    if let Some(memory) = args.memory {
+        return run_long(team, args, memory);
+    }
     let events = read(args)?;
     let device = device_for(args)?;
-    let intervals: Vec<Interval> = args
-        .intervals
-        .iter()
-        .map(|text| {
-            let (low, high) = data::parse_pair("--interval", text)?;
-            Interval::from_seconds(low, high, events.clock()).map_err(|e| e.at("--interval"))
-        })
-        .collect::<Result<_>>()?;
+    let intervals = intervals(args, events.clock())?;
     if args.replay.is_some() && team.size() > 1 {
         return Err(Error::argument(
             "--replay: expected none in a team, whose processes share out what is counted at once",
@@ -117,24 +131,18 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if let Some(speed) = args.replay {
         return replay::run(args, &events, intervals, speed, device.name());
     }
-    let wanted = match &args.count_only {
-        Some(path) => Wanted::Given(given(&events, &intervals, path)?),
-        None if intervals.is_empty() => {
-            return Err(Error::argument(
-                "--interval: expected at least one, got none",
-            ));
-        }
-        None => Wanted::Frequent(intervals),
-    };
+    let wanted = Wanted::new(args, intervals, events.alphabet())?;
     chance::check_on(&args.chance, &events, wanted.longest_delay())?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let strategy = Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
-    let mut mined = match wanted {
-        Wanted::Given(patterns) => count(strategy, &events, patterns, &bar)?,
-        Wanted::Frequent(intervals) => search(args, strategy, &events, intervals, &bar)?,
+    let strategy: Box<dyn Strategy> =
+        Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
+    let counter = InMemory {
+        events: &events,
+        strategy: &*strategy,
     };
+    let mut mined = found(args, &counter, wanted, &bar)?;
     let seconds = started.elapsed().as_secs_f64();
     let testing = Instant::now();
     device::note_fallback(&mined.ran, "counting");
@@ -158,20 +166,107 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if team.rank() > 0 {
         return Ok(());
     }
-    say_what_is_missing(args, &mined, tested.is_some());
-    let list = List::new(args, &mined, tested.as_ref());
+    let seen = Seen {
+        alphabet: events.alphabet(),
+        number: events.len() as u64,
+        held: Some(&events),
+    };
+    tell(
+        args,
+        &seen,
+        &mined,
+        tested.as_ref(),
+        seconds,
+        chance_seconds,
+    )
+}
+
+/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates.
+fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
+    for (option, given) in [
+        ("--surrogates", args.chance.surrogates.is_some()),
+        ("--replay", args.replay.is_some()),
+        ("--picture", args.picture.is_some()),
+        ("--sort", args.sort),
+    ] {
+        if given {
+            return Err(Error::argument(format!(
+                "{option}: expected none with --memory: it needs all events at once"
+            )));
+        }
+    }
+    if args.strategy != LatestStart.name() {
+        return Err(Error::argument(format!(
+            "--strategy: expected latest-start with --memory, got {}",
+            args.strategy
+        )));
+    }
+    if team.size() > 1 {
+        return Err(Error::argument(
+            "--memory: expected none in a team, whose processes each hold all events",
+        ));
+    }
+    let path = &args.events;
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if !ending.eq_ignore_ascii_case("npz") {
+        return Err(Error::argument(format!(
+            "--memory: expected a recording that is read in stretches (.npz), got {}",
+            path.display()
+        )));
+    }
+    device::cpu_for("counting in stretches", &args.common.device)?;
+    let at = |e: Error| e.at(path.display());
+    let mut stretches = Stretches::open(path)?;
+    let cuts = stretches.cut((memory / BYTES_AN_EVENT).max(1))?;
+    let outline = stretches.outline().clone();
+    let events = LongEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
+    let alphabet = events.alphabet();
+    let wanted = Wanted::new(args, intervals(args, alphabet.clock())?, alphabet)?;
+    report::stop_on_interrupt();
+    let bar = Bar::new();
+    let started = Instant::now();
+    let mined = found(args, &events, wanted, &bar)?;
+    let seconds = started.elapsed().as_secs_f64();
+    drop(bar);
+    let seen = Seen {
+        alphabet,
+        number: events.len(),
+        held: None,
+    };
+    tell(args, &seen, &mined, None, seconds, None)
+}
+
+/// What the episodes were found in.
+struct Seen<'a> {
+    alphabet: &'a Alphabet,
+    number: u64,
+    /// The events, where they are in memory.
+    held: Option<&'a Events>,
+}
+
+/// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
+fn tell(
+    args: &Mine,
+    seen: &Seen<'_>,
+    mined: &Mined,
+    tested: Option<&Tested>,
+    seconds: f64,
+    chance_seconds: Option<f64>,
+) -> Result<()> {
+    say_what_is_missing(args, mined, tested.is_some());
+    let list = List::new(args, mined, tested);
     let found = Found {
         episodes: (list.rows.iter())
-            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), &events))
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
             .collect(),
-        events: events.len(),
-        symbols: events.symbols(),
+        events: seen.number,
+        symbols: seen.alphabet.len(),
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
         strategy: args.strategy.clone(),
         device: mined.ran.device.clone(),
-        chance: tested.as_ref().map(|t| t.how.clone()),
+        chance: tested.map(|t| t.how.clone()),
         levels: mined
             .levels
             .iter()
@@ -191,9 +286,9 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, &events, &list, &found, tested.as_ref())
+        print(args, seen.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, &events, &mined.episodes, &list);
+    let written = write_files(args, seen, &mined.episodes, &list);
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -267,18 +362,19 @@ fn read(args: &Mine) -> Result<Events> {
     Events::read_csv(path, order)
 }
 
-/// The counts of the given episodes.
-fn count(
-    strategy: Box<dyn Strategy>,
-    events: &Events,
-    patterns: Vec<Pattern>,
-    bar: &Bar,
-) -> Result<Mined> {
-    let job = CountJob {
-        progress: bar,
-        ..CountJob::new(events, &patterns)
+/// The counts of the given episodes, or the frequent ones.
+fn found(args: &Mine, counter: &dyn Counter, wanted: Wanted, bar: &Bar) -> Result<Mined> {
+    let patterns = match wanted {
+        Wanted::Given(patterns) => patterns,
+        Wanted::Frequent(intervals) => {
+            let options = MineOptions {
+                max_size: args.max_size,
+                ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
+            };
+            return mine_by(counter, &options, bar);
+        }
     };
-    let counts = strategy.count(&job)?;
+    let counts = counter.count(&patterns, None, bar)?;
     let episodes = patterns.into_iter().zip(counts);
     Ok(Mined {
         episodes: episodes
@@ -286,24 +382,17 @@ fn count(
             .collect(),
         levels: Vec::new(),
         complete: true,
-        ran: strategy.ran(),
+        ran: counter.ran(),
     })
 }
 
-/// The frequent episodes.
-fn search(
-    args: &Mine,
-    strategy: Box<dyn Strategy>,
-    events: &Events,
-    intervals: Vec<Interval>,
-    bar: &Bar,
-) -> Result<Mined> {
-    let options = MineOptions {
-        max_size: args.max_size,
-        strategy,
-        ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
+/// The intervals of the command line, on `clock`.
+fn intervals(args: &Mine, clock: Clock) -> Result<Vec<Interval>> {
+    let interval = |text: &String| {
+        let (low, high) = data::parse_pair("--interval", text)?;
+        Interval::from_seconds(low, high, clock).map_err(|e| e.at("--interval"))
     };
-    mine(events, &options, bar)
+    args.intervals.iter().map(interval).collect()
 }
 
 /// The episodes to list, each with what surrogates say of it.
@@ -336,13 +425,13 @@ impl<'a> List<'a> {
     }
 }
 
-fn listed(episode: &Episode, chance: Option<Chance>, events: &Events) -> Listed {
-    list(&episode.pattern, episode.count, chance, events)
+fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Listed {
+    list(&episode.pattern, episode.count, chance, alphabet)
 }
 
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
-fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'_>) -> Result<()> {
-    let alphabet = events.alphabet();
+fn write_files(args: &Mine, seen: &Seen<'_>, episodes: &[Episode], list: &List<'_>) -> Result<()> {
+    let alphabet = seen.alphabet;
     if let Some(path) = &args.csv {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {
@@ -370,7 +459,7 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
             }
         })?;
     }
-    if let Some(path) = &args.picture {
+    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
         raster::draw(events, episodes, path)?;
     }
     Ok(())
@@ -378,7 +467,7 @@ fn write_files(args: &Mine, events: &Events, episodes: &[Episode], list: &List<'
 
 fn print(
     args: &Mine,
-    events: &Events,
+    alphabet: &Alphabet,
     list: &List<'_>,
     found: &Found,
     tested: Option<&Tested>,
@@ -399,7 +488,7 @@ fn print(
         rows.sort_by_key(|(e, _)| (Reverse(e.pattern.size()), Reverse(e.count)));
         rows.truncate(args.top);
     }
-    print_table(&rows, tested.map(|t| &t.how), events.alphabet())?;
+    print_table(&rows, tested.map(|t| &t.how), alphabet)?;
     print_rest(rows.len(), found.episodes.len())?;
     if let Some(tested) = tested {
         report::line(&tested.describe())?;

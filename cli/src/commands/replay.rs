@@ -72,7 +72,7 @@ pub(super) fn run(
         return report::json(&Replayed {
             episodes: top
                 .iter()
-                .map(|w| list(&w.pattern, w.count, None, events))
+                .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
                 .collect(),
             events: miner.stats().events,
             symbols: events.symbols(),
@@ -95,7 +95,7 @@ fn miner(
     intervals: Vec<Interval>,
 ) -> Result<(OnlineMiner, Option<Remining>)> {
     if let Some(path) = &args.count_only {
-        let patterns = given(events, &intervals, path)?;
+        let patterns = given(events.alphabet(), &intervals, path)?;
         return Ok((OnlineMiner::new(events.symbols(), &patterns)?, None));
     }
     if intervals.is_empty() {

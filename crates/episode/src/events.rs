@@ -198,12 +198,7 @@ impl Events {
                 &events
             }
         };
-        let whole = match recording.segments.as_slice() {
-            [] => true,
-            [only] => only.start <= 0 && recording.ticks <= only.stop,
-            _ => false,
-        };
-        if whole {
+        if is_whole(recording) {
             return Self::new(alphabet, &spikes.ticks, &spikes.channels);
         }
         let gap = gap_ticks(clock)?;
@@ -391,8 +386,17 @@ impl Events {
     }
 }
 
+/// Whether the segments cover the recording as one, so that nothing is moved.
+pub(crate) fn is_whole(recording: &Recording) -> bool {
+    match recording.segments.as_slice() {
+        [] => true,
+        [only] => only.start <= 0 && recording.ticks <= only.stop,
+        _ => false,
+    }
+}
+
 /// The silence between two segments.
-fn gap_ticks(clock: Clock) -> Result<i64> {
+pub(crate) fn gap_ticks(clock: Clock) -> Result<i64> {
     Ok(clock.ticks_floor(SEGMENT_GAP_SECONDS)?.max(1))
 }
 
@@ -411,8 +415,9 @@ pub(crate) fn max_tick(symbols: usize) -> i64 {
 pub(crate) fn max_tick_of_doubled(symbols: usize) -> i64 {
     max_tick(symbols.saturating_mul(2))
 }
+
 /// Counted spikes as events: of a bin, as many as it counts.
-fn one_each(spikes: &Spikes) -> Result<Spikes> {
+pub(crate) fn one_each(spikes: &Spikes) -> Result<Spikes> {
     let total = spikes.total();
     if total >= 4_294_967_296.0 {
         return Err(Error::argument(format!(

@@ -54,7 +54,7 @@ pub use alphabet::Alphabet;
 pub use clock::Clock;
 pub use csv::Order;
 pub use events::Events;
-pub use mine::{Episode, Level, MineOptions, Mined, mine};
+pub use mine::{Episode, Level, MineOptions, Mined, mine, mine_by};
 pub use occurrences::occurrences;
 pub use pattern::{Interval, MAX_SYMBOLS, Pattern, read_patterns};
 pub use table::{Row, is_table, read_table, write_chains_csv, write_csv, write_tested_csv};

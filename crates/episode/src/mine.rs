@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use super::count::{CountJob, LatestStart, Strategy};
+use super::count::{Counter, InMemory, LatestStart, Strategy};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
@@ -176,6 +176,22 @@ impl Mined {
 /// # }
 /// ```
 pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
+    let counter = InMemory {
+        events,
+        strategy: &*options.strategy,
+    };
+    mine_by(&counter, options, progress)
+}
+
+/// [`mine`] where `counter` counts, wherever its events are; the options' strategy is not asked.
+///
+/// # Errors
+/// As there, and the counter's.
+pub fn mine_by(
+    counter: &dyn Counter,
+    options: &MineOptions,
+    progress: &dyn Progress,
+) -> Result<Mined> {
     options.check()?;
     let mut mined = Mined {
         complete: true,
@@ -187,7 +203,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
         let started = Instant::now();
         let shorter = &mined.episodes[last..];
         let mut level = LevelSearch {
-            events,
+            counter,
             options,
             progress,
             stage: format!("size {size}"),
@@ -197,7 +213,7 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             interrupted: false,
         };
         match size {
-            1 => level.count_symbols(events.symbols() as u32)?,
+            1 => level.count_symbols(counter.alphabet().len() as u32)?,
             2 => level.count_pairs(shorter)?,
             _ => level.count_joined(shorter)?,
         }
@@ -220,13 +236,13 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
             break;
         }
     }
-    mined.ran = options.strategy.ran();
+    mined.ran = counter.ran();
     Ok(mined)
 }
 
 /// One level of the search.
 struct LevelSearch<'a> {
-    events: &'a Events,
+    counter: &'a dyn Counter,
     options: &'a MineOptions,
     progress: &'a dyn Progress,
     stage: String,
@@ -329,17 +345,14 @@ impl LevelSearch<'_> {
         if candidates.is_empty() || self.interrupted {
             return Ok(());
         }
-        let counts = self.options.strategy.count(&CountJob {
-            events: self.events,
-            patterns: candidates,
-            threshold: Some(self.options.threshold),
-            progress: &Batch {
-                level: self.progress,
-                stage: &self.stage,
-                before: self.done,
-                total: self.total,
-            },
-        });
+        let batch = Batch {
+            level: self.progress,
+            stage: &self.stage,
+            before: self.done,
+            total: self.total,
+        };
+        let threshold = Some(self.options.threshold);
+        let counts = self.counter.count(candidates, threshold, &batch);
         let counts = match counts {
             Err(e) if e.kind() == ErrorKind::Interrupted => {
                 self.interrupted = true;

@@ -103,7 +103,11 @@ impl<'a> Done<'a> {
 }
 
 /// Cuts the sorted patterns into runs for the threads, where neighbours share the least.
-fn runs<'a>(patterns: &[Pattern], order: &'a [usize], threads: usize) -> Vec<&'a [usize]> {
+pub(super) fn runs<'a>(
+    patterns: &[Pattern],
+    order: &'a [usize],
+    threads: usize,
+) -> Vec<&'a [usize]> {
     // Four runs a thread even out their lengths.
     let size = order.len().div_ceil(threads * 4).clamp(1, RUN);
     let shared = |i: usize| common_prefix(&patterns[order[i - 1]], &patterns[order[i]]);

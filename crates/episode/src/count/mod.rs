@@ -3,6 +3,7 @@
 //! [`LatestStart`] is the one to use; the others are the published ones, kept so that the published
 //! tables can be made again, and mended where what was printed is not exact (each file says where).
 
+mod counter;
 mod cuda;
 mod dealing;
 pub(crate) mod extend;
@@ -10,6 +11,7 @@ pub(crate) mod greedy;
 mod hybrid;
 mod latest_start;
 mod local_tracking;
+mod long;
 mod map_concat;
 mod on_device;
 mod serial;
@@ -25,10 +27,12 @@ use betz_device::Ran;
 
 use super::{Events, Pattern};
 
+pub use counter::{Counter, InMemory};
 pub use cuda::DeviceEvents;
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
 pub use local_tracking::{Compaction, LocalTracking};
+pub use long::LongEvents;
 pub use map_concat::MapConcat;
 pub use on_device::{Counted, count_on, strategy_on};
 pub use serial::Serial;

@@ -150,6 +150,18 @@ impl<'a> Walk<'a> {
         true
     }
 
+    /// Goes on from where a walk of the same patterns over what came before left off: occurrences that end there are
+    /// not taken again, because none of them starts after the last one taken ended.
+    pub(crate) fn resume(&mut self, greedy: Vec<Greedy>) {
+        debug_assert_eq!(greedy.len(), self.state.greedy.len());
+        self.state.greedy = greedy;
+    }
+
+    /// What a walk of the same patterns over what comes next [resumes](Self::resume) from.
+    pub(crate) fn into_greedy(self) -> Vec<Greedy> {
+        self.state.greedy
+    }
+
     /// One count for each pattern given.
     pub(crate) fn counts(&self) -> Vec<u64> {
         let of_pattern = &self.plan.trie.of_pattern;

@@ -1,0 +1,353 @@
+//! Counting in a recording that need not fit in memory, a stretch of time at a time.
+//!
+//! A stretch [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
+//! ends in the stretch lies in what was read, latest start included. The greedy choice goes on from the stretch
+//! before (count and last end, 16 bytes an episode). Occurrences that end in the halo come again, and are not taken
+//! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
+//! taken ended. So the counts are those of the whole.
+
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::greedy::Greedy;
+use super::latest_start::{LatestStart, runs};
+use super::walk::{TILE, Walk, Wanted};
+use super::{Counter, Strategy};
+use crate::events::{gap_ticks, is_whole, one_each};
+use crate::{Alphabet, Clock, Events, Pattern};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::{self, Progress};
+use betz_device::Ran;
+use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+
+/// Reads the spikes of [start, stop), in the recording's ticks.
+type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
+
+/// The events of a recording, of which a stretch is held at a time. They are those of
+/// [`Events::from_recording`], segments moved apart likewise.
+pub struct LongEvents {
+    alphabet: Alphabet,
+    /// The recording's segments and where each begins here; none where one covers everything.
+    segments: Vec<(Segment, i64)>,
+    /// Ticks of the recording at which it is cut.
+    cuts: Vec<i64>,
+    read: Mutex<Box<Read>>,
+    /// Events that the last pass saw.
+    seen: Mutex<u64>,
+}
+
+impl LongEvents {
+    /// Events of the recording that `outline` describes (no spikes needed), cut at the ascending ticks `cuts` from 0
+    /// to its length; `read` brings the spikes of ticks [start, stop).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a signal, or cuts that do not ascend from 0 to the recording's length; as
+    /// [`Alphabet::new`].
+    pub fn new(
+        outline: &Recording,
+        cuts: Vec<i64>,
+        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
+    ) -> Result<Self> {
+        if outline.form == SpikeForm::Signal {
+            return Err(Error::argument(
+                "episodes are of spikes: expected spike times or counts, got a signal",
+            ));
+        }
+        let ascend = cuts.windows(2).all(|w| w[0] < w[1]);
+        if cuts.first() != Some(&0) || cuts.last() != Some(&outline.ticks) || !ascend {
+            return Err(Error::argument(format!(
+                "cuts: expected ascending ticks from 0 to {}, got {} from {:?} to {:?}",
+                outline.ticks,
+                cuts.len(),
+                cuts.first(),
+                cuts.last()
+            )));
+        }
+        let clock = Clock::from_tick_seconds(outline.tick_seconds)?;
+        let alphabet = Alphabet::new(outline.channel_names.clone(), clock)
+            .map_err(|e| e.at("channel_names"))?;
+        let mut segments = Vec::new();
+        if !is_whole(outline) {
+            let gap = gap_ticks(clock)?;
+            let mut here = 0;
+            for &segment in &outline.segments {
+                segments.push((segment, here));
+                here += segment.stop - segment.start + gap;
+            }
+        }
+        Ok(Self {
+            alphabet,
+            segments,
+            cuts,
+            read: Mutex::new(Box::new(read)),
+            seen: Mutex::new(0),
+        })
+    }
+
+    /// How many events the last count went through: all that there are.
+    pub fn len(&self) -> u64 {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing was counted yet: a count refuses a recording without events.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As [`Pattern::check`], against what is known without the events.
+    fn check(&self, patterns: &[Pattern]) -> Result<()> {
+        let symbols = self.alphabet.len();
+        for pattern in patterns {
+            if let Some(&s) = pattern.symbols().iter().find(|&&s| s as usize >= symbols) {
+                return Err(Error::mismatch(format!(
+                    "an episode has symbol {s}, but there are {symbols} symbols"
+                )));
+            }
+            if self.segments.len() > 1 {
+                let clock = self.alphabet.clock();
+                (pattern.check_gap(gap_ticks(clock)?, clock))
+                    .map_err(|e| e.at(format!("episode {}", pattern.display(&self.alphabet))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of [start, stop), and how many of them lie at or after `from`; ticks of the recording. None where
+    /// there are none.
+    fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
+        let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
+        if !spikes.weights.is_empty() {
+            spikes = one_each(&spikes)?;
+        }
+        let mut fresh = spikes.range(from, stop).len() as u64;
+        if !self.segments.is_empty() {
+            (spikes, fresh) = self.moved(&spikes, from);
+        }
+        if spikes.ticks.is_empty() {
+            return Ok((None, 0));
+        }
+        let events = Events::new(self.alphabet.clone(), &spikes.ticks, &spikes.channels)?;
+        Ok((Some(events), fresh))
+    }
+
+    /// Those of `spikes` that lie in segments, where they are here, and how many of them lie at or after `from`.
+    fn moved(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
+        let (mut ticks, mut channels, mut fresh) = (Vec::new(), Vec::new(), 0);
+        let (Some(&first), Some(&last)) = (spikes.ticks.first(), spikes.ticks.last()) else {
+            return (Spikes::new(ticks, channels), fresh);
+        };
+        let skip = self.segments.partition_point(|(s, _)| s.stop <= first);
+        let inside = self.segments[skip..].iter();
+        for (segment, here) in inside.take_while(|(s, _)| s.start <= last) {
+            for i in spikes.range(segment.start, segment.stop) {
+                fresh += u64::from(spikes.ticks[i] >= from);
+                ticks.push(spikes.ticks[i] - segment.start + here);
+                channels.push(spikes.channels[i]);
+            }
+        }
+        (Spikes::new(ticks, channels), fresh)
+    }
+}
+
+impl Counter for LongEvents {
+    fn alphabet(&self) -> &Alphabet {
+        &self.alphabet
+    }
+
+    /// One pass over the recording; the stage is `counting`, in patterns.
+    fn count(
+        &self,
+        patterns: &[Pattern],
+        _threshold: Option<u64>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<u64>> {
+        self.check(patterns)?;
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let runs = runs(patterns, &order, rayon::current_num_threads());
+        let mut states: Vec<(Vec<Greedy>, Vec<u64>)> = vec![Default::default(); runs.len()];
+        let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
+        let total = patterns.len() as u64;
+        let pieces = self.cuts.len() as u64 - 1;
+        let mut seen = 0;
+        for (done, cut) in self.cuts.windows(2).enumerate() {
+            progress::check(progress, "counting")?;
+            let start = cut[0].saturating_sub(span).max(0);
+            let (events, fresh) = self.events(start, cut[0], cut[1])?;
+            seen += fresh;
+            if let Some(events) = events.filter(|_| fresh > 0) {
+                states
+                    .par_iter_mut()
+                    .zip(&runs)
+                    .try_for_each(|((greedy, counts), run)| {
+                        let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
+                        let mut walk =
+                            Walk::new(&events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
+                        if !greedy.is_empty() {
+                            walk.resume(std::mem::take(greedy));
+                        }
+                        while walk.advance() {
+                            progress::check(progress, "counting")?;
+                        }
+                        *counts = walk.counts();
+                        *greedy = walk.into_greedy();
+                        Ok(())
+                    })?;
+            }
+            progress.update("counting", total * (done as u64 + 1) / pieces, total);
+        }
+        if seen == 0 {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "no events: expected at least one",
+            ));
+        }
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        let mut counts = vec![0; patterns.len()];
+        let found = states.into_iter().flat_map(|(_, counts)| counts);
+        for (i, count) in order.into_iter().zip(found) {
+            counts[i] = count;
+        }
+        Ok(counts)
+    }
+
+    fn ran(&self) -> Ran {
+        Ran::on_cpu(LatestStart.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{alphabet, bursts, random_case};
+    use crate::count::{CountJob, Serial};
+    use crate::{Interval, MineOptions, mine, mine_by, oracle};
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
+        let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
+        Recording {
+            tick_seconds: 1e-3,
+            ticks: events.last_tick() + 3,
+            spikes: Spikes::new(ticks, channels),
+            channel_names: alphabet(events.symbols()).labels().to_vec(),
+            behavior: None,
+            segments,
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        }
+    }
+
+    fn long(recording: &Recording, cuts: Vec<i64>) -> LongEvents {
+        let spikes = recording.spikes.clone();
+        let read = move |start, stop| {
+            let within = spikes.range(start, stop);
+            Ok(Spikes::new(
+                spikes.ticks[within.clone()].to_vec(),
+                spikes.channels[within].to_vec(),
+            ))
+        };
+        LongEvents::new(recording, cuts, read).unwrap()
+    }
+
+    fn random_cuts(rng: &mut ChaCha8Rng, ticks: i64) -> Vec<i64> {
+        let often = rng.random_range(0.0..1.0);
+        let mut cuts = vec![0];
+        cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
+        cuts.push(ticks);
+        cuts
+    }
+
+    #[test]
+    fn one_cut_at_every_place_and_a_cut_at_each_equal_the_oracle() {
+        for seed in 0..60 {
+            let case = random_case(seed, 40, 12);
+            let recording = recording(&case.events, Vec::new());
+            let expected: Vec<u64> = (case.patterns.iter())
+                .map(|p| oracle::count(&case.events, p))
+                .collect();
+            let one = (1..recording.ticks).map(|at| vec![0, at, recording.ticks]);
+            for cuts in one.chain([(0..=recording.ticks).collect()]) {
+                let long = long(&recording, cuts.clone());
+                let counts = long.count(&case.patterns, None, &()).unwrap();
+                assert_eq!(counts, expected, "seed {seed}, cuts {cuts:?}");
+                assert_eq!(long.len(), case.events.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn bursts_in_stretches_equal_the_whole() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for _ in 0..100 {
+            let case = bursts(&mut rng, 100..1500, 30);
+            let recording = recording(&case.events, Vec::new());
+            let cuts = random_cuts(&mut rng, recording.ticks);
+            let counts = long(&recording, cuts).count(&case.patterns, None, &());
+            let whole = Serial.count(&CountJob::new(&case.events, &case.patterns));
+            assert_eq!(counts.unwrap(), whole.unwrap());
+        }
+    }
+
+    #[test]
+    fn trials_in_stretches_equal_the_whole() {
+        let mut rng = ChaCha8Rng::seed_from_u64(6);
+        for seed in 0..200 {
+            let case = random_case(seed, 120, 12);
+            let mut recording = recording(&case.events, Vec::new());
+            let mut at = 0;
+            while at < recording.ticks {
+                let start = at + rng.random_range(0..3);
+                let stop = (start + rng.random_range(1..30)).min(recording.ticks);
+                if start < stop {
+                    recording.segments.push(Segment { start, stop });
+                }
+                at = stop.max(start);
+            }
+            let cuts = random_cuts(&mut rng, recording.ticks);
+            let counts = long(&recording, cuts).count(&case.patterns, None, &());
+            match Events::from_recording(&recording) {
+                Ok(whole) => {
+                    let job = CountJob::new(&whole, &case.patterns);
+                    assert_eq!(counts.unwrap(), Serial.count(&job).unwrap(), "seed {seed}");
+                }
+                Err(e) => assert_eq!(counts.unwrap_err().kind(), e.kind()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_search_in_stretches_finds_what_the_search_in_memory_finds() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for seed in 0..20 {
+            let case = random_case(seed, 150, 0);
+            let recording = recording(&case.events, Vec::new());
+            let cuts = random_cuts(&mut rng, recording.ticks);
+            let intervals = vec![Interval::new(0, 3).unwrap(), Interval::new(2, 5).unwrap()];
+            let mut options = MineOptions::new(intervals, 4);
+            options.max_size = Some(4);
+            let whole = mine(&case.events, &options, &()).unwrap();
+            let found = mine_by(&long(&recording, cuts), &options, &()).unwrap();
+            assert_eq!(found.episodes, whole.episodes);
+            assert!(found.complete);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_refused() {
+        let case = random_case(1, 10, 3);
+        let mut recording = recording(&case.events, Vec::new());
+        let ticks = recording.ticks;
+        for cuts in [vec![], vec![0], vec![0, ticks - 1], vec![0, 2, 2, ticks]] {
+            let refused = LongEvents::new(&recording, cuts, |_, _| Ok(Spikes::default()));
+            let error = refused.err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        recording.spikes = Spikes::default();
+        let empty = long(&recording, vec![0, ticks]).count(&case.patterns, None, &());
+        assert_eq!(empty.unwrap_err().kind(), ErrorKind::InsufficientData);
+    }
+}
