@@ -153,12 +153,15 @@ mod tests {
     use super::*;
     use crate::{Measure, NetworkSpec, Threshold, Window};
 
+    /// A rank and its words.
+    type Said = (usize, Vec<u64>);
+
     /// Threads that send what they have to the first.
     struct Threads {
         rank: usize,
         size: usize,
-        to: Sender<(usize, Vec<u64>)>,
-        from: std::sync::Mutex<Option<Receiver<(usize, Vec<u64>)>>>,
+        to: Sender<Said>,
+        from: std::sync::Mutex<Option<Receiver<Said>>>,
     }
 
     impl Team for Threads {

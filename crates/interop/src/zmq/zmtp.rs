@@ -29,6 +29,11 @@ impl Subscriber {
     /// Connects to `place`, HOST:PORT, and subscribes to everything.
     pub(super) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&place, within)?;
+        // Where nobody listens on a port that the system gives out, it may be given to this very connection, which then
+        // has itself at its other end, and keeps the peer from it.
+        if stream.local_addr()? == stream.peer_addr()? {
+            return Err(std::io::ErrorKind::ConnectionRefused.into());
+        }
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GREETS_IN))?;
         let mut greeting = [0; GREETING];

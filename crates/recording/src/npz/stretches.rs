@@ -92,7 +92,9 @@ impl Stretches {
     }
 
     fn opened(path: &Path) -> Result<Self> {
-        let there = path.metadata().map_err(|e| Error::io("reading", path, &e))?;
+        let there = path
+            .metadata()
+            .map_err(|e| Error::io("reading", path, &e))?;
         if !there.is_file() {
             return Err(Error::argument(
                 "expected an .npz file to be read in stretches, got what is none: a pipe cannot be read again",

@@ -84,12 +84,12 @@ impl Growth {
                 GramPath::Dense => &[GramPath::Dense],
             };
             let seconds = |&path: &GramPath| work.gram_seconds(&calibration, Place::Cpu, path);
-            let (path, least) = paths
-                .iter()
-                .map(|path| (*path, seconds(path)))
-                .fold((GramPath::Event, f64::INFINITY), |best, next| {
+            let (path, least) = paths.iter().map(|path| (*path, seconds(path))).fold(
+                (GramPath::Event, f64::INFINITY),
+                |best, next| {
                     if next.1 < best.1 { next } else { best }
-                });
+                },
+            );
             growth.sum_seconds += least;
             growth.sum_operations += match path {
                 GramPath::Dense => work.steps * work.features().powi(2) / 2.0,

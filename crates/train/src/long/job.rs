@@ -472,7 +472,7 @@ impl Job {
             });
             return Ok(());
         };
-        let split = self.split.as_ref().map_or(true, |split| split.whole);
+        let split = self.split.as_ref().is_none_or(|split| split.whole);
         let equations = partial
             .groups
             .iter()
