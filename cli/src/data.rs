@@ -22,16 +22,16 @@ const DEFAULT_STEP_SECONDS: f64 = 0.005;
 
 /// Reads a recording, `.npz` or NWB, and says on standard error what was made of its file.
 pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
-    let (recording, report) = betz_interop::read_recording(path, &ReadOptions::default())?;
-    for note in &report.notes {
-        eprintln!("{}: {note}", path.display());
+    let (recording, read) = betz_interop::read_recording(path, &ReadOptions::default())?;
+    for note in &read.notes {
+        report::note(&format!("{}: {note}", path.display()));
     }
-    if !report.other_series.is_empty() {
-        eprintln!(
+    if !read.other_series.is_empty() {
+        report::note(&format!(
             "{}: not taken as behaviour: {}",
             path.display(),
-            report.other_series.join(", ")
-        );
+            read.other_series.join(", ")
+        ));
     }
     Ok(recording)
 }
@@ -39,14 +39,14 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
 /// Reads a recording and says on standard error what it holds.
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
     let recording = open_recording(path)?;
-    eprintln!(
+    report::note(&format!(
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
         report::count(recording.channels() as u128, "channel"),
         entries(&recording),
         recording.seconds(),
         report::count(recording.segments.len() as u128, "segment"),
-    );
+    ));
     Ok(recording)
 }
 

@@ -149,7 +149,7 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
         ),
         ("train day.npz", 2, "--out"),
         (
-            "network day.npz --window 2s --step 1s --threshold 0.1 --measure distance --hold 3 --out m.npz",
+            "network day.npz --bin 20ms --window 2s --step 1s --threshold 0.1 --measure distance --hold 3 --out m.npz",
             2,
             "hold",
         ),

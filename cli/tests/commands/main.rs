@@ -6,6 +6,7 @@
 mod adapt;
 mod guide;
 mod kinds;
+mod long;
 mod mining;
 mod monitor;
 mod network;

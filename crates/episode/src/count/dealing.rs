@@ -18,20 +18,23 @@ struct Left {
     next: usize,
     total: usize,
     takers: usize,
-    /// Fewest units in a piece, but for the last.
+    /// Fewest units in a piece, but for the last, and most.
     least: usize,
+    most: usize,
 }
 
 impl Left {
-    /// Units 0..`total` for `takers`, in pieces of `least` or more; where there are fewer than `least` for
-    /// each taker, one piece for each.
-    fn new(total: usize, takers: usize, least: usize) -> Self {
+    /// Units 0..`total` for `takers`, in pieces of `sizes`; where there are fewer than the least for each taker,
+    /// one piece for each.
+    fn new(total: usize, takers: usize, sizes: (usize, usize)) -> Self {
         let takers = takers.max(1);
+        let (least, most) = sizes;
         Self {
             next: 0,
             total,
             takers,
-            least: least.min(total.div_ceil(takers)).max(1),
+            least: least.min(most).min(total.div_ceil(takers)).max(1),
+            most: most.max(1),
         }
     }
 
@@ -39,7 +42,12 @@ impl Left {
     /// device can last longer than all the rest.
     fn take(&mut self) -> Option<Range<usize>> {
         let left = self.total - self.next;
-        let size = (left / (8 * self.takers)).max(self.least).min(left);
+        let fair = match self.takers {
+            // Nobody else is to end with it.
+            1 => self.most,
+            takers => left / (8 * takers),
+        };
+        let size = fair.max(self.least).min(self.most).min(left);
         let from = self.next;
         self.next += size;
         (size > 0).then_some(from..self.next)
@@ -60,10 +68,10 @@ impl Left {
 pub(super) fn deal<D: Sync, T: Send>(
     devices: &[D],
     total: usize,
-    least: usize,
+    sizes: (usize, usize),
     work: impl Fn(&D, Range<usize>) -> Result<T> + Sync,
 ) -> Result<Vec<(Range<usize>, T)>> {
-    let left = Mutex::new(Left::new(total, devices.len(), least));
+    let left = Mutex::new(Left::new(total, devices.len(), sizes));
     let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
     let serve = |device: &D| {
         let mut done = Vec::new();
@@ -144,7 +152,7 @@ mod tests {
             &[1.0; 4],
         ] {
             for (k, cost) in costs.iter().enumerate() {
-                let left = Left::new(43_656, speeds.len(), 512);
+                let left = Left::new(43_656, speeds.len(), (512, usize::MAX));
                 let ends = simulated(speeds, left, 20.0, cost);
                 let last = ends.iter().copied().fold(0.0, f64::max);
                 let work: f64 = (0..43_656).map(cost).sum();
@@ -160,7 +168,7 @@ mod tests {
     #[test]
     fn few_units_are_one_piece_a_device() {
         for (total, takers, pieces) in [(10, 2, 2), (7, 3, 3), (2, 4, 2), (1, 1, 1), (0, 2, 0)] {
-            let mut left = Left::new(total, takers, 512);
+            let mut left = Left::new(total, takers, (512, 9_000));
             let dealt: Vec<_> = std::iter::from_fn(|| left.take()).collect();
             assert_eq!(dealt.len(), pieces, "{total} for {takers}");
             assert_eq!(dealt.iter().map(Range::len).sum::<usize>(), total);
@@ -170,7 +178,10 @@ mod tests {
     #[test]
     fn every_unit_comes_back_once_with_its_piece() {
         let devices = [1_u64, 2, 3];
-        let mut done = deal(&devices, 5_000, 16, |_, piece| Ok(piece.sum::<usize>())).unwrap();
+        let mut done = deal(&devices, 5_000, (16, 5_000), |_, piece| {
+            Ok(piece.sum::<usize>())
+        })
+        .unwrap();
         done.sort_by_key(|(piece, _)| piece.start);
         let mut next = 0;
         for (piece, sum) in done {
@@ -186,7 +197,7 @@ mod tests {
         // Device 0 waits in its first piece until device 1 has failed.
         let (fails, failed) = std::sync::mpsc::channel::<()>();
         let (fails, failed) = (Mutex::new(Some(fails)), Mutex::new(failed));
-        let one = deal(&[0, 1], 10_000, 1, |device, piece| match device {
+        let one = deal(&[0, 1], 10_000, (1, 10_000), |device, piece| match device {
             0 => {
                 let _ = failed.lock().unwrap().recv();
                 Ok(piece.len())
@@ -197,7 +208,7 @@ mod tests {
             }
         });
         assert_eq!(one.unwrap_err().message(), "device 1");
-        let all = deal(&[0, 1], 10_000, 1, |_, _| {
+        let all = deal(&[0, 1], 10_000, (1, 10_000), |_, _| {
             Err::<(), _>(Error::argument("none"))
         });
         assert_eq!(all.unwrap_err().message(), "none");

@@ -129,9 +129,6 @@ fn cuda_counts_do_not_depend_on_the_number_of_devices() {
             .collect();
         let job = CountJob::new(&events, &patterns);
         let expected = LatestStart.count(&job).unwrap();
-        for (pattern, count) in patterns.iter().zip(&expected).take(50) {
-            assert_eq!(oracle::count(&events, pattern), *count);
-        }
         assert_eq!(count_on(&one, &job).unwrap().counts, expected, "{number}");
         assert_eq!(count_on(&all, &job).unwrap().counts, expected, "{number}");
         for name in ["latest-start", "serial"] {
