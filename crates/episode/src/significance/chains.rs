@@ -51,7 +51,7 @@ pub struct ChainTest {
 }
 
 /// Tests `patterns` size by size, first against surrogates and then, those that pass, every part
-/// ([`part_significance`]); one entry per pattern, `None` for those not tested.
+/// ([`part_significance`](super::part_significance)); one entry per pattern, `None` for those not tested.
 ///
 /// A pattern is tested unless it is a single symbol or one of its two longest parts (all but the first
 /// symbol, all but the last) is among `patterns` and has not passed. This keeps the number of tests
@@ -61,8 +61,8 @@ pub struct ChainTest {
 /// Runs in rayon's current threads. Stages are `surrogates` and `shifts`, once a size.
 ///
 /// # Errors
-/// `InvalidArgument` for no draws, a rate that is none, or as [`significance`] and
-/// [`part_significance`]; `Mismatch` for a pattern that does not fit the events; `Interrupted`.
+/// `InvalidArgument` for no draws, a rate that is none, or as [`significance`](super::significance) and
+/// [`part_significance`](super::part_significance); `Mismatch` for a pattern that does not fit the events; `Interrupted`.
 pub fn chains(
     events: &Events,
     patterns: &[Pattern],

@@ -7,7 +7,7 @@
 //!   decayed below rounding, and the sums over the lead are taken away again.
 //! - A step is paired with one that lies a delay away. The lead covers that, too: pairs that end in a stretch are
 //!   its own, those that end in its lead were the stretch's before.
-//! - What an artefact is follows from all steps. So a first pass ([`Survey`]) counts, and later ones know.
+//! - What an artefact is follows from all steps. So a first pass, a survey, counts, and later ones know.
 //!
 //! So the sums are those of the whole to rounding, f32's, in which both paths to Γ work for a while.
 //!
