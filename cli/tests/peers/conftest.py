@@ -1,6 +1,7 @@
 """A model and its session as a program, for peers to talk to. Run: python -m pytest cli/tests/peers (BETZ names the program)."""
 import json
 import os
+import random
 import pathlib
 import shutil
 import signal
@@ -29,9 +30,15 @@ def train(folder, step=0.002):
 
 
 def free_port(kind=socket.SOCK_DGRAM):
-    with socket.socket(socket.AF_INET, kind) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the system gives out: a client that tries one of these before its server is there can meet itself."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket(socket.AF_INET, kind) as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port below 32,000")
 
 
 class Live:
