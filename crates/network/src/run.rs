@@ -88,12 +88,7 @@ impl Plan {
         take: &mut dyn FnMut(Windows) -> Result<()>,
     ) -> Result<()> {
         self.same_shape(signal)?;
-        let mut device = if self.placement().is_cpu() {
-            None
-        } else {
-            self.placement()
-                .or_cpu(Walkers::open(self, signal, self.limits))?
-        };
+        let mut device = self.walkers(signal)?;
         let limit = (device.as_ref()).map_or(self.chunk_windows, Walkers::windows);
         self.each_by(
             &mut device,
@@ -114,12 +109,7 @@ impl Plan {
         take: &mut dyn FnMut(Windows) -> Result<()>,
     ) -> Result<()> {
         self.same_shape(signal)?;
-        let mut device = if self.placement().is_cpu() {
-            None
-        } else {
-            self.placement()
-                .or_cpu(Walkers::open(self, signal, self.limits))?
-        };
+        let mut device = self.walkers(signal)?;
         // A device takes so many windows at once; where runs begin does not follow from it.
         let limit = device.as_ref().map_or(usize::MAX, Walkers::windows);
         let chunks: Vec<Chunk> = chunks
@@ -127,6 +117,15 @@ impl Plan {
             .flat_map(|chunk| chunk.pieces(limit))
             .collect();
         self.each_by(&mut device, &chunks, (signal, progress), meta, take)
+    }
+
+    /// What walks on the plan's devices; none where the CPU does all.
+    fn walkers(&self, signal: &Signal<'_>) -> Result<Option<Walkers>> {
+        if self.placement().is_cpu() {
+            return Ok(None);
+        }
+        self.placement()
+            .or_cpu(Walkers::open(self, signal, self.limits))
     }
 
     fn each_by(
