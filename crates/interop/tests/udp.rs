@@ -91,6 +91,25 @@ fn what_goes_wrong_with_datagrams_is_counted() {
     );
 }
 
+/// A spin ends before, with, or after the patience; what comes is had in each case, and nothing is waited for longer.
+#[test]
+fn a_source_that_spins_takes_what_one_that_sleeps_does() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for spin in [0, 50, 1_000, 100_000] {
+        let source = UdpSource::bind("127.0.0.1:0", 2).unwrap();
+        let mut source = source.spinning(Duration::from_micros(spin));
+        let mut frame = Frame::new(2);
+        for sequence in 0..5 {
+            let nothing = source.take(&mut frame, Duration::from_millis(1)).unwrap();
+            assert_eq!(nothing, Taken::Nothing);
+            let to = source.address().unwrap();
+            socket.send_to(&counts(sequence), to).unwrap();
+            assert_eq!(source.take(&mut frame, PATIENCE).unwrap(), Taken::Step);
+            assert_eq!(frame.sequence, sequence);
+        }
+    }
+}
+
 #[test]
 fn a_sender_that_begins_anew_is_believed() {
     let mut source = UdpSource::bind("127.0.0.1:0", 2).unwrap();
@@ -229,7 +248,11 @@ fn addresses_that_are_none_are_refused_with_what_was_expected() {
         ),
         ("ftp://127.0.0.1:1", "got ftp://"),
         ("udp://127.0.0.1", "expected HOST:PORT"),
-        ("udp://127.0.0.1:1?rate=3", "expected nothing after ?"),
+        ("udp://127.0.0.1:1?rate=3", "expected spin=…"),
+        (
+            "udp://127.0.0.1:1?spin=long",
+            "expected a whole number, got long",
+        ),
         (
             "cerebus://127.0.0.1:0?version=2",
             "expected 3.11, 4.0 or 4.1, got 2",

@@ -1,5 +1,6 @@
 //! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
-//! NAME being front, latency, sorter, seeds or drift. Maps: `som_record`.
+//! NAME being front, latency, sorter, seeds or drift, or one kind of `seeds`: probe, tetrode, array or groups. Maps:
+//! `som_record`.
 
 #![allow(clippy::unwrap_used)] // an example stops where something fails
 
@@ -23,9 +24,7 @@ fn main() -> betz_sort::Result<()> {
     if asked("sorter") {
         sorter()?;
     }
-    if asked("seeds") {
-        seeds()?;
-    }
+    seeds(&|kind| asked("seeds") || asked(kind))?;
     if asked("drift") {
         drift()?;
     }
@@ -186,7 +185,7 @@ fn sorter() -> betz_sort::Result<()> {
 }
 
 /// Ten seeds of each kind of recording: accuracy, and units found a true one that can be found.
-fn seeds() -> betz_sort::Result<()> {
+fn seeds(asked: &dyn Fn(&str) -> bool) -> betz_sort::Result<()> {
     type Kind = fn(u64) -> Synthetic;
     let long = |seed| Synthetic {
         places: (0..96)
@@ -195,13 +194,15 @@ fn seeds() -> betz_sort::Result<()> {
         units: 30,
         ..Synthetic::probe(seed)
     };
-    let kinds: [(&str, Kind); 4] = [
-        ("32 channels, 10 units", Synthetic::probe),
-        ("tetrode, 6 units", Synthetic::tetrode),
-        ("array of 16, 16 units", |seed| Synthetic::array(16, seed)),
-        ("96 channels in three groups, 30 units", long),
+    let kinds: [(&str, &str, Kind); 4] = [
+        ("probe", "32 channels, 10 units", Synthetic::probe),
+        ("tetrode", "tetrode, 6 units", Synthetic::tetrode),
+        ("array", "array of 16, 16 units", |seed| {
+            Synthetic::array(16, seed)
+        }),
+        ("groups", "96 channels in three groups, 30 units", long),
     ];
-    for (name, kind) in kinds {
+    for (_, name, kind) in kinds.into_iter().filter(|(short, ..)| asked(short)) {
         let (mut found, mut mean, mut found_well, mut units) = (0, 0.0, 0, 0);
         for seed in 101..=110 {
             let of = kind(seed);

@@ -78,7 +78,12 @@ impl<'a> Address<'a> {
             .map(|(_, value)| *value)
     }
 
-    #[cfg_attr(not(feature = "zmq"), allow(dead_code))]
+    #[cfg(feature = "udp")]
+    fn spin(&self) -> Result<std::time::Duration> {
+        (self.number("spin", 0)).map(std::time::Duration::from_micros)
+    }
+
+    #[cfg_attr(not(any(feature = "zmq", feature = "udp")), allow(dead_code))]
     fn number(&self, key: &str, default: u64) -> Result<u64> {
         self.get(key).map_or(Ok(default), |text| {
             text.parse().map_err(|_| {
@@ -94,9 +99,9 @@ impl<'a> Address<'a> {
 /// Sources and the keys of their addresses.
 const SOURCES: &[(&str, &[&str])] = &[
     #[cfg(feature = "udp")]
-    ("udp", &[]),
+    ("udp", &["spin"]),
     #[cfg(feature = "udp")]
-    ("cerebus", &["version"]),
+    ("cerebus", &["version", "spin"]),
     #[cfg(feature = "lsl")]
     ("lsl", &[]),
     #[cfg(feature = "brand")]
@@ -116,7 +121,8 @@ const SINKS: &[(&str, &[&str])] = &[
 ];
 
 /// The source at `address`:
-/// `udp://HOST:PORT`, `cerebus://HOST:PORT?version=3.11|4.0|4.1` (bound here), `lsl://NAME`,
+/// `udp://HOST:PORT`, `cerebus://HOST:PORT?version=3.11|4.0|4.1` (bound here; `spin=MICROSECONDS`: asks so long before
+/// its thread sleeps), `lsl://NAME`,
 /// `brand://HOST:PORT?nickname=NAME` or `brand:///SOCKET?nickname=NAME` (`type=int8|int16|uint16|float32` of its samples),
 /// `zmq://HOST:PORT?rate=HZ`.
 ///
@@ -126,17 +132,17 @@ pub fn open_source(address: &str, stream: &Stream<'_>) -> Result<Box<dyn Source>
     let at = Address::parse(address, SOURCES)?;
     match at.scheme {
         #[cfg(feature = "udp")]
-        "udp" => Ok(Box::new(crate::udp::UdpSource::bind(
-            at.place,
-            stream.channels,
-        )?)),
+        "udp" => {
+            let source = crate::udp::UdpSource::bind(at.place, stream.channels)?;
+            Ok(Box::new(source.spinning(at.spin()?)))
+        }
         #[cfg(feature = "udp")]
         "cerebus" => {
             let protocol =
                 crate::udp::cerebus::Protocol::named(at.get("version").unwrap_or("4.1"))?;
             let source =
                 crate::udp::cerebus::CerebusSource::bind(at.place, protocol, stream.step_seconds)?;
-            Ok(Box::new(source))
+            Ok(Box::new(source.spinning(at.spin()?)))
         }
         #[cfg(feature = "lsl")]
         "lsl" => {

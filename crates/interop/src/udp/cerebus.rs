@@ -116,6 +116,12 @@ impl CerebusSource {
         })
     }
 
+    /// As [`UdpSource::spinning`](super::UdpSource::spinning).
+    pub fn spinning(mut self, spin: Duration) -> Self {
+        self.receiver = self.receiver.spinning(spin);
+        self
+    }
+
     /// Where it listens.
     ///
     /// # Errors

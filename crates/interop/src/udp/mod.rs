@@ -18,7 +18,7 @@ pub mod cerebus;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
@@ -36,6 +36,9 @@ const OUTPUTS: u8 = 16;
 pub(crate) struct Receiver {
     socket: UdpSocket,
     patience: Option<Duration>,
+    /// How long a wait is spent asking again and again before the thread sleeps.
+    spin: Duration,
+    blocks: bool,
     pub(crate) buffer: Vec<u8>,
 }
 
@@ -46,18 +49,51 @@ impl Receiver {
         Ok(Self {
             socket,
             patience: None,
+            spin: Duration::ZERO,
+            blocks: true,
             buffer: vec![0; LARGEST + 1],
         })
     }
 
+    pub(crate) fn spinning(mut self, spin: Duration) -> Self {
+        self.spin = spin;
+        self
+    }
+
     /// Length of the next datagram in `buffer`; none in time.
     pub(crate) fn receive(&mut self, patience: Duration) -> Result<Option<usize>> {
+        if !self.spin.is_zero() {
+            self.block(false)?;
+            let started = Instant::now();
+            while started.elapsed() < self.spin.min(patience) {
+                if let Some(length) = self.ask()? {
+                    return Ok(Some(length));
+                }
+                std::hint::spin_loop();
+            }
+            if self.spin >= patience {
+                return Ok(None);
+            }
+        }
+        let patience = patience - self.spin;
+        self.block(true)?;
         if self.patience != Some(patience) {
             let least = patience.max(Duration::from_micros(1));
-            (self.socket.set_read_timeout(Some(least)))
-                .map_err(|e| Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}")))?;
+            self.socket.set_read_timeout(Some(least)).map_err(waiting)?;
             self.patience = Some(patience);
         }
+        self.ask()
+    }
+
+    fn block(&mut self, blocks: bool) -> Result<()> {
+        if self.blocks != blocks {
+            self.socket.set_nonblocking(!blocks).map_err(waiting)?;
+            self.blocks = blocks;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self) -> Result<Option<usize>> {
         match self.socket.recv(&mut self.buffer) {
             Ok(length) => Ok(Some(length)),
             Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut | Io::Interrupted) => {
@@ -75,6 +111,10 @@ impl Receiver {
     pub(crate) fn address(&self) -> Result<SocketAddr> {
         (self.socket.local_addr()).map_err(|e| Error::new(ErrorKind::Io, format!("socket: {e}")))
     }
+}
+
+fn waiting(e: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}"))
 }
 
 /// Plain datagrams in. The kernel's buffer is the queue; what it has no room for is a gap in the numbers.
@@ -97,6 +137,13 @@ impl UdpSource {
             order: Order::default(),
             tally: Tally::default(),
         })
+    }
+
+    /// Asks for `spin` again and again before it sleeps, so that a step does not wait for its thread to be woken: for a
+    /// loop with a core of its own.
+    pub fn spinning(mut self, spin: Duration) -> Self {
+        self.receiver = self.receiver.spinning(spin);
+        self
     }
 
     /// Where it listens.
