@@ -53,6 +53,7 @@ fn front() -> betz_sort::Result<()> {
             used: (0..96).collect(),
             places: of.places.clone(),
             noise: vec![5.0; 96],
+            focused: vec![1.0; 96],
             regression: if reference == Reference::Regression {
                 vec![0.001; 96 * 96]
             } else {

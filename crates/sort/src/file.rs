@@ -15,7 +15,7 @@ const CONTENT: Content = Content {
     name: "a sorter",
     damaged: ErrorKind::InvalidModel,
 };
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Most bytes of a file: 16,384 channels with a regression would not fit, nor would anything sensible be larger.
 const MOST: u64 = 1 << 30;
 
@@ -29,6 +29,7 @@ impl Sorter {
             s.microvolts,
             s.low_hz,
             s.high_hz,
+            s.focus_um,
             s.threshold,
             s.exclusive_ms,
             s.exclusive_um,
@@ -50,6 +51,7 @@ impl Sorter {
         w.words(&self.layout.used);
         w.floats(self.layout.places.as_flattened());
         w.floats(&self.layout.noise);
+        w.floats(&self.layout.focused);
         w.floats(&self.layout.regression);
         w.floats(self.waves.waves());
         w.words(&self.group_of);
@@ -225,6 +227,7 @@ impl Reader<'_> {
         for number in [
             &mut settings.low_hz,
             &mut settings.high_hz,
+            &mut settings.focus_um,
             &mut settings.threshold,
             &mut settings.exclusive_ms,
             &mut settings.exclusive_um,
@@ -261,6 +264,7 @@ impl Reader<'_> {
             used,
             places: places.to_vec(),
             noise: self.floats()?,
+            focused: self.floats()?,
             regression: self.floats()?,
         };
         let waves = Waves::new(Window::of(&settings), self.floats()?)
@@ -292,7 +296,7 @@ impl Reader<'_> {
             let [microvolts, gate] = self.floats()?[..] else {
                 return Err(damaged());
             };
-            let (centre, waveform) = (self.floats()?, self.floats()?);
+            let (centre, waveform, template) = (self.floats()?, self.floats()?, self.floats()?);
             let mut beyond = Vec::new();
             for _ in 0..self.word()? {
                 let (group, rate_hz) = (self.word()?, self.double()?);
@@ -316,6 +320,7 @@ impl Reader<'_> {
                 centre,
                 gate,
                 waveform,
+                template,
                 beyond,
             });
         }

@@ -63,6 +63,7 @@ mod sorting;
 mod survey;
 #[cfg(feature = "train")]
 pub mod synthetic;
+mod template;
 #[cfg(feature = "train")]
 mod train;
 #[cfg(feature = "train")]

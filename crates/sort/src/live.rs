@@ -121,8 +121,12 @@ impl Live {
         });
     }
 
-    /// The unit of a spike, and its distance from the nearest node.
-    pub(crate) fn assign(&mut self, x: &[f32; MOST_DIMS], sample: i64) -> (Option<u32>, f32) {
+    /// The unit of a spike with the share of its mean that the spike has from now on, and the distance from the nearest node.
+    pub(crate) fn assign(
+        &mut self,
+        x: &[f32; MOST_DIMS],
+        sample: i64,
+    ) -> (Option<(u32, f32)>, f32) {
         let (node, score) = self.arch.dispatch(Nearest {
             planes: &self.planes,
             halves: &self.halves,
@@ -139,15 +143,17 @@ impl Live {
         if distance > self.units[own].gate {
             return (None, distance);
         }
-        if self.samples_per_constant > 0.0 {
-            self.follow(own, x, sample);
-        }
-        (Some(label), distance)
+        let share = if self.samples_per_constant > 0.0 {
+            self.follow(own, x, sample)
+        } else {
+            0.0
+        };
+        (Some((label, share)), distance)
     }
 
     /// Moves a unit's centre toward its spike by what the spike weighs against those that are not forgotten, and all
     /// of its nodes with it: at most as many as the map has.
-    fn follow(&mut self, own: usize, x: &[f32; MOST_DIMS], sample: i64) {
+    fn follow(&mut self, own: usize, x: &[f32; MOST_DIMS], sample: i64) -> f32 {
         let unit = &mut self.units[own];
         let since = (sample - unit.last) as f64 / self.samples_per_constant;
         unit.last = sample;
@@ -160,6 +166,7 @@ impl Live {
         }
         let (from, until) = (unit.from, unit.until);
         self.shift(from, until, &step);
+        share
     }
 
     pub(crate) fn moves(&self, now: i64) -> impl Iterator<Item = Moved> + '_ {

@@ -26,6 +26,8 @@ pub struct Unit {
     pub gate: f32,
     /// Mean waveform on [`Unit::channel`], in microvolts.
     pub waveform: Vec<f32>,
+    /// Mean spike on all channels that its group's features are made of, (samples, channels), in microvolts.
+    pub(crate) template: Vec<f32>,
     /// Where else its spikes may lie: on maps of neighbouring groups.
     pub beyond: Vec<Beyond>,
 }
@@ -224,6 +226,7 @@ impl Sorter {
                 a.iter().zip(b).map(|(a, b)| share(*a, *b)).collect()
             };
             unit.centre = mix(&a.centre, &b.centre);
+            unit.template = mix(&a.template, &b.template);
             if a.channel == b.channel {
                 unit.waveform = mix(&a.waveform, &b.waveform);
                 unit.microvolts = share(a.microvolts, b.microvolts);
@@ -379,6 +382,10 @@ impl Sorter {
             let group = self.groups.get(unit.group as usize);
             let fits = group.is_some_and(|g| g.dims() == unit.centre.len())
                 && unit.waveform.len() == Window::of(&self.settings).len()
+                && group.is_some_and(|g| {
+                    unit.template.len() == unit.waveform.len() * (g.axes.until - g.axes.from)
+                })
+                && finite(&unit.template)
                 && finite(&unit.centre)
                 && finite(&unit.waveform)
                 && unit.beyond.iter().all(|beyond| {

@@ -3,9 +3,10 @@
 use betz_base::{Error, Result};
 
 use crate::feature::{Axes, Features, Waves};
-use crate::front::{Blanked, FrontEnd, Window};
+use crate::front::{Blanked, Crossing, FrontEnd, Window};
 use crate::live::Live;
 use crate::sorter::{Moved, Sorter};
+use crate::template::{Found, Seen, Templates};
 
 /// A spike with its label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +31,7 @@ pub struct Sorting {
     group_of: Vec<u32>,
     axes: Vec<Axes>,
     live: Vec<Live>,
+    templates: Templates,
     channels: Vec<u32>,
     unlabelled: u64,
 }
@@ -47,12 +49,13 @@ impl Sorting {
             .map(|g| Live::new(sorter, g))
             .collect::<Result<_>>()?;
         Ok(Self {
-            front,
             features,
             waves: sorter.waves.clone(),
             group_of: sorter.group_of.clone(),
             axes: sorter.groups.iter().map(|g| g.axes.clone()).collect(),
             live,
+            templates: Templates::new(sorter, &front)?,
+            front,
             channels: sorter.layout.used.clone(),
             unlabelled: 0,
         })
@@ -94,21 +97,49 @@ impl Sorting {
         self.front.step(row);
     }
 
-    /// One row; `see` is shown the front end with each spike.
+    /// One row; `see` is shown each crossing and what it was taken for, with the front end as it was before its spike was taken
+    /// away.
     #[cfg(feature = "train")]
-    pub(crate) fn step_and_see(&mut self, row: &[i16], see: &mut dyn FnMut(&FrontEnd, Spike)) {
+    pub(crate) fn step_and_see(
+        &mut self,
+        row: &[i16],
+        see: &mut dyn FnMut(&FrontEnd, &Crossing, Seen),
+    ) {
         self.front.step(row);
-        while let Some(spike) = self.take() {
-            see(&self.front, spike);
+        while let Some(crossing) = self.front.take() {
+            self.decide(&crossing, see);
         }
     }
 
-    /// The next spike that is decided, in the order of their samples. Does not allocate.
+    /// The next spike that is decided. They come in the order of their samples, but for those that lay under another: these
+    /// come after it. Does not allocate.
     pub fn take(&mut self) -> Option<Spike> {
-        let crossing = self.front.take()?;
-        let g = self.group_of[crossing.channel] as usize;
-        let numbers = (self.features).of(&self.front, &self.waves, &crossing, &self.axes[g]);
-        let (unit, distance) = self.live[g].assign(&numbers, crossing.sample);
+        while let Some(crossing) = self.front.take() {
+            if let Some(spike) = self.decide(&crossing, &mut |_, _, _| ()) {
+                return Some(spike);
+            }
+        }
+        None
+    }
+
+    fn decide(
+        &mut self,
+        crossing: &Crossing,
+        see: &mut dyn FnMut(&FrontEnd, &Crossing, Seen),
+    ) -> Option<Spike> {
+        let group = self.group_of[crossing.channel];
+        let g = group as usize;
+        let numbers = (self.features).of(&self.front, &self.waves, crossing, &self.axes[g]);
+        let (mapped, distance) = self.live[g].assign(&numbers, crossing.sample);
+        let found = self.templates.find(&self.front, group, crossing, mapped);
+        let unit = match found {
+            Found::Spike { unit, .. } => Some(unit),
+            Found::Unknown => None,
+            Found::Rest => return None,
+        };
+        let mapped = mapped.map(|(unit, _)| unit);
+        see(&self.front, crossing, Seen { mapped, found });
+        self.templates.take_away(&mut self.front, crossing, found);
         self.unlabelled += u64::from(unit.is_none());
         Some(Spike {
             sample: crossing.sample,

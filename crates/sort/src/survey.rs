@@ -75,13 +75,14 @@ pub(crate) fn bad_channels(
     Ok((silent, clipped))
 }
 
-/// Rows after filter and reference, every so many, (samples, channels).
+/// What `see` says of rows after filter and reference, every so many, (samples, channels).
 fn filtered(
     voltage: &mut dyn Voltage,
     rows: &std::ops::Range<u64>,
     settings: &Settings,
     layout: &Layout,
     reference: Reference,
+    see: fn(&FrontEnd) -> &[f32],
 ) -> Result<Vec<f32>> {
     let mut settings = settings.clone();
     settings.reference = reference;
@@ -108,7 +109,7 @@ fn filtered(
             front.step(row);
             while front.take().is_some() {}
             if at >= settle && at % every == 0 {
-                kept.extend_from_slice(front.newest());
+                kept.extend_from_slice(see(&front));
             }
             at += 1;
         }
@@ -124,7 +125,28 @@ pub(crate) fn noise(
     settings: &Settings,
     layout: &Layout,
 ) -> Result<Vec<f32>> {
-    let kept = filtered(voltage, rows, settings, layout, settings.reference)?;
+    deviations(voltage, rows, settings, layout, FrontEnd::newest)
+}
+
+/// Standard deviation of the noise of what the channels around each see together, for a layout whose `noise` is known and
+/// whose `focused` is 1.
+pub(crate) fn focused_noise(
+    voltage: &mut dyn Voltage,
+    rows: &std::ops::Range<u64>,
+    settings: &Settings,
+    layout: &Layout,
+) -> Result<Vec<f32>> {
+    deviations(voltage, rows, settings, layout, FrontEnd::newest_focused)
+}
+
+fn deviations(
+    voltage: &mut dyn Voltage,
+    rows: &std::ops::Range<u64>,
+    settings: &Settings,
+    layout: &Layout,
+    see: fn(&FrontEnd) -> &[f32],
+) -> Result<Vec<f32>> {
+    let kept = filtered(voltage, rows, settings, layout, settings.reference, see)?;
     let n = layout.channels();
     let mut one = Vec::with_capacity(kept.len() / n);
     let mut noise = Vec::with_capacity(n);
@@ -157,7 +179,14 @@ pub(crate) fn regression(
     layout: &Layout,
 ) -> Result<Vec<f32>> {
     let n = layout.channels();
-    let kept = filtered(voltage, rows, settings, layout, Reference::None)?;
+    let kept = filtered(
+        voltage,
+        rows,
+        settings,
+        layout,
+        Reference::None,
+        FrontEnd::newest,
+    )?;
     let mut products = vec![0.0_f64; n * n];
     for row in kept.chunks_exact(n) {
         for i in 0..n {

@@ -7,12 +7,13 @@ use betz_linear::{Mat, eigen};
 use crate::border;
 use crate::cluster::{self, Apart};
 use crate::echo::{self, Fired};
-use crate::feature::{Axes, Features, MOST_DIMS, Waves};
-use crate::front::{FrontEnd, Layout, MAX_CHANNELS, Reference, Settings, Window};
+use crate::feature::{Axes, Features, MOST_DIMS};
+use crate::front::{Crossing, FrontEnd, Layout, MAX_CHANNELS, Reference, Settings, Window};
 use crate::groups;
 use crate::map::{BatchOptions, Grid, Lattice, Map, Samples};
 use crate::sorter::{Group, Sorter, UNLABELLED, Unit, inputs};
-use crate::survey::{bad_channels, noise, regression, waves};
+use crate::survey::{bad_channels, focused_noise, noise, regression, waves};
+use crate::template::Found;
 use crate::voltage::{Voltage, for_each_block};
 
 /// How a sorter is trained.
@@ -76,6 +77,10 @@ pub struct Trained {
     pub quantisation_error: Vec<f64>,
 }
 
+/// Times that units are looked for.
+const ROUNDS: usize = 2;
+/// Seconds that units' mean spikes are made of.
+const TEMPLATE_SECONDS: f64 = 120.0;
 /// Spikes that axes are found from.
 const AXIS_SPIKES: usize = 20_000;
 /// Part of a unit's spikes that its gate lets through, and what is added to be on the safe side.
@@ -140,21 +145,22 @@ pub fn train(
         used: grouped.order.iter().map(|i| good[*i] as u32).collect(),
         places: grouped.order.iter().map(|i| places[*i]).collect(),
         noise: vec![1.0; good.len()],
+        focused: vec![1.0; good.len()],
         regression: Vec::new(),
     };
     if settings.reference == Reference::Regression {
         layout.regression = regression(voltage, &rows, settings, &layout)?;
     }
     layout.noise = noise(voltage, &rows, settings, &layout)?;
+    layout.focused = focused_noise(voltage, &rows, settings, &layout)?;
     let window = Window::of(settings);
     let waves = waves(voltage, &rows, settings, &layout, window)?;
-    let collected = collect(voltage, &rows, options, &layout, &grouped, &waves, progress)?;
     let mut trained = Trained {
         sorter: Sorter {
             settings: settings.clone(),
             layout,
             waves,
-            group_of: grouped.group_of,
+            group_of: grouped.group_of.clone(),
             groups: Vec::new(),
             units: Vec::new(),
             edits: Vec::new(),
@@ -165,15 +171,41 @@ pub fn train(
         echoes: 0,
         silent,
         clipped,
-        artefacts: collected.artefacts,
+        artefacts: 0,
         quantisation_error: Vec::new(),
     };
-    let seconds = (rows.end - rows.start) as f64 / settings.rate_hz;
+    // First what stands out, then what lies under its spikes as well.
+    for _ in 0..ROUNDS {
+        round(voltage, &rows, options, &grouped, &mut trained, progress)?;
+        templates(voltage, &rows, &mut trained.sorter, By::Map)?;
+        templates(voltage, &rows, &mut trained.sorter, By::Spikes)?;
+    }
+    trained.sorter.set_forget_seconds(options.forget_seconds)?;
+    trained.sorter.check()?;
+    Ok(trained)
+}
+
+/// Finds units anew, among the crossings that are left where the spikes of those that are known are taken away one by one.
+fn round(
+    voltage: &mut dyn Voltage,
+    rows: &std::ops::Range<u64>,
+    options: &TrainOptions,
+    grouped: &groups::Grouped,
+    trained: &mut Trained,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let collected = collect(voltage, rows, options, &trained.sorter, grouped, progress)?;
+    trained.artefacts = collected.artefacts;
+    (trained.spikes, trained.unlabelled) = (0, 0);
+    trained.quantisation_error.clear();
+    trained.sorter.groups.clear();
+    trained.sorter.units.clear();
+    let seconds = (rows.end - rows.start) as f64 / options.settings.rate_hz;
     let (mut fired, mut members) = (Vec::new(), Vec::new());
     for (g, (spikes, range)) in collected.groups.iter().zip(&grouped.ranges).enumerate() {
         progress::check(progress, "training maps")?;
         one_group(
-            &mut trained,
+            trained,
             &mut fired,
             &mut members,
             spikes,
@@ -183,8 +215,7 @@ pub fn train(
         )?;
         progress.update("training maps", g as u64 + 1, grouped.ranges.len() as u64);
     }
-    trained.sorter.set_forget_seconds(options.forget_seconds)?;
-    let echoes = echo::echoes(&fired, settings.rate_hz);
+    let echoes = echo::echoes(&fired, options.settings.rate_hz);
     trained.echoes = silence(&mut trained.sorter, &echoes);
     let mut away = echoes.iter();
     members.retain(|_| away.next() == Some(&false));
@@ -195,9 +226,7 @@ pub fn train(
         &options.apart,
     );
     number(&mut trained.sorter);
-    waveforms(voltage, &rows, &mut trained.sorter)?;
-    trained.sorter.check()?;
-    Ok(trained)
+    Ok(())
 }
 
 /// Spikes of a group before its axes are known.
@@ -220,43 +249,60 @@ fn collect(
     voltage: &mut dyn Voltage,
     rows: &std::ops::Range<u64>,
     options: &TrainOptions,
-    layout: &Layout,
+    known: &Sorter,
     grouped: &groups::Grouped,
-    waves: &Waves,
     progress: &dyn Progress,
 ) -> Result<Collected> {
-    let settings = &options.settings;
-    let mut front = FrontEnd::new(settings, layout)?;
-    let mut features = Features::new(&front, Window::of(settings));
     let mut groups: Vec<Spikes> = grouped.ranges.iter().map(|_| Spikes::default()).collect();
-    let total = rows.end - rows.start;
+    let mut front = FrontEnd::new(&known.settings, &known.layout)?;
+    let mut features = Features::new(&front, Window::of(&known.settings));
+    let mut keep = |front: &FrontEnd, crossing: &Crossing| {
+        let g = grouped.group_of[crossing.channel] as usize;
+        let spikes = &mut groups[g];
+        if spikes.channels.len() >= options.most_spikes {
+            spikes.left_out += 1;
+            return Ok(());
+        }
+        let range = &grouped.ranges[g];
+        let faded = features.faded(front, &known.waves, crossing, range.start, range.end);
+        (spikes.faded.try_reserve(faded.len()))
+            .map_err(|_| Error::no_memory("spikes", spikes.faded.len().saturating_mul(8)))?;
+        spikes.faded.extend_from_slice(faded);
+        spikes.channels.push(known.layout.used[crossing.channel]);
+        spikes.microvolts.push(crossing.microvolts);
+        spikes.samples.push(crossing.sample);
+        Ok(())
+    };
+    // Without units there is nothing to take away.
+    let mut sorting = (!known.units.is_empty())
+        .then(|| crate::Sorting::open(known))
+        .transpose()?;
+    let (mut done, total) = (0, rows.end - rows.start);
     for_each_block(voltage, rows.clone(), &mut |block| {
         progress::check(progress, "finding spikes")?;
-        for row in block.chunks_exact(layout.row_channels) {
-            front.step(row);
-            while let Some(crossing) = front.take() {
-                let g = grouped.group_of[crossing.channel] as usize;
-                let spikes = &mut groups[g];
-                if spikes.channels.len() >= options.most_spikes {
-                    spikes.left_out += 1;
-                    continue;
+        for row in block.chunks_exact(known.layout.row_channels) {
+            let mut kept = Ok(());
+            match &mut sorting {
+                Some(sorting) => sorting.step_and_see(row, &mut |front, crossing, _| {
+                    if kept.is_ok() {
+                        kept = keep(front, crossing);
+                    }
+                }),
+                None => {
+                    front.step(row);
+                    while let Some(crossing) = front.take() {
+                        kept = kept.and_then(|()| keep(&front, &crossing));
+                    }
                 }
-                let range = &grouped.ranges[g];
-                let faded = features.faded(&front, waves, &crossing, range.start, range.end);
-                spikes.faded.try_reserve(faded.len()).map_err(|_| {
-                    Error::no_memory("spikes", spikes.faded.len().saturating_mul(8))
-                })?;
-                spikes.faded.extend_from_slice(faded);
-                spikes.channels.push(layout.used[crossing.channel]);
-                spikes.microvolts.push(crossing.microvolts);
-                spikes.samples.push(crossing.sample);
             }
+            kept?;
+            done += 1;
         }
-        progress.update("finding spikes", front.samples() as u64, total);
+        progress.update("finding spikes", done, total);
         Ok(true)
     })?;
     Ok(Collected {
-        artefacts: front.blanked().artefacts,
+        artefacts: sorting.map_or(front.blanked(), |s| s.blanked()).artefacts,
         groups,
     })
 }
@@ -351,8 +397,11 @@ fn one_group(
             .iter()
             .position(|c| *c == channel)
             .unwrap_or(0);
+        // Those that lay under others came after them.
+        let mut samples_of: Vec<i64> = of.iter().map(|s| spikes.samples[*s]).collect();
+        samples_of.sort_unstable();
         fired.push(Fired {
-            samples: of.iter().map(|s| spikes.samples[*s]).collect(),
+            samples: samples_of,
             size: (-sum / on_it as f64) as f32 / trained.sorter.layout.noise[used],
             place: trained.sorter.layout.places[used],
         });
@@ -369,6 +418,7 @@ fn one_group(
                 .collect(),
             gate,
             waveform: Vec::new(),
+            template: Vec::new(),
             beyond: Vec::new(),
         });
         members.push(of.iter().map(|s| *s as u32).collect());
@@ -484,50 +534,71 @@ fn number(sorter: &mut Sorter) {
     }
 }
 
-/// Mean waveform of each unit, from the sorter's own labels.
-fn waveforms(
+/// Whose labels a unit's mean spike is made of.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// The map's, for units whose spikes are not known yet.
+    Map,
+    /// The sorter's own, as spikes are taken away.
+    Spikes,
+}
+
+/// Mean spike of each unit.
+fn templates(
     voltage: &mut dyn Voltage,
     rows: &std::ops::Range<u64>,
     sorter: &mut Sorter,
+    by: By,
 ) -> Result<()> {
     let window = Window::of(&sorter.settings);
-    let mut sums = vec![(0_u64, vec![0.0_f64; window.len()]); sorter.units.len()];
-    for unit in &mut sorter.units {
-        unit.waveform = vec![0.0; window.len()];
+    let range = |unit: &Unit| {
+        let axes = &sorter.groups[unit.group as usize].axes;
+        axes.from..axes.until
+    };
+    let ranges: Vec<_> = sorter.units.iter().map(range).collect();
+    let mut sums = Vec::with_capacity(ranges.len());
+    for (unit, range) in sorter.units.iter_mut().zip(&ranges) {
+        let size = window.len() * range.len();
+        if by == By::Map {
+            unit.waveform = vec![0.0; window.len()];
+            unit.template = memory::filled("templates", 0.0, size)?;
+        }
+        sums.push((0_u64, memory::filled("templates", 0.0_f64, size)?));
     }
-    let channels: Vec<usize> = (sorter.units.iter())
-        .map(|unit| {
-            sorter
-                .layout
-                .used
-                .iter()
-                .position(|c| *c == unit.channel)
-                .unwrap_or(0)
-        })
-        .collect();
     let mut sorting = crate::Sorting::open(sorter)?;
-    // A minute of them is enough to see.
     let until = rows
         .end
-        .min(rows.start + (60.0 * sorter.settings.rate_hz) as u64);
+        .min(rows.start + (TEMPLATE_SECONDS * sorter.settings.rate_hz) as u64);
     for_each_block(voltage, rows.start..until, &mut |block| {
         for row in block.chunks_exact(sorter.layout.row_channels) {
-            sorting.step_and_see(row, &mut |front, spike| {
-                if let Some(unit) = spike.unit {
-                    let (count, sum) = &mut sums[unit as usize];
-                    *count += 1;
-                    for (i, value) in sum.iter_mut().enumerate() {
-                        let row = front.row(spike.sample - window.before as i64 + i as i64);
-                        *value += f64::from(row[channels[unit as usize]]);
+            sorting.step_and_see(row, &mut |front, crossing, seen| {
+                let (unit, first) = match (by, seen.mapped, seen.found) {
+                    (By::Map, Some(unit), _) => (unit, crossing.sample - window.before as i64),
+                    (By::Spikes, _, Found::Spike { unit, first, .. }) => (unit, first),
+                    _ => return,
+                };
+                let range = &ranges[unit as usize];
+                let (count, sum) = &mut sums[unit as usize];
+                *count += 1;
+                for (i, sum) in sum.chunks_exact_mut(range.len()).enumerate() {
+                    let row = front.row(first + i as i64);
+                    for (sum, y) in sum.iter_mut().zip(&row[range.clone()]) {
+                        *sum += f64::from(*y);
                     }
                 }
             });
         }
         Ok(true)
     })?;
-    for (unit, (count, sum)) in sorter.units.iter_mut().zip(sums) {
-        let mean = sum.iter().map(|s| (s / count.max(1) as f64) as f32);
-        unit.waveform = mean.collect();
+    for ((unit, range), (count, sum)) in sorter.units.iter_mut().zip(&ranges).zip(sums) {
+        if count == 0 {
+            continue;
+        }
+        unit.template = sum.iter().map(|s| (s / count as f64) as f32).collect();
+        let used = &sorter.layout.used[range.clone()];
+        let channel = used.iter().position(|c| *c == unit.channel).unwrap_or(0);
+        let own = unit.template.chunks_exact(range.len());
+        unit.waveform = own.map(|row| row[channel]).collect();
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ fn layout(channels: usize, apart_um: f32) -> Layout {
         used: (0..channels as u32).collect(),
         places: (0..channels).map(|c| [c as f32 * apart_um, 0.0]).collect(),
         noise: vec![5.0; channels],
+        focused: vec![1.0; channels],
         regression: Vec::new(),
     }
 }

@@ -35,11 +35,13 @@ impl WithSimd for Regress<'_> {
     }
 }
 
-/// Looks at the row before the newest for minima below the thresholds, and follows the noise.
+/// Looks at the row before the newest, of what channels see together, for minima below the thresholds, and follows the noise.
 pub(super) struct Inspect<'a> {
     pub(super) before: &'a [f32],
     pub(super) row: &'a [f32],
     pub(super) after: &'a [f32],
+    /// The newest row's voltage.
+    pub(super) newest: &'a [f32],
     /// Thresholds, below 0.
     pub(super) thresholds: &'a mut [f32],
     /// Running medians of |y|, the step they move by, and their bounds.
@@ -54,7 +56,7 @@ pub(super) struct Inspect<'a> {
 pub(super) struct Seen {
     /// A minimum below the threshold on some channel.
     pub(super) crossing: bool,
-    /// The largest |y| of the newest row.
+    /// The largest |voltage| of the newest row.
     pub(super) largest: f32,
 }
 
@@ -75,6 +77,7 @@ impl WithSimd for Inspect<'_> {
         let (before, _) = self.before.as_chunks::<LANES>();
         let (row, _) = self.row.as_chunks::<LANES>();
         let (after, _) = self.after.as_chunks::<LANES>();
+        let (newest, _) = self.newest.as_chunks::<LANES>();
         let (thresholds, _) = self.thresholds.as_chunks_mut::<LANES>();
         let (medians, _) = self.medians.as_chunks_mut::<LANES>();
         let (steps, _) = self.steps.as_chunks::<LANES>();
@@ -85,7 +88,7 @@ impl WithSimd for Inspect<'_> {
                 let low = row[l] < thresholds[l];
                 let minimum = row[l] <= before[l] && row[l] < after[l];
                 hits[l] |= u32::from(low & minimum);
-                let size = after[l].abs();
+                let size = newest[c][l].abs();
                 largest[l] = if size > largest[l] { size } else { largest[l] };
             }
             if self.track {

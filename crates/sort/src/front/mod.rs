@@ -4,6 +4,7 @@
 //! opened, not while it runs.
 
 mod filter;
+mod focus;
 mod inspect;
 mod power;
 mod settings;
@@ -12,6 +13,7 @@ use betz_base::{Error, Result, memory};
 use pulp::Arch;
 
 use filter::{BandPass, band_pass};
+use focus::Focus;
 use inspect::{HIGHEST, Inspect, LOWEST, Regress};
 pub use power::BandPower;
 pub use settings::{Reference, Settings};
@@ -27,6 +29,8 @@ pub(crate) const MAD: f64 = 0.674_489_750_196_081_7;
 /// Least number of channels of which more than half crossing at once is an artefact: a spike crosses all of a
 /// tetrode's.
 const MANY: usize = 16;
+/// Samples beside a crossing that was taken within which its channel's next minimum is the same.
+const AGAIN: i64 = 2;
 /// Milliseconds within which they do.
 const AT_ONCE_MS: f64 = 0.2;
 
@@ -41,6 +45,9 @@ pub struct Layout {
     pub places: Vec<[f32; 2]>,
     /// Standard deviation of the noise of each, in microvolts after filter and reference.
     pub noise: Vec<f32>,
+    /// Standard deviation of what the channels around each see together ([`Settings::focus_um`]), 1 where their noise is
+    /// independent.
+    pub focused: Vec<f32>,
     /// For [`Reference::Regression`]: what each channel (first) adds to what is subtracted from each (second).
     pub regression: Vec<f32>,
 }
@@ -66,13 +73,15 @@ impl Layout {
         if n > self.row_channels
             || self.places.len() != n
             || self.noise.len() != n
+            || self.focused.len() != n
             || self.regression.len() != regressed
         {
             return Err(Error::mismatch(format!(
-                "channels: expected places, noise and regression of {n} channels out of {}, got {}, {} and {}",
+                "channels: expected places, noise, focused noise and regression of {n} channels out of {}, got {}, {}, {} and {}",
                 self.row_channels,
                 self.places.len(),
                 self.noise.len(),
+                self.focused.len(),
                 self.regression.len()
             )));
         }
@@ -84,6 +93,13 @@ impl Layout {
                     "channels: expected numbers below {}, got {channel}",
                     self.row_channels
                 )));
+            }
+            let focused = self.focused[i];
+            if !(focused.is_finite() && focused > 0.0) {
+                return Err(Error::argument(format!(
+                    "channel {channel}: expected focused noise above 0, got {focused}"
+                ))
+                .with_channel(channel as usize));
             }
             if !(noise.is_finite() && noise > 0.0 && place.iter().all(|p| p.is_finite())) {
                 return Err(Error::argument(format!(
@@ -104,14 +120,14 @@ impl Layout {
     }
 }
 
-/// A minimum below the threshold, the largest around it.
+/// A minimum below the threshold of what the channels around one see together, the largest around it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crossing {
     /// Sample of the minimum, from 0.
     pub sample: i64,
     /// Channel, by its place in [`Layout::used`].
     pub channel: usize,
-    /// Voltage of the minimum in microvolts, below 0.
+    /// Voltage of the channel there, in microvolts.
     pub microvolts: f32,
     /// Where between samples the minimum lies, −0.5 to 0.5, by a parabola.
     pub shift: f32,
@@ -132,7 +148,9 @@ pub struct Blanked {
 struct Candidate {
     sample: i64,
     channel: u32,
-    microvolts: f32,
+    /// The minimum in standard deviations of the noise, below 0: a noisy channel does not take its neighbour's spikes.
+    depth: f32,
+    shift: f32,
     beaten: bool,
 }
 
@@ -151,12 +169,17 @@ pub struct FrontEnd {
     /// The last rows, in microvolts: a power of two of them.
     ring: Vec<f32>,
     rows: usize,
+    focus: Focus,
+    /// As `ring`, what channels see together, in standard deviations.
+    focused: Vec<f32>,
     artefact_ring: Vec<bool>,
+    /// Of what channels see together, in standard deviations of the noise of training.
     thresholds: Vec<f32>,
     medians: Vec<f32>,
     steps: Vec<f32>,
-    trained: Vec<f32>,
     last_crossing: Vec<i64>,
+    /// Of each channel, the sample of the crossing that was taken last.
+    last_taken: Vec<i64>,
     candidates: Vec<Candidate>,
     /// The first of them that is not decided.
     decided: usize,
@@ -224,8 +247,8 @@ impl FrontEnd {
                 regression[from * padded..][..n].copy_from_slice(weights);
             }
         }
-        let each = |of: &dyn Fn(f32) -> f32, beyond: f32| {
-            let mut all: Vec<f32> = layout.noise.iter().map(|s| of(*s)).collect();
+        let each = |value: f32, beyond: f32| {
+            let mut all = vec![value; n];
             all.resize(padded, beyond);
             all
         };
@@ -257,12 +280,14 @@ impl FrontEnd {
             sorted: vec![0.0; n],
             ring: memory::filled("rows", 0.0, rows * padded)?,
             rows,
+            focus: Focus::new(layout, settings.focus_um, padded)?,
+            focused: memory::filled("rows", 0.0, rows * padded)?,
             artefact_ring: vec![false; rows],
-            thresholds: each(&|s| -threshold * s, f32::NEG_INFINITY),
-            medians: each(&|s| MAD as f32 * s, 1.0),
-            steps: each(&|s| (step * f64::from(s)) as f32, 0.0),
-            trained: each(&|s| MAD as f32 * s, 0.0),
+            thresholds: each(-threshold, f32::NEG_INFINITY),
+            medians: each(MAD as f32, 1.0),
+            steps: each(step as f32, 0.0),
             last_crossing: vec![i64::MIN / 2; n],
+            last_taken: vec![i64::MIN / 2; n],
             candidates: memory::room("crossings", 2 * most * n + 64)?,
             decided: 0,
             next: 0,
@@ -293,7 +318,7 @@ impl FrontEnd {
     /// Noise of each used channel as it is now tracked, in microvolts.
     pub fn noise(&self) -> impl Iterator<Item = f32> + '_ {
         let live = &self.medians[..self.layout.channels()];
-        live.iter().map(|m| m / MAD as f32)
+        (live.iter().zip(&self.layout.noise)).map(|(m, trained)| m / MAD as f32 * trained)
     }
 
     /// Rows of a whole row of samples each, one after the other; after each, [`FrontEnd::take`] until it gives
@@ -341,22 +366,29 @@ impl FrontEnd {
                 row: now,
             }),
         }
+        self.look_together(self.next);
         self.inspect(rails);
         self.next += 1;
     }
 
+    fn look_together(&mut self, sample: i64) {
+        let at = self.slot(sample);
+        (self.focus).step(
+            &self.ring[at..at + self.padded],
+            &mut self.focused[at..at + self.padded],
+        );
+    }
+
     /// Looks at the row before the newest.
     fn inspect(&mut self, rails: u32) {
-        let (before, row, after) = (
-            self.slot(self.next - 2),
-            self.slot(self.next - 1),
-            self.slot(self.next),
-        );
-        let rows = |at: usize| &self.ring[at..at + self.padded];
+        let newest = self.slot(self.next);
+        let [before, row, after] = [2, 1, 0].map(|ago| self.slot(self.next - ago));
+        let rows = |at: usize| &self.focused[at..at + self.padded];
         let seen = self.arch.dispatch(Inspect {
             before: rows(before),
             row: rows(row),
             after: rows(after),
+            newest: &self.ring[newest..newest + self.padded],
             thresholds: &mut self.thresholds,
             medians: &mut self.medians,
             steps: &self.steps,
@@ -364,8 +396,9 @@ impl FrontEnd {
             track: self.settings.tracking_seconds > 0.0,
         });
         if self.next & 0x3FF == 0 && self.settings.tracking_seconds > 0.0 {
-            for (median, first) in self.medians.iter_mut().zip(&self.trained) {
-                *median = median.clamp(LOWEST * first, (HIGHEST * first).max(1e-30));
+            let trained = MAD as f32;
+            for median in &mut self.medians[..self.layout.channels()] {
+                *median = median.clamp(LOWEST * trained, HIGHEST * trained);
             }
         }
         self.blanked.saturated += u64::from(rails);
@@ -376,7 +409,7 @@ impl FrontEnd {
         self.artefact_ring[flag] =
             settled && (rails > 0 || f64::from(seen.largest) > self.settings.artefact_microvolts);
         if seen.crossing && settled && !self.artefact_ring[flag] {
-            self.candidates_of(at - 1, row, flag);
+            self.candidates_of(at - 1, flag);
         }
         if self.artefact_ring[flag] {
             if at - self.last_artefact > self.blank {
@@ -391,27 +424,20 @@ impl FrontEnd {
         (3.0 * self.settings.rate_hz / self.settings.low_hz) as i64
     }
 
-    fn candidates_of(&mut self, sample: i64, row: usize, flag: usize) {
+    fn candidates_of(&mut self, sample: i64, flag: usize) {
         let n = self.layout.channels();
-        let (before, after) = (self.slot(sample - 1), self.slot(sample + 1));
         let first = self.candidates.len();
         for channel in 0..n {
-            let y = self.ring[row + channel];
-            let minimum = y <= self.ring[before + channel] && y < self.ring[after + channel];
-            if minimum && y < self.thresholds[channel] {
-                self.last_crossing[channel] = sample;
-                if self.candidates.len() == self.candidates.capacity() {
-                    // More minima than samples allow: cannot be, and must not allocate.
-                    self.artefact_ring[flag] = true;
-                    break;
-                }
-                self.candidates.push(Candidate {
-                    sample,
-                    channel: channel as u32,
-                    microvolts: y,
-                    beaten: false,
-                });
+            let Some(candidate) = self.minimum(sample, channel) else {
+                continue;
+            };
+            self.last_crossing[channel] = sample;
+            if self.candidates.len() == self.candidates.capacity() {
+                // More minima than samples allow: cannot be, and must not allocate.
+                self.artefact_ring[flag] = true;
+                break;
             }
+            self.candidates.push(candidate);
         }
         if n >= MANY {
             let since = sample - self.at_once;
@@ -427,31 +453,112 @@ impl FrontEnd {
             return;
         }
         for new in first..self.candidates.len() {
-            let (older, newer) = self.candidates.split_at_mut(new);
-            let newer = &mut newer[0];
-            for old in older[self.decided.min(new)..].iter_mut().rev() {
-                if newer.sample - old.sample > self.exclusive {
-                    break;
-                }
-                let apart = self
-                    .layout
-                    .distance(old.channel as usize, newer.channel as usize);
-                if f64::from(apart) > self.settings.exclusive_um {
-                    continue;
-                }
-                // In standard deviations: a noisy channel does not take its neighbour's spikes.
-                let size = |c: &Candidate| c.microvolts / self.layout.noise[c.channel as usize];
-                if size(newer) < size(old) {
-                    old.beaten = true;
-                } else {
-                    newer.beaten = true;
-                }
+            self.compare(new);
+        }
+    }
+
+    /// What of the channels around one lies below the threshold, and below the samples beside it.
+    fn minimum(&self, sample: i64, channel: usize) -> Option<Candidate> {
+        let [left, depth, right] =
+            [-1, 0, 1].map(|to| self.focused[self.slot(sample + to) + channel]);
+        if !(depth <= left && depth < right && depth < self.thresholds[channel]) {
+            return None;
+        }
+        let shift = 0.5 * (left - right) / (left - 2.0 * depth + right);
+        Some(Candidate {
+            sample,
+            channel: channel as u32,
+            depth,
+            shift: shift.clamp(-0.5, 0.5),
+            beaten: false,
+        })
+    }
+
+    /// Beats a candidate, or those before it that are not decided.
+    fn compare(&mut self, new: usize) {
+        let (older, newer) = self.candidates.split_at_mut(new);
+        let newer = &mut newer[0];
+        for old in older[self.decided.min(new)..].iter_mut().rev() {
+            if newer.sample - old.sample > self.exclusive {
+                break;
+            }
+            let apart = self
+                .layout
+                .distance(old.channel as usize, newer.channel as usize);
+            if f64::from(apart) > self.settings.exclusive_um {
+                continue;
+            }
+            if newer.depth < old.depth {
+                old.beaten = true;
+            } else {
+                newer.beaten = true;
             }
         }
     }
 
+    /// Subtracts a spike, (rows from `first` on, channels), from channels `range` of the last rows, and looks again at what it
+    /// lay over: crossings that it had beaten, or hidden. Those may lie before `taken`, the crossing's own sample, by less than
+    /// [`Settings::exclusive_ms`]. Does not allocate.
+    pub(crate) fn take_away(
+        &mut self,
+        taken: i64,
+        first: i64,
+        range: std::ops::Range<usize>,
+        spike: &[f32],
+    ) {
+        let width = range.len();
+        let rows = (spike.len() / width) as i64;
+        for (i, spike) in spike.chunks_exact(width).enumerate() {
+            let at = self.slot(first + i as i64);
+            for (y, s) in self.ring[at..][range.clone()].iter_mut().zip(spike) {
+                *y -= s;
+            }
+            self.look_together(first + i as i64);
+        }
+        let reach = self.focus.reach();
+        let channels =
+            range.start.saturating_sub(reach)..(range.end + reach).min(self.layout.channels());
+        let from = (first - 1).max(taken - self.exclusive + 1);
+        let until = (first + rows + 1).min(self.next - 1);
+        let mut kept = self.decided;
+        for at in self.decided..self.candidates.len() {
+            let old = self.candidates[at];
+            if !((from..until).contains(&old.sample) && channels.contains(&(old.channel as usize)))
+            {
+                self.candidates[kept] = old;
+                kept += 1;
+            }
+        }
+        self.candidates.truncate(kept);
+        for sample in from..until {
+            for channel in channels.clone() {
+                let Some(candidate) = self.minimum(sample, channel) else {
+                    continue;
+                };
+                let again = (sample - self.last_taken[channel]).abs() <= AGAIN;
+                if again || self.candidates.len() == self.candidates.capacity() {
+                    continue;
+                }
+                let place = self.candidates[self.decided..]
+                    .partition_point(|c| (c.sample, c.channel) < (sample, candidate.channel));
+                self.candidates.insert(self.decided + place, candidate);
+            }
+        }
+        for candidate in &mut self.candidates[self.decided..] {
+            candidate.beaten = false;
+        }
+        for new in self.decided..self.candidates.len() {
+            self.compare(new);
+        }
+    }
+
+    /// Samples within which one crossing beats another.
+    pub(crate) fn exclusive(&self) -> i64 {
+        self.exclusive
+    }
+
     /// The next crossing that is decided: all that could be larger, or blank it, has been seen. Crossings come in
-    /// the order of their samples.
+    /// the order of their samples, but for those that were under a spike that was taken away.
     pub fn take(&mut self) -> Option<Crossing> {
         while let Some(&candidate) = self.candidates.get(self.decided) {
             if candidate.sample + self.wait > self.next - 1 {
@@ -470,19 +577,12 @@ impl FrontEnd {
             if candidate.beaten {
                 continue;
             }
-            let at = |sample: i64| self.ring[self.slot(sample) + channel];
-            let (left, middle, right) = (at(sample - 1), at(sample), at(sample + 1));
-            let curve = left - 2.0 * middle + right;
-            let shift = if curve > 0.0 {
-                (0.5 * (left - right) / curve).clamp(-0.5, 0.5)
-            } else {
-                0.0
-            };
+            self.last_taken[channel] = sample;
             return Some(Crossing {
                 sample,
                 channel,
-                microvolts: middle,
-                shift,
+                microvolts: self.ring[self.slot(sample) + channel],
+                shift: candidate.shift,
             });
         }
         None
@@ -508,6 +608,13 @@ impl FrontEnd {
     pub fn newest(&self) -> &[f32] {
         let at = self.slot(self.next - 1);
         &self.ring[at..at + self.layout.channels()]
+    }
+
+    /// The newest row of what channels see together, in standard deviations of the noise.
+    #[cfg(feature = "train")]
+    pub(crate) fn newest_focused(&self) -> &[f32] {
+        let at = self.slot(self.next - 1);
+        &self.focused[at..at + self.layout.channels()]
     }
 
     /// A row that a crossing just taken is surrounded by, of all channels with padding.
