@@ -77,6 +77,7 @@ impl Sorter {
             w.floats(&[unit.microvolts, unit.gate]);
             w.floats(&unit.centre);
             w.floats(&unit.waveform);
+            w.floats(&unit.template);
             w.word(unit.beyond.len() as u32);
             for beyond in &unit.beyond {
                 w.word(beyond.group);

@@ -263,9 +263,11 @@ fn sorted(blocks: &mut Blocks<'_>, sorting: &mut Sorting, out: &mut Out) -> Resu
     out.seconds = blocks.each(|block| {
         sorting.push(block, &mut |spike| {
             if let Some(unit) = spike.unit {
-                out.ticks.push(spike.sample);
-                out.channels.push(unit);
-                out.microvolts.push(spike.microvolts);
+                // Those that lay under others come after them, by little.
+                let at = out.ticks.iter().rposition(|t| *t <= spike.sample).map_or(0, |i| i + 1);
+                out.ticks.insert(at, spike.sample);
+                out.channels.insert(at, unit);
+                out.microvolts.insert(at, spike.microvolts);
             }
         })
     })?;
