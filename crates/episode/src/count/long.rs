@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::greedy::Greedy;
 use super::latest_start::{LatestStart, runs};
+use super::passage::{Passage, Passing};
 use super::walk::{TILE, Walk, Wanted};
 use super::{Counter, Strategy};
 use crate::events::{gap_ticks, is_whole, one_each};
@@ -49,16 +50,25 @@ impl LongEvents {
         cuts: Vec<i64>,
         read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
     ) -> Result<Self> {
+        Self::between(0, outline.ticks, outline, cuts, read)
+    }
+
+    fn between(
+        from: i64,
+        to: i64,
+        outline: &Recording,
+        cuts: Vec<i64>,
+        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
+    ) -> Result<Self> {
         if outline.form == SpikeForm::Signal {
             return Err(Error::argument(
                 "episodes are of spikes: expected spike times or counts, got a signal",
             ));
         }
         let ascend = cuts.windows(2).all(|w| w[0] < w[1]);
-        if cuts.first() != Some(&0) || cuts.last() != Some(&outline.ticks) || !ascend {
+        if cuts.first() != Some(&from) || cuts.last() != Some(&to) || !ascend {
             return Err(Error::argument(format!(
-                "cuts: expected ascending ticks from 0 to {}, got {} from {:?} to {:?}",
-                outline.ticks,
+                "cuts: expected ascending ticks from {from} to {to}, got {} from {:?} to {:?}",
                 cuts.len(),
                 cuts.first(),
                 cuts.last()
@@ -214,6 +224,111 @@ impl Counter for LongEvents {
 
     fn ran(&self) -> Ran {
         Ran::on_cpu(LatestStart.name())
+    }
+}
+
+/// The events of one stretch of a recording, for counts that other stretches' add to.
+pub struct ShardEvents {
+    long: LongEvents,
+    outline: Recording,
+}
+
+impl ShardEvents {
+    /// As [`LongEvents::new`], with `cuts` from where the shard begins to where it ends; a single one is a shard of no
+    /// time.
+    ///
+    /// # Errors
+    /// As there; `InvalidArgument` for no cut, or one outside the recording.
+    pub fn new(
+        outline: &Recording,
+        cuts: Vec<i64>,
+        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
+    ) -> Result<Self> {
+        let (from, to) = match (cuts.first(), cuts.last()) {
+            (Some(&from), Some(&to)) if from >= 0 && to <= outline.ticks => (from, to),
+            ends => {
+                return Err(Error::argument(format!(
+                    "cuts of a shard: expected ticks from 0 to {}, got {ends:?}",
+                    outline.ticks
+                )));
+            }
+        };
+        Ok(Self {
+            long: LongEvents::between(from, to, outline, cuts, read)?,
+            outline: outline.clone(),
+        })
+    }
+
+    /// Labels and clock.
+    pub fn alphabet(&self) -> &Alphabet {
+        &self.long.alphabet
+    }
+
+    /// The recording, without spikes.
+    pub fn outline(&self) -> &Recording {
+        &self.outline
+    }
+
+    /// First tick of the recording in the shard, and first after it.
+    pub fn ticks(&self) -> (i64, i64) {
+        let cuts = &self.long.cuts;
+        (cuts[0], cuts[cuts.len() - 1])
+    }
+
+    /// For each pattern what the stretch adds to its count, and how many events lie in the stretch; one pass over it and
+    /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
+    ///
+    /// # Errors
+    /// `Mismatch` for a pattern that does not fit; `Interrupted`; what reading says.
+    pub fn pass(
+        &self,
+        patterns: &[Pattern],
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Passage>, u64)> {
+        let long = &self.long;
+        long.check(patterns)?;
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let runs = runs(patterns, &order, rayon::current_num_threads());
+        let mut states: Vec<(Vec<Passing>, Vec<usize>)> = vec![Default::default(); runs.len()];
+        let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
+        let total = patterns.len() as u64;
+        let pieces = long.cuts.len() as u64 - 1;
+        let mut seen = 0;
+        for (done, cut) in long.cuts.windows(2).enumerate() {
+            progress::check(progress, "counting")?;
+            let start = cut[0].saturating_sub(span).max(0);
+            let (events, fresh) = long.events(start, cut[0], cut[1])?;
+            seen += fresh;
+            if let Some(events) = events.filter(|_| fresh > 0) {
+                let first = events.stream()[events.len() - fresh as usize];
+                let from = events.unpack(first).0;
+                states
+                    .par_iter_mut()
+                    .zip(&runs)
+                    .try_for_each(|(state, run)| {
+                        let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
+                        let wanted = Wanted::Passages;
+                        let mut walk = Walk::new(&events, &patterns, wanted, from, i64::MAX, TILE);
+                        if !state.0.is_empty() {
+                            walk.resume_passing(std::mem::take(&mut state.0));
+                        }
+                        while walk.advance() {
+                            progress::check(progress, "counting")?;
+                        }
+                        *state = walk.into_passing();
+                        Ok(())
+                    })?;
+            }
+            progress.update("counting", total * (done as u64 + 1) / pieces, total);
+        }
+        let mut passages = vec![Passage::none(); patterns.len()];
+        for ((passing, of_pattern), run) in states.iter().zip(&runs) {
+            for (&pattern, &leaf) in run.iter().zip(of_pattern) {
+                passages[pattern] = passing[leaf].passage();
+            }
+        }
+        Ok((passages, seen))
     }
 }
 
