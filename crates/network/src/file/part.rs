@@ -41,6 +41,7 @@ const VERSION: u32 = 1;
 pub struct Part {
     /// What messages call it.
     name: String,
+    shard: Shard,
     head: Head,
     file: NetworkFile,
 }
@@ -90,6 +91,7 @@ impl Part {
         let bits = |value: Option<f64>| value.map(f64::to_bits);
         Ok(Self {
             name: format!("shard {shard}"),
+            shard,
             head: Head {
                 shard: shard.number(),
                 shards: shard.of(),
@@ -107,9 +109,9 @@ impl Part {
         })
     }
 
-    /// Its number, from 1, and how many there are.
-    pub fn shard(&self) -> (usize, usize) {
-        (self.head.shard, self.head.shards)
+    /// Which shard it is.
+    pub fn shard(&self) -> Shard {
+        self.shard
     }
 
     /// Windows of the whole network.
@@ -171,12 +173,7 @@ impl Part {
             head.meta.density,
             head.meta.sample_seconds,
         ] = head.exact.map(number);
-        if head.shard == 0 || head.shard > head.shards {
-            return Err(damaged(format_args!(
-                "expected a number from 1 to {}, got {}",
-                head.shards, head.shard
-            )));
-        }
+        let shard = Shard::new(head.shard, head.shards).map_err(|e| damaged(e.message()))?;
         let meta = header::meta(&head.meta).map_err(|e| damaged(e.message()))?;
         let (words, odd) = rest.as_chunks::<8>();
         if !odd.is_empty() {
@@ -232,7 +229,8 @@ impl Part {
         };
         (file.nodes().check(file.network.nodes())).map_err(|e| damaged(e.message()))?;
         Ok(Self {
-            name: format!("shard {} of {}", head.shard, head.shards),
+            name: format!("shard {shard}"),
+            shard,
             head,
             file,
         })
