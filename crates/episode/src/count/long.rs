@@ -12,7 +12,6 @@ use rayon::prelude::*;
 
 use super::greedy::Greedy;
 use super::latest_start::{LatestStart, runs};
-use super::passage::{Passage, Passing};
 use super::walk::{TILE, Walk, Wanted};
 use super::{Counter, Strategy};
 use crate::events::{gap_ticks, is_whole, one_each};
@@ -28,11 +27,11 @@ type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 /// The events of a recording, of which a stretch is held at a time. They are those of
 /// [`Events::from_recording`], segments moved apart likewise.
 pub struct LongEvents {
-    alphabet: Alphabet,
+    pub(super) alphabet: Alphabet,
     /// The recording's segments and where each begins here; none where one covers everything.
     segments: Vec<(Segment, i64)>,
     /// Ticks of the recording at which it is cut.
-    cuts: Vec<i64>,
+    pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
     /// Events that the last pass saw.
     seen: Mutex<u64>,
@@ -53,7 +52,7 @@ impl LongEvents {
         Self::between(0, outline.ticks, outline, cuts, read)
     }
 
-    fn between(
+    pub(super) fn between(
         from: i64,
         to: i64,
         outline: &Recording,
@@ -106,7 +105,7 @@ impl LongEvents {
     }
 
     /// As [`Pattern::check`], against what is known without the events.
-    fn check(&self, patterns: &[Pattern]) -> Result<()> {
+    pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
         let symbols = self.alphabet.len();
         for pattern in patterns {
             if let Some(&s) = pattern.symbols().iter().find(|&&s| s as usize >= symbols) {
@@ -125,7 +124,7 @@ impl LongEvents {
 
     /// The events of [start, stop), and how many of them lie at or after `from`; ticks of the recording. None where
     /// there are none.
-    fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
+    pub(super) fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
         let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
         if !spikes.weights.is_empty() {
             spikes = one_each(&spikes)?;
@@ -176,7 +175,9 @@ impl Counter for LongEvents {
         let mut order: Vec<usize> = (0..patterns.len()).collect();
         order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
         let runs = runs(patterns, &order, rayon::current_num_threads());
-        let mut states: Vec<(Vec<Greedy>, Vec<u64>)> = vec![Default::default(); runs.len()];
+        let mut states: Vec<Vec<Greedy>> = (runs.iter())
+            .map(|run| vec![Greedy::default(); run.len()])
+            .collect();
         let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
@@ -190,18 +191,15 @@ impl Counter for LongEvents {
                 states
                     .par_iter_mut()
                     .zip(&runs)
-                    .try_for_each(|((greedy, counts), run)| {
+                    .try_for_each(|(greedy, run)| {
                         let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
                         let mut walk =
                             Walk::new(&events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
-                        if !greedy.is_empty() {
-                            walk.resume(std::mem::take(greedy));
-                        }
+                        walk.resume(greedy);
                         while walk.advance() {
                             progress::check(progress, "counting")?;
                         }
-                        *counts = walk.counts();
-                        *greedy = walk.into_greedy();
+                        *greedy = walk.greedy();
                         Ok(())
                     })?;
             }
@@ -215,120 +213,14 @@ impl Counter for LongEvents {
         }
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         let mut counts = vec![0; patterns.len()];
-        let found = states.into_iter().flat_map(|(_, counts)| counts);
-        for (i, count) in order.into_iter().zip(found) {
-            counts[i] = count;
+        for (i, greedy) in order.into_iter().zip(states.into_iter().flatten()) {
+            counts[i] = greedy.count;
         }
         Ok(counts)
     }
 
     fn ran(&self) -> Ran {
         Ran::on_cpu(LatestStart.name())
-    }
-}
-
-/// The events of one stretch of a recording, for counts that other stretches' add to.
-pub struct ShardEvents {
-    long: LongEvents,
-    outline: Recording,
-}
-
-impl ShardEvents {
-    /// As [`LongEvents::new`], with `cuts` from where the shard begins to where it ends; a single one is a shard of no
-    /// time.
-    ///
-    /// # Errors
-    /// As there; `InvalidArgument` for no cut, or one outside the recording.
-    pub fn new(
-        outline: &Recording,
-        cuts: Vec<i64>,
-        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
-    ) -> Result<Self> {
-        let (from, to) = match (cuts.first(), cuts.last()) {
-            (Some(&from), Some(&to)) if from >= 0 && to <= outline.ticks => (from, to),
-            ends => {
-                return Err(Error::argument(format!(
-                    "cuts of a shard: expected ticks from 0 to {}, got {ends:?}",
-                    outline.ticks
-                )));
-            }
-        };
-        Ok(Self {
-            long: LongEvents::between(from, to, outline, cuts, read)?,
-            outline: outline.clone(),
-        })
-    }
-
-    /// Labels and clock.
-    pub fn alphabet(&self) -> &Alphabet {
-        &self.long.alphabet
-    }
-
-    /// The recording, without spikes.
-    pub fn outline(&self) -> &Recording {
-        &self.outline
-    }
-
-    /// First tick of the recording in the shard, and first after it.
-    pub fn ticks(&self) -> (i64, i64) {
-        let cuts = &self.long.cuts;
-        (cuts[0], cuts[cuts.len() - 1])
-    }
-
-    /// For each pattern what the stretch adds to its count, and how many events lie in the stretch; one pass over it and
-    /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
-    ///
-    /// # Errors
-    /// `Mismatch` for a pattern that does not fit; `Interrupted`; what reading says.
-    pub fn pass(
-        &self,
-        patterns: &[Pattern],
-        progress: &dyn Progress,
-    ) -> Result<(Vec<Passage>, u64)> {
-        let long = &self.long;
-        long.check(patterns)?;
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
-        let runs = runs(patterns, &order, rayon::current_num_threads());
-        let mut states: Vec<(Vec<Passing>, Vec<usize>)> = vec![Default::default(); runs.len()];
-        let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
-        let total = patterns.len() as u64;
-        let pieces = long.cuts.len() as u64 - 1;
-        let mut seen = 0;
-        for (done, cut) in long.cuts.windows(2).enumerate() {
-            progress::check(progress, "counting")?;
-            let start = cut[0].saturating_sub(span).max(0);
-            let (events, fresh) = long.events(start, cut[0], cut[1])?;
-            seen += fresh;
-            if let Some(events) = events.filter(|_| fresh > 0) {
-                let first = events.stream()[events.len() - fresh as usize];
-                let from = events.unpack(first).0;
-                states
-                    .par_iter_mut()
-                    .zip(&runs)
-                    .try_for_each(|(state, run)| {
-                        let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
-                        let wanted = Wanted::Passages;
-                        let mut walk = Walk::new(&events, &patterns, wanted, from, i64::MAX, TILE);
-                        if !state.0.is_empty() {
-                            walk.resume_passing(std::mem::take(&mut state.0));
-                        }
-                        while walk.advance() {
-                            progress::check(progress, "counting")?;
-                        }
-                        *state = walk.into_passing();
-                        Ok(())
-                    })?;
-            }
-            progress.update("counting", total * (done as u64 + 1) / pieces, total);
-        }
-        let mut passages = vec![Passage::none(); patterns.len()];
-        for ((passing, of_pattern), run) in states.iter().zip(&runs) {
-            for (&pattern, &leaf) in run.iter().zip(of_pattern) {
-                passages[pattern] = passing[leaf].passage();
-            }
-        }
-        Ok((passages, seen))
     }
 }
 

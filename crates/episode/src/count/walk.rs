@@ -8,7 +8,7 @@
 
 use super::extend::{Chains, Ends, Followers, extend};
 use super::greedy::Greedy;
-use super::passage::Passing;
+use super::shard::Passing;
 use super::siblings::Siblings;
 use super::trie::Trie;
 use crate::{Events, Pattern};
@@ -159,36 +159,36 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Goes on from where a walk of the same patterns over what came before left off: occurrences that end there are
+    /// Goes on from where walks over what came before left off, for each pattern given: occurrences that end there are
     /// not taken again, because none of them starts after the last one taken ended.
-    pub(crate) fn resume(&mut self, greedy: Vec<Greedy>) {
-        debug_assert_eq!(greedy.len(), self.state.greedy.len());
-        self.state.greedy = greedy;
+    pub(crate) fn resume(&mut self, greedy: &[Greedy]) {
+        for (&leaf, greedy) in self.plan.trie.of_pattern.iter().zip(greedy) {
+            self.state.greedy[leaf] = *greedy;
+        }
     }
 
-    /// What a walk of the same patterns over what comes next [resumes](Self::resume) from.
-    pub(crate) fn into_greedy(self) -> Vec<Greedy> {
-        self.state.greedy
+    /// What a walk over what comes next [resumes](Self::resume) from.
+    pub(crate) fn greedy(&self) -> Vec<Greedy> {
+        let of_pattern = self.plan.trie.of_pattern.iter();
+        of_pattern.map(|&leaf| self.state.greedy[leaf]).collect()
     }
 
-    /// As [`resume`](Self::resume), where passages are wanted: of what begins where the first walk did.
-    pub(crate) fn resume_passing(&mut self, passing: Vec<Passing>) {
-        debug_assert_eq!(passing.len(), self.state.passing.len());
-        self.state.passing = passing;
+    /// As [`resume`](Self::resume), where passages are wanted.
+    pub(crate) fn resume_passing<'p>(&mut self, passing: impl Iterator<Item = &'p Passing>) {
+        for (&leaf, passing) in self.plan.trie.of_pattern.iter().zip(passing) {
+            self.state.passing[leaf] = passing.clone();
+        }
     }
 
-    /// What a walk over what comes next [resumes](Self::resume_passing) from, and the place in it of each pattern given.
-    pub(crate) fn into_passing(self) -> (Vec<Passing>, Vec<usize>) {
-        (self.state.passing, self.plan.trie.of_pattern)
+    /// What a walk over what comes next [resumes](Self::resume_passing) from.
+    pub(crate) fn passing(&self) -> impl Iterator<Item = &Passing> {
+        let of_pattern = self.plan.trie.of_pattern.iter();
+        of_pattern.map(|&leaf| &self.state.passing[leaf])
     }
 
     /// One count for each pattern given.
     pub(crate) fn counts(&self) -> Vec<u64> {
-        let of_pattern = &self.plan.trie.of_pattern;
-        of_pattern
-            .iter()
-            .map(|&leaf| self.state.greedy[leaf].count)
-            .collect()
+        self.greedy().iter().map(|greedy| greedy.count).collect()
     }
 
     /// The occurrences found, for each pattern given.

@@ -11,6 +11,8 @@
 //! taken    | c₀, last at l₀ | c₁, last at l₁ | …  | none: e stays the last
 //! ```
 
+use crate::count::greedy::Greedy;
+
 /// Choices that go on alike.
 #[derive(Debug, Clone, Copy)]
 struct Runner {
@@ -45,6 +47,43 @@ impl Passing {
             untouched: Some(i64::MIN),
             classes: Vec::new(),
             runners: Vec::new(),
+        }
+    }
+
+    /// Where all choices go on alike, how they do: from a count of 0. Only of a stretch that has lasted as long as the
+    /// episode can, so that no start to come lies before it.
+    pub(crate) fn settled(&self) -> Option<Greedy> {
+        match (&self.runners[..], self.untouched) {
+            ([only], None) => Some(Greedy {
+                count: 0,
+                last_end: only.last_end,
+            }),
+            ([], _) => Some(Greedy::default()),
+            _ => None,
+        }
+    }
+
+    /// Takes over what came of [`settled`](Self::settled).
+    pub(crate) fn go_on(&mut self, greedy: Greedy) {
+        let Greedy { count, last_end } = greedy;
+        match &mut self.runners[..] {
+            _ if count == 0 => {}
+            [only] => {
+                only.count += count as i64;
+                only.last_end = last_end;
+            }
+            _ => {
+                self.untouched = None;
+                self.classes = vec![Class {
+                    from: i64::MIN,
+                    runner: 0,
+                    more: 0,
+                }];
+                self.runners = vec![Runner {
+                    count: count as i64,
+                    last_end,
+                }];
+            }
         }
     }
 
@@ -207,7 +246,6 @@ impl Passage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::greedy::Greedy;
     use super::*;
     use proptest::prelude::*;
 
