@@ -8,7 +8,7 @@ use super::{Episode, Interval, Pattern};
 
 /// The episodes of one symbol more that can be frequent where `frequent`, all of one size, are: after symbols every pair
 /// of them at every one of `intervals`; after longer ones those of which both ends, all but one symbol, are among them.
-/// They are what [`mine`](super::mine()) counts next, in its order.
+/// They are what [`mine`](super::mine()) counts next, in its order. After none there are none.
 ///
 /// # Errors
 /// `InvalidArgument` for episodes of several sizes, or symbols without an interval or with the same one twice;
@@ -26,7 +26,10 @@ use super::{Episode, Interval, Pattern};
 /// # }
 /// ```
 pub fn next_candidates(frequent: &[Episode], intervals: &[Interval]) -> Result<Vec<Pattern>> {
-    let size = frequent.first().map_or(1, |e| e.pattern.size());
+    let Some(first) = frequent.first() else {
+        return Ok(Vec::new());
+    };
+    let size = first.pattern.size();
     if let Some(other) = frequent.iter().find(|e| e.pattern.size() != size) {
         return Err(Error::argument(format!(
             "candidates: expected frequent episodes of one size, got {size} and {}",
@@ -117,6 +120,7 @@ mod tests {
         let mixed = [episode(vec![0]), episode(vec![0, 1])];
         assert!(next_candidates(&mixed, &[]).is_err());
         assert!(next_candidates(&mixed[..1], &[]).is_err());
+        assert!(next_candidates(&[], &[]).unwrap().is_empty());
         let twice = [Interval::new(0, 3).unwrap(); 2];
         assert!(next_candidates(&mixed[..1], &twice).is_err());
     }

@@ -18,7 +18,7 @@ impl Plan {
     /// `None`. The edges are those of [`Plan::run`]; values are the same to the last bit for any team.
     ///
     /// # Errors
-    /// As [`Plan::stream`]; [`InvalidArgument`](ErrorKind::InvalidArgument) for
+    /// As [`Plan::stream`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
     /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges) and for distances that have to last, which go from
     /// window to window; what the team says.
     pub fn run_by(
