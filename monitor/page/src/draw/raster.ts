@@ -121,6 +121,8 @@ export class RasterView {
   private counts: WebGLTexture | null = null;
   private states: WebGLTexture | null = null;
   private sized = "";
+  /** Most texels of a side. */
+  private most = 0;
   lost = false;
 
   constructor(readonly canvas: HTMLCanvasElement) {
@@ -134,6 +136,7 @@ export class RasterView {
 
   private begin(): void {
     this.program = program(this.gl, VERTEX, FRAGMENT);
+    this.most = this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE) as number;
     for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
   }
 
@@ -141,8 +144,7 @@ export class RasterView {
   draw(store: Store, picture: Picture, size?: [number, number]): void {
     if (this.lost) return;
     const gl = this.gl, ratio = devicePixelRatio || 1;
-    const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
-    const w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
+    const most = this.most, w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
     const changed = this.cells.update(store, picture, w, h), rows = this.cells.rows;
     const textures = `${w} ${rows}`;
