@@ -1,7 +1,7 @@
 //! A feed and its reader under loom: every order of the two threads' accesses that the memory model allows. The ring is
 //! the crate ringbuf's; one with the same indices, orderings and ends stands for it here.
 
-#![allow(dead_code, unreachable_pub)] // the feed is the library's own file, not all of it is used
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)] // the feed is the library's own file, not all of it is used
 
 use betz_runtime::stream::{Input, Step, StepStatus, SwapState, Tap};
 

@@ -1,7 +1,7 @@
 // What is looked at rather than run: recordings, networks, mined episodes.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { expect, shown as test } from "./rig.mjs";
+import { drawn, expect, shown as test } from "./rig.mjs";
 
 test.setTimeout(45_000);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -133,6 +133,8 @@ test("a part of the raster is drawn round with Alt, and shown alone", async ({ l
   await look(page, "#v=live&t=20&w=10");
   const cells = page.locator("canvas.cells");
   await expect(cells).toBeVisible();
+  // Another canvas comes with WebGL: the one that stays is drawn on.
+  await drawn(page);
   const box = await cells.boundingBox(), at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
   await page.keyboard.down("Alt");
   await page.mouse.move(...at(0.5, 0.25));
