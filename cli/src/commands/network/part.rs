@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use betz::network::file::{LARGEST, Part};
-use betz::{Result, memory};
+use betz::Result;
+use betz::network::file::Part;
 use serde::Serialize;
 
+use super::outcome::write_where_it_fits;
 use crate::files::{Files, Kind};
 use crate::network_args::Compute;
 use crate::report::{self, count};
@@ -99,16 +100,7 @@ pub(in crate::commands) fn join(
     files.writes("--out", out, Kind::Network)?;
     let parts = inputs.iter().map(|path| Part::load(path));
     let file = Part::join(parts.collect::<Result<_>>()?)?;
-    let place = file.place(out);
-    if place != out {
-        eprintln!(
-            "{} would have more than {}: written as the directory {}",
-            out.display(),
-            memory::size(LARGEST),
-            place.display()
-        );
-    }
-    file.write(&place)?;
+    let place = write_where_it_fits(&file, out)?;
     let network = &file.network;
     let joined = Joined {
         kind: "network",
