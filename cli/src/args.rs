@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use betz::team::Shard;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::common_args::{Common, Part, memory_size};
+use crate::common_args::{Common, Part, memory_size, shard};
 
 #[derive(Parser)]
 #[command(
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Serve(crate::monitor_args::Serve),
     /// Find the frequent episodes of spikes (which fire in which order, at which delays, how often)
     Mine(Mine),
+    /// Make the counts, or the network, of all shards that `betz mine --shard` or `betz network compute --shard` wrote
+    Join(crate::join_args::Join),
     /// Correlation networks over sliding windows: edges, graphs, communities
     #[command(subcommand)]
     Network(crate::network_args::NetworkCommand),
@@ -59,7 +62,7 @@ pub(crate) enum Command {
     /// Spikes of single units from raw voltage: train a sorter, run it, score it
     #[command(subcommand)]
     Sort(crate::sort_args::SortCommand),
-    /// What a model, sums, a recording or a network hold; without a file: version, processor, devices, and why the GPU is
+    /// What a model, sums, a shard, a recording or a network hold; without a file: version, processor, devices, and why the GPU is
     /// or is not used
     Info(Info),
 }
@@ -416,8 +419,8 @@ pub struct Mine {
     #[arg(
         long,
         value_name = "N",
-        conflicts_with = "count_only",
-        required_unless_present = "count_only"
+        conflicts_with_all = ["count_only", "shard"],
+        required_unless_present_any = ["count_only", "shard"]
     )]
     pub(crate) threshold: Option<u64>,
     /// Longest episode to look for, in symbols; default: until no longer one is frequent
@@ -428,6 +431,19 @@ pub struct Mine {
     /// with # or a quote, stands in quotes: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
+    /// Count in shard K of N of the recording's time (.npz) alone, and write to --out what `betz join` makes the counts of
+    /// the whole of: the episodes of --count-only, or without it every symbol
+    #[arg(
+        long,
+        value_name = "K/N",
+        value_parser = shard,
+        requires = "out",
+        conflicts_with_all = ["max_size", "maximal", "csv", "graph", "picture", "replay", "surrogates", "sort"]
+    )]
+    pub(crate) shard: Option<Shard>,
+    /// With --shard: the file to write
+    #[arg(long, value_name = "PART", requires = "shard")]
+    pub(crate) out: Option<PathBuf>,
     /// Read the recording (.npz) in stretches, once for each batch of candidates, so that its events take about this
     /// much of memory, such as 1GiB, however long it is; candidates come on top. The counts are the same
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]

@@ -1,5 +1,6 @@
 //! Options that several commands have.
 
+use betz::team::Shard;
 use clap::Args;
 
 /// Options of every command.
@@ -63,9 +64,17 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// `2/8`: the second of eight shards.
+pub(crate) fn shard(text: &str) -> Result<Shard, String> {
+    let expected = || format!("expected a shard and how many there are, such as 2/8, got {text:?}");
+    let (number, of) = text.split_once('/').ok_or_else(expected)?;
+    let whole = |text: &str| text.trim().parse::<u32>().map_err(|_| expected());
+    Shard::new(whole(number)? as usize, whole(of)? as usize).map_err(|e| e.message().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::memory_size;
+    use super::{memory_size, shard};
 
     #[test]
     fn sizes_are_read_with_their_units() {
@@ -82,6 +91,25 @@ mod tests {
         }
         for text in ["", "GiB", "-1", "2 gigs", "0", "1e9", "1..2"] {
             assert!(memory_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shards_are_numbered_from_one() {
+        let two = shard("2/8").unwrap();
+        assert_eq!((two.number(), two.of()), (2, 8));
+        for text in [
+            "",
+            "2",
+            "0/8",
+            "9/8",
+            "-1/8",
+            "1/0",
+            "a/8",
+            "1/8/2",
+            "1/99999999999",
+        ] {
+            assert!(shard(text).is_err(), "{text}");
         }
     }
 }

@@ -19,6 +19,8 @@ const DRAWN: &str = "<!-- drawn by betz -->";
 pub(crate) const DRAWN_PNG: &str = "drawn by betz";
 /// How a file of chains begins.
 pub(crate) const CHAINS: &str = "# Chains embedded among ";
+/// How a file of candidates begins.
+pub(crate) const CANDIDATES: &str = "# Candidates of size ";
 /// Bytes at a file's start that tell what it is.
 const START: u64 = 4096;
 
@@ -47,6 +49,12 @@ pub(crate) enum Kind {
     Weights,
     /// A correlation network as `.npz`, or as a directory (`.zarr`).
     Network,
+    /// A shard of a network.
+    NetworkPart,
+    /// A shard of episodes' counts.
+    CountPart,
+    /// Episodes to count, one a line.
+    Episodes,
     /// Measures of a network's graphs as `.npz`.
     GraphMeasures,
     /// A network, or a window of it, as text of another program's format.
@@ -91,6 +99,9 @@ impl Kind {
         match self {
             Self::Model => begins("BETZMODL"),
             Self::Sums => begins("BETZSUMS"),
+            Self::NetworkPart => begins("BETZNETP"),
+            Self::CountPart => begins("BETZCNTP"),
+            Self::Episodes => begins(CANDIDATES),
             // IR version 9, producer "betz".
             Self::Onnx => begins("\x08\x09\x12\x04betz"),
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),

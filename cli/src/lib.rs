@@ -16,6 +16,7 @@ mod data;
 mod device;
 mod evaluation_picture;
 mod files;
+mod join_args;
 mod learning;
 mod loop_picture;
 mod monitor_args;
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
         args::Command::Monitor(a) => commands::monitor::run(&a),
         args::Command::Serve(a) => commands::serve::run(&a),
         args::Command::Mine(a) => commands::mine::run(&a),
+        args::Command::Join(a) => commands::join::run(&a),
         args::Command::Network(a) => commands::network::run(&a),
         args::Command::Som(a) => commands::som::run(&a),
         args::Command::Sort(a) => commands::sort::run(&a),

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use betz::network::Measure;
+use betz::team::Shard;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use crate::common_args::{Common, memory_size};
+use crate::common_args::{Common, memory_size, shard};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
@@ -154,6 +155,10 @@ pub struct Compute {
     /// Write values as whole multiples of 1/32767, in half the bytes (measures within -1 and 1)
     #[arg(long)]
     pub(crate) compact: bool,
+    /// Compute the windows of shard K of N alone and write them to NET as a shard; `betz join` makes the network of all
+    /// N, which has the very bytes that the command without --shard writes (on a GPU: the same edges)
+    #[arg(long, value_name = "K/N", value_parser = shard, conflicts_with = "dry_run")]
+    pub(crate) shard: Option<Shard>,
     #[command(flatten)]
     pub(crate) from: From,
     #[command(flatten)]

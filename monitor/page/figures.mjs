@@ -153,7 +153,16 @@ const figures = {
     const browser = await launch();
     for (let turn = 0; turn < 7; turn++) {
       const page = await browser.newPage({ viewport: { width: 1400, height: 860 } });
-      await page.addInitScript(() => { const look = () => { if (globalThis.betz?.store?.spikes > 0 && document.querySelector("canvas.cells")) requestAnimationFrame(() => { globalThis.firstFrame = performance.now(); }); else requestAnimationFrame(look); }; look(); });
+      // The raster was drawn with spikes in it, by WebGL or in the plane, and the browser comes back for the next picture.
+      await page.addInitScript(() => {
+        for (const [kind, what] of [[WebGL2RenderingContext, "drawArrays"], [CanvasRenderingContext2D, "putImageData"]]) {
+          const draw = kind.prototype[what];
+          kind.prototype[what] = function (...args) {
+            draw.apply(this, args);
+            if (!globalThis.drawn && this.canvas.className === "cells" && globalThis.betz.store.spikes > 0) { globalThis.drawn = true; requestAnimationFrame(() => { globalThis.firstFrame = performance.now(); }); }
+          };
+        }
+      });
       await page.goto(rig.url);
       all.push(await (await page.waitForFunction(() => globalThis.firstFrame)).jsonValue());
       await page.close();

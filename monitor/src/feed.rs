@@ -1,13 +1,9 @@
 //! The session's side: a tap that never waits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use betz_base::error::Result;
-use betz_base::ring;
 use betz_runtime::stream::{Input, Step, Tap};
-use ringbuf::traits::{Consumer, Observer, Producer};
-use ringbuf::{HeapCons, HeapProd};
+
+use crate::between::*;
 
 /// Words before a step's estimates: tick (2), number (2), latency, what it is, listed.
 const HEAD: usize = 7;
@@ -358,8 +354,3 @@ impl std::fmt::Debug for Truth {
         .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-#[path = "feed_tests.rs"]
-#[allow(clippy::unwrap_used)]
-mod tests;

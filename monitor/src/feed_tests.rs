@@ -1,8 +1,8 @@
 //! A feed and its reader on two threads, as hard as they can: nothing is torn, nothing is made up, and what was not
 //! handed on is counted.
 
-use super::*;
-use betz_runtime::stream::{StepStatus, SwapState};
+use crate::feed::{Feed, Taken, feed};
+use betz_runtime::stream::{Input, Step, StepStatus, SwapState, Tap};
 
 const OUTPUTS: usize = 3;
 const CHANNELS: usize = 200;

@@ -41,6 +41,9 @@ mod app;
 mod control;
 mod explore;
 mod feed;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod feed_tests;
 pub mod frame;
 mod guard;
 mod history;
@@ -53,6 +56,16 @@ mod server;
 mod simulation;
 mod source;
 mod viewer;
+
+/// What lies between a session's thread and the hub's: a test puts loom's in its place.
+mod between {
+    pub(crate) use std::sync::Arc;
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
+    pub(crate) use betz_base::ring;
+    pub(crate) use ringbuf::traits::{Consumer, Observer, Producer};
+    pub(crate) use ringbuf::{HeapCons, HeapProd};
+}
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;

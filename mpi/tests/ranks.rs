@@ -168,53 +168,86 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
     assert_eq!(left, ["day.npz"]);
 }
 
+/// Seconds of processor time that a process has taken; none once it is gone, or where there is no `/proc`.
+fn worked_seconds(process: i32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let words: Vec<&str> = after_name.split_whitespace().collect();
+    // Fields 14 and 15, of which the third is the first after the name; 100 ticks a second.
+    let ticks = words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?;
+    Some(ticks / 100.0)
+}
+
+fn ranks_of(job: u32) -> Vec<i32> {
+    let listed = Command::new("pgrep")
+        .args(["-P", &job.to_string(), "betz-mpi"])
+        .output();
+    let listed = listed.map_or(String::new(), |o| {
+        String::from_utf8_lossy(&o.stdout).into_owned()
+    });
+    listed
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect()
+}
+
 #[test]
 fn a_rank_that_is_killed_ends_the_job() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recording(&folder.join("day.npz"));
-    let Some(mut command) = mpirun(3) else {
-        return;
-    };
     // Long enough to be met at work.
     let arguments =
         "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 200000 --csv m.csv";
-    let mut job = command
-        .current_dir(folder)
-        .args(arguments.split_whitespace())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let ranks = |parent: u32| -> Vec<i32> {
-        let listed = Command::new("pgrep")
-            .args(["-P", &parent.to_string(), "betz-mpi"])
-            .output();
-        let listed = listed
-            .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
-            .unwrap_or_default();
-        listed
-            .lines()
-            .filter_map(|line| line.parse().ok())
-            .collect()
-    };
-    let patience = Instant::now();
-    while ranks(job.id()).len() < 3 {
-        if patience.elapsed() > Duration::from_secs(60) || job.try_wait().unwrap().is_some() {
-            let _ = job.kill();
-            panic!("expected three ranks at work");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let third = ranks(job.id())[2];
-    assert!(
-        Command::new("kill")
+    // mpirun hangs at times when a rank dies while the ranks still find each other, and seldom later: that is no matter of
+    // ours, and it is tried again.
+    for attempt in 0..3 {
+        let Some(mut command) = mpirun(3) else {
+            return;
+        };
+        let mut job = command
+            .current_dir(folder)
+            .args(arguments.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let patience = Instant::now();
+        let third = loop {
+            let ranks = ranks_of(job.id());
+            let at_work = |rank: &i32| {
+                !cfg!(target_os = "linux") || worked_seconds(*rank).is_some_and(|s| s > 1.0)
+            };
+            if ranks.len() == 3 && ranks.iter().all(at_work) {
+                break ranks[2];
+            }
+            if patience.elapsed() > Duration::from_secs(60) || job.try_wait().unwrap().is_some() {
+                let _ = job.kill();
+                panic!("expected three ranks at work, got {}", ranks.len());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        let kill = Command::new("kill")
             .args(["-9", &third.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let status = job.wait().unwrap();
-    assert!(!status.success());
-    assert!(!folder.join("m.csv").exists());
+            .status();
+        assert!(kill.unwrap().success());
+        let killed = Instant::now();
+        while killed.elapsed() < Duration::from_secs(60) {
+            if let Some(status) = job.try_wait().unwrap() {
+                assert!(!status.success());
+                assert!(!folder.join("m.csv").exists());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        eprintln!("mpirun still waits a minute after a rank was killed (attempt {attempt})");
+        for rank in ranks_of(job.id()) {
+            let _ = Command::new("kill")
+                .args(["-9", &rank.to_string()])
+                .status();
+        }
+        let _ = job.kill();
+        let _ = job.wait();
+    }
+    panic!("expected the job to end with the rank that was killed, three times it did not");
 }

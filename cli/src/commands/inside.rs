@@ -81,6 +81,10 @@ pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
         model(args, path, bytes)
     } else if start == betz::train::sums::MAGIC {
         super::sums::inside(args, path, bytes)
+    } else if start == betz::network::file::PART_MAGIC {
+        super::network::part_inside(path, args.common.json)
+    } else if start == betz::episode::count::PART_MAGIC {
+        super::mine_shard::inside(path, args.common.json)
     } else if start == *b"BETZSORT" {
         super::sort::inside(path, args.common.json, args.picture.is_some())
     } else if start.starts_with(b"PK") && super::network::is_network(path) {

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::chance::{self, How, Tested};
 use super::listed::{Chance, Listed, given, list, print_rest, print_table};
-use super::replay;
+use super::{mine_shard, replay};
 use crate::args::Mine;
 use crate::data;
 use crate::device;
@@ -31,7 +31,7 @@ use crate::raster;
 use crate::report::{self, Bar};
 
 /// What an event of a stretch takes at most, as it is read, moved and indexed.
-const BYTES_AN_EVENT: u64 = 64;
+pub(super) const BYTES_AN_EVENT: u64 = 64;
 
 #[derive(Serialize)]
 struct LevelDone {
@@ -117,12 +117,24 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     ] {
         files.may_write(option, path.as_deref(), kind)?;
     }
+    if let Some(shard) = args.shard {
+        if team.size() > 1 {
+            return Err(Error::argument(
+                "--shard: expected none in a team, whose processes share out candidates",
+            ));
+        }
+        files.may_write("--out", args.out.as_deref(), Kind::CountPart)?;
+        return match &args.out {
+            Some(out) => mine_shard::run(args, shard, out),
+            None => Err(Error::argument("--out: expected a file, got none")),
+        };
+    }
     if let Some(memory) = args.memory {
         return run_long(team, args, memory);
     }
     let events = read(args)?;
     let device = device_for(args)?;
-    let intervals = intervals(args, events.clock())?;
+    let intervals = intervals(&args.intervals, events.clock())?;
     if args.replay.is_some() && team.size() > 1 {
         return Err(Error::argument(
             "--replay: expected none in a team, whose processes share out what is counted at once",
@@ -221,7 +233,11 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     let outline = stretches.outline().clone();
     let events = LongEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
     let alphabet = events.alphabet();
-    let wanted = Wanted::new(args, intervals(args, alphabet.clock())?, alphabet)?;
+    let wanted = Wanted::new(
+        args,
+        intervals(&args.intervals, alphabet.clock())?,
+        alphabet,
+    )?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
@@ -387,12 +403,12 @@ fn found(args: &Mine, counter: &dyn Counter, wanted: Wanted, bar: &Bar) -> Resul
 }
 
 /// The intervals of the command line, on `clock`.
-fn intervals(args: &Mine, clock: Clock) -> Result<Vec<Interval>> {
+pub(super) fn intervals(texts: &[String], clock: Clock) -> Result<Vec<Interval>> {
     let interval = |text: &String| {
         let (low, high) = data::parse_pair("--interval", text)?;
         Interval::from_seconds(low, high, clock).map_err(|e| e.at("--interval"))
     };
-    args.intervals.iter().map(interval).collect()
+    texts.iter().map(interval).collect()
 }
 
 /// The episodes to list, each with what surrogates say of it.

@@ -13,6 +13,7 @@ mod network;
 mod outputs;
 mod pipeline;
 mod program;
+mod shards;
 mod som;
 mod sorting;
 mod spiking;

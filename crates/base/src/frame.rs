@@ -70,6 +70,11 @@ pub fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
     let length = u64::from_le_bytes(length);
     let expected = u128::from(length) + OVERHEAD as u128;
     if expected != bytes.len() as u128 {
+        if u128::from(length.swap_bytes()) + OVERHEAD as u128 == bytes.len() as u128 {
+            return refuse(format!(
+                "{name}: expected little-endian numbers, got big-endian ones"
+            ));
+        }
         return refuse(format!(
             "{name} cut short or damaged: its header promises {expected} bytes, got {}",
             bytes.len()

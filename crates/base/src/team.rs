@@ -1,6 +1,8 @@
 //! Processes that work on one thing together, all by the same program: each takes its share, and what they find is
 //! put together so that everyone knows all of it.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -43,6 +45,86 @@ pub trait Team: Send + Sync {
 pub fn share(count: usize, rank: usize, size: usize) -> Range<usize> {
     let bound = |rank: usize| (count as u128 * rank as u128 / size.max(1) as u128) as usize;
     bound(rank)..bound(rank + 1)
+}
+
+/// One of several shares that are worked on apart, each into a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// Share `number`, from 1, of `of`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a number that is 0 or above `of`.
+    pub fn new(number: usize, of: usize) -> Result<Self> {
+        if number == 0 || number > of {
+            return Err(Error::argument(format!(
+                "a shard: expected a number from 1 to how many there are, got {number} of {of}"
+            )));
+        }
+        Ok(Self { number, of })
+    }
+
+    /// Its number, from 1.
+    pub fn number(self) -> usize {
+        self.number
+    }
+
+    /// How many there are.
+    pub fn of(self) -> usize {
+        self.of
+    }
+
+    /// Its share of `count` things in a row.
+    pub fn among(self, count: usize) -> Range<usize> {
+        share(count, self.number - 1, self.of)
+    }
+
+    /// `parts` in the order of their shards, `of` all of which must be there; each with its number and what messages
+    /// call it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] for a shard that is there twice, or missing.
+    pub fn in_order<T>(
+        of: usize,
+        parts: impl IntoIterator<Item = (usize, String, T)>,
+    ) -> Result<Vec<(String, T)>> {
+        let mut all: BTreeMap<usize, (String, T)> = BTreeMap::new();
+        for (number, name, part) in parts {
+            if let Some((before, _)) = all.get(&number) {
+                return Err(Error::mismatch(format!(
+                    "{name}: expected each shard once, got shard {number}, which {before} is too"
+                )));
+            }
+            all.insert(number, (name, part));
+        }
+        /// Numbers that are listed.
+        const SHOWN: usize = 20;
+        let missing = || (1..=of).filter(|number| !all.contains_key(number));
+        let few: Vec<String> = missing().take(SHOWN).map(|n| n.to_string()).collect();
+        if few.is_empty() {
+            return Ok(all.into_values().collect());
+        }
+        Err(Error::mismatch(format!(
+            "expected all {of} shards, got {}: none of number {}{}",
+            all.len(),
+            few.join(", "),
+            if missing().nth(SHOWN).is_some() {
+                ", …"
+            } else {
+                ""
+            }
+        )))
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.number, self.of)
+    }
 }
 
 /// Adds `others` to `values`, one by one.
@@ -90,6 +172,29 @@ impl Team for Alone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shards_are_all_there_once() {
+        assert!(
+            Shard::new(0, 3).is_err() && Shard::new(4, 3).is_err() && Shard::new(1, 0).is_err()
+        );
+        let part = |number: usize| (number, format!("{number}.part"), number * 10);
+        let whole = Shard::in_order(3, [2, 3, 1].map(part)).unwrap();
+        assert_eq!(whole.iter().map(|w| w.1).collect::<Vec<_>>(), [10, 20, 30]);
+        for (numbers, words) in [
+            (
+                vec![1, 3, 1],
+                "1.part: expected each shard once, got shard 1, which 1.part is too",
+            ),
+            (vec![3], "expected all 3 shards, got 1: none of number 1, 2"),
+        ] {
+            let error = Shard::in_order(3, numbers.into_iter().map(part)).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.message()),
+                (ErrorKind::Mismatch, words)
+            );
+        }
+    }
 
     #[test]
     fn shares_are_even_and_leave_nothing_out() {

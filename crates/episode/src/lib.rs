@@ -35,6 +35,7 @@
 //! ```
 
 mod alphabet;
+mod candidates;
 mod clock;
 pub mod count;
 mod csv;
@@ -51,6 +52,7 @@ mod table;
 mod time_table;
 
 pub use alphabet::Alphabet;
+pub use candidates::next_candidates;
 pub use clock::Clock;
 pub use csv::Order;
 pub use events::Events;

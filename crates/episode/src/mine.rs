@@ -118,7 +118,7 @@ pub struct Mined {
 
 /// What making and counting a candidate takes at most: itself, its node, tail and state in two walks at once,
 /// and its place among the frequent, which are copied where their list grows.
-const BYTES_A_CANDIDATE: u128 = 1400;
+pub(crate) const BYTES_A_CANDIDATE: u128 = 1400;
 
 impl Mined {
     /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
@@ -375,7 +375,7 @@ impl LevelSearch<'_> {
 }
 
 /// The episodes, of those sorted by prefix, that begin with all but the first symbol of `head`.
-fn continuations<'a>(sorted: &'a [Episode], head: &Pattern) -> &'a [Episode] {
+pub(crate) fn continuations<'a>(sorted: &'a [Episode], head: &Pattern) -> &'a [Episode] {
     let suffix = head.size() - 1;
     let compare = |e: &Episode| e.pattern.prefix_key().take(suffix).cmp(head.suffix_key(1));
     let from = sorted.partition_point(|e| compare(e).is_lt());

@@ -77,6 +77,7 @@ mod plan;
 mod rank;
 mod run;
 mod scan;
+mod shard;
 mod signal;
 mod spec;
 pub mod spikes;
@@ -87,6 +88,7 @@ mod team;
 mod tile;
 mod tiling;
 mod window;
+mod words;
 
 #[cfg(test)]
 mod cases;

@@ -120,6 +120,24 @@ impl Network {
         append(&mut self.why, chunk.why);
     }
 
+    /// Takes over the windows of a network of the same nodes, and what was counted on the way to them.
+    #[cfg(feature = "npz")]
+    pub(crate) fn append(&mut self, other: Self) {
+        let (edges, undefined) = (self.r.len() as u64, self.undefined.len() as u64);
+        self.meta.rechecked += other.meta.rechecked;
+        self.meta.rebuilt += other.meta.rebuilt;
+        self.meta.extreme += other.meta.extreme;
+        self.window_start.extend(other.window_start);
+        (self.indptr).extend(other.indptr[1..].iter().map(|at| at + edges));
+        (self.undefined_indptr).extend(other.undefined_indptr[1..].iter().map(|at| at + undefined));
+        append(&mut self.i, other.i);
+        append(&mut self.j, other.j);
+        append(&mut self.r, other.r);
+        append(&mut self.lag, other.lag);
+        append(&mut self.undefined, other.undefined);
+        append(&mut self.why, other.why);
+    }
+
     /// How it was made.
     pub fn meta(&self) -> &Meta {
         &self.meta

@@ -1,13 +1,13 @@
 //! A network by a team of processes: each takes windows, the first gets them all.
 
 use betz_base::team::Team;
-use betz_base::{Error, ErrorKind, Progress, Result};
+use betz_base::{Error, Progress, Result};
 
 use crate::hold::Hold;
 use crate::network::Network;
-use crate::oracle::Undefined;
 use crate::plan::Plan;
 use crate::signal::Signal;
+use crate::words::{absorb, to_words};
 
 /// Runs of windows that a team shares out, where there are as many windows: enough for ranks to be about even, few
 /// enough for their beginnings, each of which is summed from zero, to cost little.
@@ -18,7 +18,7 @@ impl Plan {
     /// `None`. The edges are those of [`Plan::run`]; values are the same to the last bit for any team.
     ///
     /// # Errors
-    /// As [`Plan::stream`]; [`InvalidArgument`](ErrorKind::InvalidArgument) for
+    /// As [`Plan::stream`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
     /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges) and for distances that have to last, which go from
     /// window to window; what the team says.
     pub fn run_by(
@@ -27,11 +27,7 @@ impl Plan {
         signal: &Signal<'_>,
         progress: &dyn Progress,
     ) -> Result<Option<Network>> {
-        if Hold::of(&self.spec).is_some() {
-            return Err(Error::argument(
-                "a team: expected a measure of each window on its own, got distances that have to last (hold)",
-            ));
-        }
+        self.check_apart("a team")?;
         let windows = self.grid.len();
         let limit = self.chunk_windows.min(windows.div_ceil(RUNS).max(1));
         let chunks = self.grid.chunks(limit);
@@ -58,90 +54,16 @@ impl Plan {
         }
         Ok(Some(whole))
     }
-}
 
-/// The windows of a network, to be sent.
-fn to_words(network: &Network) -> Vec<u64> {
-    let meta = &network.meta;
-    let mut to = vec![meta.rechecked, meta.rebuilt, meta.extreme];
-    to.extend(
-        [
-            network.len(),
-            network.r.len(),
-            network.lag.len(),
-            network.undefined.len(),
-        ]
-        .map(|n| n as u64),
-    );
-    to.extend(&network.window_start);
-    to.extend(&network.indptr);
-    to.extend(&network.undefined_indptr);
-    let pair = |(i, j): (&u32, &u32)| u64::from(*i) << 32 | u64::from(*j);
-    to.extend(network.i.iter().zip(&network.j).map(pair));
-    to.extend(network.r.iter().map(|r| u64::from(r.to_bits())));
-    to.extend(network.lag.iter().map(|&lag| lag as u16 as u64));
-    let why = |(node, why): (&u32, &Undefined)| {
-        u64::from(*node) << 1 | u64::from(*why == Undefined::NonFinite)
-    };
-    to.extend(network.undefined.iter().zip(&network.why).map(why));
-    to
-}
-
-/// Appends the windows of [`to_words`].
-fn absorb(whole: &mut Network, words: &[u64]) -> Result<()> {
-    let mut rest = words;
-    let mut take = |count: u64| {
-        let parts = usize::try_from(count)
-            .ok()
-            .and_then(|count| rest.split_at_checked(count));
-        let (taken, left) = parts.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Mismatch,
-                format!(
-                    "a part of a network: expected {count} words more, got {}",
-                    rest.len()
-                ),
-            )
-        })?;
-        rest = left;
-        Ok::<&[u64], Error>(taken)
-    };
-    let head = take(7)?;
-    let (windows, edges, lags, undefined) = (head[3], head[4], head[5], head[6]);
-    whole.meta.rechecked += head[0];
-    whole.meta.rebuilt += head[1];
-    whole.meta.extreme += head[2];
-    let (before, gone) = (whole.r.len() as u64, whole.undefined.len() as u64);
-    whole.window_start.extend(take(windows)?);
-    let ends = |from: &[u64], before: u64| {
-        from.iter()
-            .skip(1)
-            .map(move |at| at + before)
-            .collect::<Vec<_>>()
-    };
-    whole.indptr.extend(ends(take(windows + 1)?, before));
-    whole
-        .undefined_indptr
-        .extend(ends(take(windows + 1)?, gone));
-    for pair in take(edges)? {
-        whole.i.push((pair >> 32) as u32);
-        whole.j.push(*pair as u32);
+    /// Refuses `whom`, who take windows apart, what goes from window to window.
+    pub(crate) fn check_apart(&self, whom: &str) -> Result<()> {
+        match Hold::of(&self.spec) {
+            None => Ok(()),
+            Some(_) => Err(Error::argument(format!(
+                "{whom}: expected a measure of each window on its own, got distances that have to last (hold)"
+            ))),
+        }
     }
-    whole
-        .r
-        .extend(take(edges)?.iter().map(|&r| f32::from_bits(r as u32)));
-    whole
-        .lag
-        .extend(take(lags)?.iter().map(|&lag| lag as u16 as i16));
-    for node in take(undefined)? {
-        whole.undefined.push((node >> 1) as u32);
-        whole.why.push(if node & 1 == 1 {
-            Undefined::NonFinite
-        } else {
-            Undefined::Constant
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -93,6 +93,28 @@ test("a link to a moment shows it", async ({ page, rig }) => {
   await expect(page.locator(".raster .note")).toContainText("10 of 192 channels");
 });
 
+test("lines are read by the arrow keys, in words", async ({ watched: { page } }) => {
+  await known(page, 6);
+  await page.evaluate(() => { location.hash = "#v=live&t=5&w=4"; });
+  await expect(page.locator(".clock")).toHaveText("0:05.0");
+  const plot = page.locator(".plot").first(), read = page.locator(".read").first(), t = () => page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("t"));
+  await plot.focus();
+  await page.keyboard.press("ArrowRight");
+  await expect(read).toHaveText(/^[1-5]\.\d{3} s: -?[\d.e-]+/);
+  const first = await read.innerText();
+  await expect(page.locator("[aria-live=polite]").last()).toContainText(first.slice(0, 6));
+  await page.keyboard.press("Shift+ArrowRight");
+  await expect.poll(async () => Number.parseFloat(await read.innerText())).toBeGreaterThan(Number.parseFloat(first) + 0.3);
+  // What is read is what is drawn: the value that was decoded there, between the least and the most of a column.
+  const [at, value] = /^([\d.]+) s: (\S+?),?(?: |$)/.exec(await read.innerText()).slice(1).map(Number);
+  const near = await page.evaluate(a => { const s = globalThis.betz.store, o = s.shape.outputs, all = []; for (let i = 0; i < s.rows; i++) if (Math.abs(s.seconds_(s.rowTick[i]) - a) < 0.03) all.push(s.estimate[i * o]); return [Math.min(...all), Math.max(...all)]; }, at);
+  expect(value).toBeGreaterThanOrEqual(near[0] - 1e-3 * Math.abs(near[0]) - 1e-6);
+  expect(value).toBeLessThanOrEqual(near[1] + 1e-3 * Math.abs(near[1]) + 1e-6);
+  expect(await t()).toBe("5");
+  await page.keyboard.press("Escape");
+  await expect(read).toHaveText("");
+});
+
 test("lost, it says so and comes back by itself", async ({ page }) => {
   let rig = await start("--channels", "64");
   await page.goto(rig.url);

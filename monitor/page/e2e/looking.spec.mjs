@@ -1,7 +1,7 @@
 // What is looked at rather than run: recordings, networks, mined episodes.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { expect, shown as test } from "./rig.mjs";
+import { drawn, expect, shown as test } from "./rig.mjs";
 
 test.setTimeout(45_000);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -84,7 +84,72 @@ test("sessions over each other, side by side, and what parts them", async ({ loo
   await choice(page, "compare").selectOption("diff");
   await expect(page.locator(".said")).toContainText("alone");
   await page.getByRole("checkbox", { name: "its second half" }).uncheck();
-  await expect(choice(page, "compare")).toHaveCount(0);
+  await expect(choice(page, "compare").locator("option")).toHaveText(["nothing", "two thresholds"]);
+});
+
+test("two thresholds beside each other, of which the second moves alone", async ({ looked: { page, faults } }) => {
+  await networks(page, "#v=networks&n=0&t=45&th=0.3");
+  await choice(page, "compare").selectOption("two");
+  await expect(page.locator("canvas.net")).toHaveCount(2);
+  const titles = page.locator(".graph h3"), edges = async k => Number(/: ([\d,]+) edges/.exec(await titles.nth(k).innerText())[1].replace(",", ""));
+  await expect(titles.nth(0)).toContainText("from 0.300");
+  const first = await edges(0);
+  expect(await edges(1)).toBeLessThan(first);
+  await page.getByLabel("Second threshold").fill("0.2");
+  await page.keyboard.press("Enter");
+  await expect(titles.nth(1)).toContainText("from 0.200");
+  expect(await edges(1)).toBeGreaterThan(first);
+  expect(await edges(0)).toBe(first);
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("th2=0.2");
+  expect(faults).toEqual([]);
+});
+
+test("a node under the pointer says its edges, and every session has a column", async ({ looked: { page, faults } }) => {
+  await networks(page, "#v=networks&n=0,1&t=45&th=0.3&node=8");
+  const columns = page.locator(".node thead th"), rows = page.locator(".node tbody tr");
+  await expect(columns).toHaveCount(4);
+  await expect(page.locator(".node p").first()).toContainText(/degree \d+ \/ \d+/);
+  const counts = await page.evaluate(async () => { const n = globalThis.betzNet.net; return n.loaded.value.map(l => { const e = n.edgesOf(l); let links = 0; for (let k = 0; k < e.key.length && e.key[k] >= n.threshold.value; k++) if (e.i[k] === 8 || e.j[k] === 8) links++; return links; }); });
+  await expect(page.locator(".node p").first()).toContainText(`degree ${counts.join(" / ")}`);
+  expect(await rows.locator("td:nth-child(2)", { hasText: /\d/ }).count()).toBe(counts[1]);
+  await page.evaluate(() => { globalThis.betzNet.net.hovered.value = 8; });
+  const tip = page.locator(".graph .tip");
+  await expect(tip).toContainText("ch8 at");
+  for (const [k, name] of (await page.evaluate(() => globalThis.betzNet.net.loaded.value.map(l => l.info.name))).entries()) await expect(tip).toContainText(`${name}: ${counts[k]} edges`);
+  expect(faults).toEqual([]);
+});
+
+test("all sessions are unloaded at once, and can be had again", async ({ looked: { page, faults } }) => {
+  await networks(page, "#v=networks&n=0,1&t=45");
+  await page.getByRole("button", { name: "unload all" }).click();
+  await expect(page.getByText("No network is chosen.")).toBeVisible();
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("n=none");
+  await page.locator(".sessions input").first().check();
+  await expect(page.locator("canvas.net")).toHaveCount(1);
+  expect(faults).toEqual([]);
+});
+
+test("a part of the raster is drawn round with Alt, and shown alone", async ({ looked: { page } }) => {
+  await look(page, "#v=live&t=20&w=10");
+  const cells = page.locator("canvas.cells");
+  await expect(cells).toBeVisible();
+  // Another canvas comes with WebGL: the one that stays is drawn on.
+  await drawn(page);
+  const box = await cells.boundingBox(), at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
+  await page.keyboard.down("Alt");
+  await page.mouse.move(...at(0.5, 0.25));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.6, 0.4));
+  await page.mouse.move(...at(0.75, 0.5));
+  await expect(page.locator(".part")).toBeVisible();
+  await page.mouse.up();
+  await page.keyboard.up("Alt");
+  const hash = key => page.evaluate(k => Number(new URLSearchParams(location.hash.slice(1)).get(k)), key);
+  await expect.poll(() => hash("w")).toBeCloseTo(2.5, 1);
+  expect(await hash("t")).toBeCloseTo(17.5, 1);
+  const [from, to] = (await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("ch"))).split("-").map(Number), channels = await page.evaluate(() => globalThis.betz.store.shape.channels);
+  expect(Math.abs(from - channels / 4)).toBeLessThanOrEqual(1);
+  expect(Math.abs(to + 1 - channels / 2)).toBeLessThanOrEqual(1);
 });
 
 test("a region alone, communities, layouts and the matrix", async ({ looked: { page, faults } }) => {

@@ -2,7 +2,7 @@
 // are of one Chromium and its fonts: with another the test is left out, and says so. To make them anew:
 // check.sh looks.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { expect, shown as test, start } from "./rig.mjs";
+import { drawn, expect, shown as test, start } from "./rig.mjs";
 
 const made = new URL("looks/made-with.json", import.meta.url);
 /** The browser, and how wide its fonts make some words: what a picture hangs on besides the page. */
@@ -22,6 +22,7 @@ async function still(page, url, hash, ready) {
   await page.goto(new URL(`/${hash}`, url).href);
   await page.waitForFunction(() => globalThis.betz?.store?.spikes > 100);
   await ready(page);
+  await drawn(page);
 }
 const hidden = page => [page.locator(".truth .page")];
 

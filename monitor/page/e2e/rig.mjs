@@ -40,8 +40,10 @@ export const shown = base.extend({
 });
 export { expect };
 
+/** The raster's first pictures are drawn in the plane: until WebGL draws it. */
+export const drawn = page => page.waitForFunction(() => { const all = [...document.querySelectorAll("canvas.cells")]; return all.every(c => c.getContext("webgl2")); });
 /** Steps on which the raster's pixels are inked, as a share. */
-export const ink = page => page.evaluate(() => {
+export const ink = page => drawn(page).then(() => page.evaluate(() => {
   const canvas = document.querySelector("canvas.cells"), gl = canvas.getContext("webgl2"), { width, height } = canvas;
   const pixels = new Uint8Array(width * height * 4);
   gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
@@ -49,5 +51,5 @@ export const ink = page => page.evaluate(() => {
   let inked = 0;
   for (let i = 0; i < pixels.length; i += 4) if (Math.abs(pixels[i] - paper[0]) + Math.abs(pixels[i + 1] - paper[1]) + Math.abs(pixels[i + 2] - paper[2]) > 60) inked++;
   return inked / (width * height);
-});
+}));
 export const known = (page, seconds) => page.waitForFunction(s => { const store = globalThis.betz?.store; return store && (store.end - store.first) * store.shape.stepSeconds >= s; }, seconds);

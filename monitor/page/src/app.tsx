@@ -44,5 +44,6 @@ function App() {
 theme.begin();
 keys.begin();
 Object.assign(globalThis, { betz: state.inspect });
-render(<App />, document.getElementById("app")!);
+// What is asked for comes while the first picture is made.
 void state.begin();
+render(<App />, document.getElementById("app")!);

@@ -269,6 +269,11 @@ function play(now: number): void {
   if (outline) void load();
 }
 
+function taken(): void {
+  for (const { frame, lost } of queue) take(frame, lost);
+  queue.length = 0;
+}
+
 /** Milliseconds of script of the last frames that had something to take. */
 const spent = new Float32Array(256);
 let spentAt = 0;
@@ -276,8 +281,7 @@ let spentAt = 0;
 function frameLoop(now: number): void {
   const began = performance.now(), came = queue.length;
   play(now);
-  for (const { frame, lost } of queue) take(frame, lost);
-  queue.length = 0;
+  taken();
   link?.drawn();
   const s = store.value;
   if (s) for (const paint of painters) paint(s);
@@ -347,18 +351,33 @@ export async function begin(): Promise<void> {
   });
   effect(() => { document.title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; });
   requestAnimationFrame(frameLoop);
+  // The connection does not wait for the state, nor the first frame for a picture without it.
+  let opened = false;
+  const own = link = new Link({
+    frame: (frame, lost) => {
+      late(frame);
+      queue.push({ frame, lost });
+      if (server.value && !store.value) taken();
+    },
+    connection: state => {
+      beat.value++;
+      if (!server.value) { opened = state === "open"; if (opened) return; }
+      else if (state === "open") { best = Infinity; void refresh().then(past).catch(() => undefined); }
+      connection.value = state;
+    },
+  });
   while (!server.value) {
     try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
   const kept = server.value.kept;
   if (kept && bare) address.value = url.read(kept.address);
-  if (server.value.mode === "file") { await openFile(); return; }
-  link = new Link({
-    frame: (frame, lost) => { late(frame); queue.push({ frame, lost }); },
-    connection: state => {
-      if (state === "open") { best = Infinity; void refresh().then(past).catch(() => undefined); }
-      connection.value = state;
-      beat.value++;
-    },
-  });
+  if (server.value.mode === "file") {
+    own.stop();
+    link = null;
+    await openFile();
+    return;
+  }
+  if (opened) connection.value = "open";
+  taken();
+  await past().catch(() => undefined);
 }

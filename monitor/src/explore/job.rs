@@ -98,3 +98,33 @@ impl HttpBody for Told {
         (self.0.poll_recv(context)).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Works for as long as somebody listens; `ended` is hung up when it stops.
+    fn begin(places: &Places, ended: std::sync::mpsc::Sender<()>) -> Response {
+        start(places, move |tell| {
+            while tell.send(Bytes::from_static(b"more")) {}
+            drop(ended);
+        })
+    }
+
+    #[test]
+    fn whoever_hangs_up_stops_the_work_and_its_place_is_free() {
+        let places = Places::default();
+        let (ended, end) = std::sync::mpsc::channel();
+        let answers: Vec<Response> = (0..MOST).map(|_| begin(&places, ended.clone())).collect();
+        let refused = begin(&places, ended);
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(answers.iter().all(|a| a.status() == StatusCode::OK));
+        assert_eq!(places.load(Ordering::Relaxed), MOST);
+        drop(answers);
+        // Hung up by the last of them: none goes on.
+        assert!(end.recv().is_err());
+        while places.load(Ordering::Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+    }
+}

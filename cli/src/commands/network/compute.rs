@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use betz::network::file::{Chance, NetworkFile, Source};
+use betz::network::file::{Chance, NetworkFile, Part, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
 use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::team::Team;
@@ -10,7 +10,7 @@ use betz::{Error, ErrorKind, Result, memory};
 
 use super::asked::{Asked, keeping};
 use super::outcome::{Seconds, finish};
-use super::{expected, full, input::Input, sttc};
+use super::{expected, full, input::Input, part, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::network_args::{Compute, FdrName, Span, SurrogateName};
@@ -22,11 +22,19 @@ pub(super) fn run(args: &Compute) -> Result<()> {
 
 /// By a team, whose processes share out the windows; the first tells and writes.
 pub(crate) fn run_by(team: &dyn Team, args: &Compute) -> Result<()> {
-    check_for_team(args)?;
+    if args.shard.is_some() {
+        return Err(Error::argument(
+            "--shard: expected none in a team, whose processes share out windows",
+        ));
+    }
+    check_apart(args, "in a team, whose processes share out windows")?;
     run_as(Some(team), args)
 }
 
 fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
+    if args.shard.is_some() {
+        check_apart(args, "with --shard, which takes windows apart")?;
+    }
     if args.edges.measure == "sttc" {
         return sttc::run(args);
     }
@@ -38,7 +46,11 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     }
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     let mut files = Files::new(&args.common).reads("INPUT", &args.input);
-    files.may_write("--out", args.out.as_deref(), Kind::Network)?;
+    let kind = match args.shard {
+        Some(_) => Kind::NetworkPart,
+        None => Kind::Network,
+    };
+    files.may_write("--out", args.out.as_deref(), kind)?;
     let chance = significance(args)?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
@@ -91,9 +103,10 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let started = Instant::now();
     let plan = bounds.plan(&mut spec, &signal)?.on(&device)?;
     let planned = plan.windows().len();
-    let network = match team {
-        None => plan.run_until_stopped(&signal, &bar).map(Some),
-        Some(team) => plan.run_by(team, &signal, &bar),
+    let network = match (team, args.shard) {
+        (None, None) => plan.run_until_stopped(&signal, &bar).map(Some),
+        (None, Some(shard)) => plan.run_shard(shard, &signal, &bar).map(Some),
+        (Some(team), _) => plan.run_by(team, &signal, &bar),
     };
     let network = network.map_err(|e| match e.kind() {
         ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
@@ -114,7 +127,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
         eprintln!("--device-memory made no difference: no GPU is used");
     }
-    let complete = network.len() == planned;
+    let complete = args.shard.is_some() || network.len() == planned;
     if !complete {
         eprintln!(
             "stopped: {} of {planned} windows are done and kept",
@@ -136,6 +149,9 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         full,
         network,
     };
+    if let Some(shard) = args.shard {
+        return part::finish(args, out, Part::new(&plan, shard, file)?);
+    }
     let seconds = Seconds {
         read,
         surrogates: searched,
@@ -146,8 +162,8 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     finish(args, out, &file, Asked::new(&spec, &signal), seconds)
 }
 
-/// Refuses what a team does not share out.
-fn check_for_team(args: &Compute) -> Result<()> {
+/// Refuses what is not shared out.
+fn check_apart(args: &Compute, why: &str) -> Result<()> {
     for (option, given) in [
         ("--measure sttc", args.edges.measure == "sttc"),
         ("--surrogates", args.chance.surrogates.is_some()),
@@ -155,9 +171,7 @@ fn check_for_team(args: &Compute) -> Result<()> {
         ("--dry-run", args.dry_run),
     ] {
         if given {
-            return Err(Error::argument(format!(
-                "{option}: expected none in a team, whose processes share out windows"
-            )));
+            return Err(Error::argument(format!("{option}: expected none {why}")));
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ mod inside;
 mod lines;
 mod nodes;
 mod outcome;
+mod part;
 mod sttc;
 mod table;
 
@@ -23,6 +24,7 @@ use serde::Serialize;
 use crate::network_args::NetworkCommand;
 
 pub(super) use inside::{inside, is_network};
+pub(super) use part::{join, part_inside};
 
 pub(crate) fn run(command: &NetworkCommand) -> Result<()> {
     match command {

@@ -1,6 +1,6 @@
 //! What `betz network compute` says at its end, and the file that it leaves.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::network::file::{Chance, LARGEST, NetworkFile};
@@ -49,15 +49,8 @@ struct Computed {
     out: String,
 }
 
-/// Writes the file and says what it holds.
-pub(super) fn finish(
-    args: &Compute,
-    out: &Path,
-    file: &NetworkFile,
-    asked: Asked,
-    mut seconds: Seconds,
-) -> Result<()> {
-    let started = Instant::now();
+/// Writes the network as the file `out`, or as the directory that is said where it is too large for one: its place.
+pub(super) fn write_where_it_fits(file: &NetworkFile, out: &Path) -> Result<PathBuf> {
     let place = file.place(out);
     if place != out {
         eprintln!(
@@ -68,6 +61,19 @@ pub(super) fn finish(
         );
     }
     file.write(&place)?;
+    Ok(place)
+}
+
+/// Writes the file and says what it holds.
+pub(super) fn finish(
+    args: &Compute,
+    out: &Path,
+    file: &NetworkFile,
+    asked: Asked,
+    mut seconds: Seconds,
+) -> Result<()> {
+    let started = Instant::now();
+    let place = write_where_it_fits(file, out)?;
     seconds.write = started.elapsed().as_secs_f64();
     seconds.total = report::total_seconds();
     let network = &file.network;

@@ -27,11 +27,11 @@ type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 /// The events of a recording, of which a stretch is held at a time. They are those of
 /// [`Events::from_recording`], segments moved apart likewise.
 pub struct LongEvents {
-    alphabet: Alphabet,
+    pub(super) alphabet: Alphabet,
     /// The recording's segments and where each begins here; none where one covers everything.
     segments: Vec<(Segment, i64)>,
     /// Ticks of the recording at which it is cut.
-    cuts: Vec<i64>,
+    pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
     /// Events that the last pass saw.
     seen: Mutex<u64>,
@@ -49,16 +49,25 @@ impl LongEvents {
         cuts: Vec<i64>,
         read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
     ) -> Result<Self> {
+        Self::between(0, outline.ticks, outline, cuts, read)
+    }
+
+    pub(super) fn between(
+        from: i64,
+        to: i64,
+        outline: &Recording,
+        cuts: Vec<i64>,
+        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
+    ) -> Result<Self> {
         if outline.form == SpikeForm::Signal {
             return Err(Error::argument(
                 "episodes are of spikes: expected spike times or counts, got a signal",
             ));
         }
         let ascend = cuts.windows(2).all(|w| w[0] < w[1]);
-        if cuts.first() != Some(&0) || cuts.last() != Some(&outline.ticks) || !ascend {
+        if cuts.first() != Some(&from) || cuts.last() != Some(&to) || !ascend {
             return Err(Error::argument(format!(
-                "cuts: expected ascending ticks from 0 to {}, got {} from {:?} to {:?}",
-                outline.ticks,
+                "cuts: expected ascending ticks from {from} to {to}, got {} from {:?} to {:?}",
                 cuts.len(),
                 cuts.first(),
                 cuts.last()
@@ -96,7 +105,7 @@ impl LongEvents {
     }
 
     /// As [`Pattern::check`], against what is known without the events.
-    fn check(&self, patterns: &[Pattern]) -> Result<()> {
+    pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
         let symbols = self.alphabet.len();
         for pattern in patterns {
             if let Some(&s) = pattern.symbols().iter().find(|&&s| s as usize >= symbols) {
@@ -115,7 +124,7 @@ impl LongEvents {
 
     /// The events of [start, stop), and how many of them lie at or after `from`; ticks of the recording. None where
     /// there are none.
-    fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
+    pub(super) fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
         let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
         if !spikes.weights.is_empty() {
             spikes = one_each(&spikes)?;
@@ -166,7 +175,9 @@ impl Counter for LongEvents {
         let mut order: Vec<usize> = (0..patterns.len()).collect();
         order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
         let runs = runs(patterns, &order, rayon::current_num_threads());
-        let mut states: Vec<(Vec<Greedy>, Vec<u64>)> = vec![Default::default(); runs.len()];
+        let mut states: Vec<Vec<Greedy>> = (runs.iter())
+            .map(|run| vec![Greedy::default(); run.len()])
+            .collect();
         let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
@@ -180,18 +191,15 @@ impl Counter for LongEvents {
                 states
                     .par_iter_mut()
                     .zip(&runs)
-                    .try_for_each(|((greedy, counts), run)| {
+                    .try_for_each(|(greedy, run)| {
                         let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
                         let mut walk =
                             Walk::new(&events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
-                        if !greedy.is_empty() {
-                            walk.resume(std::mem::take(greedy));
-                        }
+                        walk.resume(greedy);
                         while walk.advance() {
                             progress::check(progress, "counting")?;
                         }
-                        *counts = walk.counts();
-                        *greedy = walk.into_greedy();
+                        *greedy = walk.greedy();
                         Ok(())
                     })?;
             }
@@ -205,9 +213,8 @@ impl Counter for LongEvents {
         }
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         let mut counts = vec![0; patterns.len()];
-        let found = states.into_iter().flat_map(|(_, counts)| counts);
-        for (i, count) in order.into_iter().zip(found) {
-            counts[i] = count;
+        for (i, greedy) in order.into_iter().zip(states.into_iter().flatten()) {
+            counts[i] = greedy.count;
         }
         Ok(counts)
     }

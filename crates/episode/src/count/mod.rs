@@ -15,6 +15,7 @@ mod long;
 mod map_concat;
 mod on_device;
 mod serial;
+mod shard;
 mod shared;
 pub(crate) mod siblings;
 pub(crate) mod trie;
@@ -36,6 +37,7 @@ pub use long::LongEvents;
 pub use map_concat::MapConcat;
 pub use on_device::{Counted, count_on, strategy_on};
 pub use serial::Serial;
+pub use shard::{CountPart, Joined, PART_MAGIC, Passage, ShardEvents};
 pub use shared::Shared;
 pub use two_pass::TwoPass;
 

@@ -8,6 +8,7 @@
 
 use super::extend::{Chains, Ends, Followers, extend};
 use super::greedy::Greedy;
+use super::shard::Passing;
 use super::siblings::Siblings;
 use super::trie::Trie;
 use crate::{Events, Pattern};
@@ -22,6 +23,8 @@ pub(crate) enum Wanted {
     Counts,
     /// Every occurrence's end with its latest start.
     Occurrences,
+    /// What the greedy choice does, wherever the one before `from` left off.
+    Passages,
 }
 
 /// A walk of some patterns over the events, for the occurrences that end in [from, to).
@@ -53,6 +56,8 @@ struct State {
     greedy: Vec<Greedy>,
     /// For each distinct pattern, when occurrences are wanted.
     found: Vec<Ends>,
+    /// For each distinct pattern, when passages are wanted.
+    passing: Vec<Passing>,
 }
 
 /// A stretch of time.
@@ -86,7 +91,7 @@ impl<'a> Walk<'a> {
             .collect::<Vec<_>>();
         let siblings = match wanted {
             Wanted::Counts => Siblings::plan(&trie, events),
-            Wanted::Occurrences => (0..trie.nodes.len()).map(|_| None).collect(),
+            Wanted::Occurrences | Wanted::Passages => (0..trie.nodes.len()).map(|_| None).collect(),
         };
         Self {
             tile: Tile {
@@ -103,8 +108,12 @@ impl<'a> Walk<'a> {
                 tails: vec![Ends::default(); trie.nodes.len()],
                 greedy: vec![Greedy::default(); trie.counted + 1],
                 found: match wanted {
-                    Wanted::Counts => Vec::new(),
                     Wanted::Occurrences => vec![Ends::default(); trie.counted],
+                    _ => Vec::new(),
+                },
+                passing: match wanted {
+                    Wanted::Passages => vec![Passing::new(from); trie.counted],
+                    _ => Vec::new(),
                 },
             },
             plan: WalkPlan {
@@ -150,25 +159,36 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Goes on from where a walk of the same patterns over what came before left off: occurrences that end there are
+    /// Goes on from where walks over what came before left off, for each pattern given: occurrences that end there are
     /// not taken again, because none of them starts after the last one taken ended.
-    pub(crate) fn resume(&mut self, greedy: Vec<Greedy>) {
-        debug_assert_eq!(greedy.len(), self.state.greedy.len());
-        self.state.greedy = greedy;
+    pub(crate) fn resume(&mut self, greedy: &[Greedy]) {
+        for (&leaf, greedy) in self.plan.trie.of_pattern.iter().zip(greedy) {
+            self.state.greedy[leaf] = *greedy;
+        }
     }
 
-    /// What a walk of the same patterns over what comes next [resumes](Self::resume) from.
-    pub(crate) fn into_greedy(self) -> Vec<Greedy> {
-        self.state.greedy
+    /// What a walk over what comes next [resumes](Self::resume) from.
+    pub(crate) fn greedy(&self) -> Vec<Greedy> {
+        let of_pattern = self.plan.trie.of_pattern.iter();
+        of_pattern.map(|&leaf| self.state.greedy[leaf]).collect()
+    }
+
+    /// As [`resume`](Self::resume), where passages are wanted.
+    pub(crate) fn resume_passing<'p>(&mut self, passing: impl Iterator<Item = &'p Passing>) {
+        for (&leaf, passing) in self.plan.trie.of_pattern.iter().zip(passing) {
+            self.state.passing[leaf] = passing.clone();
+        }
+    }
+
+    /// What a walk over what comes next [resumes](Self::resume_passing) from.
+    pub(crate) fn passing(&self) -> impl Iterator<Item = &Passing> {
+        let of_pattern = self.plan.trie.of_pattern.iter();
+        of_pattern.map(|&leaf| &self.state.passing[leaf])
     }
 
     /// One count for each pattern given.
     pub(crate) fn counts(&self) -> Vec<u64> {
-        let of_pattern = &self.plan.trie.of_pattern;
-        of_pattern
-            .iter()
-            .map(|&leaf| self.state.greedy[leaf].count)
-            .collect()
+        self.greedy().iter().map(|greedy| greedy.count).collect()
     }
 
     /// The occurrences found, for each pattern given.
@@ -255,6 +275,16 @@ impl State {
                 continue;
             }
             let ticks = tile.followers(plan.events, nodes[child].symbol);
+            if let (true, Some(leaf), Wanted::Passages) = (is_leaf, nodes[child].leaf, plan.wanted)
+            {
+                let passing = &mut self.passing[leaf];
+                extend(chains, ticks, nodes[child].interval, |end, start| {
+                    if end >= plan.from {
+                        passing.push(end, start);
+                    }
+                });
+                continue;
+            }
             if let (true, Some(leaf), Wanted::Counts) = (is_leaf, nodes[child].leaf, plan.wanted) {
                 let mut greedy = self.greedy[leaf];
                 extend(chains, ticks, nodes[child].interval, |end, start| {
@@ -294,6 +324,12 @@ impl State {
                 let inside = ends.partition_point(|&e| e < plan.from);
                 self.found[leaf].ends.extend_from_slice(&ends[inside..]);
                 self.found[leaf].starts.extend_from_slice(&starts[inside..]);
+            }
+            Wanted::Passages => {
+                let inside = ends.partition_point(|&e| e < plan.from);
+                for (&end, &start) in ends[inside..].iter().zip(&starts[inside..]) {
+                    self.passing[leaf].push(end, start);
+                }
             }
         }
     }

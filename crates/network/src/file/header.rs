@@ -9,12 +9,12 @@ use crate::spec::{Measure, NetworkSpec, Sign, Taper, Threshold};
 use crate::window::Window;
 
 /// The JSON in `meta`.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Header {
     // First: it tells such a file (`META_BEGINS`).
     kind: String,
     format: u32,
-    betz: String,
+    pub(super) betz: String,
     measure: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lags: Option<usize>,
@@ -25,9 +25,9 @@ pub(super) struct Header {
     window: usize,
     step: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    threshold: Option<f64>,
+    pub(super) threshold: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    density: Option<f64>,
+    pub(super) density: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     top: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,12 +39,12 @@ pub(super) struct Header {
     max_edges: u64,
     nodes: usize,
     samples: usize,
-    sample_seconds: Option<f64>,
+    pub(super) sample_seconds: Option<f64>,
     trailing: usize,
-    rechecked: u64,
-    rebuilt: u64,
-    extreme: u64,
-    device: String,
+    pub(super) rechecked: u64,
+    pub(super) rebuilt: u64,
+    pub(super) extreme: u64,
+    pub(super) device: String,
     pub(super) complete: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) compact: bool,

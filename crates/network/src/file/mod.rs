@@ -23,6 +23,7 @@
 //! indptr[k:k + 2]`. Reading takes the numbers from any type they fit, and checks all of the above.
 
 mod header;
+mod part;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use crate::export::NodeTable;
 use crate::network::Network;
 use crate::oracle::Undefined;
 use crate::spec::Measure;
+pub use part::{PART_MAGIC, Part};
 use read::Reading;
 
 /// The format that is written, and read.

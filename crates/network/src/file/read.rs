@@ -40,27 +40,8 @@ impl Reading<'_> {
             array,
             Some((windows + 1, "one more than there are windows")),
         )?;
-        if let Some(at) = (1..bounds.len()).find(|&at| bounds[at] < bounds[at - 1]) {
-            return Err(wrong(
-                array,
-                format_args!(
-                    "[{at}] = {}: expected at least {}",
-                    bounds[at],
-                    bounds[at - 1]
-                ),
-            ));
-        }
-        let (first, last) = (bounds[0], bounds[windows]);
-        if first != 0 {
-            return Err(wrong(array, format_args!("[0] = {first}: expected 0")));
-        }
-        match total {
-            Some(total) if last != total as u64 => Err(wrong(
-                array,
-                format_args!("[{windows}] = {last}: expected {total}, the number of entries"),
-            )),
-            _ => Ok(bounds),
-        }
+        check_bounds(array, &bounds, total)?;
+        Ok(bounds)
     }
 
     fn header(&mut self) -> Result<Header> {
@@ -103,21 +84,7 @@ impl Reading<'_> {
         let nodes = meta.nodes;
         let starts: Vec<i64> = self.list("window_start", None)?;
         let windows = starts.len();
-        let length = meta.spec.window.length;
-        for (k, start) in starts.iter().enumerate() {
-            let after = k == 0 || *start > starts[k - 1];
-            let inside = usize::try_from(*start)
-                .is_ok_and(|s| s.checked_add(length).is_some_and(|end| end <= meta.samples));
-            if !after || !inside {
-                return Err(wrong(
-                    "window_start",
-                    format_args!(
-                        "[{k}] = {start}: expected ascending samples from which {length} fit into {}",
-                        meta.samples
-                    ),
-                ));
-            }
-        }
+        check_starts(&meta, &starts)?;
         let indptr = self.bounds("indptr", windows, None)?;
         let edges = usize::try_from(indptr[windows]).unwrap_or(usize::MAX);
         let many = Some((edges, "the last of `indptr`"));
@@ -131,38 +98,14 @@ impl Reading<'_> {
         let lag = match meta.spec.measure {
             Measure::Lagged { lags } => {
                 let lag: Vec<i16> = self.list("lag", many)?;
-                if let Some(at) = lag
-                    .iter()
-                    .position(|l| usize::from(l.unsigned_abs()) > lags)
-                {
-                    return Err(wrong(
-                        "lag",
-                        format_args!("[{at}] = {}: expected at most {lags} either way", lag[at]),
-                    ));
-                }
+                check_lags(lags, &lag)?;
                 lag
             }
             _ => Vec::new(),
         };
         let undefined: Vec<u32> = self.list("undefined", None)?;
         let undefined_indptr = self.bounds("undefined_indptr", windows, Some(undefined.len()))?;
-        for k in 0..windows {
-            let (from, to) = (
-                undefined_indptr[k] as usize,
-                undefined_indptr[k + 1] as usize,
-            );
-            for at in from..to {
-                let node = undefined[at];
-                if node as usize >= nodes || at > from && node <= undefined[at - 1] {
-                    return Err(wrong(
-                        "undefined",
-                        format_args!(
-                            "[{at}] = {node}: expected ascending nodes below {nodes} in window {k}"
-                        ),
-                    ));
-                }
-            }
-        }
+        check_undefined(nodes, &undefined_indptr, &undefined)?;
         let why: Vec<u8> = self.list("undefined_why", Some((undefined.len(), "as `undefined`")))?;
         if let Some(at) = why.iter().position(|w| *w > 1) {
             return Err(wrong(
@@ -266,4 +209,109 @@ fn check_edges(meta: &Meta, indptr: &[u64], i: &[u32], j: &[u32], r: &[f32]) -> 
         }
     }
     Ok(())
+}
+
+/// Ascending bounds from 0 to `total`.
+fn check_bounds(array: &str, bounds: &[u64], total: Option<usize>) -> Result<()> {
+    let windows = bounds.len().saturating_sub(1);
+    if let Some(at) = (1..bounds.len()).find(|&at| bounds[at] < bounds[at - 1]) {
+        return Err(wrong(
+            array,
+            format_args!(
+                "[{at}] = {}: expected at least {}",
+                bounds[at],
+                bounds[at - 1]
+            ),
+        ));
+    }
+    let (first, last) = (bounds[0], bounds[windows]);
+    if first != 0 {
+        return Err(wrong(array, format_args!("[0] = {first}: expected 0")));
+    }
+    match total {
+        Some(total) if last != total as u64 => Err(wrong(
+            array,
+            format_args!("[{windows}] = {last}: expected {total}, the number of entries"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Ascending, and inside the signal.
+fn check_starts(meta: &Meta, starts: &[i64]) -> Result<()> {
+    let length = meta.spec.window.length;
+    for (k, start) in starts.iter().enumerate() {
+        let after = k == 0 || *start > starts[k - 1];
+        let inside = usize::try_from(*start)
+            .is_ok_and(|s| s.checked_add(length).is_some_and(|end| end <= meta.samples));
+        if !after || !inside {
+            return Err(wrong(
+                "window_start",
+                format_args!(
+                    "[{k}] = {start}: expected ascending samples from which {length} fit into {}",
+                    meta.samples
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// At most `lags` either way.
+fn check_lags(lags: usize, lag: &[i16]) -> Result<()> {
+    match (lag.iter()).position(|l| usize::from(l.unsigned_abs()) > lags) {
+        Some(at) => Err(wrong(
+            "lag",
+            format_args!("[{at}] = {}: expected at most {lags} either way", lag[at]),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Nodes, ascending in each window.
+fn check_undefined(nodes: usize, bounds: &[u64], undefined: &[u32]) -> Result<()> {
+    for (k, bounds) in bounds.windows(2).enumerate() {
+        let (from, to) = (bounds[0] as usize, bounds[1] as usize);
+        for at in from..to {
+            let node = undefined[at];
+            if node as usize >= nodes || at > from && node <= undefined[at - 1] {
+                return Err(wrong(
+                    "undefined",
+                    format_args!(
+                        "[{at}] = {node}: expected ascending nodes below {nodes} in window {k}"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All that is checked of arrays, of a network that came as something else.
+pub(super) fn check(network: &Network) -> Result<()> {
+    let meta = &network.meta;
+    let starts: Vec<i64> = (network.window_start.iter())
+        .map(|start| i64::try_from(*start).unwrap_or(-1))
+        .collect();
+    check_starts(meta, &starts)?;
+    check_bounds("indptr", &network.indptr, Some(network.r.len()))?;
+    check_edges(meta, &network.indptr, &network.i, &network.j, &network.r)?;
+    let (lags, expected) = match meta.spec.measure {
+        Measure::Lagged { lags } => (lags, network.r.len()),
+        _ => (0, 0),
+    };
+    if network.lag.len() != expected {
+        return Err(wrong(
+            "lag",
+            format_args!("expected {expected} values, got {}", network.lag.len()),
+        ));
+    }
+    check_lags(lags, &network.lag)?;
+    let undefined = &network.undefined;
+    check_bounds(
+        "undefined_indptr",
+        &network.undefined_indptr,
+        Some(undefined.len()),
+    )?;
+    check_undefined(meta.nodes, &network.undefined_indptr, undefined)
 }

@@ -1,5 +1,6 @@
 // Numbers and times as the page writes them.
-export const whole = (value: number): string => Math.round(value).toLocaleString("en");
+const grouped = new Intl.NumberFormat("en");
+export const whole = (value: number): string => grouped.format(Math.round(value));
 
 /** Steps of 1, 2, 5 × 10ⁿ, about `most` of them. */
 export function ticks(from: number, to: number, most: number): number[] {

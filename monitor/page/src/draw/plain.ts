@@ -24,20 +24,19 @@ export class PlainRaster {
     const same = this.drawn && this.drawn.end === picture.end && this.drawn.paper === picture.paper && !resized;
     if (same && changed && changed[1] < changed[0]) return;
     this.drawn = picture;
-    const { rows, counts, state, sums } = this.cells, image = g.createImageData(w, h), stop = this.cells.stop(picture.end), [pr, pg, pb] = picture.paper.map(v => v * 255) as [number, number, number], [ir, ig, ib] = picture.ink.map(v => v * 255) as [number, number, number], dim = picture.dim.map(v => v * 255) as [number, number, number];
+    const { rows, counts, state, sums } = this.cells, image = g.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), stop = this.cells.stop(picture.end);
     let spikes = 0;
     for (const n of sums) spikes += n;
-    const average = spikes / (rows * w), per = Math.max(1, average * 1.8), least = Math.max(0, 0.5 - average * 0.9), out = image.data;
-    const share = Float32Array.from({ length: 256 }, (_, v) => v === 0 ? 0 : Math.min(1, least + (1 - least) * (1 - Math.exp(-v / per))));
+    const average = spikes / (rows * w), per = Math.max(1, average * 1.8), least = Math.max(0, 0.5 - average * 0.9);
+    // What a count looks like on paper that is tinted so much; bytes lie red first.
+    const inks = (tint: number) => Uint32Array.from({ length: 256 }, (_, v) => {
+      const a = v === 0 ? 0 : least + (1 - least) * v / (v + 0.6 * per), byte = (k: 0 | 1 | 2) => Math.round(255 * ((picture.paper[k] + (picture.dim[k] - picture.paper[k]) * tint) * (1 - a) + picture.ink[k] * a));
+      return 0xff000000 | byte(2) << 16 | byte(1) << 8 | byte(0);
+    });
+    const unknown = inks(0.07), known = inks(0), hatched = inks(0.65), row = Uint16Array.from({ length: h }, (_, y) => Math.floor(y * rows / h));
     for (let x = 0; x < w; x++) {
-      const c = picture.sweep ? x : (((stop + x) % w) + w) % w, known = state[c]!;
-      for (let y = 0; y < h; y++) {
-        const row = Math.floor(y * rows / h), a = share[counts[c * rows + row]!]!, at = 4 * (y * w + x), hatched = known === 2 && (x + y) % 10 < 2 ? 0.65 : known === 1 ? 0 : 0.07;
-        out[at] = (pr + (dim[0] - pr) * hatched) * (1 - a) + ir * a;
-        out[at + 1] = (pg + (dim[1] - pg) * hatched) * (1 - a) + ig * a;
-        out[at + 2] = (pb + (dim[2] - pb) * hatched) * (1 - a) + ib * a;
-        out[at + 3] = 255;
-      }
+      const c = picture.sweep ? x : (((stop + x) % w) + w) % w, at = c * rows, how = state[c]!, paper = how === 1 ? known : unknown;
+      for (let y = 0; y < h; y++) pixels[y * w + x] = (how === 2 && (x + y) % 10 < 2 ? hatched : paper)[counts[at + row[y]!]!]!;
     }
     g.putImageData(image, 0, 0);
   }

@@ -24,6 +24,8 @@ export class Cells {
   state = new Uint8Array(0);
   /** Spikes of a column. */
   sums = new Float32Array(0);
+  /** The row of a channel; -1 where it is not shown. */
+  private rowOf = new Int32Array(0);
   private end = 0; private window = 1; private from = 0; private to = 1; private order: Uint32Array | null = null;
   private version = -1; private store: Store | null = null;
 
@@ -60,6 +62,8 @@ export class Cells {
       this.sums.fill(0);
     }
     Object.assign(this, { store, columns, rows, end: picture.end, window: picture.window, from: picture.from, to: picture.to, order: picture.order, version: store.version });
+    const { from, to, order } = picture;
+    this.rowOf = Int32Array.from({ length: store.shape.channels }, (_, c) => { const place = order ? order[c]! : c; return place >= from && place < to ? Math.floor((place - from) * rows / (to - from)) : -1; });
     // From the beginning of the oldest column that is shown.
     this.count(store, Math.ceil((this.stop(this.end) - columns) * this.window / columns), this.end);
   }
@@ -72,7 +76,7 @@ export class Cells {
   }
 
   private count(store: Store, from: number, to: number): void {
-    const { rows, counts, sums } = this, shown = this.to - this.from;
+    const { rows, columns, counts, sums, rowOf } = this;
     const mark = (a: number, b: number, state: number) => {
       if (a < b) for (let c = this.start(a), last = this.stop(b); c < last; c++) this.state[this.wrap(c)] = state;
     };
@@ -81,14 +85,15 @@ export class Cells {
     // A tick wider than a column is drawn so wide that the next one is told apart.
     const wide = Math.max(1, Math.floor(this.columns / this.window * 0.7));
     const end = lowerBound(store.tick, store.spikes, to);
+    let last = NaN, column = 0;
     for (let i = lowerBound(store.tick, store.spikes, from); i < end; i++) {
-      const channel = store.channel[i]!, place = (this.order ? this.order[channel]! : channel) - this.from;
-      if (place < 0 || place >= shown) continue;
-      const n = store.weight[i]!, column = this.start(store.tick[i]!), row = Math.floor(place * rows / shown);
-      sums[this.wrap(column)]! += n;
-      for (let k = 0; k < wide; k++) {
-        const at = this.wrap(column + k) * rows + row;
-        counts[at] = Math.min(255, counts[at]! + n);
+      const row = rowOf[store.channel[i]!]!, tick = store.tick[i]!, n = store.weight[i]!;
+      if (!(row >= 0)) continue;
+      if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
+      sums[column]! += n;
+      for (let k = column; k < column + wide; k++) {
+        const at = (k < columns ? k : k - columns) * rows + row, sum = counts[at]! + n;
+        counts[at] = sum < 255 ? sum : 255;
       }
     }
   }
@@ -116,6 +121,8 @@ export class RasterView {
   private counts: WebGLTexture | null = null;
   private states: WebGLTexture | null = null;
   private sized = "";
+  /** Most texels of a side. */
+  private most = 0;
   lost = false;
 
   constructor(readonly canvas: HTMLCanvasElement) {
@@ -129,6 +136,7 @@ export class RasterView {
 
   private begin(): void {
     this.program = program(this.gl, VERTEX, FRAGMENT);
+    this.most = this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE) as number;
     for (const name of ["cells", "states", "head", "per", "rows", "sweep", "gap", "least", "ink", "paper", "dim"]) this.uniforms[name] = this.gl.getUniformLocation(this.program, name);
   }
 
@@ -136,8 +144,7 @@ export class RasterView {
   draw(store: Store, picture: Picture, size?: [number, number]): void {
     if (this.lost) return;
     const gl = this.gl, ratio = devicePixelRatio || 1;
-    const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
-    const w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
+    const most = this.most, w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
     const changed = this.cells.update(store, picture, w, h), rows = this.cells.rows;
     const textures = `${w} ${rows}`;

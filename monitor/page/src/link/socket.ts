@@ -49,6 +49,14 @@ export class Link {
     }
   }
 
+  /** No more of it: a recording has nothing to send. */
+  stop(): void {
+    const socket = this.socket!;
+    this.stopped = true;
+    // A browser complains of one that is closed before it is open.
+    if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(); else socket.close();
+  }
+
   /** What came was drawn: there is room for as many messages more. A page that does not draw is sent nothing. */
   drawn(): void {
     if (this.messages > 0 && this.socket?.readyState === WebSocket.OPEN) this.socket.send(new Uint32Array([this.messages]));

@@ -7,7 +7,7 @@ import { circle, degrees, endOf, colour, keyOf, levelOf, listed, prefix, project
 
 export type Rule = "every" | "peak";
 export interface Loaded { info: Info; counts: Record<Rule, Uint32Array | null>; forced: Float32Array | null; communities: Map<number, Uint32Array>; slots: Map<number, number>; events: { window: number; what: string }[] }
-export interface Work { what: string; done: number; of: number; stop: AbortController }
+export interface Work { what: string; done: number; of: number; stop: AbortController; began: number }
 
 /** Windows whose edges are kept in the page, of each network. */
 const KEPT = 6;
@@ -34,7 +34,10 @@ export function say(change: Record<string, string | undefined>): void {
 }
 
 export const rule = computed<Rule>(() => more("rule") === "peak" ? "peak" : "every");
-export const compare = computed(() => more("cmp") === "side" || more("cmp") === "diff" ? more("cmp") as "side" | "diff" : "over");
+export const compare = computed((): "over" | "side" | "diff" | "two" => {
+  const how = more("cmp");
+  return how === "two" || loaded.value.length > 1 && (how === "side" || how === "diff") ? how : "over";
+});
 export const tab = computed(() => more("tab") === "matrix" ? "matrix" : "graph");
 export const placing = computed(() => {
   const wanted = more("pl");
@@ -44,6 +47,7 @@ export const overlay = computed(() => more("ov") === "communities" ? "communitie
 export const axes = computed((): [number, number] => ({ xz: [0, 2], yz: [1, 2] } as Record<string, [number, number]>)[more("ax") ?? ""] ?? [0, 1]);
 export const node = computed(() => { const n = Number(more("node") ?? "-1"); return Number.isInteger(n) && n >= 0 && n < (first.value?.info.nodes ?? 0) ? n : null; });
 export const first = computed((): Loaded | undefined => loaded.value[0]);
+/** Networks of the address; `none` is none of them. */
 const wanted = computed(() => (more("n") ?? "0").split(",").map(Number).filter(n => Number.isInteger(n) && n >= 0).slice(0, 4));
 
 /** The moment that is looked at, in seconds (or windows, where nobody knows the time). */
@@ -61,11 +65,17 @@ export const threshold = computed((): number => {
   for (let b = 0; b < width; b++) if (counts[k * width + b]! <= most) return l.info.levels[b]!;
   return l.info.levels[width - 1] ?? 0;
 });
+/** The second threshold, where two are beside each other: halfway to the strongest, where none is said. */
+export const second = computed((): number => {
+  const l = first.value, said = Number(more("th2"));
+  if (l && more("th2") !== undefined && Number.isFinite(said)) return keyOf(l.info.distance, said);
+  return (threshold.value + (l?.info.levels.at(-1) ?? threshold.value)) / 2;
+});
 /** As people say it: a distance is not negative. */
 export const shown = (l: Loaded | undefined, key: number): number => l?.info.distance ? -key : key;
-export function setThreshold(key: number): void {
+export function setThreshold(key: number, which: "th" | "th2" = "th"): void {
   const l = first.value, levels = l?.info.levels ?? [0, 1];
-  say({ th: String(Number(shown(l, Math.min(levels.at(-1)!, Math.max(levels[0]!, key))).toPrecision(9))) });
+  say({ [which]: String(Number(shown(l, Math.min(levels.at(-1)!, Math.max(levels[0]!, key))).toPrecision(9))) });
 }
 export function nudge(by: number): void {
   const levels = first.value?.info.levels ?? [], wide = (levels.at(-1) ?? 1) - (levels[0] ?? 0);
@@ -102,9 +112,9 @@ export function placesOf(l: Loaded): Float32Array {
   return circle(l.info.nodes, communitiesOf(same));
 }
 export function communitiesOf(l: Loaded): Uint32Array | null { void moved.value; return l.communities.get(windowOf(l)) ?? null; }
-export function degreesOf(l: Loaded): Uint32Array {
+export function degreesOf(l: Loaded, from = threshold.value): Uint32Array {
   const e = edgesOf(l);
-  return e ? degrees(e, prefix(e.key, threshold.value), l.info.nodes, region.value) : new Uint32Array(l.info.nodes);
+  return e ? degrees(e, prefix(e.key, from), l.info.nodes, region.value) : new Uint32Array(l.info.nodes);
 }
 
 async function json<T>(path: string): Promise<T> {
@@ -192,11 +202,24 @@ export async function compute(source: number, window: number, step: number, bin:
 function progress(done: number, of: number): void { if (work.value) work.value = { ...work.value, done, of }; }
 async function job(what: string, act: (stop: AbortSignal) => Promise<void>): Promise<void> {
   work.value?.stop.abort();
-  const stop = new AbortController(), mine: Work = { what, done: 0, of: 0, stop };
+  const stop = new AbortController(), mine: Work = { what, done: 0, of: 0, stop, began: performance.now() };
   work.value = mine;
   try { await act(stop.signal); failure.value = null; }
   catch (e) { if (!stop.signal.aborted) failure.value = `${what}: ${(e as Error).message}`; }
   finally { if (work.value?.stop === stop) work.value = null; }
+}
+
+/** Seconds that the work still takes at its pace; null until it is known, and for the last one. */
+export function left(w: Work): number | null {
+  const seconds = (performance.now() - w.began) / 1000 * (w.of - w.done) / w.done;
+  return w.done > 0 && seconds >= 1 ? Math.round(seconds) : null;
+}
+
+/** Nothing is shown any more, and nothing of it kept. */
+export function unload(): void {
+  work.value?.stop.abort();
+  known.clear();
+  batch(() => { edges.value = new Map(); say({ n: "none", node: undefined }); setRegion(null); });
 }
 
 async function list(): Promise<void> {

@@ -81,7 +81,7 @@ export function Help() {
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
     <h2 id="h-keys">Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
-    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time. Double click: now.</p>
+    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time, with Alt round a part that is then shown alone. Double click: now.</p>
     <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>
     <button onClick={() => { state.helpOpen.value = false; }}>close</button>
   </dialog>;

@@ -1,6 +1,6 @@
 // Decoded against true: a line an output, and the first two as a cursor in the plane.
 import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { lowerBound } from "../link/store.ts";
 import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
@@ -8,20 +8,50 @@ import { colours, outputInk, painted } from "../theme.ts";
 import { timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
+/** A series as a path, broken where there is no value: what uPlot's own does besides, for fills and gaps, costs more than this. */
+const paths: uPlot.Series.PathBuilder = (u, series, from, to) => {
+  const xs = u.data[0], ys = u.data[series]!, { min: x0, max: x1 } = u.scales["x"]!, { min: y0, max: y1 } = u.scales["y"]!, { left, top, width, height } = u.bbox;
+  const stroke = new Path2D(), kx = width / (x1! - x0!), ky = height / (y1! - y0!);
+  let open = false;
+  for (let i = from; i <= to; i++) {
+    const y = ys[i];
+    if (y === null || y === undefined) { open = false; continue; }
+    const px = left + (xs[i]! - x0!) * kx, py = top + height - (y - y0!) * ky;
+    if (open) stroke.lineTo(px, py); else stroke.moveTo(px, py);
+    open = true;
+  }
+  return { stroke, fill: null, clip: null };
+};
+
 export function Line({ k }: { k: number }) {
-  const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null);
+  const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), read = useRef<HTMLSpanElement>(null), spokenAt = useRef(0);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
   const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
   const range = useRef<[number, number]>([0, 1]);
-  useEffect(() => {
+  /** What the lines say where the cursor is, in words; to those who listen at most once a second. */
+  const reading = (u: uPlot): void => {
+    const i = u.cursor.idx ?? -1, at = u.data[0][i], said = (s: number): string => { const v = u.data[s]?.[i]; return v === null || v === undefined ? "–" : String(Number(v.toPrecision(4))); };
+    const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.store.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
+    if (read.current) read.current.textContent = words;
+    if (words && document.activeElement === box.current && now - spokenAt.current > 1000) { spokenAt.current = now; state.spoken.value = `${name} ${words}`; }
+  };
+  /** Arrow keys move the cursor, with Shift by a tenth; Escape takes it away. */
+  const key = (event: KeyboardEvent): void => {
+    const u = plot.current, by = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0, off = event.key === "Escape" && (u?.cursor.left ?? -1) >= 0;
+    if (!u || by === 0 && !off || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault(); event.stopPropagation();
+    const wide = u.over.clientWidth, now = u.cursor.left ?? -1, from = now < 0 ? wide / 2 : now;
+    u.setCursor({ left: off ? -10 : Math.min(wide - 1, Math.max(0, from + by * (event.shiftKey ? wide / 10 : 4))), top: off ? -10 : 1 });
+  };
+  useLayoutEffect(() => {
     const axis = { stroke: () => colours.dim.css, grid: { stroke: () => colours.line.css, width: 1 }, ticks: { stroke: () => colours.line.css, size: 4 }, font: font(11) };
     plot.current = new uPlot({
       width: box.current?.clientWidth ?? 300, height: box.current?.clientHeight ?? 100, legend: { show: false }, pxAlign: 1,
       cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false } },
       scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
       axes: [{ ...axis, size: 22, space: 70, values: (_u, v) => v.map(t => timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
-      padding: [6, 6, 0, 0],
-      series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, spanGaps: false }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, spanGaps: false }, { stroke: () => colours.warn.css, width: 1.4, dash: [1, 3], points: { show: false }, spanGaps: false }],
+      padding: [6, 6, 0, 0], hooks: { setCursor: [reading] },
+      series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, paths }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, paths }, { stroke: () => colours.warn.css, width: 1.4, dash: [1, 3], points: { show: false }, paths }],
     }, [[], [], [], []], box.current!);
     const resized = new ResizeObserver(() => { if (box.current) plot.current?.setSize({ width: box.current.clientWidth, height: box.current.clientHeight }); });
     resized.observe(box.current!);
@@ -29,20 +59,20 @@ export function Line({ k }: { k: number }) {
   }, [k]);
   usePainter(s => {
     void painted.value;
-    const end = state.viewEnd(s), from = end - state.viewWindow(s), d = data.current;
+    const end = state.viewEnd(s), from = end - state.viewWindow(s), d = data.current, most = Math.min(POINTS, plot.current?.width ?? POINTS);
     range.current = [s.seconds_(from), s.seconds_(end)];
-    const n = reduce(s, s.estimate, k, from, end, d.xs, d.decoded);
-    if (s.hasTruth) reduce(s, s.truth, k, from, end, d.xs, d.intended);
+    const n = reduce(s, s.estimate, k, from, end, d.xs, d.decoded, most);
+    if (s.hasTruth) reduce(s, s.truth, k, from, end, d.xs, d.intended, most);
     for (let i = 0; i < n; i++) if (!s.hasTruth || Number.isNaN(d.intended[i])) d.intended[i] = null;
-    if (s.hasBeside) reduce(s, s.beside, k, from, end, d.xs, d.beside); else d.beside.fill(null, 0, n);
+    if (s.hasBeside) reduce(s, s.beside, k, from, end, d.xs, d.beside, most); else d.beside.fill(null, 0, n);
     for (let i = d.beside.length; i < n; i++) d.beside[i] = null;
     d.decoded.length = d.intended.length = d.beside.length = n;
     plot.current?.setData([d.xs.subarray(0, n), d.intended, d.decoded, d.beside] as never);
   }, 30);
   const r2 = state.slowly.value.r2[k];
   return <div class="line">
-    <div class="label"><span class={`key ink${k % 3}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}</div>
-    <div class="plot" ref={box} role="img" aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds`} />
+    <div class="label"><span class={`key ink${k % 3}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}<span class="read" ref={read} /></div>
+    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
   </div>;
 }
 

@@ -1,6 +1,6 @@
 // A panel: title, what is hidden, its content.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Store } from "../link/store.ts";
 import { painters } from "../state.ts";
 
@@ -16,7 +16,8 @@ export function Panel({ title, note, area, tools, children }: { title: string; n
 export function usePainter(paint: (store: Store) => void, rate = 60): void {
   const latest = useRef(paint);
   latest.current = paint;
-  useEffect(() => {
+  // Before the browser paints: the first frame has its picture.
+  useLayoutEffect(() => {
     let last = 0;
     const call = (store: Store) => {
       const now = performance.now();

@@ -1,5 +1,5 @@
 // Spikes: what fired when, its marks above, time and the population's rate below.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../link/store.ts";
 import { lowerBound } from "../link/store.ts";
 import { PlainRaster } from "../draw/plain.ts";
@@ -103,15 +103,23 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: 
 export function Raster() {
   const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null);
   const view = useRef<RasterView | PlainRaster | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
-  const [plain, setPlain] = useState(false), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null);
+  const [how, setHow] = useState<"at first" | "gl" | "plain">("at first"), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null), [part, setPart] = useState<[number, number, number, number] | null>(null);
   const address = state.address.value, s = state.store.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
   const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
-  useEffect(() => {
+  // A context of WebGL takes longer than all else before the first frame, which is drawn without one.
+  useLayoutEffect(() => {
     if (!canvas.current) return;
-    try { view.current = new RasterView(canvas.current); } catch { view.current = new PlainRaster(canvas.current); setPlain(true); }
-  }, []);
+    if (how === "gl") try { view.current = new RasterView(canvas.current); } catch { setHow("plain"); }
+    else view.current = new PlainRaster(canvas.current);
+  }, [how]);
+  useEffect(() => {
+    if (how !== "at first" || !s) return;
+    let timer = 0;
+    const frame = requestAnimationFrame(() => { timer = window.setTimeout(() => setHow("gl")); });
+    return () => { cancelAnimationFrame(frame); clearTimeout(timer); };
+  }, [s !== null]);
   const slow = useRef(0);
   usePainter(store => {
     if (!view.current) return;
@@ -135,6 +143,7 @@ export function Raster() {
   const hover = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect(), here = at(event);
     if (!box || !here || !s) return;
+    if (part) { setPart([part[0], part[1], event.clientX - box.left, event.clientY - box.top]); return; }
     if (drag.current) {
       const moved = (drag.current.x - event.clientX) / box.width * address.window;
       state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + moved)) });
@@ -144,6 +153,16 @@ export function Raster() {
     let n = 0;
     for (let i = lowerBound(s.tick, s.spikes, here.tick - near); i < s.spikes && s.tick[i]! <= here.tick + near; i++) if (s.channel[i] === here.channel) n += s.weight[i]!;
     setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(here.tick), 0.001)} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
+  };
+  /** With Alt a part is drawn round, and then shown alone. */
+  const select = (): void => {
+    const box = canvas.current?.getBoundingClientRect(), s = state.store.value;
+    setPart(null);
+    if (!part || !box || !s) return;
+    const p = rasterPicture(s, order), span = (a: number, b: number, whole: number): [number, number] => [Math.max(0, Math.min(a, b) / whole), Math.min(1, Math.max(a, b) / whole)];
+    const [x0, x1] = span(part[0], part[2], box.width), [y0, y1] = span(part[1], part[3], box.height), rows = p.to - p.from, step = s.shape.stepSeconds;
+    if ((x1 - x0) * box.width < 5 || (y1 - y0) * box.height < 5) return;
+    state.go({ at: s.seconds_(p.end - p.window * (1 - x1)), window: Math.max(0.05, (x1 - x0) * p.window * step), channels: [p.from + Math.floor(y0 * rows), p.from + Math.max(Math.floor(y0 * rows) + 1, Math.ceil(y1 * rows))] });
   };
   const wheel = (event: WheelEvent) => {
     event.preventDefault();
@@ -170,7 +189,7 @@ export function Raster() {
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
-    ...(plain ? ["no WebGL2: ten pictures a second"] : []),
+    ...(how === "plain" ? ["no WebGL2: ten pictures a second"] : []),
     ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
@@ -183,12 +202,13 @@ export function Raster() {
     <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
   </span>}>
     <canvas class="marks" ref={marks} aria-hidden="true" />
-    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
-      onMouseDown={e => { if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; }}
-      onClick={e => { const here = at(e); if (here && e.detail === 1) state.go({ channel: here.channel }); }}>
-      <canvas class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
+    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); setPart(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
+      onMouseDown={e => { if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; select(); }}
+      onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey) state.go({ channel: here.channel }); }}>
+      <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
+      {part && <div class="part" style={{ left: `${Math.min(part[0], part[2])}px`, top: `${Math.min(part[1], part[3])}px`, width: `${Math.abs(part[2] - part[0])}px`, height: `${Math.abs(part[3] - part[1])}px` }} />}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>
     <canvas class="foot" ref={foot} aria-hidden="true" />

@@ -37,11 +37,11 @@ function nodesOf(l: net.Loaded, places: Float32Array, degree: Uint32Array): Node
 
 /** Beyond so many edges dashes are but noise: the curves over time keep theirs. */
 const MOST_DASHED = 500;
-const layer = (l: net.Loaded, s: number): Layer | null => {
+const layer = (l: net.Loaded, s: number, from = net.threshold.value): Layer | null => {
   const edges = net.edgesOf(l);
   if (!edges) return null;
-  const alone = net.loaded.value.length === 1, n = prefix(edges.key, net.threshold.value);
-  return { edges, n, ink: alone ? colours.dim.rgb : sessionInk(s), dash: net.compare.value === "over" && net.loaded.value.length > 1 && n <= MOST_DASHED ? DASHES[s] ?? 0 : 0, lowest: net.threshold.value, highest: edges.key[0] ?? 1 };
+  const alone = net.loaded.value.length === 1, n = prefix(edges.key, from);
+  return { edges, n, ink: alone ? colours.dim.rgb : sessionInk(s), dash: net.compare.value === "over" && net.loaded.value.length > 1 && n <= MOST_DASHED ? DASHES[s] ?? 0 : 0, lowest: Math.min(from, net.threshold.value), highest: edges.key[0] ?? 1 };
 };
 
 function Graphs() {
@@ -62,6 +62,13 @@ function Graphs() {
         layers: [1, 0, 2].map(k => ({ edges: parts[k]!, n: parts[k]!.i.length, ink: inks[k]![0], dash: inks[k]![1], lowest: net.threshold.value, highest: ea.key[0] ?? 1 })) });
       return made;
     }
+    if (net.compare.value === "two") {
+      for (const from of [net.threshold.value, net.second.value]) {
+        const one = layer(head, 0, from), places = net.placesOf(head), degree = net.degreesOf(head, from), said = `from ${net.shown(head, from).toFixed(3)}: ${whole(one?.n ?? 0)} edges`;
+        if (one) made.push({ places, nodes: nodesOf(head, places, degree), layers: [one], head: made.length === 0, counts: n => degree[n]! > 0, title: said, label: `Network of ${head.info.name} ${said}` });
+      }
+      return made;
+    }
     shown.forEach((l, s) => {
       const one = layer(l, s);
       if (!one) return;
@@ -80,10 +87,11 @@ function Graphs() {
 
 function Sessions() {
   const chosen = net.loaded.value.map(l => l.info.id);
-  const turn = (id: number): void => { const next = chosen.includes(id) ? chosen.filter(c => c !== id) : [...chosen, id].slice(-4); net.say({ n: next.length > 0 ? next.join(",") : undefined }); };
+  const turn = (id: number): void => { const next = chosen.includes(id) ? chosen.filter(c => c !== id) : [...chosen, id].slice(-4); net.say({ n: next.length > 0 ? next.join(",") : "none" }); };
   return <fieldset class="sessions"><legend>sessions, four at most</legend>
     {net.offered.value.map(o => { const s = chosen.indexOf(o.id); return <label key={o.id}><input type="checkbox" checked={s >= 0} onChange={() => turn(o.id)} />
-      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>; })}</fieldset>;
+      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>; })}
+    {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}</fieldset>;
 }
 
 /** Correlations of a recording, in windows of one's own. */
@@ -128,11 +136,12 @@ export function Networks() {
       <label>nodes <select value={net.placing.value} onChange={x => { const how = x.currentTarget.value; if (how === "force") void net.arrange(); else net.say({ pl: how }); shownView.value = null; }}>{places.map(([v, w]) => <option key={v} value={v}>{w}</option>)}</select></label>
       {threeAxes && <label>axes <select value={state.address.value.more["ax"] ?? "xy"} onChange={x => net.say({ ax: x.currentTarget.value })}><option>xy</option><option>xz</option><option>yz</option></select></label>}
       <label>colours <select value={net.overlay.value} onChange={x => { const how = x.currentTarget.value; if (how === "communities" && l.communities.size === 0) void net.findCommunities(); else net.say({ ov: how === "session" ? undefined : how }); }}><option value="session">session</option><option value="communities">communities</option><option value="degree">degree</option></select></label>
-      {all.length > 1 && <label>compare <select value={net.compare.value} onChange={x => net.say({ cmp: x.currentTarget.value === "over" ? undefined : x.currentTarget.value })}><option value="over">overlaid</option><option value="side">side by side</option><option value="diff">difference</option></select></label>}
+      <label>compare <select value={net.compare.value} onChange={x => net.say({ cmp: x.currentTarget.value === "over" ? undefined : x.currentTarget.value })}>
+        <option value="over">{all.length > 1 ? "overlaid" : "nothing"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
       <button class="icon" aria-label="Larger" onClick={() => view(1.4)}>+</button><button class="icon" aria-label="Smaller" onClick={() => view(0.7)}>−</button><button class="icon" aria-label="All that has edges" title="Double click" onClick={() => { shownView.value = null; }}>⤢</button></span>}>
       <Graphs />
       <p class="said"><span class="dim">{note}</span> {net.compare.value === "diff" && all.length > 1 ? (all[0]!.info.nodes === all[1]!.info.nodes ? <><span class="line" style={{ borderColor: sessionCss(0) }} /> {all[0]!.info.name} alone <span class="line dim" /> both <span class="line dashed" style={{ borderColor: sessionCss(1) }} /> {all[1]!.info.name} alone</> : "Networks of other nodes have no difference.") : ""}
-        {work && <span role="status">{work.what}{work.of > 0 ? ` ${whole(work.done)} of ${whole(work.of)}` : " …"} <button class="link" onClick={() => work.stop.abort()}>stop</button></span>}
+        {work && <span role="status">{work.what}{work.of > 0 ? ` ${whole(work.done)} of ${whole(work.of)}${net.left(work) !== null ? `, ${net.left(work)} s left` : ""}` : " …"} <button class="link" onClick={() => work.stop.abort()}>stop</button></span>}
         {net.failure.value && <span role="alert" class="bad">{net.failure.value}</span>}</p>
     </Panel>
     <Panel area="net-node" title="Node" note=""><Node /></Panel>

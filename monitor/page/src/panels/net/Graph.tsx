@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { GraphView, MOST_PLAIN, drawPlain, type Layer, type Nodes, type View } from "../../draw/graph.ts";
-import { bounds, within } from "../../net/model.ts";
+import { bounds, linksOf, prefix, within } from "../../net/model.ts";
 import * as net from "../../net/state.ts";
 import { colours } from "../../theme.ts";
 import { useDrawn } from "../Canvas.tsx";
@@ -36,6 +36,14 @@ export function drawImage(g: CanvasRenderingContext2D, image: { extent: number[]
 export function zoomBy(factor: number, view: View, x: number, y: number): View {
   const scale = Math.min(1e9, Math.max(1e-9, view.scale * factor));
   return { x: view.x + x / view.scale - x / scale, y: view.y + y / view.scale - y / scale, scale };
+}
+
+/** Of the node under the pointer: its edges, the strongest with their values, and where it lies; of every session. */
+function Tip({ n, x, y, wide }: { n: number; x: number; y: number; wide: number }) {
+  const l = net.first.value, own = l?.info.positions?.[n], named = (k: number): string => l?.info.names?.[k] ?? String(k);
+  return <div class="tip" style={{ [x > wide / 2 ? "right" : "left"]: `${(x > wide / 2 ? wide - x : x) + 14}px`, top: `${y + 14}px` }}><b>{named(n)}</b>{own && ` at ${own.map(v => Number(v.toPrecision(5))).join(", ")}`}
+    {net.loaded.value.map((one, s) => { const e = n < one.info.nodes ? net.edgesOf(one) : null, links = e ? linksOf(e, prefix(e.key, net.threshold.value), n, net.region.value) : [];
+      return <div key={s}>{net.loaded.value.length > 1 && `${one.info.name}: `}{links.length} edges{links.slice(0, 4).map(k => <span key={k.node}> · {k.r.toFixed(2)} {named(k.node)}</span>)}{links.length > 4 && " …"}</div>; })}</div>;
 }
 
 export function Graph({ shape, title }: { shape: () => Shape | null; title?: string }) {
@@ -113,6 +121,7 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
       net.setRegion(inside);
     } else if (!d.moved) { const n = near(...at(e)); net.say({ node: n === null ? undefined : String(n) }); }
   };
+  const under = net.hovered.value, places = shape()?.places;
   return <div class="graph">
     {title && <h3>{title}</h3>}
     <div class="field">
@@ -121,6 +130,7 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
         onMouseDown={e => { const [x, y] = at(e); drag.current = { x, y, view: view.current, lasso: e.altKey || e.shiftKey ? [[x, y]] : null, moved: false }; }}
         onMouseUp={up} onDblClick={() => { shownView.value = null; }} />
       <canvas ref={top} class="over" aria-hidden="true" />
+      {under !== null && places && 2 * under < places.length && <Tip n={under} wide={canvas.current?.clientWidth ?? 0} x={(places[2 * under]! - view.current.x) * view.current.scale} y={(places[2 * under + 1]! - view.current.y) * view.current.scale} />}
       {plain && <p class="note plain">no WebGL2: drawn in the plane{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
     </div>
   </div>;

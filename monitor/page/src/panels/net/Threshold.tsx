@@ -32,11 +32,11 @@ export function Threshold() {
     g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top";
     g.fillText(`${l.info.measure}, edges of this window (logarithmic)`, 4, 0);
   };
-  const set = (text: string): void => {
+  const set = (text: string, key: "th" | "th2" = "th"): void => {
     const number = Number(text);
     if (text.trim() === "" || !Number.isFinite(number)) { setWrong("expected a number"); return; }
     setWrong("");
-    net.setThreshold(l.info.distance ? -number : number);
+    net.setThreshold(l.info.distance ? -number : number, key);
   };
   return <div class="threshold">
     <Plane class="strengths" draw={draw} label="How many edges have which strength" />
@@ -44,6 +44,7 @@ export function Threshold() {
       onInput={e => net.setThreshold(levels[Number(e.currentTarget.value)]!)} />
     <div class="row">
       <label>threshold <input type="number" step="0.01" value={Number(value.toFixed(4))} onChange={e => set(e.currentTarget.value)} /></label>
+      {net.compare.value === "two" && <label>and <input type="number" step="0.01" aria-label="Second threshold" value={Number(net.shown(l, net.second.value).toFixed(4))} onChange={e => set(e.currentTarget.value, "th2")} /></label>}
       <label>an edge is there <select value={net.rule.value} onChange={e => net.say({ rule: e.currentTarget.value === "peak" ? "peak" : undefined })}>
         <option value="every">in every window that reaches it</option>{l.info.peaks && <option value="peak">at its peak alone</option>}</select></label>
       <span class="dim">as computed, from {net.shown(l, levels[0]!).toFixed(2)} on{l.info.strict ? ", more than it" : ""}, sign {l.info.sign}</span>

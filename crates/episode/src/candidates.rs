@@ -1,0 +1,127 @@
+//! The candidates of the next size, where a search goes from file to file instead of in one run.
+
+use betz_base::error::{Error, Result};
+use betz_base::memory;
+
+use super::mine::{BYTES_A_CANDIDATE, check_intervals, continuations};
+use super::{Episode, Interval, Pattern};
+
+/// The episodes of one symbol more that can be frequent where `frequent`, all of one size, are: after symbols every pair
+/// of them at every one of `intervals`; after longer ones those of which both ends, all but one symbol, are among them.
+/// They are what [`mine`](super::mine()) counts next, in its order. After none there are none.
+///
+/// # Errors
+/// `InvalidArgument` for episodes of several sizes, or symbols without an interval or with the same one twice;
+/// `OutOfMemory`.
+///
+/// ```
+/// use betz_episode::{Episode, Interval, Pattern, next_candidates};
+///
+/// # fn main() -> betz_base::Result<()> {
+/// let symbols = [0, 1].map(|s| Pattern::new(vec![s], vec![]).map(|pattern| Episode { pattern, count: 9 }));
+/// let symbols = symbols.into_iter().collect::<betz_base::Result<Vec<_>>>()?;
+/// let pairs = next_candidates(&symbols, &[Interval::new(0, 5)?])?;
+/// assert_eq!(pairs.len(), 4); // each of the two after each
+/// # Ok(())
+/// # }
+/// ```
+pub fn next_candidates(frequent: &[Episode], intervals: &[Interval]) -> Result<Vec<Pattern>> {
+    let Some(first) = frequent.first() else {
+        return Ok(Vec::new());
+    };
+    let size = first.pattern.size();
+    if let Some(other) = frequent.iter().find(|e| e.pattern.size() != size) {
+        return Err(Error::argument(format!(
+            "candidates: expected frequent episodes of one size, got {size} and {}",
+            other.pattern.size()
+        )));
+    }
+    let mut sorted = frequent.to_vec();
+    sorted.sort_by(|a, b| a.pattern.prefix_key().cmp(b.pattern.prefix_key()));
+    sorted.dedup_by(|a, b| a.pattern == b.pattern);
+    let plan = |candidates: u128| {
+        memory::plan(
+            format_args!(
+                "{candidates} candidates of size {} (a higher threshold leaves fewer)",
+                size + 1
+            ),
+            candidates * BYTES_A_CANDIDATE,
+        )
+    };
+    if size > 1 {
+        let joins = || {
+            sorted
+                .iter()
+                .map(|head| (head, continuations(&sorted, &head.pattern)))
+        };
+        plan(joins().map(|(_, tails)| tails.len() as u128).sum())?;
+        return joins()
+            .flat_map(|(head, tails)| tails.iter().map(|tail| head.pattern.joined(&tail.pattern)))
+            .collect();
+    }
+    if intervals.is_empty() {
+        return Err(Error::argument(
+            "candidates: expected an interval at least for pairs, got none",
+        ));
+    }
+    check_intervals(intervals)?;
+    plan(sorted.len() as u128 * sorted.len() as u128 * intervals.len() as u128)?;
+    let mut intervals = intervals.to_vec();
+    intervals.sort_unstable();
+    let mut pairs = Vec::new();
+    for first in &sorted {
+        for &interval in &intervals {
+            for second in &sorted {
+                let pair = [first, second].map(|e| e.pattern.symbols()[0]);
+                pairs.push(Pattern::new(pair.to_vec(), vec![interval])?);
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::random_case;
+    use crate::{MineOptions, count, mine};
+
+    #[test]
+    fn from_size_to_size_they_are_the_searchs() {
+        for seed in 0..20 {
+            let events = random_case(seed, 150, 0).events;
+            let intervals = vec![Interval::new(2, 5).unwrap(), Interval::new(0, 3).unwrap()];
+            let mut options = MineOptions::new(intervals.clone(), 4);
+            options.max_size = Some(4);
+            let expected = mine(&events, &options, &()).unwrap();
+            let symbols = 0..events.symbols() as u32;
+            let mut candidates: Vec<Pattern> = symbols
+                .map(|s| Pattern::new(vec![s], vec![]).unwrap())
+                .collect();
+            let mut found = Vec::new();
+            for level in &expected.levels {
+                assert_eq!(candidates.len() as u64, level.candidates);
+                let counts = count::count(&events, &candidates).unwrap();
+                let mut frequent: Vec<Episode> = (candidates.into_iter().zip(counts))
+                    .map(|(pattern, count)| Episode { pattern, count })
+                    .filter(|e| e.count >= 4)
+                    .collect();
+                found.extend(frequent.clone());
+                // No order of theirs makes a difference.
+                frequent.reverse();
+                candidates = next_candidates(&frequent, &intervals).unwrap();
+            }
+            assert_eq!(found, expected.episodes, "seed {seed}");
+        }
+        let episode = |symbols: Vec<u32>| Episode {
+            pattern: Pattern::uniform(symbols, Interval::new(0, 3).unwrap()).unwrap(),
+            count: 9,
+        };
+        let mixed = [episode(vec![0]), episode(vec![0, 1])];
+        assert!(next_candidates(&mixed, &[]).is_err());
+        assert!(next_candidates(&mixed[..1], &[]).is_err());
+        assert!(next_candidates(&[], &[]).unwrap().is_empty());
+        let twice = [Interval::new(0, 3).unwrap(); 2];
+        assert!(next_candidates(&mixed[..1], &twice).is_err());
+    }
+}

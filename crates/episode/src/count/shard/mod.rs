@@ -1,0 +1,175 @@
+//! Counting by shards of time, apart from each other: each says what it adds wherever the one before left off.
+
+mod bytes;
+mod part;
+mod passage;
+#[cfg(test)]
+mod tests;
+
+use rayon::prelude::*;
+
+use super::latest_start::runs;
+use super::long::LongEvents;
+use super::walk::{TILE, Walk, Wanted};
+use crate::{Alphabet, Events, Pattern};
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+use betz_recording::{Recording, Spikes};
+
+pub use bytes::PART_MAGIC;
+pub use part::{CountPart, Joined};
+pub use passage::Passage;
+pub(crate) use passage::Passing;
+
+/// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
+/// counted by the shorter way from there on.
+const LOOKS: [i64; 2] = [2, 16];
+
+/// The events of one stretch of a recording, for counts that other stretches' add to.
+pub struct ShardEvents {
+    long: LongEvents,
+    outline: Recording,
+}
+
+impl ShardEvents {
+    /// As [`LongEvents::new`], with `cuts` from where the shard begins to where it ends; a single one is a shard of no
+    /// time.
+    ///
+    /// # Errors
+    /// As there; `InvalidArgument` for no cut, or one outside the recording.
+    pub fn new(
+        outline: &Recording,
+        cuts: Vec<i64>,
+        read: impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static,
+    ) -> Result<Self> {
+        let (from, to) = match (cuts.first(), cuts.last()) {
+            (Some(&from), Some(&to)) if from >= 0 && to <= outline.ticks => (from, to),
+            ends => {
+                return Err(Error::argument(format!(
+                    "cuts of a shard: expected ticks from 0 to {}, got {ends:?}",
+                    outline.ticks
+                )));
+            }
+        };
+        Ok(Self {
+            long: LongEvents::between(from, to, outline, cuts, read)?,
+            outline: outline.clone(),
+        })
+    }
+
+    /// Labels and clock.
+    pub fn alphabet(&self) -> &Alphabet {
+        &self.long.alphabet
+    }
+
+    /// The recording, without spikes.
+    pub fn outline(&self) -> &Recording {
+        &self.outline
+    }
+
+    /// First tick of the recording in the shard, and first after it.
+    pub fn ticks(&self) -> (i64, i64) {
+        let cuts = &self.long.cuts;
+        (cuts[0], cuts[cuts.len() - 1])
+    }
+
+    /// For each pattern what the stretch adds to its count, and how many events lie in the stretch; one pass over it and
+    /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
+    ///
+    /// # Errors
+    /// `Mismatch` for a pattern that does not fit; `Interrupted`; what reading says.
+    pub fn pass(
+        &self,
+        patterns: &[Pattern],
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Passage>, u64)> {
+        self.long.check(patterns)?;
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let runs = runs(patterns, &order, rayon::current_num_threads());
+        let mut states: Vec<Vec<Passing>> = Vec::new();
+        let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
+        let cuts = self.cuts(span);
+        let total = patterns.len() as u64;
+        let pieces = cuts.len() as u64 - 1;
+        let mut seen = 0;
+        for (done, cut) in cuts.windows(2).enumerate() {
+            progress::check(progress, "counting")?;
+            let start = cut[0].saturating_sub(span).max(0);
+            let (events, fresh) = self.long.events(start, cut[0], cut[1])?;
+            seen += fresh;
+            if let Some(events) = events.filter(|_| fresh > 0) {
+                let first = events.stream()[events.len() - fresh as usize];
+                let from = events.unpack(first).0;
+                if states.is_empty() {
+                    let new = |run: &&[usize]| vec![Passing::new(from); run.len()];
+                    states = runs.iter().map(new).collect();
+                }
+                // What ends in this piece began in the shard.
+                let inside = cut[0] - cuts[0] >= span;
+                states
+                    .par_iter_mut()
+                    .zip(&runs)
+                    .try_for_each(|(state, run)| {
+                        let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
+                        go_on(&events, (from, inside), &patterns, state, progress)
+                    })?;
+            }
+            progress.update("counting", total * (done as u64 + 1) / pieces, total);
+        }
+        let mut passages = vec![Passage::none(); patterns.len()];
+        for (i, passing) in order.into_iter().zip(states.iter().flatten()) {
+            passages[i] = passing.passage();
+        }
+        Ok((passages, seen))
+    }
+
+    /// The shard's cuts, and those where choices are looked at.
+    fn cuts(&self, span: i64) -> Vec<i64> {
+        let (from, to) = self.ticks();
+        let looks = LOOKS.map(|spans| from.saturating_add(span.saturating_mul(spans)));
+        let looks = looks.into_iter().filter(|look| from < *look && *look < to);
+        let mut cuts: Vec<i64> = self.long.cuts.iter().copied().chain(looks).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        cuts
+    }
+}
+
+/// Takes `state` of `patterns`, sorted by prefix, through the occurrences that end at or after `from`; `inside` says that
+/// all of them began after the shard did.
+fn go_on(
+    events: &Events,
+    (from, inside): (i64, bool),
+    patterns: &[&Pattern],
+    state: &mut [Passing],
+    progress: &dyn Progress,
+) -> Result<()> {
+    let settled = |p: &usize| inside && state[*p].settled().is_some();
+    let (alike, apart): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(settled);
+    let of = |chosen: &[usize]| -> Vec<&Pattern> { chosen.iter().map(|&p| patterns[p]).collect() };
+    let to_end = |walk: &mut Walk<'_>| {
+        while walk.advance() {
+            progress::check(progress, "counting")?;
+        }
+        Ok::<(), Error>(())
+    };
+    if !alike.is_empty() {
+        let greedy: Vec<_> = (alike.iter()).filter_map(|&p| state[p].settled()).collect();
+        let mut walk = Walk::new(events, &of(&alike), Wanted::Counts, 0, i64::MAX, TILE);
+        walk.resume(&greedy);
+        to_end(&mut walk)?;
+        for (&p, greedy) in alike.iter().zip(walk.greedy()) {
+            state[p].go_on(greedy);
+        }
+    }
+    if !apart.is_empty() {
+        let mut walk = Walk::new(events, &of(&apart), Wanted::Passages, from, i64::MAX, TILE);
+        walk.resume_passing(apart.iter().map(|&p| &state[p]));
+        to_end(&mut walk)?;
+        for (&p, passing) in apart.iter().zip(walk.passing()) {
+            state[p] = passing.clone();
+        }
+    }
+    Ok(())
+}

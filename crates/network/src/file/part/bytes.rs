@@ -1,0 +1,170 @@
+//! A shard of a network as a file: a [frame](betz_base::frame) with its checksum around, all numbers little-endian:
+//!
+//! ```text
+//! length u32, JSON (UTF-8): shard, shards, windows of all, number of the first window, windows of a run, samples
+//!                           between them; `meta` of the network's file; node names; what floats are to the last bit
+//! window_seconds f64 each, positions f64 each, as the JSON says
+//! windows, edges and undefined nodes, in words u64
+//! ```
+
+use std::io::Write;
+use std::path::Path;
+
+use betz_base::file::{read_all, write_atomically};
+use betz_base::frame::{self, Content};
+use betz_base::team::Shard;
+use betz_base::{Error, ErrorKind, Result};
+
+use super::{Head, Part};
+use crate::file::{NetworkFile, Positions, header, read};
+use crate::network::{Meta, Network};
+use crate::words::{absorb, to_words};
+
+/// The first bytes of a shard's file.
+pub const PART_MAGIC: [u8; 8] = *b"BETZNETP";
+
+pub(super) const CONTENT: Content = Content {
+    magic: PART_MAGIC,
+    name: "a shard of a network",
+    damaged: ErrorKind::InvalidRecording,
+};
+
+pub(super) const VERSION: u32 = 1;
+
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::recording(format!("a shard of a network: {what}"))
+}
+
+impl Part {
+    /// The bytes of its file.
+    ///
+    /// # Errors
+    /// [`Internal`](ErrorKind::Internal) when a number cannot be written as JSON.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec(&self.head)
+            .map_err(|e| Error::new(ErrorKind::Internal, format!("a shard of a network: {e}")))?;
+        let words = to_words(&self.file.network);
+        let mut bytes = vec![0; frame::HEADER];
+        bytes.reserve_exact(text.len() + 8 * words.len() + frame::OVERHEAD);
+        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&text);
+        let seconds = self.file.window_seconds.iter().flatten();
+        let places = self.file.positions.iter().flat_map(|p| &p.values);
+        for number in seconds.chain(places) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for word in words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
+        frame::seal(CONTENT, VERSION, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// The shard in `bytes`, checked as a network's file is.
+    ///
+    /// # Errors
+    /// [`InvalidRecording`](ErrorKind::InvalidRecording) for bytes that are none, are damaged or cut short, or hold what
+    /// no network can; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion).
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (version, payload) = frame::open(CONTENT, bytes)?;
+        if version != VERSION {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                format!("a shard of a network: expected version {VERSION}, got {version}"),
+            ));
+        }
+        let short = || damaged("expected more than it holds");
+        let (length, rest) = payload.split_first_chunk::<4>().ok_or_else(short)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (text, rest) = rest.split_at_checked(length).ok_or_else(short)?;
+        let mut head: Head = serde_json::from_slice(text).map_err(damaged)?;
+        let number = |bits: Option<u64>| bits.map(f64::from_bits);
+        [
+            head.meta.threshold,
+            head.meta.density,
+            head.meta.sample_seconds,
+        ] = head.exact.map(number);
+        let shard = Shard::new(head.shard, head.shards).map_err(|e| damaged(e.message()))?;
+        let meta = header::meta(&head.meta).map_err(|e| damaged(e.message()))?;
+        let (words, odd) = rest.as_chunks::<8>();
+        if !odd.is_empty() {
+            return Err(damaged(format_args!(
+                "expected words of 8 bytes, got {} more",
+                odd.len()
+            )));
+        }
+        let mut rest = words;
+        let mut numbers = |count: usize| -> Result<Vec<f64>> {
+            let (taken, left) = rest.split_at_checked(count).ok_or_else(short)?;
+            rest = left;
+            Ok(taken.iter().map(|w| f64::from_le_bytes(*w)).collect())
+        };
+        let window_seconds = match head.timed {
+            true => Some(numbers(head.own_windows)?),
+            false => None,
+        };
+        let positions = match head.axes {
+            Some(axes) => Some(Positions {
+                values: numbers(meta.nodes.saturating_mul(axes))?,
+                axes,
+            }),
+            None => None,
+        };
+        let words: Vec<u64> = rest.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        // The words have what was counted.
+        let mut network = Network::empty(Meta {
+            rechecked: 0,
+            rebuilt: 0,
+            extreme: 0,
+            ..meta
+        });
+        absorb(&mut network, &words).map_err(|e| damaged(e.message()))?;
+        if network.len() != head.own_windows {
+            return Err(damaged(format_args!(
+                "expected {} windows, got {}",
+                head.own_windows,
+                network.len()
+            )));
+        }
+        read::check(&network).map_err(|e| damaged(e.message()))?;
+        let file = NetworkFile {
+            network,
+            names: head.names.clone(),
+            positions,
+            window_seconds,
+            source: head.meta.source.clone(),
+            chance: head.meta.chance.clone(),
+            complete: true,
+            compact: head.meta.compact,
+            full: None,
+        };
+        (file.nodes().check(file.network.nodes())).map_err(|e| damaged(e.message()))?;
+        Ok(Self {
+            name: format!("shard {shard}"),
+            shard,
+            head,
+            file,
+        })
+    }
+
+    /// Writes the file `path`: complete, or not at all.
+    ///
+    /// # Errors
+    /// As [`to_bytes`](Self::to_bytes); [`Io`](ErrorKind::Io).
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes()?;
+        write_atomically(path, |file| file.write_all(&bytes))
+    }
+
+    /// Reads the file `path`.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes), and [`Io`](ErrorKind::Io); messages begin with the path.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = read_all(path, Some(&PART_MAGIC))?;
+        let mut part = Self::from_bytes(&bytes).map_err(|e| e.at(path.display()))?;
+        part.name = path.display().to_string();
+        Ok(part)
+    }
+}

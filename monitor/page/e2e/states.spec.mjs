@@ -1,0 +1,71 @@
+// Every state that a page can be in, as it says it: what comes is put in place of the server's where a server would not say it.
+import { drawn, expect, ink, known, start, test } from "./rig.mjs";
+
+const pill = page => page.getByRole("status").first();
+/** The server's answers, changed before the page has them. */
+const told = (page, change) => page.route("**/api/state?*", async route => { const answer = await route.fetch(); await route.fulfill({ response: answer, json: change(await answer.json()) }); });
+/** What comes over the connection, changed; null: nothing. */
+const through = (page, change) => page.routeWebSocket(/\/live$/, socket => {
+  const server = socket.connectToServer();
+  server.onMessage(message => { const next = change(Buffer.from(message)); if (next) socket.send(next); else server.send(Buffer.from([1, 0, 0, 0])); });
+});
+
+test("no session yet: it says how one comes", async ({ page, rig }) => {
+  await through(page, () => null);
+  await page.goto(rig.url);
+  await expect(pill(page)).toHaveText("no session yet");
+  await expect(page.locator(".waiting")).toContainText("Waiting for steps");
+});
+
+test("frames of another version: it asks to be loaded anew, and does not go on asking", async ({ page, rig }) => {
+  let connections = 0;
+  page.on("websocket", () => { connections++; });
+  await through(page, bytes => { bytes.writeUInt16LE(2, 4); return bytes; });
+  await page.goto(rig.url);
+  await expect(pill(page)).toHaveText("newer server: reload the page");
+  await page.waitForTimeout(1200);
+  expect(connections).toBeLessThanOrEqual(1);
+});
+
+test("another session: what was is not its past", async ({ page, rig }) => {
+  let epoch = "one";
+  await told(page, state => ({ ...state, epoch }));
+  await page.goto(rig.url);
+  await known(page, 1);
+  await page.evaluate(() => { globalThis.before = globalThis.betz.store; });
+  epoch = "two";
+  // Whatever makes the page look again does.
+  await page.evaluate(() => globalThis.betz.link.socket.close());
+  await page.waitForFunction(() => globalThis.betz.store && globalThis.betz.store !== globalThis.before);
+});
+
+test("a session that has ended: what is kept of it is shown", async ({ page }) => {
+  const rig = await start("--channels", "64", "--seconds", "2", "--stay");
+  await page.goto(rig.url);
+  await expect(pill(page)).toHaveText("session stopped");
+  await page.reload();
+  await expect(pill(page)).toHaveText("session stopped");
+  await page.waitForFunction(() => globalThis.betz.store?.spikes > 0);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
+  await rig.stop();
+});
+
+test("a context that is lost comes back with its picture", async ({ watched: { page, faults } }) => {
+  await known(page, 3);
+  await drawn(page);
+  await page.evaluate(() => { const gl = document.querySelector("canvas.cells").getContext("webgl2"); globalThis.lose = gl.getExtension("WEBGL_lose_context"); globalThis.lose.loseContext(); });
+  await page.waitForFunction(() => document.querySelector("canvas.cells").getContext("webgl2").isContextLost());
+  // Told by an event, after which it may be restored.
+  await expect.poll(() => page.evaluate(() => { try { globalThis.lose.restoreContext(); } catch { /* Not yet. */ } return document.querySelector("canvas.cells").getContext("webgl2").isContextLost(); })).toBe(false);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.02);
+  expect(faults.filter(f => f.startsWith("error"))).toEqual([]);
+});
+
+test("the first picture is there before WebGL, and the same spikes after it", async ({ page, rig }) => {
+  await page.addInitScript(() => { const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = function (kind, ...rest) { if (kind === "webgl2" && this.className === "cells" && !globalThis.first) { const c = globalThis.old; globalThis.first = c ? new Set(get.call(c, "2d").getImageData(0, 0, c.width, c.height).data).size : 0; } else if (kind === "2d" && this.className === "cells") globalThis.old = this; return get.call(this, kind, ...rest); }; });
+  await page.goto(rig.url);
+  await known(page, 1);
+  await drawn(page);
+  expect(await page.evaluate(() => globalThis.first)).toBeGreaterThan(1);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.001);
+});
