@@ -40,6 +40,57 @@ pub(crate) struct Units {
     pub(crate) count: usize,
 }
 
+/// Part of a known unit's spikes from which on a heap has them.
+const HAS: f64 = 0.3;
+
+/// Takes heaps that have spikes of more than one known unit apart again: what was told apart by how it looks everywhere at every
+/// sample is not one by a few numbers. `known`: the unit of each sample, if there is one; `winners`: its node.
+pub(crate) fn keep_apart(mut units: Units, known: &[Option<u32>], winners: &[u32]) -> Units {
+    use std::collections::BTreeMap;
+    let mut all: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut of_heap: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); units.count];
+    for (known, heap) in known.iter().zip(&units.samples) {
+        if let Some(unit) = known {
+            *all.entry(*unit).or_default() += 1;
+            if let Some(heap) = heap {
+                *of_heap[*heap].entry(*unit).or_default() += 1;
+            }
+        }
+    }
+    for (heap, inside) in of_heap.iter().enumerate() {
+        let has = |(unit, count): (&u32, &usize)| {
+            (*count as f64 >= HAS * all[unit] as f64).then_some(*unit)
+        };
+        let has: Vec<u32> = inside.iter().filter_map(has).collect();
+        if has.len() < 2 {
+            continue;
+        }
+        let number = |unit: u32, next: usize| match has.iter().position(|u| *u == unit) {
+            Some(0) => Some(heap),
+            Some(at) => Some(next + at - 1),
+            None => None,
+        };
+        let next = units.count;
+        units.count += has.len() - 1;
+        let mut votes: BTreeMap<u32, BTreeMap<usize, usize>> = BTreeMap::new();
+        for ((known, winner), sample) in known.iter().zip(winners).zip(&mut units.samples) {
+            if *sample == Some(heap) {
+                *sample = known.and_then(|unit| number(unit, next));
+                if let Some(unit) = *sample {
+                    *votes.entry(*winner).or_default().entry(unit).or_default() += 1;
+                }
+            }
+        }
+        for (node, label) in units.nodes.iter_mut().enumerate() {
+            if *label == Some(heap) {
+                let most = votes.get(&(node as u32)).map(|v| v.iter());
+                *label = most.and_then(|v| v.max_by_key(|(_, n)| **n).map(|(unit, _)| *unit));
+            }
+        }
+    }
+    units
+}
+
 /// Watershed over the map's heights, then merging.
 pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Apart) -> Units {
     let basins = watershed(map);

@@ -221,21 +221,6 @@ impl Features {
         }
         &self.faded[..WAVES * channels]
     }
-
-    /// The numbers of a spike; those beyond the axes' dimensions are zero.
-    pub(crate) fn of(
-        &mut self,
-        front: &FrontEnd,
-        waves: &Waves,
-        crossing: &Crossing,
-        axes: &Axes,
-    ) -> [f32; MOST_DIMS] {
-        let arch = self.arch;
-        axes.weigh(
-            arch,
-            self.faded(front, waves, crossing, axes.from, axes.until),
-        )
-    }
 }
 
 /// Rows of voltage times a table of waves.

@@ -9,6 +9,7 @@ use betz_base::{Error, ErrorKind};
 use crate::feature::{Axes, Waves};
 use crate::front::{Layout, Reference, Settings, Window};
 use crate::sorter::{Beyond, Edit, Group, Sorter, Unit};
+use crate::template::Template;
 
 const CONTENT: Content = Content {
     magic: *b"BETZSORT",
@@ -77,7 +78,12 @@ impl Sorter {
             w.floats(&[unit.microvolts, unit.gate]);
             w.floats(&unit.centre);
             w.floats(&unit.waveform);
-            w.floats(&unit.template);
+            let template = &unit.template;
+            w.word(template.from as u32);
+            w.word(template.until as u32);
+            w.floats(&template.shapes);
+            w.floats(&template.weights);
+            w.floats(&[template.floor]);
             w.word(unit.beyond.len() as u32);
             for beyond in &unit.beyond {
                 w.word(beyond.group);
@@ -297,7 +303,19 @@ impl Reader<'_> {
             let [microvolts, gate] = self.floats()?[..] else {
                 return Err(damaged());
             };
-            let (centre, waveform, template) = (self.floats()?, self.floats()?, self.floats()?);
+            let (centre, waveform) = (self.floats()?, self.floats()?);
+            let (from, until) = (self.size()?, self.size()?);
+            let (shapes, weights) = (self.floats()?, self.floats()?);
+            let [floor] = self.floats()?[..] else {
+                return Err(damaged());
+            };
+            let template = Template {
+                from,
+                until,
+                shapes,
+                weights,
+                floor,
+            };
             let mut beyond = Vec::new();
             for _ in 0..self.word()? {
                 let (group, rate_hz) = (self.word()?, self.double()?);

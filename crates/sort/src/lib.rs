@@ -48,9 +48,11 @@ mod file;
 mod front;
 #[cfg(feature = "train")]
 mod groups;
-mod live;
+#[cfg(feature = "train")]
+mod learn;
 #[cfg(feature = "train")]
 mod map;
+mod matching;
 #[cfg(any(feature = "train", test))]
 mod random;
 #[cfg(feature = "train")]

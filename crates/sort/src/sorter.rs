@@ -4,6 +4,7 @@ use betz_base::{Error, ErrorKind, Result};
 
 use crate::feature::{Axes, MOST_DIMS, Waves};
 use crate::front::{Layout, Settings, Window};
+use crate::template::{Span, Template};
 
 /// A unit that the sorter tells from others.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +27,8 @@ pub struct Unit {
     pub gate: f32,
     /// Mean waveform on [`Unit::channel`], in microvolts.
     pub waveform: Vec<f32>,
-    /// Mean spike on all channels that its group's features are made of, (samples, channels), in microvolts.
-    pub(crate) template: Vec<f32>,
+    /// Mean spike on all channels that its group's features are made of.
+    pub(crate) template: Template,
     /// Where else its spikes may lie: on maps of neighbouring groups.
     pub beyond: Vec<Beyond>,
 }
@@ -226,7 +227,9 @@ impl Sorter {
                 a.iter().zip(b).map(|(a, b)| share(*a, *b)).collect()
             };
             unit.centre = mix(&a.centre, &b.centre);
-            unit.template = mix(&a.template, &b.template);
+            if wb > wa {
+                unit.template = b.template;
+            }
             if a.channel == b.channel {
                 unit.waveform = mix(&a.waveform, &b.waveform);
                 unit.microvolts = share(a.microvolts, b.microvolts);
@@ -382,10 +385,7 @@ impl Sorter {
             let group = self.groups.get(unit.group as usize);
             let fits = group.is_some_and(|g| g.dims() == unit.centre.len())
                 && unit.waveform.len() == Window::of(&self.settings).len()
-                && group.is_some_and(|g| {
-                    unit.template.len() == unit.waveform.len() * (g.axes.until - g.axes.from)
-                })
-                && finite(&unit.template)
+                && unit.template.fits(Span::of(&self.settings), n)
                 && finite(&unit.centre)
                 && finite(&unit.waveform)
                 && unit.beyond.iter().all(|beyond| {

@@ -2,37 +2,36 @@
 
 use betz_base::{Error, Result};
 
-use crate::feature::{Axes, Features, Waves};
-use crate::front::{Blanked, Crossing, FrontEnd, Window};
-use crate::live::Live;
+use crate::front::{Blanked, FrontEnd};
+use crate::matching::{Matching, Taken};
 use crate::sorter::{Moved, Sorter};
-use crate::template::{Found, Seen, Templates};
 
 /// A spike with its label.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spike {
     /// Sample of its minimum, from 0.
     pub sample: i64,
-    /// Its unit, by its place in [`Sorter::units`]; `None`: noise, an overlap, or a unit that training did not see.
+    /// Its unit, by its place in [`Sorter::units`]; `None`: noise, or a unit that training did not see.
     pub unit: Option<u32>,
-    /// Channel of the minimum, as the recording counts.
+    /// Channel of its unit, or of the minimum where it has none, as the recording counts.
     pub channel: u32,
-    /// Its minimum, below 0.
+    /// Voltage there.
     pub microvolts: f32,
-    /// Distance from the nearest node, in standard deviations of the noise.
-    pub distance: f32,
+    /// Its size by its unit's mean, 1 where they are alike; 0 where it has none.
+    pub size: f32,
 }
 
 /// A sorter at work: samples in, labelled spikes out. Opening allocates; pushing does not.
+///
+/// Units' spikes are found by their templates and taken away from the voltage, the largest first; what crosses the threshold in
+/// what is left is of no unit.
 pub struct Sorting {
     front: FrontEnd,
-    features: Features,
-    waves: Waves,
-    group_of: Vec<u32>,
-    axes: Vec<Axes>,
-    live: Vec<Live>,
-    templates: Templates,
-    channels: Vec<u32>,
+    matching: Matching,
+    /// What is left when units' spikes are taken away.
+    rest: FrontEnd,
+    /// Channel of each unit.
+    of_units: Vec<u32>,
     unlabelled: u64,
 }
 
@@ -44,19 +43,11 @@ impl Sorting {
     pub fn open(sorter: &Sorter) -> Result<Self> {
         sorter.check()?;
         let front = FrontEnd::new(&sorter.settings, &sorter.layout)?;
-        let features = Features::new(&front, Window::of(&sorter.settings));
-        let live = (0..sorter.groups.len())
-            .map(|g| Live::new(sorter, g))
-            .collect::<Result<_>>()?;
         Ok(Self {
-            features,
-            waves: sorter.waves.clone(),
-            group_of: sorter.group_of.clone(),
-            axes: sorter.groups.iter().map(|g| g.axes.clone()).collect(),
-            live,
-            templates: Templates::new(sorter, &front)?,
+            matching: Matching::new(sorter, &front)?,
+            rest: front.clone(),
             front,
-            channels: sorter.layout.used.clone(),
+            of_units: sorter.units.iter().map(|unit| unit.channel).collect(),
             unlabelled: 0,
         })
     }
@@ -66,9 +57,9 @@ impl Sorting {
         self.front.layout().row_channels
     }
 
-    /// Takes samples, (rows, channels), and gives the spikes that are decided by them, in the order of their
-    /// samples. What comes out does not depend on how the samples are cut into pushes. Does not allocate (an error's
-    /// message does).
+    /// Takes samples, (rows, channels), and gives the spikes that are decided by them: each unit's and those of no unit in the
+    /// order of their samples, these later than those. What comes out does not depend on how the samples are cut into pushes.
+    /// Does not allocate (an error's message does).
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when the samples are no whole rows; none of them is taken then.
@@ -95,59 +86,40 @@ impl Sorting {
     /// When the row has not [`Sorting::channels`] samples.
     pub fn step(&mut self, row: &[i16]) {
         self.front.step(row);
-    }
-
-    /// One row; `see` is shown each crossing and what it was taken for, with the front end as it was before its spike was taken
-    /// away.
-    #[cfg(feature = "train")]
-    pub(crate) fn step_and_see(
-        &mut self,
-        row: &[i16],
-        see: &mut dyn FnMut(&FrontEnd, &Crossing, Seen),
-    ) {
-        self.front.step(row);
-        while let Some(crossing) = self.front.take() {
-            self.decide(&crossing, see);
+        // What crosses before units are taken away is not asked for.
+        while self.front.take().is_some() {}
+        self.matching.step(&self.front);
+        let settled = self.matching.settled();
+        if settled >= 0 {
+            let artefact = self.front.is_artefact(settled);
+            (self.rest).step_filtered(self.matching.rest(settled), artefact);
         }
     }
 
-    /// The next spike that is decided. They come in the order of their samples, but for those that lay under another: these
-    /// come after it. Does not allocate.
+    /// The next spike that is decided. Does not allocate.
     pub fn take(&mut self) -> Option<Spike> {
-        while let Some(crossing) = self.front.take() {
-            if let Some(spike) = self.decide(&crossing, &mut |_, _, _| ()) {
-                return Some(spike);
-            }
+        if let Some(taken) = self.matching.take() {
+            return Some(self.spike(taken));
         }
-        None
-    }
-
-    fn decide(
-        &mut self,
-        crossing: &Crossing,
-        see: &mut dyn FnMut(&FrontEnd, &Crossing, Seen),
-    ) -> Option<Spike> {
-        let group = self.group_of[crossing.channel];
-        let g = group as usize;
-        let numbers = (self.features).of(&self.front, &self.waves, crossing, &self.axes[g]);
-        let (mapped, distance) = self.live[g].assign(&numbers, crossing.sample);
-        let found = self.templates.find(&self.front, group, crossing, mapped);
-        let unit = match found {
-            Found::Spike { unit, .. } => Some(unit),
-            Found::Unknown => None,
-            Found::Rest => return None,
-        };
-        let mapped = mapped.map(|(unit, _)| unit);
-        see(&self.front, crossing, Seen { mapped, found });
-        self.templates.take_away(&mut self.front, crossing, found);
-        self.unlabelled += u64::from(unit.is_none());
+        let crossing = self.rest.take()?;
+        self.unlabelled += 1;
         Some(Spike {
             sample: crossing.sample,
-            unit,
-            channel: self.channels[crossing.channel],
+            unit: None,
+            channel: self.front.layout().used[crossing.channel],
             microvolts: crossing.microvolts,
-            distance,
+            size: 0.0,
         })
+    }
+
+    fn spike(&self, taken: Taken) -> Spike {
+        Spike {
+            sample: taken.sample,
+            unit: Some(taken.unit),
+            channel: self.of_units[taken.unit as usize],
+            microvolts: taken.microvolts,
+            size: taken.size,
+        }
     }
 
     /// Rows taken.
@@ -157,7 +129,11 @@ impl Sorting {
 
     /// Artefacts and what they blanked.
     pub fn blanked(&self) -> Blanked {
-        self.front.blanked()
+        let (whole, rest) = (self.front.blanked(), self.rest.blanked());
+        Blanked {
+            crossings: rest.crossings,
+            ..whole
+        }
     }
 
     /// Spikes that no unit has.
@@ -165,12 +141,21 @@ impl Sorting {
         self.unlabelled
     }
 
-    /// Where each unit is now, by its place in [`Sorter::units`]. A unit whose centre has moved by more than three
+    /// Where each unit is now, by its place in [`Sorter::units`]. A unit whose mean spike has moved by more than three
     /// standard deviations of the noise, or whose rate has left a third to three times that of training, is reported;
     /// its label stays what it was.
     pub fn moves(&self) -> impl Iterator<Item = Moved> + '_ {
-        self.live
-            .iter()
-            .flat_map(|live| live.moves(self.front.samples()))
+        self.matching.moves()
+    }
+
+    /// What is left of the voltage where units' spikes are taken away, up to [`FrontEnd::samples`] of it.
+    #[cfg(feature = "train")]
+    pub(crate) fn rest(&mut self) -> &mut FrontEnd {
+        &mut self.rest
+    }
+
+    #[cfg(feature = "train")]
+    pub(crate) fn matching(&mut self) -> &mut Matching {
+        &mut self.matching
     }
 }

@@ -8,12 +8,13 @@ use crate::border;
 use crate::cluster::{self, Apart};
 use crate::echo::{self, Fired};
 use crate::feature::{Axes, Features, MOST_DIMS};
-use crate::front::{Crossing, FrontEnd, Layout, MAX_CHANNELS, Reference, Settings, Window};
+use crate::front::{Crossing, FrontEnd, Layout, MARGIN, MAX_CHANNELS, Reference, Settings, Window};
 use crate::groups;
+use crate::learn;
 use crate::map::{BatchOptions, Grid, Lattice, Map, Samples};
 use crate::sorter::{Group, Sorter, UNLABELLED, Unit, inputs};
 use crate::survey::{bad_channels, focused_noise, noise, regression, waves};
-use crate::template::Found;
+use crate::template::{Span, Template};
 use crate::voltage::{Voltage, for_each_block};
 
 /// How a sorter is trained.
@@ -79,8 +80,8 @@ pub struct Trained {
 
 /// Times that units are looked for.
 const ROUNDS: usize = 2;
-/// Seconds that units' mean spikes are made of.
-const TEMPLATE_SECONDS: f64 = 120.0;
+/// Times that their mean spikes are made anew, of what is left when others are taken away.
+const REFINED: usize = 2;
 /// Spikes that axes are found from.
 const AXIS_SPIKES: usize = 20_000;
 /// Part of a unit's spikes that its gate lets through, and what is added to be on the safe side.
@@ -176,9 +177,14 @@ pub fn train(
     };
     // First what stands out, then what lies under its spikes as well.
     for _ in 0..ROUNDS {
-        round(voltage, &rows, options, &grouped, &mut trained, progress)?;
-        templates(voltage, &rows, &mut trained.sorter, By::Map)?;
-        templates(voltage, &rows, &mut trained.sorter, By::Spikes)?;
+        let fired = round(voltage, &rows, options, &grouped, &mut trained, progress)?;
+        let sorter = &mut trained.sorter;
+        learn::from_voltage(voltage, &rows, sorter, &fired)?;
+        drop_none(sorter, options, None);
+        for _ in 0..REFINED {
+            let found = learn::refine(voltage, &rows, sorter, progress)?;
+            drop_none(sorter, options, Some(&found));
+        }
     }
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
     trained.sorter.check()?;
@@ -193,7 +199,7 @@ fn round(
     grouped: &groups::Grouped,
     trained: &mut Trained,
     progress: &dyn Progress,
-) -> Result<()> {
+) -> Result<Vec<Vec<i64>>> {
     let collected = collect(voltage, rows, options, &trained.sorter, grouped, progress)?;
     trained.artefacts = collected.artefacts;
     (trained.spikes, trained.unlabelled) = (0, 0);
@@ -201,10 +207,10 @@ fn round(
     trained.sorter.groups.clear();
     trained.sorter.units.clear();
     let seconds = (rows.end - rows.start) as f64 / options.settings.rate_hz;
-    let (mut fired, mut members) = (Vec::new(), Vec::new());
+    let (mut fired, mut members, mut winners) = (Vec::new(), Vec::new(), Vec::new());
     for (g, (spikes, range)) in collected.groups.iter().zip(&grouped.ranges).enumerate() {
         progress::check(progress, "training maps")?;
-        one_group(
+        let won = one_group(
             trained,
             &mut fired,
             &mut members,
@@ -213,6 +219,7 @@ fn round(
             options,
             seconds,
         )?;
+        winners.push(won);
         progress.update("training maps", g as u64 + 1, grouped.ranges.len() as u64);
     }
     let echoes = echo::echoes(&fired, options.settings.rate_hz);
@@ -226,7 +233,42 @@ fn round(
         &options.apart,
     );
     number(&mut trained.sorter);
-    Ok(())
+    let sorter = &trained.sorter;
+    let mut samples = vec![Vec::new(); sorter.units.len()];
+    for ((group, spikes), winners) in sorter.groups.iter().zip(&collected.groups).zip(&winners) {
+        for (sample, node) in spikes.samples.iter().zip(winners) {
+            let label = group.labels[*node as usize];
+            if label != UNLABELLED {
+                samples[label as usize].push(*sample);
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// Takes units away that are none by their templates, and numbers what stays.
+fn drop_none(sorter: &mut Sorter, options: &TrainOptions, found: Option<&learn::Found>) {
+    let mut gone = learn::none(sorter, options.apart.spikes as u64, found);
+    if let Some(found) = found {
+        let fired = |(unit, samples): (&Unit, &Vec<i64>)| {
+            let used = sorter.layout.used.iter().position(|c| *c == unit.channel);
+            Fired {
+                samples: samples.clone(),
+                size: unit.template.energy().sqrt(),
+                place: used.map_or([0.0; 2], |c| sorter.layout.places[c]),
+            }
+        };
+        let fired: Vec<Fired> = sorter.units.iter().zip(&found.fired).map(fired).collect();
+        let echoes = echo::echoes(&fired, sorter.settings.rate_hz);
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("echoes {echoes:?}");
+        }
+        gone.iter_mut()
+            .zip(echoes)
+            .for_each(|(gone, echo)| *gone |= echo);
+    }
+    silence(sorter, &gone);
+    number(sorter);
 }
 
 /// Spikes of a group before its axes are known.
@@ -237,6 +279,8 @@ pub(crate) struct Spikes {
     channels: Vec<u32>,
     microvolts: Vec<f32>,
     samples: Vec<i64>,
+    /// Unit that each is known to be of.
+    known: Vec<Option<u32>>,
     left_out: u64,
 }
 
@@ -256,7 +300,7 @@ fn collect(
     let mut groups: Vec<Spikes> = grouped.ranges.iter().map(|_| Spikes::default()).collect();
     let mut front = FrontEnd::new(&known.settings, &known.layout)?;
     let mut features = Features::new(&front, Window::of(&known.settings));
-    let mut keep = |front: &FrontEnd, crossing: &Crossing| {
+    let mut keep = |front: &FrontEnd, crossing: &Crossing, unit: Option<u32>| {
         let g = grouped.group_of[crossing.channel] as usize;
         let spikes = &mut groups[g];
         if spikes.channels.len() >= options.most_spikes {
@@ -271,27 +315,67 @@ fn collect(
         spikes.channels.push(known.layout.used[crossing.channel]);
         spikes.microvolts.push(crossing.microvolts);
         spikes.samples.push(crossing.sample);
+        spikes.known.push(unit);
         Ok(())
     };
     // Without units there is nothing to take away.
     let mut sorting = (!known.units.is_empty())
         .then(|| crate::Sorting::open(known))
         .transpose()?;
+    let mut alone = std::collections::VecDeque::new();
+    let (span, window) = (Span::of(&known.settings), Window::of(&known.settings));
+    let (before, after) = (
+        span.before as i64,
+        (window.after.max(span.after) + MARGIN) as i64,
+    );
+    let spikes_of: Vec<(std::ops::Range<usize>, Vec<f32>)> = (known.units.iter())
+        .map(|unit| {
+            let range = unit.template.from..unit.template.until;
+            let noise = known.layout.noise[range.clone()].iter().cycle();
+            let mean = unit.template.mean();
+            let microvolts = mean.iter().zip(noise).map(|(m, s)| m * s);
+            (range, microvolts.collect())
+        })
+        .collect();
     let (mut done, total) = (0, rows.end - rows.start);
     for_each_block(voltage, rows.clone(), &mut |block| {
         progress::check(progress, "finding spikes")?;
         for row in block.chunks_exact(known.layout.row_channels) {
             let mut kept = Ok(());
             match &mut sorting {
-                Some(sorting) => sorting.step_and_see(row, &mut |front, crossing, _| {
-                    if kept.is_ok() {
-                        kept = keep(front, crossing);
+                Some(sorting) => {
+                    sorting.step(row);
+                    while let Some(taken) = sorting.matching().take() {
+                        alone.push_back(taken);
                     }
-                }),
+                    let rest = sorting.rest();
+                    while let Some(crossing) = rest.take() {
+                        kept = kept.and_then(|()| keep(rest, &crossing, None));
+                    }
+                    // Each spike of a unit as if it were alone: put back where nothing else is left.
+                    while let Some(&taken) = alone.front()
+                        && taken.sample + after < rest.samples()
+                    {
+                        alone.pop_front();
+                        let (range, spike) = &spikes_of[taken.unit as usize];
+                        let first = taken.sample - before;
+                        rest.with_added(
+                            taken.sample,
+                            first,
+                            range.clone(),
+                            spike,
+                            &mut |front, crossing| {
+                                if kept.is_ok() {
+                                    kept = keep(front, crossing, Some(taken.unit));
+                                }
+                            },
+                        );
+                    }
+                }
                 None => {
                     front.step(row);
                     while let Some(crossing) = front.take() {
-                        kept = kept.and_then(|()| keep(&front, &crossing));
+                        kept = kept.and_then(|()| keep(&front, &crossing, None));
                     }
                 }
             }
@@ -316,7 +400,7 @@ fn one_group(
     range: std::ops::Range<usize>,
     options: &TrainOptions,
     seconds: f64,
-) -> Result<()> {
+) -> Result<Vec<u32>> {
     let inputs = inputs(range.len());
     let count = spikes.channels.len();
     trained.spikes += count as u64;
@@ -339,7 +423,7 @@ fn one_group(
             labels: vec![UNLABELLED],
             hits: vec![count as u32],
         });
-        return Ok(());
+        return Ok(vec![0; count]);
     }
     let side = match options.side {
         0 => (5.0 * (count as f64).sqrt()).sqrt().ceil().clamp(4.0, 32.0) as usize,
@@ -355,6 +439,7 @@ fn one_group(
     map.train(samples, &batch, &Device::cpu(), &())?;
     let winners = map.winners(samples)?;
     let found = cluster::units(&map, samples, &winners, &options.apart);
+    let found = cluster::keep_apart(found, &spikes.known, &winners);
     let mut hits = vec![0_u32; grid.nodes()];
     let mut distances = Vec::with_capacity(count);
     for (x, &winner) in samples.rows().zip(&winners) {
@@ -417,8 +502,8 @@ fn one_group(
                 .map(|c| (c / of.len() as f64) as f32)
                 .collect(),
             gate,
-            waveform: Vec::new(),
-            template: Vec::new(),
+            waveform: vec![0.0; Window::of(&options.settings).len()],
+            template: Template::default(),
             beyond: Vec::new(),
         });
         members.push(of.iter().map(|s| *s as u32).collect());
@@ -433,7 +518,7 @@ fn one_group(
         labels: found.nodes.iter().map(label).collect(),
         hits,
     });
-    Ok(())
+    Ok(winners)
 }
 
 /// Mean and principal components of a group's projections.
@@ -532,73 +617,4 @@ fn number(sorter: &mut Sorter) {
     for (id, unit) in sorter.units.iter_mut().enumerate() {
         unit.id = id as u32;
     }
-}
-
-/// Whose labels a unit's mean spike is made of.
-#[derive(Clone, Copy, PartialEq)]
-enum By {
-    /// The map's, for units whose spikes are not known yet.
-    Map,
-    /// The sorter's own, as spikes are taken away.
-    Spikes,
-}
-
-/// Mean spike of each unit.
-fn templates(
-    voltage: &mut dyn Voltage,
-    rows: &std::ops::Range<u64>,
-    sorter: &mut Sorter,
-    by: By,
-) -> Result<()> {
-    let window = Window::of(&sorter.settings);
-    let range = |unit: &Unit| {
-        let axes = &sorter.groups[unit.group as usize].axes;
-        axes.from..axes.until
-    };
-    let ranges: Vec<_> = sorter.units.iter().map(range).collect();
-    let mut sums = Vec::with_capacity(ranges.len());
-    for (unit, range) in sorter.units.iter_mut().zip(&ranges) {
-        let size = window.len() * range.len();
-        if by == By::Map {
-            unit.waveform = vec![0.0; window.len()];
-            unit.template = memory::filled("templates", 0.0, size)?;
-        }
-        sums.push((0_u64, memory::filled("templates", 0.0_f64, size)?));
-    }
-    let mut sorting = crate::Sorting::open(sorter)?;
-    let until = rows
-        .end
-        .min(rows.start + (TEMPLATE_SECONDS * sorter.settings.rate_hz) as u64);
-    for_each_block(voltage, rows.start..until, &mut |block| {
-        for row in block.chunks_exact(sorter.layout.row_channels) {
-            sorting.step_and_see(row, &mut |front, crossing, seen| {
-                let (unit, first) = match (by, seen.mapped, seen.found) {
-                    (By::Map, Some(unit), _) => (unit, crossing.sample - window.before as i64),
-                    (By::Spikes, _, Found::Spike { unit, first, .. }) => (unit, first),
-                    _ => return,
-                };
-                let range = &ranges[unit as usize];
-                let (count, sum) = &mut sums[unit as usize];
-                *count += 1;
-                for (i, sum) in sum.chunks_exact_mut(range.len()).enumerate() {
-                    let row = front.row(first + i as i64);
-                    for (sum, y) in sum.iter_mut().zip(&row[range.clone()]) {
-                        *sum += f64::from(*y);
-                    }
-                }
-            });
-        }
-        Ok(true)
-    })?;
-    for ((unit, range), (count, sum)) in sorter.units.iter_mut().zip(&ranges).zip(sums) {
-        if count == 0 {
-            continue;
-        }
-        unit.template = sum.iter().map(|s| (s / count as f64) as f32).collect();
-        let used = &sorter.layout.used[range.clone()];
-        let channel = used.iter().position(|c| *c == unit.channel).unwrap_or(0);
-        let own = unit.template.chunks_exact(range.len());
-        unit.waveform = own.map(|row| row[channel]).collect();
-    }
-    Ok(())
 }

@@ -68,11 +68,6 @@ impl Focus {
         })
     }
 
-    /// Places in the layout that a channel's voltage reaches, on both sides.
-    pub(super) fn reach(&self) -> usize {
-        self.margin
-    }
-
     /// The sums of a row; both have padding to whole lanes.
     pub(super) fn step(&mut self, row: &[f32], focused: &mut [f32]) {
         self.row[self.margin..][..row.len()].copy_from_slice(row);

@@ -12,6 +12,7 @@ mod settings;
 use betz_base::{Error, Result, memory};
 use pulp::Arch;
 
+use crate::matching::Matching;
 use filter::{BandPass, band_pass};
 use focus::Focus;
 use inspect::{HIGHEST, Inspect, LOWEST, Regress};
@@ -26,11 +27,9 @@ pub const MAX_CHANNELS: usize = 1 << 14;
 pub const MAX_REGRESSED: usize = 512;
 /// What the median of |y| is of normal noise, in standard deviations.
 pub(crate) const MAD: f64 = 0.674_489_750_196_081_7;
-/// Least number of channels of which more than half crossing at once is an artefact: a spike crosses all of a
+/// Least number of channels of which more than three quarters crossing at once is an artefact: a spike crosses all of a
 /// tetrode's.
 const MANY: usize = 16;
-/// Samples beside a crossing that was taken within which its channel's next minimum is the same.
-const AGAIN: i64 = 2;
 /// Milliseconds within which they do.
 const AT_ONCE_MS: f64 = 0.2;
 
@@ -178,8 +177,6 @@ pub struct FrontEnd {
     medians: Vec<f32>,
     steps: Vec<f32>,
     last_crossing: Vec<i64>,
-    /// Of each channel, the sample of the crossing that was taken last.
-    last_taken: Vec<i64>,
     candidates: Vec<Candidate>,
     /// The first of them that is not decided.
     decided: usize,
@@ -238,8 +235,13 @@ impl FrontEnd {
         let blank = settings.samples(settings.blank_ms) as i64;
         let wait = (window.after + MARGIN - 1) as i64;
         let wait = wait.max(exclusive).max(blank / 2);
-        let rows =
-            (window.before + MARGIN + wait as usize + 4 + blank as usize).next_power_of_two();
+        let rows = (window.before
+            + MARGIN
+            + wait as usize
+            + 4
+            + blank as usize
+            + Matching::reach(settings))
+        .next_power_of_two();
         let mut regression = Vec::new();
         if settings.reference == Reference::Regression {
             regression = memory::filled("regression", 0.0, n * padded)?;
@@ -287,7 +289,6 @@ impl FrontEnd {
             medians: each(MAD as f32, 1.0),
             steps: each(step as f32, 0.0),
             last_crossing: vec![i64::MIN / 2; n],
-            last_taken: vec![i64::MIN / 2; n],
             candidates: memory::room("crossings", 2 * most * n + 64)?,
             decided: 0,
             next: 0,
@@ -431,7 +432,11 @@ impl FrontEnd {
             let Some(candidate) = self.minimum(sample, channel) else {
                 continue;
             };
-            self.last_crossing[channel] = sample;
+            // A large spike stands out far around in what channels see together: an artefact is on the channels themselves.
+            let own = self.ring[self.slot(sample) + channel];
+            if own < -self.settings.threshold as f32 * self.layout.noise[channel] {
+                self.last_crossing[channel] = sample;
+            }
             if self.candidates.len() == self.candidates.capacity() {
                 // More minima than samples allow: cannot be, and must not allocate.
                 self.artefact_ring[flag] = true;
@@ -442,7 +447,7 @@ impl FrontEnd {
         if n >= MANY {
             let since = sample - self.at_once;
             let crossing = self.last_crossing.iter().filter(|&&last| last > since);
-            if crossing.count() * 2 > n {
+            if crossing.count() * 4 > 3 * n {
                 self.artefact_ring[flag] = true;
             }
         }
@@ -496,59 +501,75 @@ impl FrontEnd {
         }
     }
 
-    /// Subtracts a spike, (rows from `first` on, channels), from channels `range` of the last rows, and looks again at what it
-    /// lay over: crossings that it had beaten, or hidden. Those may lie before `taken`, the crossing's own sample, by less than
-    /// [`Settings::exclusive_ms`]. Does not allocate.
-    pub(crate) fn take_away(
+    /// A row that was filtered before, in microvolts with padding, instead of a row of samples; `artefact`: it is one.
+    pub(crate) fn step_filtered(&mut self, row: &[f32], artefact: bool) {
+        let at = self.slot(self.next);
+        self.ring[at..at + self.padded].copy_from_slice(row);
+        self.look_together(self.next);
+        self.inspect(u32::from(artefact));
+        self.next += 1;
+    }
+
+    /// Whether a sample itself is an artefact.
+    pub(crate) fn is_artefact(&self, sample: i64) -> bool {
+        self.artefact_ring[sample as usize & (self.rows - 1)]
+    }
+
+    /// Whether a sample lies in what an artefact blanks, or where the filter was settling.
+    pub(crate) fn is_blanked(&self, sample: i64) -> bool {
+        let (from, until) = (sample - self.blank, sample + self.blank / 2);
+        sample < self.settling() || (from.max(0)..=until).any(|at| self.is_artefact(at))
+    }
+
+    /// The largest minimum of what channels `range` see together within a sample of `sample` when `spike`, (rows from `first`
+    /// on, channels), is added to the last rows; `see` is shown it, and everything is as it was afterwards.
+    #[cfg(feature = "train")]
+    pub(crate) fn with_added(
         &mut self,
-        taken: i64,
+        sample: i64,
         first: i64,
         range: std::ops::Range<usize>,
         spike: &[f32],
+        see: &mut dyn FnMut(&Self, &Crossing),
     ) {
-        let width = range.len();
-        let rows = (spike.len() / width) as i64;
-        for (i, spike) in spike.chunks_exact(width).enumerate() {
-            let at = self.slot(first + i as i64);
-            for (y, s) in self.ring[at..][range.clone()].iter_mut().zip(spike) {
-                *y -= s;
-            }
-            self.look_together(first + i as i64);
-        }
-        let reach = self.focus.reach();
-        let channels =
-            range.start.saturating_sub(reach)..(range.end + reach).min(self.layout.channels());
-        let from = (first - 1).max(taken - self.exclusive + 1);
-        let until = (first + rows + 1).min(self.next - 1);
-        let mut kept = self.decided;
-        for at in self.decided..self.candidates.len() {
-            let old = self.candidates[at];
-            if !((from..until).contains(&old.sample) && channels.contains(&(old.channel as usize)))
-            {
-                self.candidates[kept] = old;
-                kept += 1;
-            }
-        }
-        self.candidates.truncate(kept);
-        for sample in from..until {
-            for channel in channels.clone() {
-                let Some(candidate) = self.minimum(sample, channel) else {
-                    continue;
-                };
-                let again = (sample - self.last_taken[channel]).abs() <= AGAIN;
-                if again || self.candidates.len() == self.candidates.capacity() {
-                    continue;
+        let add = |front: &mut Self, sign: f32| {
+            for (i, spike) in spike.chunks_exact(range.len()).enumerate() {
+                let at = front.slot(first + i as i64);
+                for (y, s) in front.ring[at..][range.clone()].iter_mut().zip(spike) {
+                    *y += sign * s;
                 }
-                let place = self.candidates[self.decided..]
-                    .partition_point(|c| (c.sample, c.channel) < (sample, candidate.channel));
-                self.candidates.insert(self.decided + place, candidate);
             }
+            for near in sample - 2..=sample + 2 {
+                front.look_together(near);
+            }
+        };
+        let before: Vec<f32> = (sample - 2..=sample + 2)
+            .flat_map(|near| self.focused[self.slot(near)..][..self.padded].to_vec())
+            .collect();
+        add(self, 1.0);
+        let focused = |at: i64, channel: usize| self.focused[self.slot(at) + channel];
+        let places = (sample - 1..=sample + 1).flat_map(|at| range.clone().map(move |c| (at, c)));
+        let lowest = places.min_by(|a, b| focused(a.0, a.1).total_cmp(&focused(b.0, b.1)));
+        if let Some((at, channel)) = lowest {
+            let [left, depth, right] = [-1, 0, 1].map(|to| focused(at + to, channel));
+            let bend = left - 2.0 * depth + right;
+            let shift = if bend > 0.0 {
+                0.5 * (left - right) / bend
+            } else {
+                0.0
+            };
+            let crossing = Crossing {
+                sample: at,
+                channel,
+                microvolts: self.ring[self.slot(at) + channel],
+                shift: shift.clamp(-0.5, 0.5),
+            };
+            see(self, &crossing);
         }
-        for candidate in &mut self.candidates[self.decided..] {
-            candidate.beaten = false;
-        }
-        for new in self.decided..self.candidates.len() {
-            self.compare(new);
+        add(self, -1.0);
+        for (near, row) in (sample - 2..).zip(before.chunks_exact(self.padded)) {
+            let at = self.slot(near);
+            self.focused[at..at + self.padded].copy_from_slice(row);
         }
     }
 
@@ -558,7 +579,7 @@ impl FrontEnd {
     }
 
     /// The next crossing that is decided: all that could be larger, or blank it, has been seen. Crossings come in
-    /// the order of their samples, but for those that were under a spike that was taken away.
+    /// the order of their samples.
     pub fn take(&mut self) -> Option<Crossing> {
         while let Some(&candidate) = self.candidates.get(self.decided) {
             if candidate.sample + self.wait > self.next - 1 {
@@ -577,7 +598,6 @@ impl FrontEnd {
             if candidate.beaten {
                 continue;
             }
-            self.last_taken[channel] = sample;
             return Some(Crossing {
                 sample,
                 channel,
