@@ -259,16 +259,15 @@ fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
 
 /// Units that are none: with fewer than `spikes`, whose template's largest sample is not its minimum, or whose template another,
 /// with more spikes, has as well, now or later.
-pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>) -> Vec<bool> {
+pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bool) -> Vec<bool> {
     let span = Span::of(&sorter.settings);
     let late = sorter.settings.samples(LATE_MS) as i64;
     let beside = sorter.settings.samples(BESIDE_MS) as i64;
     let means: Vec<Vec<f32>> = sorter.units.iter().map(|u| u.template.mean()).collect();
     let off = |unit: usize| {
         let width = sorter.units[unit].template.until - sorter.units[unit].template.from;
-        let largest =
-            (means[unit].iter().enumerate()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-        (largest.map_or(0, |(at, _)| (at / width.max(1)) as i64) - span.before as i64).abs()
+        let lowest = (means[unit].iter().enumerate()).min_by(|a, b| a.1.total_cmp(b.1));
+        (lowest.map_or(0, |(at, _)| (at / width.max(1)) as i64) - span.before as i64).abs()
     };
     let mut order: Vec<usize> = (0..sorter.units.len()).collect();
     order.sort_by_key(|&u| {
@@ -303,7 +302,7 @@ pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>) -> Vec<b
                 differ(sorter, &means, span, u, **other, lag) < most
             })
         };
-        gone[u] = few || wide || off(u) > beside || kept.iter().find(same).is_some();
+        gone[u] = few || wide || (last && off(u) > beside) || kept.iter().find(same).is_some();
         if !gone[u] {
             kept.push(u);
         }

@@ -176,14 +176,15 @@ pub fn train(
         quantisation_error: Vec::new(),
     };
     // First what stands out, then what lies under its spikes as well.
-    for _ in 0..ROUNDS {
+    for this in 1..=ROUNDS {
         let fired = round(voltage, &rows, options, &grouped, &mut trained, progress)?;
         let sorter = &mut trained.sorter;
         learn::from_voltage(voltage, &rows, sorter, &fired)?;
-        drop_none(sorter, options, None);
-        for _ in 0..REFINED {
+        drop_none(sorter, options, None, false);
+        for time in 1..=REFINED {
             let found = learn::refine(voltage, &rows, sorter, progress)?;
-            drop_none(sorter, options, Some(&found));
+            let last = (this, time) == (ROUNDS, REFINED);
+            drop_none(sorter, options, Some(&found), last);
         }
     }
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
@@ -247,8 +248,13 @@ fn round(
 }
 
 /// Takes units away that are none by their templates, and numbers what stays.
-fn drop_none(sorter: &mut Sorter, options: &TrainOptions, found: Option<&learn::Found>) {
-    let mut gone = learn::none(sorter, options.apart.spikes as u64, found);
+fn drop_none(
+    sorter: &mut Sorter,
+    options: &TrainOptions,
+    found: Option<&learn::Found>,
+    last: bool,
+) {
+    let mut gone = learn::none(sorter, options.apart.spikes as u64, found, last);
     if let Some(found) = found {
         let fired = |(unit, samples): (&Unit, &Vec<i64>)| {
             let used = sorter.layout.used.iter().position(|c| *c == unit.channel);
