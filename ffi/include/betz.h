@@ -1667,9 +1667,9 @@ typedef struct betz_sorter_spike {
      */
     float microvolts;
     /**
-     * Distance from the nearest node of the map, in standard deviations of the noise.
+     * Its size by its unit's mean spike, 1 where they are alike; 0 where it has no unit.
      */
-    float distance;
+    float size;
 } betz_sorter_spike;
 
 /**

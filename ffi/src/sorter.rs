@@ -74,8 +74,8 @@ pub struct betz_sorter_spike {
     pub channel: u32,
     /// Its minimum, below 0.
     pub microvolts: f32,
-    /// Distance from the nearest node of the map, in standard deviations of the noise.
-    pub distance: f32,
+    /// Its size by its unit's mean spike, 1 where they are alike; 0 where it has no unit.
+    pub size: f32,
 }
 
 impl From<Spike> for betz_sorter_spike {
@@ -85,7 +85,7 @@ impl From<Spike> for betz_sorter_spike {
             unit: spike.unit.unwrap_or(BETZ_UNIT_NONE),
             channel: spike.channel,
             microvolts: spike.microvolts,
-            distance: spike.distance,
+            size: spike.size,
         }
     }
 }

@@ -106,6 +106,13 @@ impl Axes {
         WAVES * (self.until - self.from)
     }
 
+    /// What faded projections differ by where numbers differ by `by`, as far as the axes have it.
+    pub(crate) fn back(&self, by: &[f32]) -> Vec<f32> {
+        let rows = self.axes.chunks_exact(MOST_DIMS);
+        rows.map(|row| row.iter().zip(by).map(|(a, b)| a * b).sum())
+            .collect()
+    }
+
     /// The numbers of a spike from its faded projections; those beyond the dimensions are zero.
     pub(crate) fn weigh(&self, arch: Arch, faded: &[f32]) -> [f32; MOST_DIMS] {
         arch.dispatch(Weigh {

@@ -78,12 +78,14 @@ impl Sorter {
             w.floats(&[unit.microvolts, unit.gate]);
             w.floats(&unit.centre);
             w.floats(&unit.waveform);
-            let template = &unit.template;
-            w.word(template.from as u32);
-            w.word(template.until as u32);
-            w.floats(&template.shapes);
-            w.floats(&template.weights);
-            w.floats(&[template.floor]);
+            w.word(unit.more.len() as u32);
+            for template in std::iter::once(&unit.template).chain(&unit.more) {
+                w.word(template.from as u32);
+                w.word(template.until as u32);
+                w.floats(&template.shapes);
+                w.floats(&template.weights);
+                w.floats(&[template.floor]);
+            }
             w.word(unit.beyond.len() as u32);
             for beyond in &unit.beyond {
                 w.word(beyond.group);
@@ -229,6 +231,21 @@ impl Reader<'_> {
         Ok(self.words()?.into_iter().map(f32::from_bits).collect())
     }
 
+    fn template(&mut self) -> Result<Template> {
+        let (from, until) = (self.size()?, self.size()?);
+        let (shapes, weights) = (self.floats()?, self.floats()?);
+        let [floor] = self.floats()?[..] else {
+            return Err(damaged());
+        };
+        Ok(Template {
+            from,
+            until,
+            shapes,
+            weights,
+            floor,
+        })
+    }
+
     fn sorter(&mut self) -> Result<Sorter> {
         let mut settings = Settings::new(self.double()?, self.double()?);
         for number in [
@@ -304,18 +321,9 @@ impl Reader<'_> {
                 return Err(damaged());
             };
             let (centre, waveform) = (self.floats()?, self.floats()?);
-            let (from, until) = (self.size()?, self.size()?);
-            let (shapes, weights) = (self.floats()?, self.floats()?);
-            let [floor] = self.floats()?[..] else {
-                return Err(damaged());
-            };
-            let template = Template {
-                from,
-                until,
-                shapes,
-                weights,
-                floor,
-            };
+            let more = self.word()?;
+            let template = self.template()?;
+            let more = (0..more).map(|_| self.template()).collect::<Result<_>>()?;
             let mut beyond = Vec::new();
             for _ in 0..self.word()? {
                 let (group, rate_hz) = (self.word()?, self.double()?);
@@ -340,6 +348,7 @@ impl Reader<'_> {
                 gate,
                 waveform,
                 template,
+                more,
                 beyond,
             });
         }

@@ -6,7 +6,7 @@ use crate::front::FrontEnd;
 use crate::front::Window;
 use crate::sorter::Sorter;
 use crate::sorting::Sorting;
-use crate::template::{Span, Template};
+use crate::template::{RANK, Span, Template};
 use crate::voltage::{Voltage, for_each_block};
 
 /// Seconds that units' mean spikes are made of.
@@ -112,8 +112,7 @@ pub(crate) fn from_voltage(
     let until = until(rows, sorter);
     for_each_block(voltage, rows.start..until, &mut |block| {
         for row in block.chunks_exact(sorter.layout.row_channels) {
-            front.step(row);
-            while front.take().is_some() {}
+            front.step_unseen(row);
             let now = front.samples() - 1;
             while let Some(&(sample, unit)) = spikes.get(next)
                 && sample - sums.span.before as i64 <= now
@@ -178,7 +177,7 @@ pub(crate) fn refine(
         progress::check(progress, "taking spikes away")?;
         for row in block.chunks_exact(sorter.layout.row_channels) {
             sorting.step(row);
-            while let Some(taken) = sorting.matching().take() {
+            while let Some((taken, _)) = sorting.matching().take() {
                 sums.open(taken.sample, taken.unit as usize);
                 microvolts[taken.unit as usize] += f64::from(taken.microvolts);
                 sizes[taken.unit as usize].push(taken.size);
@@ -261,7 +260,7 @@ fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
 /// with more spikes, has as well, now or later.
 pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bool) -> Vec<bool> {
     let span = Span::of(&sorter.settings);
-    let late = sorter.settings.samples(LATE_MS) as i64;
+    let late = sorter.settings.samples(LATE_MS);
     let beside = sorter.settings.samples(BESIDE_MS) as i64;
     let means: Vec<Vec<f32>> = sorter.units.iter().map(|u| u.template.mean()).collect();
     let off = |unit: usize| {
@@ -284,23 +283,10 @@ pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bo
         let few = unit.spikes < spikes;
         let expected = unit.template.floor / unit.template.energy().max(1e-9);
         let wide = found.is_some_and(|f| f.spread[u] > UNEVEN + UNEVEN_BY_NOISE * expected);
-        if std::env::var_os("DBG").is_some() {
-            eprintln!(
-                "unit {u} ch {} n {} sqrtE {:.1} E/floor {:.1} spread {:.2} off {} wide {wide}",
-                unit.channel,
-                unit.spikes,
-                unit.template.energy().sqrt(),
-                1.0 / expected,
-                found.map_or(0.0, |f| f.spread[u]),
-                off(u)
-            );
-        }
         let same = |other: &&usize| {
-            let lags = -(span.before as i64)..=span.before as i64;
-            lags.into_iter().any(|lag| {
-                let most = if lag.abs() < late { SAME } else { SAME_LATE };
-                differ(sorter, &means, span, u, **other, lag) < most
-            })
+            let [a, b] = [u, **other].map(|unit| &sorter.units[unit].template);
+            let (near, far) = differ(a, b, span.before, late);
+            near < SAME || far < SAME_LATE
         };
         gone[u] = few || wide || (last && off(u) > beside) || kept.iter().find(same).is_some();
         if !gone[u] {
@@ -310,34 +296,46 @@ pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bo
     gone
 }
 
-/// Σ (a (i) − b (i + lag))² of the larger energy, over what both have.
-fn differ(sorter: &Sorter, means: &[Vec<f32>], span: Span, a: usize, b: usize, lag: i64) -> f64 {
-    let [ta, tb] = [a, b].map(|u| &sorter.units[u].template);
-    let (from, until) = (ta.from.min(tb.from), ta.until.max(tb.until));
-    let value = |unit: usize, template: &Template, i: i64, c: usize| {
-        let inside =
-            (template.from..template.until).contains(&c) && (0..span.len() as i64).contains(&i);
-        let width = template.until - template.from;
-        if inside {
-            f64::from(means[unit][i as usize * width + c - template.from])
-        } else {
-            0.0
-        }
+/// Σ (a (i) − b (i + lag))² by the larger energy, the least for lags of `lags` either way: of those below `late`, and of the rest.
+fn differ(a: &Template, b: &Template, lags: usize, late: usize) -> (f64, f64) {
+    let (from, until) = (a.from.max(b.from), a.until.min(b.until));
+    let (mut near, mut far) = (f64::INFINITY, f64::INFINITY);
+    let (ea, eb) = (f64::from(a.energy()), f64::from(b.energy()));
+    // Nothing as unlike in size is alike.
+    if from >= until || (ea.sqrt() - eb.sqrt()).powi(2) > SAME_LATE * ea.max(eb) {
+        return (near, far);
+    }
+    let span = a.shapes.len() / RANK;
+    let part = |t: &Template, r: usize| {
+        let width = t.until - t.from;
+        r * width + from - t.from..r * width + until - t.from
     };
-    let mut sum = 0.0;
-    // What a shift takes out of the span is unknown of the other.
-    for i in 0.max(-lag)..(span.len() as i64).min(span.len() as i64 - lag) {
-        for c in from..until {
-            sum += (value(a, ta, i, c) - value(b, tb, i + lag, c)).powi(2);
+    let dots: [[f64; RANK]; RANK] = std::array::from_fn(|r| {
+        std::array::from_fn(|q| {
+            let both = a.weights[part(a, r)].iter().zip(&b.weights[part(b, q)]);
+            both.map(|(a, b)| f64::from(a * b)).sum()
+        })
+    });
+    for lag in 0..=2 * lags {
+        let (skip_a, skip_b) = (lags.saturating_sub(lag), lag.saturating_sub(lags));
+        let mut product = 0.0;
+        for (r, dots) in dots.iter().enumerate() {
+            for (q, dot) in dots.iter().enumerate() {
+                let (a, b) = (
+                    &a.shapes[r * span..][skip_a..span],
+                    &b.shapes[q * span..][skip_b..span],
+                );
+                let common: f64 = a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum();
+                product += dot * common;
+            }
         }
+        let differ = (ea + eb - 2.0 * product) / ea.max(eb).max(1e-9);
+        let least = if lag.abs_diff(lags) < late {
+            &mut near
+        } else {
+            &mut far
+        };
+        *least = least.min(differ);
     }
-    let overlap: f64 = (0.max(-lag)..(span.len() as i64).min(span.len() as i64 - lag))
-        .flat_map(|i| (from..until).map(move |c| (i, c)))
-        .map(|(i, c)| value(b, tb, i + lag, c).powi(2))
-        .sum();
-    let energy = f64::from(ta.energy().max(tb.energy()));
-    if overlap < 0.6 * f64::from(tb.energy()) {
-        return f64::INFINITY;
-    }
-    sum / energy.max(1e-9)
+    (near, far)
 }

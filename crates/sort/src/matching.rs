@@ -16,6 +16,11 @@ use crate::template::{RANK, Span};
 const STANDS_OUT: f32 = 5.0;
 /// Part of a template's energy that a spike scores at least.
 const LEAST_PART: f32 = 0.5;
+/// What is left around a spike's minimum when all spikes are taken away, by what was taken, from which on it was of a unit that
+/// training did not see.
+const LEFT: f32 = 0.15;
+/// Milliseconds before and after the minimum in which it is measured.
+const LEFT_MS: f64 = 0.35;
 /// Milliseconds by which a larger spike may come after a smaller one and still be taken first.
 const AHEAD_MS: f64 = 2.5;
 /// Standard deviations of the noise by which a unit may move unreported.
@@ -31,9 +36,11 @@ const MOST_AT_ONCE: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Taken {
     pub(crate) sample: i64,
-    /// Place of its unit.
+    /// Place of its unit, and of its template.
     pub(crate) unit: u32,
-    /// Voltage of the unit's channel there, before it was taken away.
+    pub(crate) template: usize,
+    /// Channel of its minimum, by its place in the layout, and the voltage there before it was taken away.
+    pub(crate) channel: usize,
     pub(crate) microvolts: f32,
     /// Its size by its unit's: C / E.
     pub(crate) size: f32,
@@ -46,6 +53,7 @@ pub(crate) struct Matching {
     span: Span,
     ahead: usize,
     exclusive: i64,
+    around: i64,
     /// Channels by whole lanes.
     padded: usize,
     noise: Vec<f32>,
@@ -72,8 +80,8 @@ struct Unit {
     /// Channels by whole lanes: `from..until` of a row.
     from: usize,
     until: usize,
-    /// Place of its own channel in a row.
-    channel: usize,
+    /// Place of its unit in the sorter.
+    unit: u32,
     /// (RANK, span with zeros before it to whole lanes).
     shapes: Vec<f32>,
     /// (RANK, channels), in standard deviations of the noise.
@@ -131,8 +139,11 @@ impl Matching {
         let (noise, per_noise) = (per(|s| s), per(|s| 1.0 / s));
         let length = span.len().next_multiple_of(LANES);
         let mut units = Vec::with_capacity(sorter.units.len());
-        for unit in &sorter.units {
-            let template = &unit.template;
+        let templates = sorter.units.iter().enumerate();
+        for (u, unit, template) in templates.flat_map(|(u, unit)| {
+            let all = std::iter::once(&unit.template).chain(&unit.more);
+            all.map(move |template| (u, unit, template))
+        }) {
             let (from, until) = (
                 template.from / LANES * LANES,
                 template.until.next_multiple_of(LANES),
@@ -151,11 +162,10 @@ impl Matching {
             {
                 to[template.from - from..][..own.len()].copy_from_slice(own);
             }
-            let channel = layout.used.iter().position(|c| *c == unit.channel);
             let mut one = Unit {
                 from,
                 until,
-                channel: channel.unwrap_or(template.from),
+                unit: u as u32,
                 shapes,
                 trained: weights.clone(),
                 per_microvolt: weights.clone(),
@@ -183,12 +193,14 @@ impl Matching {
         let count = units.len();
         let room = 8 * length;
         let kept = (ahead + 1).next_power_of_two();
-        let rows = (length + ahead + span.before + 2).next_power_of_two();
+        let exclusive = front.exclusive() as usize;
+        let rows = (length + ahead + span.before + exclusive + 2).next_power_of_two();
         Ok(Self {
             arch: Arch::new(),
             span,
             ahead,
             exclusive: front.exclusive(),
+            around: settings.samples(LEFT_MS) as i64,
             padded,
             noise,
             per_noise,
@@ -222,8 +234,12 @@ impl Matching {
     pub(crate) fn step(&mut self, front: &FrontEnd) {
         let length = self.span.len().next_multiple_of(LANES);
         let to = self.slot(self.next);
-        let row = front.row(self.next);
-        self.rest[to..to + self.padded].copy_from_slice(row);
+        let row = &mut self.rest[to..to + self.padded];
+        // What an artefact swings by is no spike's.
+        match front.is_blanked_now() {
+            true => row.fill(0.0),
+            false => row.copy_from_slice(front.row(self.next)),
+        }
         self.at += 1;
         if self.at == self.room {
             for plane in self.weighed.chunks_exact_mut(self.room) {
@@ -234,7 +250,7 @@ impl Matching {
         let place = self.next + 1 - self.span.after as i64;
         self.arch.dispatch(Score {
             units: &self.units,
-            row,
+            row: &self.rest[to..to + self.padded],
             weighed: &mut self.weighed,
             room: self.room,
             at: self.at,
@@ -298,8 +314,9 @@ impl Matching {
         let size = self.score(k, at) / self.units[k].energy;
         let (own, first) = (&self.units[k], at - self.span.before as i64);
         let ring = |sample: i64| (sample as usize & (self.rows - 1)) * self.padded;
-        let around = (at - 1..=at + 1).map(|sample| self.rest[ring(sample) + own.channel]);
-        let microvolts = around.fold(f32::INFINITY, f32::min);
+        let row = &self.rest[ring(at)..][own.from..own.until];
+        let lowest = (row.iter().enumerate()).min_by(|a, b| a.1.total_cmp(b.1));
+        let (channel, microvolts) = lowest.map_or((own.from, 0.0), |(c, y)| (own.from + c, *y));
         // Where the row at `first` lies in what is weighed.
         let begin = self.at as i64 - (self.next - 1 - first);
         for touching in &own.touching {
@@ -351,7 +368,9 @@ impl Matching {
         }
         let taken = Taken {
             sample: at,
-            unit: k as u32,
+            unit: self.units[k].unit,
+            template: k,
+            channel,
             microvolts,
             size,
         };
@@ -386,11 +405,41 @@ impl Matching {
         unit.weigh(&self.per_noise);
     }
 
-    /// The next spike, in the order of samples, where no other can come before it any more.
-    pub(crate) fn take(&mut self) -> Option<Taken> {
-        let decided = self.next - 1 - self.behind();
+    /// The next spike, in the order of samples, where no other can come before it any more, with its unit if what is left around
+    /// it is little.
+    pub(crate) fn take(&mut self) -> Option<(Taken, bool)> {
+        let decided = self.next - 1 - self.behind() - self.exclusive;
         let first = self.taken.first()?;
-        (first.sample <= decided).then(|| self.taken.remove(0))
+        if first.sample > decided {
+            return None;
+        }
+        let taken = self.taken.remove(0);
+        Some((taken, self.explains(taken)))
+    }
+
+    /// Whether a spike's template is most of what is around it: of the channels by what they see of it, and of the time around its
+    /// minimum, with all other spikes taken away.
+    fn explains(&self, taken: Taken) -> bool {
+        let unit = &self.units[taken.template];
+        let length = self.span.len().next_multiple_of(LANES);
+        let width = unit.until - unit.from;
+        let minimum = length - self.span.after;
+        let (mut own, mut left, mut noise) = (0.0, 0.0, 0.0);
+        for i in -self.around..=self.around {
+            let shape = (minimum as i64 + i) as usize;
+            let shapes: [f32; RANK] = std::array::from_fn(|r| unit.shapes[r * length + shape]);
+            let row = &self.rest[self.slot(taken.sample + i)..][unit.from..unit.until];
+            for c in 0..width {
+                let weights: [f32; RANK] = std::array::from_fn(|r| unit.weights[r * width + c]);
+                let sees: f32 = weights.iter().map(|w| w * w).sum();
+                let mean: f32 = shapes.iter().zip(&weights).map(|(s, w)| s * w).sum();
+                let rest = row[c] * self.per_noise[unit.from + c];
+                own += sees * mean * mean;
+                left += sees * rest * rest;
+                noise += sees;
+            }
+        }
+        left - noise <= LEFT * own
     }
 
     /// The newest sample from whose row nothing will be taken away any more, which is below 0 at first.
@@ -410,9 +459,11 @@ impl Matching {
 
     pub(crate) fn moves(&self) -> impl Iterator<Item = Moved> + '_ {
         let constant = self.samples_per_constant;
-        (self.units.iter().enumerate())
-            .filter(move |_| constant > 0.0)
-            .map(move |(u, unit)| {
+        let first = |k: usize| k == 0 || self.units[k - 1].unit != self.units[k].unit;
+        (0..self.units.len())
+            .filter(move |k| constant > 0.0 && first(*k))
+            .map(move |k| {
+                let unit = &self.units[k];
                 let apart = unit.weights.iter().zip(&unit.trained);
                 let distance = apart.map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt();
                 let since = (self.next - unit.last.max(0)) as f64 / constant;
@@ -420,7 +471,7 @@ impl Matching {
                 let changed = rate_hz * MAY_CHANGE < unit.trained_hz
                     || rate_hz > MAY_CHANGE * unit.trained_hz;
                 Moved {
-                    unit: u as u32,
+                    unit: unit.unit,
                     distance,
                     rate_hz,
                     reported: distance > MAY_MOVE || changed,

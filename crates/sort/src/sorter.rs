@@ -29,6 +29,8 @@ pub struct Unit {
     pub waveform: Vec<f32>,
     /// Mean spike on all channels that its group's features are made of.
     pub(crate) template: Template,
+    /// Those of units that became it by hand.
+    pub(crate) more: Vec<Template>,
     /// Where else its spikes may lie: on maps of neighbouring groups.
     pub beyond: Vec<Beyond>,
 }
@@ -227,9 +229,8 @@ impl Sorter {
                 a.iter().zip(b).map(|(a, b)| share(*a, *b)).collect()
             };
             unit.centre = mix(&a.centre, &b.centre);
-            if wb > wa {
-                unit.template = b.template;
-            }
+            unit.more.push(b.template);
+            unit.more.extend(b.more);
             if a.channel == b.channel {
                 unit.waveform = mix(&a.waveform, &b.waveform);
                 unit.microvolts = share(a.microvolts, b.microvolts);
@@ -313,9 +314,17 @@ impl Sorter {
                 kept.1, taken.1
             )));
         }
+        let axes = group.axes.clone();
         let next = self.next_id();
         let mut unit = self.units[place].clone();
         let share = taken.1 as f64 / (kept.1 + taken.1) as f64;
+        let (before, template) = (unit.centre.clone(), unit.template.clone());
+        let moved = |to: &[f32]| {
+            let by: Vec<f32> = to.iter().zip(&before).map(|(to, from)| to - from).collect();
+            template.moved(&self.settings, self.waves.waves(), &axes.back(&by))
+        };
+        let [stays, goes] = [moved(&kept.0), moved(&taken.0)];
+        unit.template = goes;
         unit.id = next;
         (unit.centre, unit.spikes) = taken;
         unit.rate_hz = share * unit.own_rate_hz();
@@ -323,6 +332,7 @@ impl Sorter {
         unit.beyond.clear();
         let old = &mut self.units[place];
         (old.centre, old.spikes) = kept;
+        old.template = stays;
         old.rate_hz -= unit.rate_hz;
         self.units.push(unit);
         Ok(())
@@ -385,7 +395,8 @@ impl Sorter {
             let group = self.groups.get(unit.group as usize);
             let fits = group.is_some_and(|g| g.dims() == unit.centre.len())
                 && unit.waveform.len() == Window::of(&self.settings).len()
-                && unit.template.fits(Span::of(&self.settings), n)
+                && (std::iter::once(&unit.template).chain(&unit.more))
+                    .all(|template| template.fits(Span::of(&self.settings), n))
                 && finite(&unit.centre)
                 && finite(&unit.waveform)
                 && unit.beyond.iter().all(|beyond| {

@@ -13,7 +13,7 @@ pub struct Spike {
     pub sample: i64,
     /// Its unit, by its place in [`Sorter::units`]; `None`: noise, or a unit that training did not see.
     pub unit: Option<u32>,
-    /// Channel of its unit, or of the minimum where it has none, as the recording counts.
+    /// Channel of the minimum, as the recording counts.
     pub channel: u32,
     /// Voltage there.
     pub microvolts: f32,
@@ -30,8 +30,6 @@ pub struct Sorting {
     matching: Matching,
     /// What is left when units' spikes are taken away.
     rest: FrontEnd,
-    /// Channel of each unit.
-    of_units: Vec<u32>,
     unlabelled: u64,
 }
 
@@ -45,9 +43,9 @@ impl Sorting {
         let front = FrontEnd::new(&sorter.settings, &sorter.layout)?;
         Ok(Self {
             matching: Matching::new(sorter, &front)?,
-            rest: front.clone(),
+            // Not a clone, whose room would be as small as it is empty.
+            rest: FrontEnd::new(&sorter.settings, &sorter.layout)?,
             front,
-            of_units: sorter.units.iter().map(|unit| unit.channel).collect(),
             unlabelled: 0,
         })
     }
@@ -85,9 +83,7 @@ impl Sorting {
     /// # Panics
     /// When the row has not [`Sorting::channels`] samples.
     pub fn step(&mut self, row: &[i16]) {
-        self.front.step(row);
-        // What crosses before units are taken away is not asked for.
-        while self.front.take().is_some() {}
+        self.front.step_unseen(row);
         self.matching.step(&self.front);
         let settled = self.matching.settled();
         if settled >= 0 {
@@ -98,8 +94,9 @@ impl Sorting {
 
     /// The next spike that is decided. Does not allocate.
     pub fn take(&mut self) -> Option<Spike> {
-        if let Some(taken) = self.matching.take() {
-            return Some(self.spike(taken));
+        if let Some((taken, known)) = self.matching.take() {
+            self.unlabelled += u64::from(!known);
+            return Some(self.spike(taken, known));
         }
         let crossing = self.rest.take()?;
         self.unlabelled += 1;
@@ -112,13 +109,14 @@ impl Sorting {
         })
     }
 
-    fn spike(&self, taken: Taken) -> Spike {
+    fn spike(&self, taken: Taken, known: bool) -> Spike {
         Spike {
             sample: taken.sample,
-            unit: Some(taken.unit),
-            channel: self.of_units[taken.unit as usize],
+            unit: known.then_some(taken.unit),
+            channel: self.front.layout().used
+                [taken.channel.min(self.front.layout().channels() - 1)],
             microvolts: taken.microvolts,
-            size: taken.size,
+            size: if known { taken.size } else { 0.0 },
         }
     }
 
@@ -129,10 +127,9 @@ impl Sorting {
 
     /// Artefacts and what they blanked.
     pub fn blanked(&self) -> Blanked {
-        let (whole, rest) = (self.front.blanked(), self.rest.blanked());
         Blanked {
-            crossings: rest.crossings,
-            ..whole
+            saturated: self.front.blanked().saturated,
+            ..self.rest.blanked()
         }
     }
 

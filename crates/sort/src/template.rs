@@ -5,7 +5,7 @@ use betz_base::{Error, ErrorKind, Result};
 #[cfg(feature = "train")]
 use betz_linear::{Mat, eigen};
 
-use crate::front::Settings;
+use crate::front::{Settings, Window};
 
 /// Products of a shape in time and weights of channels that a template is the sum of.
 pub(crate) const RANK: usize = 3;
@@ -57,6 +57,27 @@ impl Template {
             && finite(&self.weights)
             && self.floor.is_finite()
             && self.floor >= 0.0
+    }
+
+    /// The same with other weights: what a mean differs by, `faded` (waves, channels) of `waves` (waves, window), as far as the
+    /// shapes have it.
+    pub(crate) fn moved(&self, settings: &Settings, waves: &[f32], faded: &[f32]) -> Self {
+        let (span, window) = (Span::of(settings), Window::of(settings));
+        let mut moved = self.clone();
+        let width = self.until - self.from;
+        let begin = span.before - window.before;
+        for (shape, weights) in
+            (self.shapes.chunks_exact(span.len())).zip(moved.weights.chunks_exact_mut(width))
+        {
+            let part = &shape[begin..begin + window.len()];
+            for (wave, faded) in (waves.chunks_exact(window.len())).zip(faded.chunks_exact(width)) {
+                let common: f32 = part.iter().zip(wave).map(|(a, b)| a * b).sum();
+                for (w, f) in weights.iter_mut().zip(faded) {
+                    *w += common * f;
+                }
+            }
+        }
+        moved
     }
 
     /// The mean, (span, channels).

@@ -266,9 +266,6 @@ fn drop_none(
         };
         let fired: Vec<Fired> = sorter.units.iter().zip(&found.fired).map(fired).collect();
         let echoes = echo::echoes(&fired, sorter.settings.rate_hz);
-        if std::env::var_os("DBG").is_some() {
-            eprintln!("echoes {echoes:?}");
-        }
         gone.iter_mut()
             .zip(echoes)
             .for_each(|(gone, echo)| *gone |= echo);
@@ -351,7 +348,7 @@ fn collect(
             match &mut sorting {
                 Some(sorting) => {
                     sorting.step(row);
-                    while let Some(taken) = sorting.matching().take() {
+                    while let Some((taken, _)) = sorting.matching().take() {
                         alone.push_back(taken);
                     }
                     let rest = sorting.rest();
@@ -510,6 +507,7 @@ fn one_group(
             gate,
             waveform: vec![0.0; Window::of(&options.settings).len()],
             template: Template::default(),
+            more: Vec::new(),
             beyond: Vec::new(),
         });
         members.push(of.iter().map(|s| *s as u32).collect());

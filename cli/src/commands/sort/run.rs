@@ -264,7 +264,11 @@ fn sorted(blocks: &mut Blocks<'_>, sorting: &mut Sorting, out: &mut Out) -> Resu
         sorting.push(block, &mut |spike| {
             if let Some(unit) = spike.unit {
                 // Those that lay under others come after them, by little.
-                let at = out.ticks.iter().rposition(|t| *t <= spike.sample).map_or(0, |i| i + 1);
+                let at = out
+                    .ticks
+                    .iter()
+                    .rposition(|t| *t <= spike.sample)
+                    .map_or(0, |i| i + 1);
                 out.ticks.insert(at, spike.sample);
                 out.channels.insert(at, unit);
                 out.microvolts.insert(at, spike.microvolts);

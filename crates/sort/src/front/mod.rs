@@ -328,6 +328,25 @@ impl FrontEnd {
     /// # Panics
     /// When the row has not [`Layout::row_channels`] samples.
     pub fn step(&mut self, row: &[i16]) {
+        let rails = self.filter(row);
+        self.look_together(self.next);
+        self.inspect(rails);
+        self.next += 1;
+    }
+
+    /// A row of samples that is filtered and kept, in which no crossing is looked for. An artefact is found by its size alone.
+    pub(crate) fn step_unseen(&mut self, row: &[i16]) {
+        let rails = self.filter(row);
+        self.blanked.saturated += u64::from(rails);
+        let largest = (self.row(self.next).iter()).fold(0.0_f32, |most, y| most.max(y.abs()));
+        let artefact = rails > 0 || f64::from(largest) > self.settings.artefact_microvolts;
+        self.artefact_ring[self.next as usize & (self.rows - 1)] =
+            artefact && self.next >= self.settling();
+        self.next += 1;
+    }
+
+    /// Filter and reference; how many samples lie at an end of their range.
+    fn filter(&mut self, row: &[i16]) -> u32 {
         assert_eq!(row.len(), self.layout.row_channels, "samples of a row");
         let n = self.layout.channels();
         let at = self.slot(self.next);
@@ -367,9 +386,7 @@ impl FrontEnd {
                 row: now,
             }),
         }
-        self.look_together(self.next);
-        self.inspect(rails);
-        self.next += 1;
+        rails
     }
 
     fn look_together(&mut self, sample: i64) {
@@ -513,6 +530,12 @@ impl FrontEnd {
     /// Whether a sample itself is an artefact.
     pub(crate) fn is_artefact(&self, sample: i64) -> bool {
         self.artefact_ring[sample as usize & (self.rows - 1)]
+    }
+
+    /// Whether the newest sample does, by what was seen so far.
+    pub(crate) fn is_blanked_now(&self) -> bool {
+        let now = self.next - 1;
+        now < self.settling() || ((now - self.blank).max(0)..=now).any(|at| self.is_artefact(at))
     }
 
     /// Whether a sample lies in what an artefact blanks, or where the filter was settling.
