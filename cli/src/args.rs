@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Drop(Drop),
     /// Write a model in another program's format
     Export(Export),
+    /// Write a recording in another format: NWB from .npz, .npz from NWB, what a model decodes beside it
+    Convert(Box<crate::convert_args::Convert>),
     /// Sum what training needs of recordings into a file, and merge such files
     Sums(crate::sums_args::Sums),
     /// Solve a decoder from files of sums, or a model again from the sums that it retains

@@ -95,6 +95,33 @@ impl File {
         Ok(Some(Numbers { values, shape }))
     }
 
+    /// The shape of the dataset at `path`; `None` where there is none.
+    pub(super) fn shape(&self, path: &str) -> Result<Option<Vec<usize>>> {
+        let Some(dataset) = self.dataset(path) else {
+            return Ok(None);
+        };
+        guarded(path, || Ok(dataset.shape())).map(Some)
+    }
+
+    /// A block of the matrix at `path`, from the element `first`, `count` rows and columns, row-major.
+    pub(super) fn rows(
+        &self,
+        path: &str,
+        first: [usize; 2],
+        count: [usize; 2],
+    ) -> Result<Vec<f64>> {
+        let none = || Error::recording(format!("{path}: expected a dataset, got none"));
+        let dataset = self.dataset(path).ok_or_else(none)?;
+        self.check_size(path, &dataset)?;
+        guarded(path, || {
+            if let Ok(values) = dataset.read_numeric_slice_as::<f64>(&first, &count) {
+                return Ok(values);
+            }
+            let values = dataset.read_numeric_slice_as::<i64>(&first, &count)?;
+            Ok(values.into_iter().map(|v| v as f64).collect())
+        })
+    }
+
     /// The strings at `path`; `None` where there are none.
     pub(super) fn strings(&self, path: &str) -> Result<Option<Vec<String>>> {
         let Some(dataset) = self.dataset(path) else {
