@@ -170,7 +170,7 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
                 "SOURCE_DATE_EPOCH: expected seconds since 1970, got '{text}'"
             ))
         })?;
-        options.created = Moment::of_epoch(seconds);
+        options.created = Moment::of_epoch(seconds).map_err(|e| e.at("SOURCE_DATE_EPOCH"))?;
     }
     Ok(options)
 }

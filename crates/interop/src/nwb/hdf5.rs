@@ -6,6 +6,7 @@ use std::path::Path;
 
 use betz_base::error::{Error, Result};
 use betz_base::memory;
+use rust_hdf5::format::messages::datatype::DatatypeMessage;
 use rust_hdf5::{H5Dataset, H5File, Hdf5Error};
 
 /// Most times that deflate makes data smaller.
@@ -128,10 +129,12 @@ impl File {
             return Ok(None);
         };
         self.check_size(path, &dataset)?;
-        let read = || {
-            dataset
+        let read = || match dataset.datatype() {
+            // Short ones would be taken for places of texts of variable length.
+            Ok(DatatypeMessage::FixedString { .. }) => dataset.read_strings_lossy(),
+            _ => dataset
                 .read_vlen_strings()
-                .or_else(|_| dataset.read_strings_lossy())
+                .or_else(|_| dataset.read_strings_lossy()),
         };
         Ok(guarded(path, read).ok())
     }

@@ -7,6 +7,8 @@ use betz_base::error::{Error, Result};
 use super::hdf5::File;
 
 const DAY: i64 = 86_400;
+/// The last second of the year 9999.
+const LAST: i64 = 253_402_300_799;
 
 /// A moment of the calendar with its zone, as ISO 8601 has it: `2026-11-21T12:00:00+01:00`.
 ///
@@ -51,8 +53,16 @@ impl Moment {
     }
 
     /// The moment so many seconds after 1970 began, in UTC.
-    pub fn of_epoch(seconds: i64) -> Self {
-        Self::at(seconds.saturating_mul(1_000_000))
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) before 1970 and after the year 9999.
+    pub fn of_epoch(seconds: i64) -> Result<Self> {
+        if !(0..=LAST).contains(&seconds) {
+            return Err(Error::argument(format!(
+                "expected 0 to {LAST} seconds since 1970 began, got {seconds}"
+            )));
+        }
+        Ok(Self::at(seconds * 1_000_000))
     }
 
     fn at(microseconds: i64) -> Self {
@@ -159,7 +169,8 @@ fn days_before(year: i64, month: i64) -> i64 {
 
 /// Year, month and day of a day after 1970's first.
 fn date(days: i64) -> (i64, i64, i64) {
-    let mut year = 1970 + days.div_euclid(366);
+    // Not after it, before 1970 or since.
+    let mut year = 1970 + days.div_euclid(365).min(days.div_euclid(366));
     while days_before(year + 1, 1) <= days {
         year += 1;
     }
