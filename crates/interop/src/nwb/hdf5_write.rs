@@ -168,32 +168,6 @@ impl NewFile {
         made.map(|d| self.made(path, d)).map_err(failed(path))
     }
 
-    /// Pairs of texts, (pairs, 2), of fixed length.
-    pub(super) fn pairs(&self, path: &str, pairs: &[[&str; 2]]) -> Result<()> {
-        let (folder, name) = split(path);
-        let texts = pairs.as_flattened();
-        let size = texts
-            .iter()
-            .map(|text| text.len())
-            .max()
-            .unwrap_or(1)
-            .max(1);
-        let kind = DatatypeMessage::FixedString {
-            size: size as u32,
-            padding: 1,
-            charset: 1,
-        };
-        let mut bytes = Vec::with_capacity(size * texts.len());
-        for text in texts {
-            bytes.extend_from_slice(text.as_bytes());
-            bytes.resize(bytes.len() + size - text.len(), 0);
-        }
-        let group = self.at(folder)?;
-        let builder = group.new_dataset::<u8>().shape([pairs.len(), 2]);
-        let dataset = builder.datatype(kind).create(name).map_err(failed(path))?;
-        dataset.write_raw_bytes(&bytes).map_err(failed(path))
-    }
-
     /// One number.
     pub(super) fn number(&self, path: &str, value: f64) -> Result<NewDataset<'_>> {
         let (folder, name) = split(path);

@@ -190,8 +190,9 @@ fn root(file: &NewFile, session: &Session, created: &Moment, hash: u64) -> Resul
     ] {
         file.group(group)?;
     }
-    let version = env!("CARGO_PKG_VERSION");
-    file.pairs("/general/was_generated_by", &[["betz", version]])?;
+    let betz = concat!("Betz ", env!("CARGO_PKG_VERSION"));
+    file.text("/general/source_script", betz)?
+        .with("file_name", Value::Text("betz"))?;
     file.mark("/general/subject", CORE, "Subject")?;
     let subject = &session.subject;
     for (name, text) in [
