@@ -202,6 +202,11 @@ impl Own {
             let values = file.rows(&path, [first, 0], [rows, channels])?;
             for (row, values) in (first..).zip(values.chunks(channels.max(1))) {
                 for (channel, &value) in values.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+                    let len = spikes.len();
+                    if spikes.ticks.capacity() == len {
+                        // It doubles: what there is no memory for is refused, not the end of the process.
+                        memory::plan(&path, len.max(1 << 12) as u128 * 2 * 16)?;
+                    }
                     spikes.ticks.push(row as i64);
                     spikes.channels.push(channel as u32);
                     spikes.weights.push(value as f32);

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::create_atomically;
+use betz_base::hash::Fnv1a;
 use betz_recording::{OutputInfo, Recording, Stretches};
 
 use super::LONGEST_SECONDS;
@@ -123,7 +124,10 @@ fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<
             session.start.text()
         )));
     }
-    let survey = source::survey(source)?;
+    let mut survey = source::survey(source)?;
+    if let Some(decoded) = &options.decoded {
+        survey.hash = decoded.hash(survey.hash);
+    }
     let made = |name: &Path| {
         let file = NewFile::create(name, survey.hash)?;
         root(&file, session, &options.created, survey.hash)?;
@@ -233,6 +237,16 @@ fn check(outline: &Recording) -> Result<()> {
 }
 
 impl Decoded {
+    /// A hash of a recording with what was decoded of it.
+    fn hash(&self, recording: u64) -> u64 {
+        let mut hash = Fnv1a::new();
+        hash.word(recording);
+        hash.bytes(self.by.as_bytes());
+        self.times.iter().for_each(|time| hash.number(*time));
+        self.values.iter().for_each(|v| hash.number(f64::from(*v)));
+        hash.finish()
+    }
+
     fn check(&self) -> Result<()> {
         let expected = self.times.len() * self.outputs.len();
         if self.outputs.is_empty() || self.times.is_empty() || self.values.len() != expected {
