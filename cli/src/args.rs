@@ -12,7 +12,7 @@ use crate::common_args::{Common, Part, memory_size, shard};
     name = "betz",
     version,
     about = "Decode movement from spikes: train, evaluate and stream decoders on PSC-filtered multi-unit activity; mine frequent episodes.",
-    after_help = "Recordings are .npz files (see README.md for the schema). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+    after_help = "Recordings are .npz files (see README.md for the schema) or NWB files. Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
     max_term_width = 100
 )]
 pub(crate) struct Cli {

@@ -1,5 +1,7 @@
 //! Damaged NWB files: an error or a recording that holds what recordings promise, in little memory, never a panic.
 
+#![allow(clippy::unwrap_used)]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

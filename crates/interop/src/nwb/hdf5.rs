@@ -1,4 +1,5 @@
-//! The only file that knows the HDF5 crate: what NWB needs of it, with sizes checked before anything is read.
+//! What NWB needs of the HDF5 crate to read, with sizes checked before anything is read. With `hdf5_write.rs` the only
+//! file that knows it.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
