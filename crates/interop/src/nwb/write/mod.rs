@@ -20,7 +20,7 @@ use source::{InStretches, Source, Whole};
 pub(super) use tables::CHANNEL_NAME;
 
 /// The version of NWB that is written.
-const VERSION: &str = "2.9.0";
+const VERSION: &str = "2.8.0";
 /// Memory that writing takes unless it is told otherwise.
 const MEMORY: u64 = 256 << 20;
 

@@ -49,7 +49,8 @@ pub(super) fn electrodes(file: &NewFile, outline: &Recording) -> Result<()> {
 
     let rows = outline.channels();
     let of = |column: &str| format!("{ELECTRODES}/{column}");
-    file.object(ELECTRODES, CORE, "ElectrodesTable")?;
+    // A type of its own since NWB 2.9; readers of that know this one, those of before know no other.
+    file.object(ELECTRODES, COMMON, "DynamicTable")?;
     file.said(ELECTRODES, "description", "a row per channel")?;
     ids(file, ELECTRODES, rows)?;
     file.texts(&of("location"), &vec!["unknown"; rows])?
