@@ -94,7 +94,7 @@ fn whole(args: &Convert) -> Result<()> {
     if let Some(path) = &args.decode {
         options.decoded = Some(decode(args, path, &recording)?);
     }
-    nwb::write(&recording, &args.out, &options).map_err(|e| e.at(args.input.display()))?;
+    nwb::write(&recording, &args.out, &options)?;
     let decoded = options.decoded.map(|decoded| decoded.times.len());
     told(args, &recording, "nwb", decoded)
 }
@@ -110,8 +110,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     let session = session(args, stretches.outline().meta.as_deref(), 0.0)?;
     let mut options = options(args, session)?;
     options.memory = memory;
-    nwb::write_stretches(&mut stretches, &args.out, &options)
-        .map_err(|e| e.at(args.input.display()))?;
+    nwb::write_stretches(&mut stretches, &args.out, &options)?;
     told(args, stretches.outline(), "nwb", None)
 }
 

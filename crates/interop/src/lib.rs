@@ -1,4 +1,4 @@
-//! Formats of the field, read into recordings, and its buses, as sources and sinks of a session: one module and one
+//! Formats of the field, read into recordings and written from them, and its buses, as sources and sinks of a session: one module and one
 //! feature each.
 //!
 //! ```no_run

@@ -54,7 +54,7 @@ pub(super) struct Growing<'a, T> {
 fn failed(path: &str) -> impl FnOnce(Hdf5Error) -> Error {
     move |error| match error {
         Hdf5Error::Io(e) => Error::io("writing", path.as_ref(), &e),
-        other => Error::new(ErrorKind::Io, format!("writing {path}: {other:?}")),
+        other => Error::new(ErrorKind::Io, format!("writing {path}: {other}")),
     }
 }
 
@@ -68,18 +68,22 @@ fn split(path: &str) -> (&str, &str) {
 }
 
 impl NewFile {
-    /// A new file at `path`, whose objects have identities made from `seed`.
-    pub(super) fn create(path: &Path, seed: u64) -> Result<Self> {
-        let file = H5File::options()
-            .no_locking()
-            .create(path)
-            .map_err(failed("/"))?;
-        Ok(Self { file, seed })
-    }
-
-    /// Completes the file.
-    pub(super) fn close(self) -> Result<()> {
-        self.file.close().map_err(failed("/"))
+    /// A new file at `path` of what `fill` writes, whose objects have identities made from `seed`. It is complete, but
+    /// not synced.
+    pub(super) fn create(
+        path: &Path,
+        seed: u64,
+        fill: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        let created = H5File::options().no_locking().create(path);
+        let file = Self {
+            file: created.map_err(failed("/"))?,
+            seed,
+        };
+        let filled = fill(&file);
+        // Closed in any case: left to be dropped, a file that cannot be completed is told of on standard error.
+        let closed = file.file.close_no_sync().map_err(failed("/"));
+        filled.and(closed)
     }
 
     fn at(&self, path: &str) -> Result<H5Group> {

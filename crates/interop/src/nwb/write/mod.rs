@@ -7,7 +7,7 @@ mod units;
 
 use std::path::Path;
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_base::file::create_atomically;
 use betz_base::hash::Fnv1a;
 use betz_recording::{OutputInfo, Recording, Stretches};
@@ -68,9 +68,9 @@ pub struct Decoded {
 /// Takes, beside the recording, the memory of `options`; with less, the recording is gone through more often.
 ///
 /// # Errors
-/// Those of [`Recording::check`]; [`ErrorKind::InvalidRecording`] for more than 10⁸ s, more than 65,535 spikes in a
-/// bin, and text with a NUL in it; [`ErrorKind::InvalidArgument`] for a session that begins after the file is made and
-/// for decoded outputs that are not finite, of other sizes, or not in order; [`ErrorKind::Io`] from the system.
+/// Those of [`Recording::check`]; [`InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 10⁸ s, more than 65,535 spikes in a
+/// bin, and text with a NUL in it; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a session that begins after the file is made and
+/// for decoded outputs that are not finite, of other sizes, or not in order; [`Io`](betz_base::ErrorKind::Io) from the system.
 ///
 /// ```
 /// use betz_interop::nwb::{self, Moment, Session, WriteOptions};
@@ -128,16 +128,15 @@ fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<
     if let Some(decoded) = &options.decoded {
         survey.hash = decoded.hash(survey.hash);
     }
-    let made = |name: &Path| {
-        let file = NewFile::create(name, survey.hash)?;
-        root(&file, session, &options.created, survey.hash)?;
+    let fill = |file: &NewFile| {
+        root(file, session, &options.created, survey.hash)?;
         // A spike's time takes 8 bytes.
-        units::write(&file, source, &survey, options.memory / 16)?;
-        let series = series::behavior(&file, source, &survey)?;
+        units::write(file, source, &survey, options.memory / 16)?;
+        let series = series::behavior(file, source, &survey)?;
         let outline = source.outline();
-        tables::trials(&file, outline)?;
+        tables::trials(file, outline)?;
         if let Some(decoded) = &options.decoded {
-            series::decoded(&file, decoded)?;
+            series::decoded(file, decoded)?;
         }
         if let Some(meta) = &outline.meta {
             file.text("/general/notes", meta)?;
@@ -154,13 +153,11 @@ fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<
         file.group("/scratch")?;
         file.text(&format!("/{}", own::PATH), &own.text())?
             .of(CORE, "ScratchData")?
-            .with("notes", Value::Text(own::NOTES))?;
-        file.close()
+            .with("notes", Value::Text(own::NOTES))
+            .map(drop)
     };
-    create_atomically(path, made).map_err(|e| match e.kind() {
-        // Says where already.
-        ErrorKind::Io => e,
-        _ => e.at(path.display()),
+    create_atomically(path, |name| {
+        NewFile::create(name, survey.hash, fill).map_err(|e| e.at(path.display()))
     })
 }
 
