@@ -23,7 +23,7 @@ pub(crate) struct Convert {
     /// it says nothing
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<String>,
-    /// The NWB file's name among all files; default: betz- and a hash of what it holds
+    /// The NWB file's name among all files; default: betz- and a hash of the recording
     #[arg(long, value_name = "TEXT")]
     pub(crate) identifier: Option<String>,
     /// What was done in the session; default: what IN says

@@ -1,5 +1,5 @@
-//! Formats of the field, read into recordings and written from them, and its buses, as sources and sinks of a session: one module and one
-//! feature each.
+//! Formats of the field, read into recordings and written from them, and its buses, as sources and sinks of a session:
+//! one module and one feature each.
 //!
 //! ```no_run
 //! let (recording, report) = betz_interop::read_recording("session.nwb".as_ref(), &Default::default())?;

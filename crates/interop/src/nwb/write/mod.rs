@@ -68,9 +68,13 @@ pub struct Decoded {
 /// Takes, beside the recording, the memory of `options`; with less, the recording is gone through more often.
 ///
 /// # Errors
-/// Those of [`Recording::check`]; [`InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 10⁸ s, more than 65,535 spikes in a
-/// bin, and text with a NUL in it; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a session that begins after the file is made and
-/// for decoded outputs that are not finite, of other sizes, or not in order; [`Io`](betz_base::ErrorKind::Io) from the system.
+/// Those of [`Recording::check`]; [`ErrorKind::InvalidRecording`] for more than 10⁸ s, more than 65,535 spikes in a bin,
+/// and text with a NUL in it; [`ErrorKind::InvalidArgument`] for a session that begins after the file is made and for
+/// decoded outputs that are not finite, or of other sizes; [`ErrorKind::Io`] from the system.
+///
+/// [`ErrorKind::InvalidRecording`]: betz_base::ErrorKind::InvalidRecording
+/// [`ErrorKind::InvalidArgument`]: betz_base::ErrorKind::InvalidArgument
+/// [`ErrorKind::Io`]: betz_base::ErrorKind::Io
 ///
 /// ```
 /// use betz_interop::nwb::{self, Moment, Session, WriteOptions};
