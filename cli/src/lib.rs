@@ -75,6 +75,11 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The command line's description, of which manual pages and completions are made.
+pub fn command() -> clap::Command {
+    <args::Cli as clap::CommandFactory>::command()
+}
+
 /// Starts the clock and the threads.
 fn begin() {
     report::start_clock();
