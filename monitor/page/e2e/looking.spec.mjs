@@ -172,6 +172,26 @@ test("a region alone, communities, layouts and the matrix", async ({ looked: { p
   expect(faults).toEqual([]);
 });
 
+test("a session takes another colour, which the address says, and every session has its communities' strip", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  await page.keyboard.press("Shift+S");
+  await page.waitForFunction(() => globalThis.betzNet.net.loaded.value.length === 2);
+  const colour = k => page.locator(`.sessions .line.ink${k}`).evaluate(e => getComputedStyle(e).borderTopColor);
+  const before = [await colour(0), await colour(1)];
+  await page.getByRole("button", { name: /^Another colour for/ }).first().click();
+  // Whose colour it took has its own: two sessions never have one.
+  await expect.poll(async () => [await colour(0), await colour(1)]).toEqual([before[1], before[0]]);
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("ink=1023");
+  await choice(page, "colours").selectOption("communities");
+  await page.waitForFunction(() => { const n = globalThis.betzNet.net; return n.work.value === null && n.loaded.value.every(l => l.communities.size === l.info.windows); });
+  // Of the strips' half, both halves are inked in hues.
+  await expect.poll(() => page.locator(".edges-time").evaluate(c => {
+    const g = c.getContext("2d"), w = c.width, h = c.height, hued = (from, to) => { const d = g.getImageData(0, h * from, w, h * (to - from)).data; let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 40 && d[i + 3] > 200) n++; return n / (d.length / 4); };
+    return Math.min(hued(0.5, 0.62), hued(0.72, 0.84));
+  })).toBeGreaterThan(0.1);
+  expect(faults).toEqual([]);
+});
+
 test("correlations of a recording, in windows of one's own", async ({ looked: { page, faults } }) => {
   await networks(page);
   await page.getByText("of a recording", { exact: true }).click();
