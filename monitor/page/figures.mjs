@@ -101,9 +101,9 @@ const figures = {
   async script() {
     for (const shape of SHAPES) await browse(shape, async ({ page }) => {
       await page.waitForFunction(() => globalThis.betz?.store?.end - globalThis.betz?.store?.first > 12_000, null, { timeout: 120_000 });
-      await page.evaluate(() => { globalThis.frames = []; });
-      await page.waitForFunction(() => globalThis.frames.length >= 60, null, { timeout: 120_000 });
-      const all = await page.evaluate(() => globalThis.frames), own = all.map(f => f.all - f.drawing), calls = {};
+      await page.evaluate(() => { globalThis.pictures = []; });
+      await page.waitForFunction(() => globalThis.pictures.length >= 40, null, { timeout: 120_000 });
+      const all = await page.evaluate(() => globalThis.pictures), own = all.map(f => f.all - f.drawing), calls = {};
       for (const f of all) for (const [name, ms] of Object.entries(f.calls)) calls[name] = (calls[name] ?? 0) + ms / all.length;
       const most = Object.entries(calls).sort((a, b) => b[1] - a[1]).slice(0, 4).map(([name, ms]) => `${name} ${ms.toFixed(2)}`).join(", ");
       say("script", shape.join(" ") + ":", `a frame ${median(all.map(f => f.all)).toFixed(2)} ms, without calls that draw ${median(own).toFixed(2)} ms (least ${Math.min(...own).toFixed(2)}), medians of ${all.length}; calls, mean: ${most} ms`);
@@ -112,14 +112,14 @@ const figures = {
       for (const kind of [WebGL2RenderingContext, CanvasRenderingContext2D]) for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(kind.prototype))) if (typeof value === "function") {
         kind.prototype[name] = function (...args) { const began = performance.now(); try { return value.apply(this, args); } finally { const ms = performance.now() - began; drawing += ms; calls[name] = (calls[name] ?? 0) + ms; } };
       }
-      // The page's own frame loop is known by its name's effect: it counts what it spent.
+      // The page's own frame loop is the one that counts what it spent.
       const ask = globalThis.requestAnimationFrame;
       globalThis.requestAnimationFrame = work => ask(now => {
         const before = globalThis.betz?.spent?.slice(), began = performance.now();
         drawing = 0; calls = {};
         work(now);
         const spent = globalThis.betz?.spent;
-        if (before && spent?.some((v, k) => v !== before[k] && v === v)) globalThis.frames?.push({ all: performance.now() - began, drawing, calls });
+        if (before && spent?.some((v, k) => v !== before[k] && v === v)) globalThis.pictures?.push({ all: performance.now() - began, drawing, calls });
       });
     });
   },
