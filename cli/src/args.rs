@@ -12,7 +12,7 @@ use crate::common_args::{Common, Part, memory_size, shard};
     name = "betz",
     version,
     about = "Decode movement from spikes: train, evaluate and stream decoders on PSC-filtered multi-unit activity; mine frequent episodes.",
-    after_help = "Recordings are .npz files (see README.md for the schema). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
+    after_help = "Recordings are .npz files (see README.md for the schema) or NWB files. Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage.",
     max_term_width = 100
 )]
 pub(crate) struct Cli {
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Drop(Drop),
     /// Write a model in another program's format
     Export(Export),
+    /// Write a recording in another format: NWB from .npz, .npz from NWB, what a model decodes beside it
+    Convert(Box<crate::convert_args::Convert>),
     /// Sum what training needs of recordings into a file, and merge such files
     Sums(crate::sums_args::Sums),
     /// Solve a decoder from files of sums, or a model again from the sums that it retains

@@ -7,7 +7,7 @@ use std::path::Path;
 use betz::model::Decoder;
 use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_channel_names};
 use betz::{Error, Result};
-use betz_interop::ReadOptions;
+use betz_interop::{ReadOptions, Report};
 
 use crate::common_args::Part;
 use crate::files::Kind;
@@ -22,6 +22,10 @@ const DEFAULT_STEP_SECONDS: f64 = 0.005;
 
 /// Reads a recording, `.npz` or NWB, and says on standard error what was made of its file.
 pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
+    opened(path).map(|(recording, _)| recording)
+}
+
+fn opened(path: &Path) -> Result<(Recording, Report)> {
     let (recording, read) = betz_interop::read_recording(path, &ReadOptions::default())?;
     for note in &read.notes {
         report::note(&format!("{}: {note}", path.display()));
@@ -33,12 +37,17 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
             read.other_series.join(", ")
         ));
     }
-    Ok(recording)
+    Ok((recording, read))
 }
 
 /// Reads a recording and says on standard error what it holds.
 pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
-    let recording = open_recording(path)?;
+    read_recording_with_report(path).map(|(recording, _)| recording)
+}
+
+/// [`read_recording`], and what its reader reports.
+pub(crate) fn read_recording_with_report(path: &Path) -> Result<(Recording, Report)> {
+    let (recording, read) = opened(path)?;
     report::note(&format!(
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
@@ -47,7 +56,7 @@ pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
         recording.seconds(),
         report::count(recording.segments.len() as u128, "segment"),
     ));
-    Ok(recording)
+    Ok((recording, read))
 }
 
 /// How many spikes a recording has, or values of a signal.

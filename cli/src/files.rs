@@ -33,6 +33,10 @@ pub(crate) enum Kind {
     Onnx,
     /// Sums that decoders are solved from.
     Sums,
+    /// A recording as NWB that Betz wrote; any other is never taken for an earlier result.
+    Nwb,
+    /// A recording as `.npz`, which nothing tells from one that was recorded.
+    Recorded,
     /// A simulated recording; one that was recorded is never taken for an earlier result.
     Simulated,
     /// Simulated events as text, which have their chains beside them.
@@ -82,11 +86,15 @@ impl Kind {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
             Self::Onnx => &["onnx"],
+            Self::Nwb => &["nwb"],
             Self::Png => &["png"],
             Self::Network => &["npz", "zarr"],
-            Self::Simulated | Self::Map | Self::Sorted | Self::Weights | Self::GraphMeasures => {
-                &["npz"]
-            }
+            Self::Recorded
+            | Self::Simulated
+            | Self::Map
+            | Self::Sorted
+            | Self::Weights
+            | Self::GraphMeasures => &["npz"],
             Self::SimulatedEvents => &["csv"],
             _ => &[],
         }
@@ -122,7 +130,8 @@ impl Kind {
                 !start.is_empty() && start.iter().all(|b| b" \n0123456789".contains(b))
             }
             Self::SpikingSpec => begins("{\n  \"step_ms\":"),
-            Self::Connections => false,
+            Self::Nwb => betz_interop::nwb::is_own(path),
+            Self::Connections | Self::Recorded => false,
             Self::Map => meta_begins(path, "{\"map_of\": "),
             Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_PNG),
             Self::Sorter => begins("BETZSORT"),

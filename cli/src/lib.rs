@@ -12,6 +12,7 @@ mod chart;
 pub mod cluster;
 mod commands;
 mod common_args;
+mod convert_args;
 mod data;
 mod device;
 mod evaluation_picture;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
         args::Command::Train(a) => commands::train::run(&a),
         args::Command::Drop(a) => commands::drop::run(&a),
         args::Command::Export(a) => commands::export::run(&a),
+        args::Command::Convert(a) => commands::convert::run(&a),
         args::Command::Sums(a) => commands::sums::run(&a),
         args::Command::Solve(a) => commands::solve::run(&a),
         args::Command::Adapt(a) => commands::adapt::run(&a),
@@ -71,6 +73,11 @@ pub fn main() -> ExitCode {
             ExitCode::from(exit_code(&error))
         }
     }
+}
+
+/// The command line's description, of which manual pages and completions are made.
+pub fn command() -> clap::Command {
+    <args::Cli as clap::CommandFactory>::command()
 }
 
 /// Starts the clock and the threads.

@@ -1,4 +1,4 @@
-// The figures of benches/record/page.md: node figures.mjs [stream|stall|draw|heap|first|graph]…, all of them by
+// The figures of benches/record/page.md: node figures.mjs [stream|stall|script|draw|heap|first|graph]…, all of them by
 // default. Needs Linux (CPU times are read from /proc), Chromium, and the examples `watched` and `shown`. CPU times and
 // counts do not depend on what else the machine does; times by the clock do, so its load is printed with them.
 import { readFileSync, readdirSync } from "node:fs";
@@ -97,6 +97,32 @@ const figures = {
       await rig.stop();
     }
   },
+  // A frame's JavaScript, and how much of it passes within calls of WebGL and of the plane: software drawing makes those wait.
+  async script() {
+    for (const shape of SHAPES) await browse(shape, async ({ page }) => {
+      await page.waitForFunction(() => globalThis.betz?.store?.end - globalThis.betz?.store?.first > 12_000, null, { timeout: 120_000 });
+      await page.evaluate(() => { globalThis.pictures = []; });
+      await page.waitForFunction(() => globalThis.pictures.length >= 40, null, { timeout: 120_000 });
+      const all = await page.evaluate(() => globalThis.pictures), own = all.map(f => f.all - f.drawing), calls = {};
+      for (const f of all) for (const [name, ms] of Object.entries(f.calls)) calls[name] = (calls[name] ?? 0) + ms / all.length;
+      const most = Object.entries(calls).sort((a, b) => b[1] - a[1]).slice(0, 4).map(([name, ms]) => `${name} ${ms.toFixed(2)}`).join(", ");
+      say("script", shape.join(" ") + ":", `a frame ${median(all.map(f => f.all)).toFixed(2)} ms, without calls that draw ${median(own).toFixed(2)} ms (least ${Math.min(...own).toFixed(2)}), medians of ${all.length}; calls, mean: ${most} ms`);
+    }, () => {
+      let drawing = 0, calls = {};
+      for (const kind of [WebGL2RenderingContext, CanvasRenderingContext2D]) for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(kind.prototype))) if (typeof value === "function") {
+        kind.prototype[name] = function (...args) { const began = performance.now(); try { return value.apply(this, args); } finally { const ms = performance.now() - began; drawing += ms; calls[name] = (calls[name] ?? 0) + ms; } };
+      }
+      // The page's own frame loop is the one that counts what it spent.
+      const ask = globalThis.requestAnimationFrame;
+      globalThis.requestAnimationFrame = work => ask(now => {
+        const before = globalThis.betz?.spent?.slice(), began = performance.now();
+        drawing = 0; calls = {};
+        work(now);
+        const spent = globalThis.betz?.spent;
+        if (before && spent?.some((v, k) => v !== before[k] && v === v)) globalThis.pictures?.push({ all: performance.now() - began, drawing, calls });
+      });
+    });
+  },
   async draw() {
     for (const shape of SHAPES) await browse(shape, async ({ page, gpu }) => {
       await page.waitForFunction(() => globalThis.betz?.store?.end - globalThis.betz?.store?.first > 12_000, null, { timeout: 120_000 });
@@ -129,22 +155,23 @@ const figures = {
       say("heap", `MB after each of ten minutes of the session at 10 × speed: ${used.map(v => v.toFixed(1)).join(" ")}; from the third on ± ${((Math.max(...late) - Math.min(...late)) / 2 / median(late) * 100).toFixed(1)} %`);
     });
   },
-  // Not among the defaults: BETZ_SOAK_HOURS, 24 unless it says otherwise, of a session at the wall's speed. Fails where the
+  // Not among the defaults: BETZ_SOAK_HOURS, 24 unless it says otherwise, of a session at BETZ_SOAK_SPEED times the wall's speed (1). Fails where the
   // heap is not flat or a frame was skipped.
   async soak() {
     const hours = Number(process.env.BETZ_SOAK_HOURS ?? 24);
     if (!(hours > 0)) throw new Error(`BETZ_SOAK_HOURS: expected hours above 0, got ${process.env.BETZ_SOAK_HOURS}`);
-    await browse(["--channels", "1024", "--rate", "20"], async ({ page, session }) => {
-      const now = () => page.evaluate(() => ({ seconds: (globalThis.betz?.store?.end ?? 0) / 1000, skipped: globalThis.betz?.link?.skipped ?? 0 })), used = [], end = hours * 3600, every = Math.max(10, end / 100);
+    await browse(["--channels", "1024", "--rate", "20", "--speed", process.env.BETZ_SOAK_SPEED ?? "1"], async ({ page, session, server }) => {
+      const held = [], now = () => page.evaluate(() => ({ seconds: (globalThis.betz?.store?.end ?? 0) / 1000, skipped: globalThis.betz?.link?.skipped ?? 0 })), used = [], end = hours * 3600, every = Math.max(10, end / 100);
       // The first two minutes fill what is kept of a minute.
       for (let due = Math.min(120, end / 2); due <= end; due += every) {
         while ((await now()).seconds < due) await sleep(500);
         for (let k = 0; k < 3; k++) await session.send("HeapProfiler.collectGarbage");
         const { usedSize, backingStorageSize } = await session.send("Runtime.getHeapUsage");
         used.push((usedSize + backingStorageSize) / 2 ** 20);
+        held.push(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server}/status`, "utf8"))[1]) / 1024);
       }
       const apart = (Math.max(...used) - Math.min(...used)) / 2 / median(used) * 100, { skipped } = await now();
-      say("soak", `of ${hours} h: heap ${Math.min(...used).toFixed(1)} to ${Math.max(...used).toFixed(1)} MB in ${used.length} readings, ± ${apart.toFixed(1)} %; ${skipped} frames skipped`);
+      say("soak", `of ${hours} h: heap ${Math.min(...used).toFixed(1)} to ${Math.max(...used).toFixed(1)} MB in ${used.length} readings, ± ${apart.toFixed(1)} %; the server's memory ${Math.min(...held).toFixed(1)} to ${Math.max(...held).toFixed(1)} MB; ${skipped} frames skipped`);
       if (apart > 5 || skipped > 0) process.exitCode = 1;
     });
   },
@@ -188,12 +215,13 @@ const figures = {
 };
 
 const launch = () => chromium.launch({ executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium", args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"] });
-async function browse(shape, work) {
+async function browse(shape, work, before) {
   const rig = await start(...shape), browser = await launch(), page = await browser.newPage({ viewport: { width: 1400, height: 860 } }), session = await page.context().newCDPSession(page), root = await browser.newBrowserCDPSession();
   await session.send("Performance.enable");
+  if (before) await page.addInitScript(before);
   const { processInfo } = await root.send("SystemInfo.getProcessInfo"), process = processInfo.find(p => p.type === "GPU");
   await page.goto(rig.url);
-  await work({ page, session, gpu: () => cpu(process.id) });
+  await work({ page, session, server: rig.pid, gpu: () => cpu(process.id) });
   await browser.close(); await rig.stop();
 }
 

@@ -1,4 +1,4 @@
-// The pictures of docs/page.md: node shots.mjs [FOLDER]. Needs Chromium and the examples `watched` and `shown`.
+// The pictures of docs/page.md: node shots.mjs [FOLDER [NAME…]], all of them without names. Needs Chromium and the examples `watched` and `shown`.
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,12 +9,13 @@ process.env.BETZ_WATCHED ??= join(here, "../../target/debug/examples/watched");
 process.env.BETZ_SHOWN ??= join(here, "../../target/debug/examples/shown");
 const { run, start } = await import("./e2e/rig.mjs");
 mkdirSync(folder, { recursive: true });
+const names = process.argv.slice(3), asked = ([name]) => names.length === 0 || names.includes(name);
 const browser = await chromium.launch({
   executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium",
   args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"],
 });
 const rig = await start("--channels", "192", "--slow-every", "9000", "--control");
-for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 1400], ["live-dark", "#v=live", "dark", 1400], ["channels", "#v=channels&c=43", "light", 1400], ["model", "#v=model", "light", 1400]]) {
+for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 1400], ["live-dark", "#v=live", "dark", 1400], ["channels", "#v=channels&c=43", "light", 1400], ["model", "#v=model", "light", 1400]].filter(asked)) {
   const page = await browser.newPage({ viewport: { width, height: 820 }, colorScheme });
   await page.goto(rig.url);
   await page.evaluate(h => { location.hash = h; }, hash);
@@ -29,7 +30,7 @@ await rig.stop();
 const files = await run(process.env.BETZ_SHOWN, []);
 for (const [name, hash, colorScheme, acts] of [
   ["networks", "#v=networks&n=0&t=31&node=8&th=0.3", "light", ["findCommunities"]], ["networks-compared", "#v=networks&n=0,1&t=47&cmp=side&th=0.35", "dark", []], ["episodes", "#v=episodes&ep=0.0&w=2&t=20", "light", []], ["map", "#v=map&cell=98", "light", []],
-]) {
+].filter(asked)) {
   const page = await browser.newPage({ viewport: { width: 1400, height: 820 }, colorScheme });
   await page.goto(files.url);
   await page.evaluate(h => { location.hash = h; }, hash);

@@ -409,10 +409,7 @@ impl viewer::Page for Socket {
 
     async fn receive(&mut self) -> FromPage {
         match self.0.recv().await {
-            Some(Ok(Message::Binary(bytes))) => match <[u8; 4]>::try_from(&bytes[..]) {
-                Ok(bytes) => FromPage::Drawn(u32::from_le_bytes(bytes)),
-                Err(_) => FromPage::Other,
-            },
+            Some(Ok(Message::Binary(bytes))) => FromPage::said(&bytes),
             Some(Ok(Message::Close(_)) | Err(_)) | None => FromPage::Gone,
             Some(Ok(_)) => FromPage::Other,
         }

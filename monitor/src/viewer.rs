@@ -83,6 +83,13 @@ pub(crate) enum FromPage {
     Gone,
 }
 
+impl FromPage {
+    /// What a binary message says: four bytes are a count of drawn messages, little-endian; others say nothing.
+    pub(crate) fn said(bytes: &[u8]) -> Self {
+        <[u8; 4]>::try_from(bytes).map_or(Self::Other, |b| Self::Drawn(u32::from_le_bytes(b)))
+    }
+}
+
 /// A page at the other end of a connection.
 pub(crate) trait Page {
     /// Sends a message; `false` when the page is gone.
@@ -125,6 +132,8 @@ pub(crate) async fn serve<P: Page>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
@@ -226,6 +235,42 @@ mod tests {
         for sent in 0..5 {
             credit.offer(Bytes::from_static(b"x"));
             assert_eq!(credit.next().is_some(), sent < IN_FLIGHT, "message {sent}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a page says between frames, no more than two messages are on their way beyond what it said
+        /// that it drew, none is sent twice or out of order, and what is missing was counted.
+        #[test]
+        fn whatever_a_page_says_its_credit_holds(
+            said in vec(prop_oneof![vec(any::<u8>(), 0..9), (0u32..4).prop_map(|n| n.to_le_bytes().to_vec())], 0..300)
+        ) {
+            let (mut credit, mut allowed, mut sent, mut gone) = (Credit::new(), u64::from(IN_FLIGHT), Vec::new(), 0);
+            for (i, bytes) in said.iter().enumerate() {
+                gone += credit.offer(Bytes::from((i as u16).to_le_bytes().to_vec()));
+                if let Some(message) = credit.next() {
+                    prop_assert!(allowed > 0, "a message without credit");
+                    allowed -= 1;
+                    sent.extend(message.chunks(2).map(|c| u16::from_le_bytes([c[0], c[1]])));
+                }
+                match FromPage::said(bytes) {
+                    FromPage::Drawn(n) => {
+                        prop_assert_eq!(&n.to_le_bytes()[..], &bytes[..]);
+                        credit.drawn(n);
+                        allowed = (allowed + u64::from(n)).min(u64::from(IN_FLIGHT));
+                    }
+                    other => {
+                        prop_assert_ne!(bytes.len(), 4);
+                        prop_assert_eq!(other, FromPage::Other);
+                    }
+                }
+            }
+            credit.drawn(1);
+            if let Some(rest) = credit.next() {
+                sent.extend(rest.chunks(2).map(|c| u16::from_le_bytes([c[0], c[1]])));
+            }
+            prop_assert!(sent.windows(2).all(|w| w[0] < w[1]));
+            prop_assert_eq!(sent.len() as u64 + gone, said.len() as u64);
         }
     }
 }

@@ -13,6 +13,8 @@ True
 model at work tick by tick; `mine`, `network`, `simulate` and `sort` are the library's other rooms.
 """
 
+from typing import TYPE_CHECKING
+
 from ._core import (
     BetzError,
     Dataset,
@@ -31,6 +33,10 @@ from ._core import (
     simulate,
     sort,
 )
+
+if TYPE_CHECKING:
+    from ._decoder import Decoder
+    from ._falcon import FalconDecoder
 
 __all__ = [
     "BetzError",

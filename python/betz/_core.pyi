@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from os import PathLike
 from typing import Any
 
@@ -80,6 +81,17 @@ class Recording:
     def from_pynapple(
         units: Any, *, behavior: Any = None, trials: Any = None, tick_seconds: float = 1e-4
     ) -> Recording: ...
+    def to_nwb(
+        self,
+        path: Path,
+        *,
+        start: str | datetime | None = None,
+        description: str | None = None,
+        subject: str | None = None,
+        species: str | None = None,
+        sex: str | None = None,
+        age: str | None = None,
+    ) -> None: ...
     def save(self, path: Path) -> None: ...
     def align(self, step_seconds: float | None = None, *, max_gap_seconds: float | None = None) -> Dataset: ...
     @property

@@ -174,6 +174,39 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         return Session(self.model_, **config)
 
+    def to_onnx(self, path):
+        """Writes one step of the model as ONNX (opset 17) to the file `path`: whole, or not at all.
+
+        Inputs are `counts`, a row of X as float32 (1, channels), and the states, float64; outputs are `estimates`,
+        float32 (1, outputs), a row of `predict`, and the states for the next step. States are 0 at rest: at the first
+        row, and wherever a trial starts. For kinds "linear", "lift", "kalman" and "refit"; others raise `BetzError`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from betz import Decoder
+        >>> X = np.random.default_rng(1).poisson(0.5, (500, 30)).astype(np.uint8)
+        >>> decoder = Decoder(step_seconds=0.02, bank=[(0.1, 0), (1.0, 0)], noise=0.1).fit(X, X[:, 0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "decoder.onnx")
+        ...     decoder.to_onnx(path)
+        ...     b"state_out" in path.read_bytes()
+        True
+
+        In onnxruntime, a row at a time::
+
+            step = onnxruntime.InferenceSession("decoder.onnx")
+            names = [output.name for output in step.get_outputs()]
+            states = {i.name: np.zeros(i.shape) for i in step.get_inputs() if i.name != "counts"}
+            for row in X.astype(np.float32):
+                out = dict(zip(names, step.run(names, {"counts": row[None], **states})))
+                states = {name: out[name + "_out"] for name in states}
+                use(out["estimates"][0])
+        """
+        check_is_fitted(self, "model_")
+        self.model_.to_onnx(path)
+
     def _refuse_other_kinds(self, what):
         if self.kind != "linear":
             raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {self.kind!r}")

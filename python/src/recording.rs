@@ -6,7 +6,7 @@ use std::sync::Arc;
 use betz::recording::{
     self as rust, Behavior, OutputInfo, SpikeForm, Spikes, invented_channel_names,
 };
-use betz_interop::ReadOptions;
+use betz_interop::{ReadOptions, nwb};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -224,7 +224,7 @@ impl Recording {
             },
             tick_seconds,
         };
-        let read = work::run(py, None, |_| betz_interop::nwb::read(&path, &options));
+        let read = work::run(py, None, |_| nwb::read(&path, &options));
         let (recording, report) = read?;
         let warn = py.import("warnings")?.getattr("warn")?;
         for note in report.notes {
@@ -346,6 +346,69 @@ impl Recording {
     /// Writes the recording to `path`, an `.npz` archive: whole, or not at all.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.inner.write_npz(&path)).or_raise(py)
+    }
+
+    /// Writes the recording to `path` as an NWB 2 file: whole, or not at all. `from_nwb` gives it back as it was.
+    ///
+    /// `start`: when the session began, a `datetime` with its zone or such a text; None: what `meta` says, as it does of a
+    /// recording that `from_nwb` read. `subject` and the rest are what NWB files tell; None: unknown.
+    ///
+    /// >>> import betz, os, tempfile
+    /// >>> recording = betz.Recording.from_spikes([3, 70, 99], [0, 1, 0], 1e-3)
+    /// >>> path = os.path.join(tempfile.mkdtemp(), "session.nwb")
+    /// >>> recording.to_nwb(path, start="2020-10-19T13:00:00-05:00", subject="J", species="Macaca mulatta")
+    /// >>> betz.Recording.from_nwb(path).spike_ticks.tolist()
+    /// [3, 70, 99]
+    #[pyo3(signature = (path, *, start=None, description=None, subject=None, species=None, sex=None, age=None))]
+    #[allow(clippy::too_many_arguments)] // keywords
+    fn to_nwb(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        start: Option<&Bound<'_, PyAny>>,
+        description: Option<String>,
+        subject: Option<String>,
+        species: Option<String>,
+        sex: Option<String>,
+        age: Option<String>,
+    ) -> PyResult<()> {
+        let said = (self.inner.meta.as_deref()).and_then(nwb::session_of_meta);
+        let mut session = match (start, said) {
+            (None, Some(said)) => said,
+            (None, None) => {
+                return Err(PyValueError::new_err(
+                    "start: expected when the session began, as meta does not say, got None",
+                ));
+            }
+            (Some(start), said) => {
+                let text: String = match start.call_method0("isoformat") {
+                    Ok(text) => text.extract()?,
+                    Err(_) => start.extract()?,
+                };
+                let start = nwb::Moment::parse(&text).or_raise(py)?;
+                let begun = nwb::Session::begun(start);
+                nwb::Session {
+                    description: said.map_or(begun.description, |said| said.description),
+                    ..begun
+                }
+            }
+        };
+        // Another file has another name.
+        session.identifier = String::new();
+        for (given, field) in [
+            (description, &mut session.description),
+            (subject, &mut session.subject.id),
+            (species, &mut session.subject.species),
+            (sex, &mut session.subject.sex),
+            (age, &mut session.subject.age),
+        ] {
+            if let Some(given) = given {
+                *field = given;
+            }
+        }
+        let options = nwb::WriteOptions::new(session);
+        py.detach(|| nwb::write(&self.inner, &path, &options))
+            .or_raise(py)
     }
 
     /// The recording on a clock of `step_seconds`, with behaviour at every step: what a decoder is trained on.

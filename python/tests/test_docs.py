@@ -56,3 +56,13 @@ def test_stubs_name_what_there_is():
             there = {member for member in vars(thing) if not member.startswith("__")}
             stubbed = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
             assert there == {member for member in stubbed if not member.startswith("__")}, name
+
+
+def test_the_estimators_stub_names_what_there_is():
+    stub = pathlib.Path(betz.__file__).parent / "_decoder.pyi"
+    (stubbed,) = [n for n in ast.parse(stub.read_text()).body if isinstance(n, ast.ClassDef)]
+    methods = {n.name: [a.arg for a in n.args.args + n.args.kwonlyargs] for n in stubbed.body if isinstance(n, ast.FunctionDef)}
+    there = {n: f for n, f in vars(betz.Decoder).items() if inspect.isfunction(f) and f.__module__ == "betz._decoder"}
+    public = {n: f for n, f in there.items() if n == "__init__" or not n.startswith("_")}
+    of_stub = methods | {"session": methods["session"] + ["config"]}
+    assert of_stub == {n: list(inspect.signature(f).parameters) for n, f in public.items()}

@@ -72,3 +72,98 @@ def test_neo():
     assert recording.channel_names[1] == "unit 1" and recording.behavior_names == ["hand0", "hand1"]
     with pytest.raises(ValueError, match="'hand'"):
         betz.Recording.from_neo(segment, behavior="foot")
+
+
+START = "2020-10-19T13:00:00-05:00"
+
+
+def made(form):
+    rng = np.random.default_rng(3)
+    names = ["á☃", "b/c", "unit3"]
+    beside = dict(
+        channel_names=names,
+        behavior=rng.standard_normal((400, 4)).astype("f4"),
+        behavior_names=["vel_x", "vel_y", "Größe", "timestamps"],
+        behavior_units=["mm/s", "mm/s", "°", ""],
+        electrode_um=[[0, 400], [np.nan, np.nan], [1.5, 2]],
+        meta='{"task": "é"}',
+    )
+    if form == "counts":
+        return betz.Recording.from_counts(rng.poisson(1, (400, 3)), 0.02, segments=[[0, 90], [150, 400]], **beside)
+    if form == "signal":
+        return betz.Recording.from_signal(rng.standard_normal((400, 3)), 1 / 30, segments=[[0, 90], [150, 400]], **beside)
+    times = np.arange(400) * 0.02 if form == "events" else np.sort(rng.random(400)) * 8
+    beside.update(behavior_times=times, segments=[[0, 90_000], [150_000, 800_000]], duration_ticks=800_000)
+    ticks = np.sort(rng.integers(0, 800_000, 500))
+    return betz.Recording.from_spikes(ticks, rng.integers(0, 2, 500), 1e-5, **beside)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["events", "irregular", "counts", "signal"])
+def test_nwb_written_is_what_pynwb_reads(form, tmp_path):
+    pynwb = pytest.importorskip("pynwb", reason="pynwb is not installed")
+    recording, path = made(form), tmp_path / "made.nwb"
+    recording.to_nwb(path, start=START, subject="J", species="Macaca mulatta", sex="M", age="P8Y")
+    assert not pynwb.validate(path=str(path))
+    with pynwb.NWBHDF5IO(str(path), "r") as io:
+        file = io.read()
+        assert file.session_start_time.isoformat() == START and file.notes == recording.meta
+        assert (file.subject.subject_id, file.subject.age) == ("J", "P8Y")
+        assert (file.source_script_file_name, file.source_script.split()[0]) == ("betz", "Betz")
+        trials = np.stack([file.trials["start_time"][:], file.trials["stop_time"][:]], 1)
+        np.testing.assert_allclose(trials, recording.segments * recording.tick_seconds, rtol=1e-15)
+        np.testing.assert_array_equal(file.electrodes["x"][:], recording.electrode_um[:, 0])
+        np.testing.assert_array_equal(file.electrodes["y"][:], recording.electrode_um[:, 1])
+        assert list(file.electrodes["channel_name"][:]) == recording.channel_names
+        if form in ("events", "irregular"):
+            assert list(file.units["unit_name"][:]) == recording.channel_names
+            assert file.units.resolution == 1e-5
+            check(recording, [np.asarray(train) for train in file.units["spike_times"][:]], 1e-5)
+            assert [list(rows.index) for rows in file.units["electrodes"][:]] == [[0], [1], [2]]
+            np.testing.assert_array_equal(file.units["obs_intervals"][0], [[0, 8]])
+        else:
+            series = file.processing["ecephys"]["spike_counts" if form == "counts" else "signal"]
+            dense = np.zeros(series.data.shape, "f4")
+            weights = 1 if recording.spike_weights is None else recording.spike_weights
+            np.add.at(dense, (recording.spike_ticks, recording.spike_channels), weights)
+            np.testing.assert_array_equal(series.data[:], dense)
+            assert series.rate == 1 / recording.tick_seconds
+        behavior = file.processing["behavior"]
+        columns = [behavior[name].data[:].reshape(400, -1) for name in ("vel", "Größe", "timestamps")]
+        np.testing.assert_array_equal(np.hstack(columns), recording.behavior)
+        assert [behavior[name].unit for name in ("vel", "Größe", "timestamps")] == ["mm/s", "°", "n.a."]
+        assert behavior["vel"].comments == "columns=[x,y]"
+        if form == "irregular":
+            for name in ("vel", "Größe"):
+                np.testing.assert_array_equal(behavior[name].timestamps[:], recording.behavior_times)
+        else:
+            assert (behavior["vel"].starting_time, behavior["vel"].rate) == (0, 50 if form != "signal" else 30)
+    back = betz.Recording.from_nwb(path)
+    for name in ("spike_ticks", "segments", "electrode_um", "behavior", "behavior_times"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(recording, name), name)
+    for name in ("tick_seconds", "ticks", "channel_names", "behavior_names", "behavior_units", "meta", "form"):
+        assert getattr(back, name) == getattr(recording, name), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nwb_written_has_no_critical_findings(tmp_path):
+    inspector = pytest.importorskip("nwbinspector", reason="nwbinspector is not installed")
+    for form in ("events", "irregular", "counts", "signal"):
+        made(form).to_nwb(tmp_path / f"{form}.nwb", start=START)
+        for found in inspector.inspect_nwbfile(nwbfile_path=str(tmp_path / f"{form}.nwb")):
+            assert found.importance.name.startswith("BEST_PRACTICE"), found
+
+
+def test_nwb_wants_to_know_when(tmp_path):
+    from datetime import datetime, timezone
+
+    recording = made("events")
+    with pytest.raises(ValueError, match="start: expected"):
+        recording.to_nwb(tmp_path / "x.nwb")
+    for start in ("yesterday", datetime(2020, 10, 19, 13)):
+        with pytest.raises(ValueError, match="with its zone"):
+            recording.to_nwb(tmp_path / "x.nwb", start=start)
+    recording.to_nwb(tmp_path / "x.nwb", start=datetime(2020, 10, 19, 13, tzinfo=timezone.utc))
+    with pytest.raises(OSError):
+        recording.to_nwb(tmp_path / "no" / "x.nwb", start=START)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.nwb"]

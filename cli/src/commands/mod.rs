@@ -3,6 +3,7 @@
 pub(crate) mod adapt;
 mod bank;
 mod chance;
+pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod drift;
 pub(crate) mod drop;

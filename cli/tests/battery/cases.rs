@@ -211,6 +211,10 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
         all.push(case(format!("train {name}.npz {TRAIN}")));
         if k % 4 == 0 {
             all.push(case(format!("info {name}.npz --picture OUT.svg")));
+            let start = "--start 2020-10-19T13:00:00Z";
+            all.push(case(format!("convert {name}.npz OUT.nwb {start}")));
+            let little = format!("convert {name}.npz OUT-2.nwb {start} --memory 1MB");
+            all.push(case(little));
             all.push(case(format!("mine {name}.npz {MINE}")));
             all.push(case(format!("evaluate m.betz {name}.npz")));
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
 mod adapt;
+mod convert;
 mod guide;
 mod kinds;
 mod long;

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! FilePlan   before any work: which files are read, which written, and that no two of them are one
-//! write_atomically   after it: beside the old file, then in its place; into a pipe as it is
+//! write_atomically, create_atomically   after it: beside the old file, then in its place; into a pipe as it is
 //! ```
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::memory;
@@ -93,6 +95,36 @@ pub fn write_atomically(
     replace(path, fill).map_err(|e| Error::io("writing", path, &e))
 }
 
+/// [`write_atomically`] for what opens its file by name: `fill` is given the temporary file's, which is there and empty.
+///
+/// # Errors
+/// Those of `fill`, and as [`write_atomically`].
+pub fn create_atomically(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let io = |e: io::Error| Error::io("writing", path, &e);
+    match Target::of(path).map_err(io)? {
+        Target::New(real) => {
+            let temporary = beside(&real, None).map_err(io)?;
+            fill(temporary.path())?;
+            in_place(temporary, &real).map_err(io)
+        }
+        Target::Regular(real, old) => {
+            let temporary = beside(&real, Some(&old)).map_err(io)?;
+            fill(temporary.path())?;
+            in_place(temporary, &real).map_err(io)
+        }
+        Target::Stream(stream) => {
+            let whole = temporary().tempfile().map_err(io)?;
+            fill(whole.path())?;
+            let copy = || -> io::Result<()> {
+                let (mut from, mut to) = (File::open(whole.path())?, stream.open()?);
+                io::copy(&mut from, &mut to)?;
+                to.flush()
+            };
+            copy().map_err(io)
+        }
+    }
+}
+
 fn replace(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -102,6 +134,16 @@ fn replace(
         Target::Regular(real, old) => (real, Some(old)),
         Target::Stream(stream) => return pour(&stream, fill),
     };
+    let temporary = beside(&real, old.as_ref())?;
+    let mut writer = BufWriter::new(temporary.as_file());
+    fill(&mut writer)?;
+    writer.flush()?;
+    drop(writer);
+    in_place(temporary, &real)
+}
+
+/// A temporary file beside `real`, with the mode and owner of the `old` one.
+fn beside(real: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let mut builder = temporary();
     #[cfg(unix)]
     {
@@ -109,17 +151,18 @@ fn replace(
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let temporary = builder.tempfile_in(folder_of(&real))?;
-    if let Some(old) = &old {
+    let temporary = builder.tempfile_in(folder_of(real))?;
+    if let Some(old) = old {
         keep_owner(temporary.as_file(), old);
         temporary.as_file().set_permissions(old.permissions())?;
     }
-    let mut writer = BufWriter::new(temporary.as_file());
-    fill(&mut writer)?;
-    writer.flush()?;
-    drop(writer);
+    Ok(temporary)
+}
+
+/// Gives a finished file its name.
+fn in_place(temporary: NamedTempFile, real: &Path) -> io::Result<()> {
     temporary.as_file().sync_all()?;
-    temporary.persist(&real).map_err(|e| e.error)?;
+    temporary.persist(real).map_err(|e| e.error)?;
     Ok(())
 }
 
@@ -457,6 +500,26 @@ mod tests {
         assert!(failed.unwrap_err().message().contains("kept: disk full"));
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_made_by_name_takes_the_place_of_the_old_one_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        create_atomically(&path, |name| {
+            assert_eq!(fs::read(name).unwrap(), b"");
+            fs::write(name, "old").map_err(|e| Error::io("writing", name, &e))
+        })
+        .unwrap();
+        let failed = create_atomically(&path, |name| {
+            fs::write(name, "half").unwrap();
+            Err(Error::recording("no more of it"))
+        });
+        assert_eq!(failed.unwrap_err().message(), "no more of it");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(create_atomically(folder.path(), |_| Ok(())).is_err());
+        assert!(create_atomically(&path.join("no"), |_| Ok(())).is_err());
     }
 
     #[test]

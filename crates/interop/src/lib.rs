@@ -1,5 +1,5 @@
-//! Formats of the field, read into recordings, and its buses, as sources and sinks of a session: one module and one
-//! feature each.
+//! Formats of the field, read into recordings and written from them, and its buses, as sources and sinks of a session:
+//! one module and one feature each.
 //!
 //! ```no_run
 //! let (recording, report) = betz_interop::read_recording("session.nwb".as_ref(), &Default::default())?;
@@ -36,7 +36,8 @@ pub mod zmq;
 pub struct ReadOptions {
     /// Series that are behaviour, by name or path; none: the first that holds velocities, else the first.
     pub behavior: Vec<String>,
-    /// Length of a tick in seconds where the file has times in seconds.
+    /// Length of a tick in seconds where the file has times in seconds. (With the default, and no behaviour named, a
+    /// file that Betz wrote comes back as it was, with its own.)
     pub tick_seconds: f64,
 }
 
@@ -57,6 +58,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Paths of the series that could have been behaviour and were not taken.
     pub other_series: Vec<String>,
+    /// The file's time that became 0: below 0 where something lies before.
+    pub origin_seconds: f64,
 }
 
 /// Whether the file at `path` begins as HDF5 does.

@@ -172,6 +172,29 @@ test("a region alone, communities, layouts and the matrix", async ({ looked: { p
   expect(faults).toEqual([]);
 });
 
+test("a session takes another colour, which the address says, and every session has its communities' strip", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  await page.keyboard.press("Shift+S");
+  await page.waitForFunction(() => globalThis.betzNet.net.loaded.value.length === 2);
+  const colour = k => page.locator(`.sessions .line.ink${k}`).evaluate(e => getComputedStyle(e).borderTopColor);
+  const before = [await colour(0), await colour(1)];
+  await page.getByRole("button", { name: /^Another colour for/ }).first().click();
+  // Whose colour it took has its own: two sessions never have one.
+  await expect.poll(async () => [await colour(0), await colour(1)]).toEqual([before[1], before[0]]);
+  await expect.poll(() => page.evaluate(() => location.hash)).toContain("ink=1023");
+  await choice(page, "colours").selectOption("communities");
+  await page.waitForFunction(() => { const n = globalThis.betzNet.net; return n.work.value === null && n.loaded.value.every(l => l.communities.size === l.info.windows); });
+  expect(faults).toEqual([]);
+  // The first session's strip taken away, the second's is there still.
+  await page.evaluate(() => { const n = globalThis.betzNet.net; n.loaded.value[0].communities.clear(); n.moved.value++; });
+  await expect.poll(() => page.locator(".edges-time").evaluate(c => {
+    const { data } = c.getContext("2d").getImageData(0, c.height * 0.5, c.width, c.height * 0.3);
+    let hued = 0;
+    for (let i = 0; i < data.length; i += 4) if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 40 && data[i + 3] > 200) hued++;
+    return hued / (data.length / 4);
+  })).toBeGreaterThan(0.1);
+});
+
 test("correlations of a recording, in windows of one's own", async ({ looked: { page, faults } }) => {
   await networks(page);
   await page.getByText("of a recording", { exact: true }).click();

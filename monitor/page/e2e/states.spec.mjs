@@ -27,6 +27,24 @@ test("frames of another version: it asks to be loaded anew, and does not go on a
   expect(connections).toBeLessThanOrEqual(1);
 });
 
+test("behind: frames that wait on their way are told as seconds, until they come at once again", async ({ page, rig }) => {
+  let late = false;
+  const held = [];
+  await page.routeWebSocket(/\/live$/, socket => {
+    const server = socket.connectToServer();
+    // What comes is held for a while; the order stays.
+    server.onMessage(message => { held.push({ message, due: performance.now() + (late ? 900 : 0) }); });
+    const timer = setInterval(() => { while (held.length > 0 && (held[0].due <= performance.now() || !late)) socket.send(held.shift().message); }, 5);
+    socket.onClose(() => clearInterval(timer));
+  });
+  await page.goto(rig.url);
+  await expect(pill(page)).toHaveText("live");
+  late = true;
+  await expect(pill(page)).toHaveText(/^behind \d+\.\d s$/);
+  late = false;
+  await expect(pill(page)).toHaveText("live");
+});
+
 test("another session: what was is not its past", async ({ page, rig }) => {
   let epoch = "one";
   await told(page, state => ({ ...state, epoch }));

@@ -19,7 +19,7 @@ export interface Address {
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
  * what of it, stage, node; region of a network. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg"];
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 

@@ -104,3 +104,16 @@ test("percentiles and bounds", () => {
   assert.ok(Number.isNaN(percentile(new Float64Array(64), 0.5)));
   assert.deepEqual([0, 1, 2, 3, 4].map(v => lowerBound([1, 1, 3], 3, v)), [0, 0, 2, 2, 3]);
 });
+
+test("a page with more spikes than room says how much it keeps", () => {
+  const s = store(), each = 60_000;
+  // 60,000 spikes a second of a room of 2^20: some 17 s at most.
+  for (let n = 0; n < 30; n++) {
+    s.add(frame(n, n * 1000, 1000, Array.from({ length: each }, (_, i): [number, number] => [n * 1000 + Math.floor(i / 60), i % 8])), false);
+    assert.equal(s.cut, (n + 1) * each > 2 ** 20);
+    assert.equal(s.keptSeconds < n + 1, s.cut);
+  }
+  // All that is known is there, from the first tick on that it says.
+  assert.equal(s.tick[0], s.first);
+  assert.ok(s.spikes >= (s.end - s.first - 1) * 60 && s.spikes <= (s.end - s.first) * 60);
+});

@@ -12,6 +12,8 @@ use libloading::Library;
 
 /// Seconds of samples that an inlet keeps.
 const KEPT_SECONDS: c_int = 60;
+/// Seconds for which a stream that answered a search no more is still named.
+const REMEMBERED_SECONDS: c_double = 5.0;
 const FLOAT32: c_int = 1;
 /// liblsl's code for a stream that is gone.
 const LOST: c_int = -2;
@@ -47,7 +49,9 @@ functions! {
     lsl_get_desc: fn(*mut c_void) -> *mut c_void;
     lsl_append_child: fn(*mut c_void, *const c_char) -> *mut c_void;
     lsl_append_child_value: fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
-    lsl_resolve_byprop: fn(*mut *mut c_void, u32, *const c_char, *const c_char, c_int, c_double) -> c_int;
+    lsl_create_continuous_resolver_byprop: fn(*const c_char, *const c_char, c_double) -> *mut c_void;
+    lsl_resolver_results: fn(*mut c_void, *mut *mut c_void, u32) -> c_int;
+    lsl_destroy_continuous_resolver: fn(*mut c_void);
     lsl_create_inlet: fn(*mut c_void, c_int, c_int, c_int) -> *mut c_void;
     lsl_destroy_inlet: fn(*mut c_void);
     lsl_open_stream: fn(*mut c_void, c_double, *mut c_int);
@@ -106,12 +110,61 @@ impl Lsl {
 }
 
 /// A stream's description, ours to destroy.
-struct Info(Arc<Lsl>, NonNull<c_void>);
+pub(super) struct Info(Arc<Lsl>, NonNull<c_void>);
 
 impl Drop for Info {
     fn drop(&mut self) {
         // SAFETY: made by liblsl and destroyed once.
         unsafe { (self.0.lsl_destroy_streaminfo)(self.1.as_ptr()) }
+    }
+}
+
+/// Looks for the streams of a name, on a thread of liblsl's, until it is dropped.
+///
+/// One search that goes on, not short ones again and again: liblsl asks the network's group at once and the peers that
+/// its configuration names (`KnownPeers`) half a second later, so that a search which ends before finds those peers
+/// never, and streams beside it only where the group's one port happens to be theirs.
+pub(super) struct Resolver {
+    lsl: Arc<Lsl>,
+    resolver: NonNull<c_void>,
+}
+
+// SAFETY: nothing of a resolver belongs to the thread that made it.
+unsafe impl Send for Resolver {}
+
+impl Resolver {
+    /// Starts to look for the streams called `name`.
+    ///
+    /// # Errors
+    /// Where liblsl cannot.
+    pub(super) fn new(lsl: &Arc<Lsl>, name: &CStr) -> Result<Self> {
+        // SAFETY: two strings that end in zero.
+        let resolver = unsafe {
+            let property = c"name".as_ptr();
+            (lsl.lsl_create_continuous_resolver_byprop)(property, name.as_ptr(), REMEMBERED_SECONDS)
+        };
+        Ok(Self {
+            lsl: Arc::clone(lsl),
+            resolver: NonNull::new(resolver).ok_or_else(|| null("resolver"))?,
+        })
+    }
+
+    /// A stream that has answered. Waits for none.
+    pub(super) fn found(&self) -> Option<Info> {
+        let mut found = [std::ptr::null_mut(); 1];
+        // SAFETY: a resolver that lives, and room for one stream.
+        let n = unsafe {
+            (self.lsl.lsl_resolver_results)(self.resolver.as_ptr(), found.as_mut_ptr(), 1)
+        };
+        let info = NonNull::new(found[0]).filter(|_| n > 0)?;
+        Some(Info(Arc::clone(&self.lsl), info))
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        // SAFETY: made by liblsl and destroyed once.
+        unsafe { (self.lsl.lsl_destroy_continuous_resolver)(self.resolver.as_ptr()) }
     }
 }
 
@@ -138,21 +191,12 @@ pub(super) enum Pulled {
 }
 
 impl Inlet {
-    /// The stream called `name`, if it is found within `patience`.
+    /// Opens the stream `info`; none where it does not answer.
     ///
     /// # Errors
     /// Where liblsl refuses it.
-    pub(super) fn find(lsl: &Arc<Lsl>, name: &CStr, patience: Duration) -> Result<Option<Self>> {
-        let mut found = [std::ptr::null_mut(); 1];
-        // SAFETY: room for one, two strings that end in zero.
-        let n = unsafe {
-            let (to, seconds) = (found.as_mut_ptr(), patience.as_secs_f64());
-            (lsl.lsl_resolve_byprop)(to, 1, c"name".as_ptr(), name.as_ptr(), 1, seconds)
-        };
-        let (Some(info), true) = (NonNull::new(found[0]), n > 0) else {
-            return Ok(None);
-        };
-        let info = Info(Arc::clone(lsl), info);
+    pub(super) fn open(info: &Info) -> Result<Option<Self>> {
+        let lsl = &info.0;
         // SAFETY: `info` is one of liblsl's; the inlet copies what it needs.
         let (inlet, channels, rate) = unsafe {
             let of = info.1.as_ptr();

@@ -13,11 +13,13 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use self::library::{Inlet, Lsl, Outlet, Pulled};
+use self::library::{Inlet, Lsl, Outlet, Pulled, Resolver};
 use crate::bus::{Content, Counts, Decoded, Frame, Sink, Source, Stream, Taken, Tally};
 
 /// Between two measurements of the clocks' difference.
 const CORRECTED_EVERY: Duration = Duration::from_secs(5);
+/// Between two looks at what a search has found.
+const LOOKED_EVERY: Duration = Duration::from_millis(20);
 /// A time stamp that is further from the one before is a jump of the sender's clock.
 const JUMP_SECONDS: f64 = 10.0;
 
@@ -58,6 +60,7 @@ pub struct LslSource {
     lsl: Arc<Lsl>,
     name: CString,
     channels: usize,
+    looking: Option<Resolver>,
     open: Option<(Arc<Inlet>, Arc<Correction>)>,
     was_open: bool,
     /// The last sample's time on our clock, and whether the stream was gone since.
@@ -77,6 +80,7 @@ impl LslSource {
             name: CString::new(name)
                 .map_err(|_| Error::argument("stream: expected a name without a zero byte"))?,
             channels,
+            looking: None,
             open: None,
             was_open: false,
             last: None,
@@ -86,12 +90,17 @@ impl LslSource {
     }
 
     fn find(&mut self, patience: Duration) -> Result<()> {
-        let Some(inlet) = Inlet::find(
-            &self.lsl,
-            &self.name,
-            patience.max(Duration::from_millis(200)),
-        )?
-        else {
+        let looking = match self.looking.take() {
+            Some(looking) => looking,
+            None => Resolver::new(&self.lsl, &self.name)?,
+        };
+        let Some(info) = looking.found() else {
+            self.looking = Some(looking);
+            std::thread::sleep(patience.min(LOOKED_EVERY));
+            return Ok(());
+        };
+        // One that does not answer any more is looked for anew.
+        let Some(inlet) = Inlet::open(&info)? else {
             return Ok(());
         };
         if inlet.channels != self.channels {

@@ -1,4 +1,5 @@
-//! The only file that knows the HDF5 crate: what NWB needs of it, with sizes checked before anything is read.
+//! What NWB needs of the HDF5 crate to read, with sizes checked before anything is read. With `hdf5_write.rs` the only
+//! file that knows it.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use betz_base::error::{Error, Result};
 use betz_base::memory;
+use rust_hdf5::format::messages::datatype::DatatypeMessage;
 use rust_hdf5::{H5Dataset, H5File, Hdf5Error};
 
 /// Most times that deflate makes data smaller.
@@ -95,16 +97,45 @@ impl File {
         Ok(Some(Numbers { values, shape }))
     }
 
+    /// The shape of the dataset at `path`; `None` where there is none.
+    pub(super) fn shape(&self, path: &str) -> Result<Option<Vec<usize>>> {
+        let Some(dataset) = self.dataset(path) else {
+            return Ok(None);
+        };
+        guarded(path, || Ok(dataset.shape())).map(Some)
+    }
+
+    /// A block of the matrix at `path`, from the element `first`, `count` rows and columns, row-major.
+    pub(super) fn rows(
+        &self,
+        path: &str,
+        first: [usize; 2],
+        count: [usize; 2],
+    ) -> Result<Vec<f64>> {
+        let none = || Error::recording(format!("{path}: expected a dataset, got none"));
+        let dataset = self.dataset(path).ok_or_else(none)?;
+        self.check_size(path, &dataset)?;
+        guarded(path, || {
+            if let Ok(values) = dataset.read_numeric_slice_as::<f64>(&first, &count) {
+                return Ok(values);
+            }
+            let values = dataset.read_numeric_slice_as::<i64>(&first, &count)?;
+            Ok(values.into_iter().map(|v| v as f64).collect())
+        })
+    }
+
     /// The strings at `path`; `None` where there are none.
     pub(super) fn strings(&self, path: &str) -> Result<Option<Vec<String>>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
         };
         self.check_size(path, &dataset)?;
-        let read = || {
-            dataset
+        let read = || match dataset.datatype() {
+            // Short ones would be taken for places of texts of variable length.
+            Ok(DatatypeMessage::FixedString { .. }) => dataset.read_strings_lossy(),
+            _ => dataset
                 .read_vlen_strings()
-                .or_else(|_| dataset.read_strings_lossy())
+                .or_else(|_| dataset.read_strings_lossy()),
         };
         Ok(guarded(path, read).ok())
     }

@@ -1,4 +1,4 @@
-//! Neurodata Without Borders (NWB 2, HDF5): units, trials and behaviour as a recording.
+//! Neurodata Without Borders (NWB 2, HDF5): units, trials and behaviour as a recording, and recordings as NWB.
 //!
 //! | of the file | becomes |
 //! |---|---|
@@ -11,11 +11,17 @@
 //! Times stay the file's, unless something lies before 0: then everything is moved, and the report says by how much.
 //! Soft links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
 //! starts of bins where a recording has the value at a step's end, and H1, whose `rate` holds a period.
+//!
+//! A file that [`write()`] made is read back as the recording that it was.
 
 mod hdf5;
+mod hdf5_write;
+mod own;
 mod series;
+mod session;
 mod trials;
 mod units;
+mod write;
 
 use std::path::Path;
 
@@ -24,8 +30,11 @@ use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm};
 
 use crate::{ReadOptions, Report};
 use hdf5::File;
+use own::Own;
 pub use series::Series;
+pub use session::{Moment, Session, Subject, session_of_meta};
 pub use units::Units;
+pub use write::{Decoded, WriteOptions, write, write_stretches};
 
 /// Most seconds that a recording may be long: a time beyond is no time.
 const LONGEST_SECONDS: f64 = 1e8;
@@ -65,6 +74,21 @@ pub fn read_series(path: &Path, series: &str) -> Result<Series> {
         .map_err(|e| e.at(path.display()))
 }
 
+/// The session that the NWB file at `path` tells of; `None` where it has no start that can be read.
+///
+/// # Errors
+/// As [`read`], of what cannot be read at all.
+pub fn read_session(path: &Path) -> Result<Option<Session>> {
+    File::open(path)
+        .map(|file| session::of(&file))
+        .map_err(|e| e.at(path.display()))
+}
+
+/// Whether the file at `path` is one that [`write()`] made.
+pub fn is_own(path: &Path) -> bool {
+    crate::is_hdf5(path) && File::open(path).is_ok_and(|file| Own::read(&file).is_some())
+}
+
 fn no_units() -> Error {
     Error::new(
         ErrorKind::InsufficientData,
@@ -80,6 +104,18 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         )));
     }
     let mut report = Report::default();
+    if options.behavior.is_empty()
+        && tick_seconds == ReadOptions::default().tick_seconds
+        && let Some(own) = Own::read(file)
+    {
+        match own.recording(file) {
+            Ok(recording) => return Ok((recording, report)),
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => return Err(e),
+            Err(e) => report.notes.push(format!(
+                "Betz wrote the file, and it was changed since ({e}): read as any other"
+            )),
+        }
+    }
     let units = units::read(file)?.ok_or_else(no_units)?;
     let behavior = behavior(file, options, &mut report)?;
     let trials = trials::read(file, &mut report)?;
@@ -118,6 +154,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
             stop: ticks,
         }];
     }
+    report.origin_seconds = low;
     let spikes = units.spikes(low, tick_seconds, &mut report);
     let recording = Recording {
         tick_seconds,
@@ -233,16 +270,18 @@ fn median_step(times: &[f64]) -> f64 {
 
 /// Where it comes from and what was done to it, as JSON.
 fn meta(file: &File, origin: f64, report: &Report) -> String {
-    let said = |path: &str| {
-        let text = file.strings(path).ok().flatten().and_then(|mut s| s.pop());
-        text.unwrap_or_default()
-    };
-    serde_json::json!({
+    let said = |path: &str| session::said(file, path).unwrap_or_default();
+    let mut meta = serde_json::json!({
         "source": "nwb",
         "identifier": said("identifier"),
         "session_description": said("session_description"),
         "origin_seconds": origin,
         "notes": report.notes,
-    })
-    .to_string()
+    });
+    if let Some(session) = session::of(file) {
+        let zero = session.zero.as_ref().unwrap_or(&session.start);
+        meta["session_start_time"] = session.start.text().into();
+        meta["timestamps_reference_time"] = zero.after(origin).text().into();
+    }
+    meta.to_string()
 }

@@ -169,7 +169,7 @@ fn h1_table(file: &File, path: &str) -> bool {
 }
 
 /// A period that went through 32 bits, as the decimal it was.
-fn round_period(period: f64) -> f64 {
+pub(super) fn round_period(period: f64) -> f64 {
     let rounded = (period * 1e9).round() / 1e9;
     match (rounded - period).abs() <= 1e-7 * period {
         true => rounded,

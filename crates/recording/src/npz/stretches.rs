@@ -323,6 +323,24 @@ impl Stretches {
         read().map_err(|e| e.at(self.path.display()))
     }
 
+    /// Samples of behaviour; 0 where there is none.
+    pub fn samples(&self) -> u64 {
+        self.behavior.as_ref().map_or(0, |b| b.count)
+    }
+
+    /// The samples `rows` of behaviour as they are stored, clipped to those there are; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Recording::read_npz`], about what is read. Times are known to ascend within `rows` alone.
+    pub fn behavior(&mut self, rows: Range<u64>) -> Result<Option<Behavior>> {
+        let (Some(samples), Some(named)) = (&mut self.behavior, &self.outline.behavior) else {
+            return Ok(None);
+        };
+        let stop = rows.end.min(samples.count);
+        let read = samples.read(rows.start.min(stop)..stop, named);
+        read.map(Some).map_err(|e| e.at(self.path.display()))
+    }
+
     /// Where to cut the recording so that no stretch holds more than `most` entries ([`entries`](Self::entries)),
     /// unless one tick does: ticks from 0 to the recording's end, ascending.
     ///

@@ -38,6 +38,8 @@ export class Store {
   version = 0;
   /** Spikes that came in cells: their channels are those of a row's middle. */
   grouped = 0;
+  /** There were more spikes than room: less is kept than was wanted. */
+  cut = false;
   private readonly keep: number;
 
   constructor(shape: Shape, base: number) {
@@ -190,6 +192,7 @@ export class Store {
     this.channel.copyWithin(0, from, this.spikes);
     this.weight.copyWithin(0, from, this.spikes);
     this.spikes = keep;
+    this.cut = true;
     if (keep > 0) this.first = Math.max(this.first, this.tick[0]!);
   }
 
@@ -221,10 +224,12 @@ export class Store {
     this.misses.sort((a, b) => a.tick - b.tick);
     this.hasTruth ||= late.hasTruth;
     this.hasBeside ||= late.hasBeside;
-    this.insertSpikes(late, from, to);
+    const cut = this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
     const before = from < this.first;
     if (before) this.first = Math.max(from, covered[0]![0]);
+    // Where the oldest had to go, what is known begins with the oldest that is there.
+    if (cut) { this.cut = true; this.first = Math.max(this.first, this.tick[0] ?? 0); }
     const left: Hole[] = [];
     for (const hole of this.holes) {
       let at = hole.from;
@@ -240,7 +245,7 @@ export class Store {
     this.version++;
   }
 
-  private insertSpikes(late: Store, from: number, to: number): void {
+  private insertSpikes(late: Store, from: number, to: number): boolean {
     const a = lowerBound(this.tick, this.spikes, from), b = lowerBound(this.tick, this.spikes, to);
     const c = lowerBound(late.tick, late.spikes, from), d = lowerBound(late.tick, late.spikes, to);
     const after = this.spikes - b, n = d - c;
@@ -253,6 +258,7 @@ export class Store {
       mine.set(tail, a - drop + take);
     }
     this.spikes = a - drop + take + after;
+    return drop > 0 || take < n;
   }
 
   private insertRows(late: Store, from: number, to: number): void {

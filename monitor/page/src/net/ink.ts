@@ -1,13 +1,18 @@
 // Colours of sessions and communities: each also a dash or a number, never colour alone.
 import { colours } from "../theme.ts";
 import type { Rgb } from "../draw/gl.ts";
+import { address } from "../state.ts";
 import { NONE } from "./model.ts";
 
 const LIGHT = ["#0072b2", "#b04a00", "#00704f", "#7a4fa3"], DARK = ["#56b4e9", "#f0a05a", "#3ecf9a", "#c3a0e0"];
 /** Dashes of the sessions' lines, in pixels; 0: solid. */
 export const DASHES = [0, 6, 2.5, 12];
 export const isDark = (): boolean => { const [r, g, b] = colours.panel.rgb; return r + g + b < 1.5; };
-export const sessionCss = (k: number): string => (isDark() ? DARK : LIGHT)[k % 4]!;
+/** Which colour each session has: the address's `ink`, a digit a session, each once. */
+const order = (): string => { const said = address.value.more["ink"] ?? ""; return /^(?!.*(.).*\1)[0-3]{4}$/.test(said) ? said : "0123"; };
+/** The same with the next colour for a session; that which had it takes its own. */
+export const recoloured = (k: number): string => { const now = order(), mine = now[k]!, next = String((Number(mine) + 1) % 4); return now.replace(/./g, c => c === mine ? next : c === next ? mine : c); };
+export const sessionCss = (k: number): string => (isDark() ? DARK : LIGHT)[Number(order()[k % 4])]!;
 export function rgbOf(css: string): Rgb {
   const n = parseInt(css.slice(1), 16);
   return [(n >> 16) / 255, (n >> 8 & 255) / 255, (n & 255) / 255];

@@ -52,6 +52,7 @@ export function TruthStrip() {
   fault("unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have");
   fault("not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full");
   fault("skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them");
+  if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
   if (state.file.value) return <FileStrip />;
   if (state.server.value?.mode === "file") return null;
   return <section class="strip" aria-label="Totals"><dl class="truth">

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Layer, Nodes } from "../draw/graph.ts";
 import type { Rgb } from "../draw/gl.ts";
 import { NONE, difference, prefix } from "../net/model.ts";
-import { DASHES, communityInk, sessionCss, sessionInk } from "../net/ink.ts";
+import { DASHES, communityInk, recoloured, sessionCss, sessionInk } from "../net/ink.ts";
 import { offer } from "../net/take.ts";
 import * as net from "../net/state.ts";
 import { Panel } from "../panels/Panel.tsx";
@@ -89,8 +89,8 @@ function Sessions() {
   const chosen = net.loaded.value.map(l => l.info.id);
   const turn = (id: number): void => { const next = chosen.includes(id) ? chosen.filter(c => c !== id) : [...chosen, id].slice(-4); net.say({ n: next.length > 0 ? next.join(",") : "none" }); };
   return <fieldset class="sessions"><legend>sessions, four at most</legend>
-    {net.offered.value.map(o => { const s = chosen.indexOf(o.id); return <label key={o.id}><input type="checkbox" checked={s >= 0} onChange={() => turn(o.id)} />
-      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>; })}
+    {net.offered.value.map(o => { const s = chosen.indexOf(o.id); return <div key={o.id}><label><input type="checkbox" checked={s >= 0} onChange={() => turn(o.id)} />
+      <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>{s >= 0 && <button class="link" title="Another colour" aria-label={`Another colour for ${o.name}`} onClick={() => net.say({ ink: recoloured(s) })}>◑</button>}</div>; })}
     {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}</fieldset>;
 }
 
@@ -135,7 +135,7 @@ export function Networks() {
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
       <label>nodes <select value={net.placing.value} onChange={x => { const how = x.currentTarget.value; if (how === "force") void net.arrange(); else net.say({ pl: how }); shownView.value = null; }}>{places.map(([v, w]) => <option key={v} value={v}>{w}</option>)}</select></label>
       {threeAxes && <label>axes <select value={state.address.value.more["ax"] ?? "xy"} onChange={x => net.say({ ax: x.currentTarget.value })}><option>xy</option><option>xz</option><option>yz</option></select></label>}
-      <label>colours <select value={net.overlay.value} onChange={x => { const how = x.currentTarget.value; if (how === "communities" && l.communities.size === 0) void net.findCommunities(); else net.say({ ov: how === "session" ? undefined : how }); }}><option value="session">session</option><option value="communities">communities</option><option value="degree">degree</option></select></label>
+      <label>colours <select value={net.overlay.value} onChange={x => { const how = x.currentTarget.value; if (how === "communities" && all.some(x => x.communities.size === 0)) void net.findCommunities(); else net.say({ ov: how === "session" ? undefined : how }); }}><option value="session">session</option><option value="communities">communities</option><option value="degree">degree</option></select></label>
       <label>compare <select value={net.compare.value} onChange={x => net.say({ cmp: x.currentTarget.value === "over" ? undefined : x.currentTarget.value })}>
         <option value="over">{all.length > 1 ? "overlaid" : "nothing"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
       <button class="icon" aria-label="Larger" onClick={() => view(1.4)}>+</button><button class="icon" aria-label="Smaller" onClick={() => view(0.7)}>−</button><button class="icon" aria-label="All that has edges" title="Double click" onClick={() => { shownView.value = null; }}>⤢</button></span>}>

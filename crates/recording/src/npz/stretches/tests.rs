@@ -343,3 +343,42 @@ fn what_cannot_be_read_in_stretches_is_said() {
     let error = Stretches::open(Path::new("/dev/null")).err().unwrap();
     assert!(error.message().contains("stretches"), "{error}");
 }
+
+#[test]
+fn behaviour_comes_as_it_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.npz");
+    let whole = Recording {
+        tick_seconds: 0.01,
+        ticks: 5,
+        spikes: Spikes::new(vec![1], vec![0]),
+        channel_names: vec!["a".into()],
+        behavior: Some(Behavior {
+            outputs: vec!["x".into(), "y".into()],
+            values: (0..10).map(|i| i as f32).collect(),
+            times: Some(vec![-1.0, 0.0, 0.5, 0.5, 7.0]),
+        }),
+        segments: vec![Segment { start: 0, stop: 5 }],
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    whole.write_npz(&path).unwrap();
+    let mut stretches = Stretches::open(&path).unwrap();
+    assert_eq!(stretches.samples(), 5);
+    assert_eq!(stretches.behavior(0..99).unwrap(), whole.behavior);
+    let some = stretches.behavior(3..5).unwrap().unwrap();
+    assert_eq!(some.values, [6.0, 7.0, 8.0, 9.0]);
+    assert_eq!(some.times.unwrap(), [0.5, 7.0]);
+    assert!(stretches.behavior(5..9).unwrap().unwrap().values.is_empty());
+    let without = Recording {
+        behavior: None,
+        ..whole
+    };
+    without.write_npz(&path).unwrap();
+    let mut stretches = Stretches::open(&path).unwrap();
+    assert_eq!(
+        (stretches.samples(), stretches.behavior(0..1).unwrap()),
+        (0, None)
+    );
+}

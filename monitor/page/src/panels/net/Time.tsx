@@ -47,7 +47,10 @@ export function Time() {
       g.stroke();
       g.setLineDash([]);
     });
-    if (strip) strips(g, x, under + 4, high);
+    if (strip) {
+      const found = all.filter(l => l.communities.size > 0), each = (high - under) / found.length;
+      found.forEach((l, k) => strips(g, l, found.length > 1, x, under + k * each + 4, under + (k + 1) * each));
+    }
     g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = "right"; g.textBaseline = "top";
     g.fillText(`most ${whole(top)} edges`, w - 4, 1);
     g.strokeStyle = colours.line.css; g.lineWidth = 1;
@@ -70,15 +73,12 @@ export function Time() {
     onMouseMove={e => { pointed.value = at(e); if (e.buttons & 1) go(e); }} onMouseLeave={() => { pointed.value = null; }} onClick={go} />;
 }
 
-/** Of the first session: how many nodes each community has, one above the other, in the same order throughout. */
-function strips(g: CanvasRenderingContext2D, x: (t: number) => number, top: number, bottom: number): void {
-  const l = net.first.value;
-  if (!l || l.communities.size === 0) return;
-  let most = 0;
+/** How many nodes each community of a session has, one above the other, in the same order throughout. */
+function strips(g: CanvasRenderingContext2D, l: net.Loaded, named: boolean, x: (t: number) => number, top: number, bottom: number): void {
   const sizes = new globalThis.Map<number, globalThis.Map<number, number>>();
   for (const [k, of] of l.communities) {
     const count = new globalThis.Map<number, number>();
-    for (const c of of) if (c !== NONE) { count.set(c, (count.get(c) ?? 0) + 1); most = Math.max(most, c); }
+    for (const c of of) if (c !== NONE) count.set(c, (count.get(c) ?? 0) + 1);
     sizes.set(k, count);
   }
   const wide = Math.max(1, x(endOf(l.info, 1 % Math.max(1, l.info.windows))) - x(endOf(l.info, 0)));
@@ -93,4 +93,5 @@ function strips(g: CanvasRenderingContext2D, x: (t: number) => number, top: numb
       y -= high;
     }
   }
+  if (named) { g.fillStyle = colours.ink.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(l.info.name, 6, top); }
 }

@@ -1,0 +1,170 @@
+//! `betz convert`: recordings as NWB and back.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+
+use betz::recording::Recording;
+use betz_interop::nwb;
+
+use crate::program::{betz, done, json, refused};
+
+const START: &str = "--start 2020-10-19T13:00:00-05:00 --created 2026-11-21T12:00:00Z";
+
+fn prepared(folder: &Path) {
+    done(
+        folder,
+        "simulate --out a.npz --test-out t.npz --neurons 8 --seconds 4 --test-seconds 2 --tick 0.001",
+    );
+}
+
+fn read(folder: &Path, name: &str) -> Recording {
+    Recording::read_npz(&folder.join(name)).unwrap()
+}
+
+#[test]
+fn a_recording_goes_to_nwb_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepared(folder);
+    let told = json(folder, &format!("convert a.npz a.nwb {START} --subject J"));
+    assert_eq!(
+        (&told["format"], &told["channels"]),
+        (&"nwb".into(), &8.into())
+    );
+    let told = done(folder, "convert a.nwb b.npz");
+    assert!(
+        told.starts_with("b.npz: 8 channels, 4.0 s, 1 segment, 2 outputs, "),
+        "{told}"
+    );
+    assert_eq!(read(folder, "b.npz"), read(folder, "a.npz"));
+    // An earlier result is replaced, and in stretches it has the same bytes.
+    let bytes = || fs::read(folder.join("a.nwb")).unwrap();
+    let whole = bytes();
+    for memory in ["", "--memory 4kB"] {
+        fs::write(folder.join("a.nwb"), "").unwrap();
+        done(
+            folder,
+            &format!("convert a.npz a.nwb {START} --subject J {memory}"),
+        );
+        assert!(bytes() == whole, "{memory}");
+    }
+    done(folder, &format!("convert a.npz a.nwb {START} --subject K"));
+    done(folder, &format!("convert a.npz a.nwb {START} --subject J"));
+    // What the NWB file says of its session goes on.
+    done(
+        folder,
+        "convert a.nwb again.nwb --sex F --created 2026-11-21T12:00:00Z",
+    );
+    let session = nwb::read_session(&folder.join("again.nwb"))
+        .unwrap()
+        .unwrap();
+    assert_eq!(session.start.text(), "2020-10-19T13:00:00-05:00");
+    assert_eq!(
+        (session.subject.id.as_str(), session.subject.sex.as_str()),
+        ("J", "F")
+    );
+    assert!(session.identifier.starts_with("betz-"), "{session:?}");
+}
+
+#[test]
+fn decoded_movement_stands_beside_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepared(folder);
+    done(
+        folder,
+        "train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1 --step 0.01",
+    );
+    let told = json(
+        folder,
+        &format!("convert t.npz t.nwb {START} --decode m.betz"),
+    );
+    let steps = told["decoded"].as_u64().unwrap() as usize;
+    done(folder, "stream m.betz t.npz --out t.csv");
+    let table = fs::read_to_string(folder.join("t.csv")).unwrap();
+    let mut lines = table.lines();
+    let names: Vec<&str> = lines
+        .next()
+        .unwrap()
+        .split(',')
+        .skip(3)
+        .step_by(2)
+        .collect();
+    let series = nwb::read_series(&folder.join("t.nwb"), "processing/decoding/decoded").unwrap();
+    assert_eq!(
+        series.columns,
+        names
+            .iter()
+            .map(|name| format!("decoded_{name}"))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!((series.times.len(), lines.clone().count()), (steps, steps));
+    for (row, line) in lines.enumerate() {
+        let numbers: Vec<f64> = line.split(',').map(|n| n.parse().unwrap()).collect();
+        assert!((series.times[row] - numbers[2]).abs() < 1e-9, "{line}");
+        for (k, expected) in numbers[3..].iter().step_by(2).enumerate() {
+            let got = series.values[row * names.len() + k];
+            assert!(
+                (got - expected).abs() <= 1e-3 * expected.abs().max(1.0),
+                "{got}: {line}"
+            );
+        }
+    }
+    // It is not taken for behaviour.
+    done(folder, "convert t.nwb back.npz");
+    assert_eq!(read(folder, "back.npz"), read(folder, "t.npz"));
+}
+
+#[test]
+fn what_cannot_be_converted_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepared(folder);
+    fs::copy(folder.join("t.npz"), folder.join("mine.npz")).unwrap();
+    fs::write(folder.join("mine.nwb"), b"\x89HDF\r\n\x1a\nyears of work").unwrap();
+    let before = fs::read_dir(folder).unwrap().count();
+    for (line, words) in [
+        (
+            "convert a.npz x.nwb".to_owned(),
+            "--start: expected when the session began",
+        ),
+        (
+            "convert a.npz x.nwb --start yesterday".into(),
+            "--start: expected a moment with its zone",
+        ),
+        (
+            "convert a.npz x.nwb --start 2020-10-19T13:00:00".into(),
+            "with its zone",
+        ),
+        (
+            "convert a.npz x.nwb --start 2999-01-01T00:00:00Z".into(),
+            "before the file is made",
+        ),
+        ("convert a.npz x.mat".into(), "ending in .nwb or .npz"),
+        (
+            "convert a.npz x.npz --subject J".into(),
+            "--subject: expected none",
+        ),
+        (
+            format!("convert a.npz a.npz {START}"),
+            "expected another file than IN",
+        ),
+        (format!("convert a.npz mine.nwb {START}"), "--force"),
+        ("convert a.npz mine.npz".into(), "--force"),
+        (
+            format!("convert a.npz no/x.nwb {START}"),
+            "a folder that is there",
+        ),
+        (
+            format!("convert a.npz x.nwb {START} --sex X"),
+            "invalid value 'X'",
+        ),
+    ] {
+        refused(folder, &line, 2, words);
+    }
+    let output = betz(folder, &format!("convert mine.nwb x.nwb {START}"));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read_dir(folder).unwrap().count(), before);
+}

@@ -1,0 +1,100 @@
+//! Tables: where the electrodes are, and the trials.
+
+use betz_base::error::Result;
+use betz_recording::{Recording, Segment};
+
+use super::Clock;
+use crate::nwb::hdf5_write::{COMMON, CORE, NewFile, Value};
+
+/// Where the table of electrodes is.
+pub(super) const ELECTRODES: &str = "/general/extracellular_ephys/electrodes";
+/// Columns of the table of electrodes.
+pub(in crate::nwb) const CHANNEL_NAME: &str = "channel_name";
+
+/// The end offsets of the ragged column at `of`.
+pub(super) fn index(file: &NewFile, of: &str, ends: &[u64]) -> Result<()> {
+    let about = format!("ends of the rows of {of}");
+    file.numbers(&format!("{of}_index"), ends)?
+        .of(COMMON, "VectorIndex")?
+        .with("description", Value::Text(&about))?
+        .with("target", Value::Object(of))
+        .map(drop)
+}
+
+fn ids(file: &NewFile, table: &str, rows: usize) -> Result<()> {
+    let ids: Vec<i64> = (0..rows as i64).collect();
+    file.numbers(&format!("{table}/id"), &ids)?
+        .of(COMMON, "ElementIdentifiers")
+        .map(drop)
+}
+
+/// A row per channel: its name and, where they are known, x and y.
+pub(super) fn electrodes(file: &NewFile, outline: &Recording) -> Result<()> {
+    let (device, group) = (
+        "/general/devices/array",
+        "/general/extracellular_ephys/array",
+    );
+    file.group("/general/devices")?;
+    file.object(device, CORE, "Device")?;
+    file.said(
+        device,
+        "description",
+        "what the channels were recorded with",
+    )?;
+    file.group("/general/extracellular_ephys")?;
+    file.object(group, CORE, "ElectrodeGroup")?;
+    file.said(group, "description", "all channels of the recording")?;
+    file.said(group, "location", "unknown")?;
+    file.link(&format!("{group}/device"), device)?;
+
+    let rows = outline.channels();
+    let of = |column: &str| format!("{ELECTRODES}/{column}");
+    // A type of its own since NWB 2.9; readers of that know this one, those of before know no other.
+    file.object(ELECTRODES, COMMON, "DynamicTable")?;
+    file.said(ELECTRODES, "description", "a row per channel")?;
+    ids(file, ELECTRODES, rows)?;
+    file.texts(&of("location"), &vec!["unknown"; rows])?
+        .column("the brain area")?;
+    file.references(&of("group"), group, rows)?
+        .column("the group that the electrode is of")?;
+    file.texts(&of("group_name"), &vec!["array"; rows])?
+        .column("that group's name")?;
+    file.texts(&of(CHANNEL_NAME), &outline.channel_names)?
+        .column("the channel's name")?;
+    let mut columns = vec!["location", "group", "group_name", CHANNEL_NAME];
+    if let Some(places) = &outline.electrode_um {
+        for (axis, name) in ["x", "y"].into_iter().enumerate() {
+            let values: Vec<f32> = places.iter().map(|place| place[axis]).collect();
+            file.numbers(&of(name), &values)?
+                .column("on the array in micrometres; NaN where unknown")?;
+            columns.push(name);
+        }
+    }
+    file.columns(ELECTRODES, &columns)
+}
+
+/// The trials; none where all of the recording is one.
+pub(super) fn trials(file: &NewFile, outline: &Recording) -> Result<()> {
+    let whole = Segment {
+        start: 0,
+        stop: outline.ticks,
+    };
+    if outline.segments == [whole] {
+        return Ok(());
+    }
+    let clock = Clock::new(outline.tick_seconds);
+    let table = "/intervals/trials";
+    file.group("/intervals")?;
+    file.object(table, CORE, "TimeIntervals")?;
+    file.said(table, "description", "trials: filters begin anew with each")?;
+    ids(file, table, outline.segments.len())?;
+    let of = |bound: fn(&Segment) -> i64| -> Vec<f64> {
+        let seconds = outline.segments.iter().map(|s| clock.seconds(bound(s)));
+        seconds.collect()
+    };
+    file.numbers(&format!("{table}/start_time"), &of(|s| s.start))?
+        .column("start of the trial in seconds")?;
+    file.numbers(&format!("{table}/stop_time"), &of(|s| s.stop))?
+        .column("end of the trial in seconds, not in it")?;
+    file.columns(table, &["start_time", "stop_time"])
+}

@@ -1,0 +1,65 @@
+"""`Decoder.to_onnx`: what is written decodes in onnxruntime as `predict` does."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import betz
+
+
+def fitted(kind="linear", outputs=2, **parameters):
+    """Counts, and a decoder of what remembers them."""
+    rng = np.random.default_rng(3)
+    X = rng.poisson(0.8, (3000, 24)).astype(np.uint8)
+    y = np.empty((len(X), outputs))
+    y[0] = 0
+    for step in range(1, len(X)):
+        y[step] = 0.95 * y[step - 1] + 0.1 * (X[step, :outputs] - 0.8)
+    if outputs == 1:
+        y = y[:, 0]
+    parameters = {"step_seconds": 0.02, "bank": [(0.05, 0), (0.4, 1)], "noise": 0.1, **parameters}
+    return X, betz.Decoder(kind, **parameters).fit(X, y)
+
+
+CASES = {
+    "linear": dict(outputs=2),
+    "one output, flat": dict(outputs=1),
+    "rows without time": dict(step_seconds=None, bank="auto"),
+    "delayed and smoothed": dict(delay_seconds=0.06, low_pass=(5.0, 2)),
+    "lift": dict(kind="lift", latents=5, units=40),
+    "kalman": dict(kind="kalman"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_onnxruntime_decodes_the_same(case, tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    X, decoder = fitted(**CASES[case])
+    decoder.to_onnx(tmp_path / "decoder.onnx")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    step = runtime.InferenceSession(str(tmp_path / "decoder.onnx"), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in step.get_outputs()]
+    states = {i.name: np.zeros(i.shape) for i in step.get_inputs() if i.name != "counts"}
+    estimates = []
+    for row in X.astype(np.float32):
+        out = dict(zip(names, step.run(names, {"counts": row[None], **states})))
+        states = {name: out[name + "_out"] for name in states}
+        estimates.append(out["estimates"][0])
+    expected = decoder.predict(X)
+    assert np.ptp(expected) > 0.1
+    # Cosines are of float32 on both sides; all else is float64, rounded once.
+    tolerance = (2e-4 if case == "lift" else 1e-5) * np.abs(expected).max()
+    np.testing.assert_allclose(np.reshape(estimates, expected.shape), expected, rtol=0, atol=tolerance)
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    path = tmp_path / "decoder.onnx"
+    with pytest.raises(NotFittedError):
+        betz.Decoder().to_onnx(path)
+    _, decoder = fitted("experts", experts=2)
+    with pytest.raises(betz.BetzError, match="experts"):
+        decoder.to_onnx(path)
+    with pytest.raises(OSError):
+        fitted()[1].to_onnx(tmp_path / "no such folder" / "decoder.onnx")
+    assert list(tmp_path.iterdir()) == []
