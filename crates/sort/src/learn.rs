@@ -2,8 +2,7 @@
 
 use betz_base::{Progress, Result, memory, progress};
 
-use crate::front::FrontEnd;
-use crate::front::Window;
+use crate::front::{FrontEnd, MAD, Window};
 use crate::sorter::Sorter;
 use crate::sorting::Sorting;
 use crate::template::{RANK, Span, Template};
@@ -153,7 +152,7 @@ fn spread(sizes: &mut [f32]) -> f32 {
     let median = *median;
     sizes.iter_mut().for_each(|s| *s = (*s - median).abs());
     let (_, away, _) = sizes.select_nth_unstable_by(middle, f32::total_cmp);
-    *away / crate::front::MAD as f32
+    *away / MAD as f32
 }
 
 /// Mean spikes of what is left when all spikes but a unit's own are taken away, as the sorter finds them now; how many each
@@ -184,10 +183,9 @@ pub(crate) fn refine(
                 fired[taken.unit as usize].push(taken.sample);
             }
             while sorting.rest().take().is_some() {}
-            let settled = sorting.matching().settled();
-            if settled >= 0 {
-                let row = sorting.matching().rest(settled).to_vec();
-                sums.row(settled, &row);
+            let told = sorting.matching().told();
+            if told >= 0 {
+                sums.row(told, sorting.matching().rest(told));
             }
             at += 1;
             if at.is_multiple_of(APART) {
@@ -214,12 +212,13 @@ pub(crate) fn refine(
         if !scores.is_empty() {
             let middle = scores.len() / 2;
             let (_, median, _) = scores.select_nth_unstable_by(middle, f32::total_cmp);
-            template.floor = *median / crate::front::MAD as f32;
+            template.floor = *median / MAD as f32;
         }
+        let microvolts = microvolts[unit];
         let unit = &mut sorter.units[unit];
         unit.spikes = count;
         unit.rate_hz = count as f64 / seconds;
-        unit.microvolts = (microvolts_of(&microvolts, unit.id) / count as f64) as f32;
+        unit.microvolts = (microvolts / count as f64) as f32;
         unit.template = template;
     }
     describe(sorter);
@@ -227,10 +226,6 @@ pub(crate) fn refine(
         fired,
         spread: (sizes.iter_mut().map(|sizes| spread(sizes))).collect(),
     })
-}
-
-fn microvolts_of(all: &[f64], id: u32) -> f64 {
-    all.get(id as usize).copied().unwrap_or(0.0)
 }
 
 /// Channel and waveform of each unit by its template.

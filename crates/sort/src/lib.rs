@@ -1,8 +1,9 @@
 //! From voltage to units.
 //!
 //! ```text
-//! int16 rows ──► FrontEnd ──► crossings ──► features ──► nearest node ──► Spike { sample, unit, … }
-//!                (band-pass, reference, noise, artefacts)   (a Map over a group of electrodes)
+//! int16 rows ──► FrontEnd ──► Matching ──────────────────► Spike { sample, unit, … }
+//!                (band-pass,  (templates, the largest first) ──► what is left ──► crossings of no unit
+//!                 reference, noise, artefacts)
 //!                └────────────────────────────── Sorting ──────────────────────────────┘
 //! recording ──► train ──► Sorter (a file) ──► Sorting::open
 //! ```

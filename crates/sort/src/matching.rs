@@ -16,6 +16,8 @@ use crate::template::{RANK, Span};
 const STANDS_OUT: f32 = 5.0;
 /// Part of a template's energy that a spike scores at least.
 const LEAST_PART: f32 = 0.5;
+/// The same at most: what scores more is of a larger unit, which training did not see.
+const MOST_PART: f32 = 1.6;
 /// What is left around a spike's minimum when all spikes are taken away, by what was taken, from which on it was of a unit that
 /// training did not see.
 const LEFT: f32 = 0.15;
@@ -278,7 +280,7 @@ impl Matching {
         let unit = &self.units[k];
         let score = self.score(k, place);
         let found = score >= unit.least() && (place - unit.last).abs() > self.exclusive;
-        found.then(|| 2.0 * score - unit.energy)
+        found.then_some(2.0 * score - unit.energy)
     }
 
     /// Takes away what lies at `place`, and before it what lies within reach of it until `newest` and is larger.
@@ -305,7 +307,11 @@ impl Matching {
                     }
                 }
             }
-            self.take_away(front, k, at, place, newest);
+            if self.score(k, at) > MOST_PART * self.units[k].energy {
+                self.units[k].last = at;
+            } else {
+                self.take_away(front, k, at, place, newest);
+            }
         }
     }
 
@@ -429,11 +435,11 @@ impl Matching {
             let shape = (minimum as i64 + i) as usize;
             let shapes: [f32; RANK] = std::array::from_fn(|r| unit.shapes[r * length + shape]);
             let row = &self.rest[self.slot(taken.sample + i)..][unit.from..unit.until];
-            for c in 0..width {
+            for (c, (y, per)) in row.iter().zip(&self.per_noise[unit.from..]).enumerate() {
                 let weights: [f32; RANK] = std::array::from_fn(|r| unit.weights[r * width + c]);
                 let sees: f32 = weights.iter().map(|w| w * w).sum();
                 let mean: f32 = shapes.iter().zip(&weights).map(|(s, w)| s * w).sum();
-                let rest = row[c] * self.per_noise[unit.from + c];
+                let rest = y * per;
                 own += sees * mean * mean;
                 left += sees * rest * rest;
                 noise += sees;
@@ -447,7 +453,13 @@ impl Matching {
         self.next - 1 - self.behind() - self.span.before as i64
     }
 
-    /// What is left of a row that is settled just now.
+    /// The newest settled sample of which all spikes were given by [`Matching::take`].
+    #[cfg(feature = "train")]
+    pub(crate) fn told(&self) -> i64 {
+        self.settled() - self.exclusive
+    }
+
+    /// What is left of a row that is settled, or was shortly ago.
     pub(crate) fn rest(&self, sample: i64) -> &[f32] {
         let at = self.slot(sample);
         &self.rest[at..at + self.padded]
