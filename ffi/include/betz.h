@@ -1667,9 +1667,9 @@ typedef struct betz_sorter_spike {
      */
     float microvolts;
     /**
-     * Its size by its unit's mean spike, 1 where they are alike; 0 where it has no unit.
+     * How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
      */
-    float size;
+    float distance;
 } betz_sorter_spike;
 
 /**

@@ -74,8 +74,8 @@ pub struct betz_sorter_spike {
     pub channel: u32,
     /// Its minimum, below 0.
     pub microvolts: f32,
-    /// Its size by its unit's mean spike, 1 where they are alike; 0 where it has no unit.
-    pub size: f32,
+    /// How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
+    pub distance: f32,
 }
 
 impl From<Spike> for betz_sorter_spike {
@@ -85,7 +85,7 @@ impl From<Spike> for betz_sorter_spike {
             unit: spike.unit.unwrap_or(BETZ_UNIT_NONE),
             channel: spike.channel,
             microvolts: spike.microvolts,
-            size: spike.size,
+            distance: spike.distance,
         }
     }
 }

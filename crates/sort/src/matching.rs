@@ -45,7 +45,10 @@ pub(crate) struct Taken {
     pub(crate) channel: usize,
     pub(crate) microvolts: f32,
     /// Its size by its unit's: C / E.
+    #[cfg_attr(not(feature = "train"), allow(dead_code))]
     pub(crate) size: f32,
+    /// What it differs by from it, in standard deviations of the noise: |C − E| / √E.
+    pub(crate) distance: f32,
 }
 
 /// All units of a sorter, looked for.
@@ -317,7 +320,8 @@ impl Matching {
 
     fn take_away(&mut self, front: &FrontEnd, k: usize, at: i64, place: i64, newest: i64) {
         let length = self.span.len().next_multiple_of(LANES);
-        let size = self.score(k, at) / self.units[k].energy;
+        let energy = self.units[k].energy;
+        let size = self.score(k, at) / energy;
         let (own, first) = (&self.units[k], at - self.span.before as i64);
         let ring = |sample: i64| (sample as usize & (self.rows - 1)) * self.padded;
         let row = &self.rest[ring(at)..][own.from..own.until];
@@ -379,6 +383,7 @@ impl Matching {
             channel,
             microvolts,
             size,
+            distance: (size - 1.0).abs() * energy.sqrt(),
         };
         if self.taken.len() < self.taken.capacity() {
             let to = self.taken.partition_point(|t| t.sample <= at);

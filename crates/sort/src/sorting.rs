@@ -17,8 +17,8 @@ pub struct Spike {
     pub channel: u32,
     /// Voltage there.
     pub microvolts: f32,
-    /// Its size by its unit's mean, 1 where they are alike; 0 where it has none.
-    pub size: f32,
+    /// How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
+    pub distance: f32,
 }
 
 /// A sorter at work: samples in, labelled spikes out. Opening allocates; pushing does not.
@@ -105,7 +105,7 @@ impl Sorting {
             unit: None,
             channel: self.front.layout().used[crossing.channel],
             microvolts: crossing.microvolts,
-            size: 0.0,
+            distance: 0.0,
         })
     }
 
@@ -116,7 +116,7 @@ impl Sorting {
             channel: self.front.layout().used
                 [taken.channel.min(self.front.layout().channels() - 1)],
             microvolts: taken.microvolts,
-            size: if known { taken.size } else { 0.0 },
+            distance: if known { taken.distance } else { 0.0 },
         }
     }
 

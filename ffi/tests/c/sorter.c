@@ -56,7 +56,7 @@ static void cut(void) {
     size_t labelled = 0;
     for (size_t i = 0; i < n; i++) {
         labelled += whole[i].unit != BETZ_UNIT_NONE;
-        CHECK(whole[i].channel < CHANNELS && whole[i].microvolts < 0.0f && whole[i].size >= 0.0f);
+        CHECK(whole[i].channel < CHANNELS && whole[i].microvolts < 0.0f && whole[i].distance >= 0.0f);
         CHECK(i == 0 || whole[i].sample >= whole[i - 1].sample);
     }
     CHECK(n >= 100 && labelled >= 80);
