@@ -21,6 +21,8 @@ const MOST_PART: f32 = 1.6;
 /// What is left around a spike's minimum when all spikes are taken away, by what was taken, from which on it was of a unit that
 /// training did not see.
 const LEFT: f32 = 0.15;
+/// The same by noise: three standard deviations of sums of squares, each alike over some four samples.
+const SCATTERS: f32 = 8.5;
 /// Milliseconds before and after the minimum in which it is measured.
 const LEFT_MS: f64 = 0.35;
 /// Milliseconds by which a larger spike may come after a smaller one and still be taken first.
@@ -435,7 +437,7 @@ impl Matching {
         let length = self.span.len().next_multiple_of(LANES);
         let width = unit.until - unit.from;
         let minimum = length - self.span.after;
-        let (mut own, mut left, mut noise) = (0.0, 0.0, 0.0);
+        let (mut own, mut left, mut noise, mut scatter) = (0.0, 0.0, 0.0, 0.0_f32);
         for i in -self.around..=self.around {
             let shape = (minimum as i64 + i) as usize;
             let shapes: [f32; RANK] = std::array::from_fn(|r| unit.shapes[r * length + shape]);
@@ -448,9 +450,11 @@ impl Matching {
                 own += sees * mean * mean;
                 left += sees * rest * rest;
                 noise += sees;
+                scatter += sees * sees;
             }
         }
-        left - noise <= LEFT * own
+        // Squares of noise that a filter has made alike over some samples scatter by more than √2 of each.
+        left - noise <= LEFT * own + SCATTERS * scatter.sqrt()
     }
 
     /// The newest sample from whose row nothing will be taken away any more, which is below 0 at first.
