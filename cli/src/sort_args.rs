@@ -24,9 +24,12 @@ pub(crate) enum SortCommand {
 #[derive(Args)]
 pub(crate) struct Raw {
     /// Samples: 16-bit little-endian, channels interleaved; a SpikeGLX .bin or .meta; an Open Ephys
-    /// structure.oebin or its folder
+    /// structure.oebin or its folder; an NWB file with an ElectricalSeries of int16
     #[arg(value_name = "RAW")]
     pub(crate) raw: PathBuf,
+    /// Series of voltage in an NWB file, by its name or its path in the file; where acquisition has several, or none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) series: Option<String>,
     /// Samples of a channel a second; where there is no header beside the samples
     #[arg(long, value_name = "HZ")]
     pub(crate) rate: Option<f64>,
@@ -62,7 +65,7 @@ pub(crate) enum ReferenceName {
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz sort train traces.dat --probe probe.json --rate 30000 --channels 32 --gain 0.195 --out sorter.betz\n  betz sort train run_g0_t0.imec0.ap.bin --until 600 --out sorter.betz"
+    after_help = "Examples:\n  betz sort train traces.dat --probe probe.json --rate 30000 --channels 32 --gain 0.195 --out sorter.betz\n  betz sort train run_g0_t0.imec0.ap.bin --until 600 --out sorter.betz\n  betz sort train session.nwb --series ElectricalSeries --out sorter.betz"
 )]
 pub(crate) struct SortTrain {
     #[command(flatten)]
@@ -72,7 +75,7 @@ pub(crate) struct SortTrain {
     /// Sorter to write
     #[arg(long, value_name = "SORTER")]
     pub(crate) out: PathBuf,
-    /// Places of the contacts (probeinterface JSON); without it, and without places in the header, every channel is
+    /// Places of the contacts (probeinterface JSON); without it, and without places in the header or the NWB file, every channel is
     /// an electrode of its own
     #[arg(long, value_name = "FILE")]
     pub(crate) probe: Option<PathBuf>,
@@ -134,7 +137,7 @@ pub(crate) struct SortRun {
     /// Length of a bin of spike-band power
     #[arg(long, value_name = "SECONDS", default_value_t = 0.02)]
     pub(crate) bin: f64,
-    /// Also write spike_times.npy, spike_clusters.npy and what else Phy reads to this folder
+    /// Also write spike_times.npy, spike_clusters.npy and what else Phy reads to this folder; not of an NWB file
     #[arg(long, value_name = "FOLDER")]
     pub(crate) phy: Option<PathBuf>,
     /// Samples handed over at once; what comes out does not depend on it

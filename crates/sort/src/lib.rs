@@ -69,7 +69,6 @@ pub mod synthetic;
 mod template;
 #[cfg(feature = "train")]
 mod train;
-#[cfg(feature = "train")]
 mod voltage;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
@@ -85,5 +84,4 @@ pub use sorter::{Beyond, Edit, Group, Moved, Sorter, UNLABELLED, Unit};
 pub use sorting::{Sorting, Spike};
 #[cfg(feature = "train")]
 pub use train::{TrainOptions, Trained, train};
-#[cfg(feature = "train")]
 pub use voltage::{InMemory, Voltage};

@@ -61,6 +61,7 @@ impl Voltage for InMemory<'_> {
 }
 
 /// Hands rows `from..until` to `take`, a block at a time, until it says stop (`false`).
+#[cfg(feature = "train")]
 pub(crate) fn for_each_block(
     voltage: &mut dyn Voltage,
     rows: std::ops::Range<u64>,

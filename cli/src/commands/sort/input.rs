@@ -1,112 +1,205 @@
-//! Raw voltage, with what its header or the options say of it.
+//! Raw voltage, with what its header, its file or the options say of it.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use betz::sort::raw::{RawFile, RawInfo};
 use betz::sort::{Sorter, Voltage};
 use betz::{Error, Result};
+use betz_interop::is_hdf5;
+use betz_interop::nwb::ElectricalSeries;
 
 use crate::sort_args::Raw;
 
-/// What is known of the recording that was asked for; `sorter` knows what is not said.
-pub(super) fn info(args: &Raw, sorter: Option<&Sorter>) -> Result<RawInfo> {
-    let header = RawInfo::of(&args.raw)?;
-    let known = |option: &str, said: Option<f64>, header: Option<f64>, sorter: Option<f64>| {
-        if let (Some(said), Some(header)) = (said, header)
-            && (said - header).abs() > 1e-6 * header.abs()
-        {
+/// What is known of voltage before a sample of it is read.
+pub(super) struct Info {
+    /// File of the samples.
+    pub(super) path: PathBuf,
+    /// Samples of a channel a second.
+    pub(super) rate_hz: f64,
+    /// Samples of a row.
+    pub(super) channels: usize,
+    /// Microvolts a bit.
+    pub(super) microvolts: f64,
+    /// Place of each channel, (x, y) in micrometres, where the file says; `None`: not an electrode, or nobody knows.
+    pub(super) places: Option<Vec<Option<[f32; 2]>>>,
+}
+
+/// Where samples are.
+pub(super) enum Source {
+    /// In a file of nothing else, after so many bytes.
+    Flat { offset: u64 },
+    /// In a series of an NWB file.
+    Series(Box<ElectricalSeries>),
+}
+
+/// What a file says of its samples.
+#[derive(Default)]
+struct Said {
+    rate_hz: Option<f64>,
+    channels: Option<usize>,
+    microvolts: Option<f64>,
+}
+
+impl Info {
+    /// What is known of the recording that was asked for, and where it is; `sorter` knows what is not said.
+    pub(super) fn of(args: &Raw, sorter: Option<&Sorter>) -> Result<(Self, Source)> {
+        let series = match is_hdf5(&args.raw) {
+            true => Some(ElectricalSeries::open(&args.raw, args.series.as_deref())?),
+            false => None,
+        };
+        if let (Some(name), None) = (&args.series, &series) {
             return Err(Error::argument(format!(
-                "{option}: the header beside the samples says {header}, got {said}"
-            )));
-        }
-        said.or(header).or(sorter).ok_or_else(|| {
-            Error::argument(format!(
-                "{option}: expected it, because {} has no header",
+                "--series {name}: expected an NWB file, got {}",
                 args.raw.display()
-            ))
-        })
-    };
-    let by_header = |of: &dyn Fn(&RawInfo) -> f64| header.as_ref().map(of);
-    let settings = sorter.map(Sorter::settings);
-    let rate_hz = known(
-        "--rate",
-        args.rate,
-        by_header(&|h| h.rate_hz),
-        settings.map(|s| s.rate_hz),
-    )?;
-    let channels = known(
-        "--channels",
-        args.channels.map(|c| c as f64),
-        by_header(&|h| h.channels as f64),
-        sorter.map(|s| s.layout().row_channels as f64),
-    )?;
-    let microvolts = known(
-        "--gain",
-        args.gain,
-        by_header(&|h| h.microvolts),
-        settings.map(|s| s.microvolts),
-    )?;
-    let (path, places, offset) = match header {
-        Some(header) => (header.path, header.places, header.offset),
-        None => (args.raw.clone(), None, 0),
-    };
-    let info = RawInfo {
-        path,
-        rate_hz,
-        channels: channels as usize,
-        microvolts,
-        places,
-        offset,
-    };
-    if let Some(sorter) = sorter {
-        same(&info, sorter)?;
-    }
-    Ok(info)
-}
-
-/// Refuses a recording that the sorter was not trained for.
-fn same(info: &RawInfo, sorter: &Sorter) -> Result<()> {
-    let expected = sorter.settings();
-    let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.abs();
-    if info.channels == sorter.layout().row_channels
-        && near(info.rate_hz, expected.rate_hz)
-        && near(info.microvolts, expected.microvolts)
-    {
-        return Ok(());
-    }
-    Err(Error::mismatch(format!(
-        "{}: the sorter expects {} channels at {} Hz and {} µV a bit, got {} at {} Hz and {} µV",
-        info.path.display(),
-        sorter.layout().row_channels,
-        expected.rate_hz,
-        expected.microvolts,
-        info.channels,
-        info.rate_hz,
-        info.microvolts
-    )))
-}
-
-/// The samples, and the rows of them that were asked for.
-pub(super) fn open(args: &Raw, info: &RawInfo) -> Result<(RawFile, Range<u64>)> {
-    let file = RawFile::open(info)?;
-    let row = |option: &str, seconds: f64| {
-        if !(seconds.is_finite() && seconds >= 0.0) {
-            return Err(Error::argument(format!(
-                "{option}: expected seconds, 0 or more, got {seconds}"
             )));
         }
-        Ok((seconds * info.rate_hz).round().min(file.rows() as f64) as u64)
-    };
-    let from = row("--from", args.from)?;
-    let until = match args.until {
-        Some(seconds) => row("--until", seconds)?,
-        None => file.rows(),
-    };
-    if from >= until {
-        return Err(Error::argument(format!(
-            "--from, --until: expected some of the {:.3} s, got none",
-            file.rows() as f64 / info.rate_hz
-        )));
+        let header = match &series {
+            Some(_) => None,
+            None => RawInfo::of(&args.raw)?,
+        };
+        let said = match (&series, &header) {
+            (Some(series), _) => Said {
+                rate_hz: Some(series.rate_hz()),
+                channels: Some(series.channels()),
+                microvolts: series.microvolts(),
+            },
+            (None, Some(header)) => Said {
+                rate_hz: Some(header.rate_hz),
+                channels: Some(header.channels),
+                microvolts: Some(header.microvolts),
+            },
+            (None, None) => Said::default(),
+        };
+        let (who, what) = match series {
+            Some(_) => ("the file", "does not say"),
+            None => ("the header beside the samples", "has no header"),
+        };
+        let known = |option: &str, asked: Option<f64>, said: Option<f64>, sorter: Option<f64>| {
+            if let (Some(asked), Some(said)) = (asked, said)
+                && (asked - said).abs() > 1e-6 * said.abs()
+            {
+                return Err(Error::argument(format!(
+                    "{option}: {who} says {said}, got {asked}"
+                )));
+            }
+            asked.or(said).or(sorter).ok_or_else(|| {
+                Error::argument(format!(
+                    "{option}: expected it, because {} {what}",
+                    args.raw.display()
+                ))
+            })
+        };
+        let settings = sorter.map(Sorter::settings);
+        let rate_hz = known(
+            "--rate",
+            args.rate,
+            said.rate_hz,
+            settings.map(|s| s.rate_hz),
+        )?;
+        let channels = known(
+            "--channels",
+            args.channels.map(|c| c as f64),
+            said.channels.map(|c| c as f64),
+            sorter.map(|s| s.layout().row_channels as f64),
+        )?;
+        let microvolts = known(
+            "--gain",
+            args.gain,
+            said.microvolts,
+            settings.map(|s| s.microvolts),
+        )?;
+        let (path, places, source) = match (series, header) {
+            (Some(series), _) => (
+                args.raw.clone(),
+                series.places().map(<[_]>::to_vec),
+                Source::Series(Box::new(series)),
+            ),
+            (None, Some(header)) => (
+                header.path,
+                header.places,
+                Source::Flat {
+                    offset: header.offset,
+                },
+            ),
+            (None, None) => (args.raw.clone(), None, Source::Flat { offset: 0 }),
+        };
+        let info = Self {
+            path,
+            rate_hz,
+            channels: channels as usize,
+            microvolts,
+            places,
+        };
+        if let Some(sorter) = sorter {
+            info.same(sorter)?;
+        }
+        if let Source::Series(series) = &source {
+            for note in series.notes() {
+                eprintln!("{}: {note}", info.path.display());
+            }
+        }
+        Ok((info, source))
     }
-    Ok((file, from..until))
+
+    /// Refuses a recording that the sorter was not trained for.
+    fn same(&self, sorter: &Sorter) -> Result<()> {
+        let expected = sorter.settings();
+        let near = |a: f64, b: f64, part: f64| (a - b).abs() <= part * b.abs();
+        // Rates that were measured differ from day to day, as clocks do.
+        if self.channels == sorter.layout().row_channels
+            && near(self.rate_hz, expected.rate_hz, 1e-4)
+            && near(self.microvolts, expected.microvolts, 1e-6)
+        {
+            return Ok(());
+        }
+        Err(Error::mismatch(format!(
+            "{}: the sorter expects {} channels at {} Hz and {} µV a bit, got {} at {} Hz and {} µV",
+            self.path.display(),
+            sorter.layout().row_channels,
+            expected.rate_hz,
+            expected.microvolts,
+            self.channels,
+            self.rate_hz,
+            self.microvolts
+        )))
+    }
+}
+
+impl Source {
+    /// The samples that `info` tells of, and the rows of them that were asked for.
+    pub(super) fn open(self, info: &Info, args: &Raw) -> Result<(Box<dyn Voltage>, Range<u64>)> {
+        let voltage: Box<dyn Voltage> = match self {
+            Self::Series(series) => series,
+            Self::Flat { offset } => Box::new(RawFile::open(&RawInfo {
+                path: info.path.clone(),
+                rate_hz: info.rate_hz,
+                channels: info.channels,
+                microvolts: info.microvolts,
+                places: None,
+                offset,
+            })?),
+        };
+        let all = voltage.rows();
+        let row = |option: &str, seconds: f64| {
+            if !(seconds.is_finite() && seconds >= 0.0) {
+                return Err(Error::argument(format!(
+                    "{option}: expected seconds, 0 or more, got {seconds}"
+                )));
+            }
+            Ok((seconds * info.rate_hz).round().min(all as f64) as u64)
+        };
+        let from = row("--from", args.from)?;
+        let until = match args.until {
+            Some(seconds) => row("--until", seconds)?,
+            None => all,
+        };
+        if from >= until {
+            return Err(Error::argument(format!(
+                "--from, --until: expected some of the {:.3} s, got none",
+                all as f64 / info.rate_hz
+            )));
+        }
+        Ok((voltage, from..until))
+    }
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
-use betz::sort::raw::{RawFile, RawInfo};
 use betz::sort::{BandPower, FrontEnd, Moved, Sorter, Sorting, Voltage};
 use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
-use super::{input, phy};
+use super::input::{Info, Source};
+use super::phy;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Table};
 use crate::sort_args::{Feature, SortRun};
@@ -61,7 +61,7 @@ struct Out {
 
 pub(super) fn run(args: &SortRun) -> Result<()> {
     let sorter = Sorter::load(&args.sorter)?;
-    let info = input::info(&args.raw, Some(&sorter))?;
+    let (info, source) = Info::of(&args.raw, Some(&sorter))?;
     let mut files = Files::new(&args.common)
         .reads("SORTER", &args.sorter)
         .reads("RAW", &args.raw.raw)
@@ -78,15 +78,23 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
             folder.display()
         )));
     }
-    if let Some(folder) = &args.phy {
-        phy::check(folder, args.common.force)?;
+    let phy = (args.phy.as_deref())
+        .map(|folder| phy::Folder::of(folder, &source, args.common.force))
+        .transpose()?;
+    let mut meta = serde_json::json!({
+        "source": "betz sort",
+        "sorter": args.sorter.display().to_string(),
+    });
+    if let Source::Series(series) = &source {
+        meta["series"] = series.name().into();
+        meta["origin_seconds"] = (series.start_seconds() + args.raw.from).into();
     }
-    let (mut file, rows) = input::open(&args.raw, &info)?;
+    let (mut voltage, rows) = source.open(&info, &args.raw)?;
     let ticks = (rows.end - rows.start) as i64;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let mut blocks = Blocks {
-        file: &mut file,
+        voltage: voltage.as_mut(),
         rows,
         block: args.block,
         bar: &bar,
@@ -116,10 +124,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         segments: Vec::new(),
         electrode_um: None,
         form: SpikeForm::Events,
-        meta: Some(format!(
-            "{{\"source\": \"betz sort\", \"sorter\": {}}}",
-            serde_json::Value::from(args.sorter.display().to_string())
-        )),
+        meta: Some(meta.to_string()),
     };
     match args.feature {
         Feature::Sorted => {
@@ -173,16 +178,9 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         start: 0,
         stop: recording.ticks,
     }];
-    if let Some(folder) = &args.phy {
-        phy::write(
-            folder,
-            &info,
-            &sorter,
-            &out.ticks,
-            &out.channels,
-            &out.microvolts,
-        )?;
-        ran.phy = Some(folder.display().to_string());
+    if let Some(folder) = &phy {
+        folder.write(&info, &sorter, &out.ticks, &out.channels, &out.microvolts)?;
+        ran.phy = Some(folder.path.display().to_string());
     }
     ran.channels = recording.channel_names.len();
     ran.spikes = out.ticks.len() as u64;
@@ -210,7 +208,7 @@ fn names(channels: &[u32]) -> Vec<String> {
     channels.iter().map(|c| format!("ch{c}")).collect()
 }
 
-fn samples_of_bin(seconds: f64, info: &RawInfo) -> Result<usize> {
+fn samples_of_bin(seconds: f64, info: &Info) -> Result<usize> {
     let samples = (seconds * info.rate_hz).round();
     if (1.0..=1e9).contains(&samples) {
         return Ok(samples as usize);
@@ -222,7 +220,7 @@ fn samples_of_bin(seconds: f64, info: &RawInfo) -> Result<usize> {
 
 /// The rows that were asked for, a block at a time.
 struct Blocks<'a> {
-    file: &'a mut RawFile,
+    voltage: &'a mut dyn Voltage,
     rows: std::ops::Range<u64>,
     block: usize,
     bar: &'a Bar,
@@ -231,7 +229,7 @@ struct Blocks<'a> {
 impl Blocks<'_> {
     /// Hands every block to `take`; seconds that `take` took, without the reading.
     fn each(&mut self, mut take: impl FnMut(&[i16]) -> Result<()>) -> Result<f64> {
-        let channels = self.file.channels();
+        let channels = self.voltage.channels();
         let at_once = (READ_ROWS / self.block).max(1).saturating_mul(self.block);
         let at_once = at_once.min((self.rows.end - self.rows.start) as usize);
         let mut samples = vec![0; at_once * channels];
@@ -239,7 +237,7 @@ impl Blocks<'_> {
         while at < self.rows.end {
             progress::check(self.bar, "sorting")?;
             let wanted = (self.rows.end - at).min(at_once as u64) as usize;
-            let got = self.file.read(at, &mut samples[..wanted * channels])?;
+            let got = self.voltage.read(at, &mut samples[..wanted * channels])?;
             if got == 0 {
                 break;
             }
@@ -295,7 +293,7 @@ fn crossings(blocks: &mut Blocks<'_>, front: &mut FrontEnd, out: &mut Out) -> Re
 
 /// Bins of power as entries of a signal; how many there are.
 fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<i64> {
-    let channels = blocks.file.channels();
+    let channels = blocks.voltage.channels();
     let mut bins = 0;
     out.seconds = blocks.each(|block| {
         for samples in block.chunks_exact(channels) {

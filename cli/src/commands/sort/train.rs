@@ -6,7 +6,8 @@ use betz::sort::{Apart, Reference, Settings, TrainOptions, train};
 use betz::{Error, text::count};
 use serde::Serialize;
 
-use super::{input, show};
+use super::input::Info;
+use super::show;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 use crate::sort_args::{ReferenceName, SortTrain};
@@ -41,7 +42,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     let mut files = Files::new(&args.common)
         .reads("RAW", &args.raw.raw)
         .may_read("--probe", args.probe.as_deref());
-    let info = input::info(&args.raw, None)?;
+    let (info, source) = Info::of(&args.raw, None)?;
     files = files.reads("RAW", &info.path);
     files.writes("--out", &args.out, Kind::Sorter)?;
     let places = match (&args.probe, &info.places) {
@@ -63,7 +64,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
         ReferenceName::Median => Reference::Median,
         ReferenceName::Lrr => Reference::Regression,
     };
-    let (mut file, rows) = input::open(&args.raw, &info)?;
+    let (mut voltage, rows) = source.open(&info, &args.raw)?;
     let recorded_seconds = (rows.end - rows.start) as f64 / info.rate_hz;
     let options = TrainOptions {
         rows,
@@ -78,7 +79,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     };
     report::stop_on_interrupt();
     let bar = Bar::new();
-    let trained = train(&mut file, &options, &bar)?;
+    let trained = train(voltage.as_mut(), &options, &bar)?;
     let seconds = bar.seconds();
     drop(bar);
     trained.sorter.save(&args.out)?;

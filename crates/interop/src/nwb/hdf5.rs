@@ -8,10 +8,14 @@ use std::path::Path;
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 use rust_hdf5::format::messages::datatype::DatatypeMessage;
-use rust_hdf5::{H5Dataset, H5File, Hdf5Error};
+use rust_hdf5::{H5Dataset, H5File, Hdf5Error, StorageLayout};
 
 /// Most times that deflate makes data smaller.
 const MOST_DEFLATED: u64 = 1040;
+/// Bytes of the address of a chunk, of which there is one a chunk.
+const ADDRESS: u64 = 8;
+/// Bytes that the crate remembers of a chunk, at most.
+const OF_CHUNK: u128 = 64;
 
 /// An open file.
 pub(super) struct File {
@@ -25,6 +29,16 @@ pub(super) struct File {
 pub(super) struct Numbers {
     pub(super) values: Vec<f64>,
     pub(super) shape: Vec<usize>,
+}
+
+/// How a dataset is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stored {
+    pub(super) shape: Vec<usize>,
+    /// Extent of a chunk; `None` where the data are in one piece.
+    pub(super) chunk: Option<Vec<usize>>,
+    /// Type of an element as NumPy calls it, without its byte order.
+    pub(super) element: String,
 }
 
 /// Whatever the crate says, or its panic, as an error of the library: a damaged file is no reason to fall.
@@ -73,7 +87,8 @@ impl File {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
         };
-        self.check_size(path, &dataset)?;
+        let bytes = self.check_structure(path, &dataset)?;
+        plan(path, bytes, dataset.element_size())?;
         let values = guarded(path, || {
             if let Ok(values) = dataset.read_numeric_as::<f64>() {
                 return Ok(values);
@@ -105,23 +120,55 @@ impl File {
         guarded(path, || Ok(dataset.shape())).map(Some)
     }
 
-    /// A block of the matrix at `path`, from the element `first`, `count` rows and columns, row-major.
-    pub(super) fn rows(
-        &self,
-        path: &str,
-        first: [usize; 2],
-        count: [usize; 2],
-    ) -> Result<Vec<f64>> {
-        let none = || Error::recording(format!("{path}: expected a dataset, got none"));
-        let dataset = self.dataset(path).ok_or_else(none)?;
-        self.check_size(path, &dataset)?;
+    /// How the dataset at `path` is stored; `None` where there is none.
+    pub(super) fn stored(&self, path: &str) -> Result<Option<Stored>> {
+        let Some(dataset) = self.dataset(path) else {
+            return Ok(None);
+        };
+        self.check_structure(path, &dataset)?;
         guarded(path, || {
-            if let Ok(values) = dataset.read_numeric_slice_as::<f64>(&first, &count) {
+            Ok(Stored {
+                shape: dataset.shape(),
+                chunk: dataset.chunk_dims(),
+                element: element(&dataset.datatype()?),
+            })
+        })
+        .map(Some)
+    }
+
+    /// A block of the numbers at `path`, from the element `first`, `count` along each axis, row-major. Memory is that of
+    /// the block and of the chunks it lies in.
+    pub(super) fn block(&self, path: &str, first: &[usize], count: &[usize]) -> Result<Vec<f64>> {
+        let dataset = self.needed(path)?;
+        self.check_structure(path, &dataset)?;
+        let element = dataset.element_size();
+        plan(path, product(count, element), element)?;
+        guarded(path, || {
+            if let Ok(values) = dataset.read_numeric_slice_as::<f64>(first, count) {
                 return Ok(values);
             }
-            let values = dataset.read_numeric_slice_as::<i64>(&first, &count)?;
+            let values = dataset.read_numeric_slice_as::<i64>(first, count)?;
             Ok(values.into_iter().map(|v| v as f64).collect())
         })
+    }
+
+    /// Fills `samples` with the block of the int16 at `path` that begins at `first` and has `count` along each axis.
+    ///
+    /// Memory is that of the chunks it lies in. Whether there is so much is for the caller to plan, once.
+    pub(super) fn samples(
+        &self,
+        path: &str,
+        first: &[usize],
+        count: &[usize],
+        samples: &mut [i16],
+    ) -> Result<()> {
+        let dataset = self.needed(path)?;
+        guarded(path, || dataset.read_slice_into(samples, first, count))
+    }
+
+    fn needed(&self, path: &str) -> Result<H5Dataset> {
+        let none = || Error::recording(format!("{path}: expected a dataset, got none"));
+        self.dataset(path).ok_or_else(none)
     }
 
     /// The strings at `path`; `None` where there are none.
@@ -129,7 +176,8 @@ impl File {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
         };
-        self.check_size(path, &dataset)?;
+        let bytes = self.check_structure(path, &dataset)?;
+        plan(path, bytes, dataset.element_size())?;
         let read = || match dataset.datatype() {
             // Short ones would be taken for places of texts of variable length.
             Ok(DatatypeMessage::FixedString { .. }) => dataset.read_strings_lossy(),
@@ -170,22 +218,27 @@ impl File {
         guarded(path, read).ok()?.first().copied()
     }
 
-    /// Refuses what is larger than the file can hold, and what there is no memory for.
-    fn check_size(&self, path: &str, dataset: &H5Dataset) -> Result<()> {
-        let (shape, element, chunked) = guarded(path, || {
+    /// Refuses a dataset that is larger than the file can hold, or has more chunks than it can list, and one that is put
+    /// together from others; how many bytes it has.
+    fn check_structure(&self, path: &str, dataset: &H5Dataset) -> Result<u128> {
+        let (shape, element, chunk, layout) = guarded(path, || {
             Ok((
                 dataset.shape(),
                 dataset.element_size(),
-                dataset.is_chunked(),
+                dataset.chunk_dims(),
+                dataset.storage_layout()?,
             ))
         })?;
-        let sizes = shape.iter().map(|&n| n as u128);
-        let claimed = sizes.fold(element.max(1) as u128, u128::saturating_mul);
+        if layout == StorageLayout::Virtual {
+            return Err(Error::recording(format!(
+                "{path}: expected data of this file, got a virtual dataset of others (h5repack copies them into one)"
+            )));
+        }
+        let claimed = product(&shape, element);
         let most = u128::from(self.bytes)
-            * if chunked {
-                u128::from(MOST_DEFLATED)
-            } else {
-                1
+            * match chunk {
+                Some(_) => u128::from(MOST_DEFLATED),
+                None => 1,
             };
         if claimed > most {
             return Err(Error::recording(format!(
@@ -193,7 +246,41 @@ impl File {
                 self.bytes
             )));
         }
-        // As stored, and as f64.
-        memory::plan(path, claimed + claimed / element.max(1) as u128 * 8)
+        if let Some(chunk) = chunk {
+            let along = shape.iter().zip(&chunk);
+            let chunks = along.fold(1, |all: u128, (n, of)| {
+                all.saturating_mul(n.div_ceil((*of).max(1)) as u128)
+            });
+            if chunks > u128::from(self.bytes / ADDRESS) {
+                return Err(Error::recording(format!(
+                    "{path}: expected at most {} chunks, which a file of {} bytes can list, got {chunks} of {chunk:?}",
+                    self.bytes / ADDRESS,
+                    self.bytes
+                )));
+            }
+            memory::plan(path, chunks * OF_CHUNK)?;
+        }
+        Ok(claimed)
+    }
+}
+
+fn product(shape: &[usize], element: usize) -> u128 {
+    let sizes = shape.iter().map(|&n| n as u128);
+    sizes.fold(element.max(1) as u128, u128::saturating_mul)
+}
+
+/// Refuses what there is no memory for: as stored, and as f64.
+fn plan(path: &str, bytes: u128, element: usize) -> Result<()> {
+    memory::plan(path, bytes + bytes / element.max(1) as u128 * 8)
+}
+
+/// What NumPy calls a type.
+fn element(of: &DatatypeMessage) -> String {
+    match of {
+        DatatypeMessage::FixedPoint { size, signed, .. } => {
+            format!("{}int{}", if *signed { "" } else { "u" }, 8 * size)
+        }
+        DatatypeMessage::FloatingPoint { size, .. } => format!("float{}", 8 * size),
+        other => other.to_string(),
     }
 }

@@ -8,6 +8,8 @@
 //! | `intervals/trials`, or runs of `acquisition/TrialNum` | segments; one over everything where there are neither |
 //! | `identifier`, `session_description` | `meta` |
 //!
+//! Voltage stays where it is: [`ElectricalSeries`] reads stretches of it, for sorting.
+//!
 //! Times stay the file's, unless something lies before 0: then everything is moved, and the report says by how much.
 //! Soft links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
 //! starts of bins where a recording has the value at a step's end, and H1, whose `rate` holds a period.
@@ -21,6 +23,7 @@ mod series;
 mod session;
 mod trials;
 mod units;
+mod voltage;
 mod write;
 
 use std::path::Path;
@@ -34,6 +37,7 @@ use own::Own;
 pub use series::Series;
 pub use session::{Moment, Session, Subject, session_of_meta};
 pub use units::Units;
+pub use voltage::ElectricalSeries;
 pub use write::{Decoded, WriteOptions, write, write_stretches};
 
 /// Most seconds that a recording may be long: a time beyond is no time.
@@ -60,7 +64,7 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
 /// As [`read`].
 pub fn read_units(path: &Path) -> Result<Units> {
     File::open(path)
-        .and_then(|file| units::read(&file)?.ok_or_else(no_units))
+        .and_then(|file| units::read(&file)?.ok_or_else(|| no_units(&file)))
         .map_err(|e| e.at(path.display()))
 }
 
@@ -89,10 +93,17 @@ pub fn is_own(path: &Path) -> bool {
     crate::is_hdf5(path) && File::open(path).is_ok_and(|file| Own::read(&file).is_some())
 }
 
-fn no_units() -> Error {
+fn no_units(file: &File) -> Error {
+    let (voltage, others) = voltage::found(file);
+    let voltage = voltage.into_iter().chain(others).next();
+    let instead = voltage.map_or(String::new(), |path| {
+        format!("; betz sort makes one of the voltage in {path}")
+    });
     Error::new(
         ErrorKind::InsufficientData,
-        "expected a table of units with spike times (units/spike_times), got none",
+        format!(
+            "expected a table of units with spike times (units/spike_times), got none{instead}"
+        ),
     )
 }
 
@@ -116,7 +127,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
             )),
         }
     }
-    let units = units::read(file)?.ok_or_else(no_units)?;
+    let units = units::read(file)?.ok_or_else(|| no_units(file))?;
     let behavior = behavior(file, options, &mut report)?;
     let trials = trials::read(file, &mut report)?;
     let times = behavior.iter().flat_map(|b| b.times.iter().flatten());

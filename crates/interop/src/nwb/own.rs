@@ -199,7 +199,7 @@ impl Own {
         let height = (BLOCK / channels.max(1)).max(1);
         for first in (0..shape[0]).step_by(height) {
             let rows = height.min(shape[0] - first);
-            let values = file.rows(&path, [first, 0], [rows, channels])?;
+            let values = file.block(&path, &[first, 0], &[rows, channels])?;
             for (row, values) in (first..).zip(values.chunks(channels.max(1))) {
                 for (channel, &value) in values.iter().enumerate().filter(|(_, v)| **v != 0.0) {
                     let len = spikes.len();
