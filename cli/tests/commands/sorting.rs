@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
+use betz::recording::Recording;
+use betz::sort::Voltage;
 use betz::sort::synthetic::{Made, Synthetic, make};
+use betz_interop::nwb::ElectricalSeries;
 
 use crate::program::{betz, done, fails, json, refused};
 
@@ -232,4 +235,94 @@ fn bad_input_is_named() {
     );
     let output = betz(folder, "sort run s.betz raw.dat --out probe.json");
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A fixture of `betz-interop`.
+fn nwb(folder: &Path, name: &str) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/interop/tests/fixtures");
+    std::fs::copy(fixtures.join(name), folder.join(name)).unwrap();
+}
+
+#[test]
+fn voltage_in_nwb_is_sorted_as_the_same_samples_in_a_flat_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    nwb(folder, "voltage.nwb");
+    // What pynwb reads of it (a test of betz-interop compares them), flat, and the places of its electrodes.
+    let mut voltage = ElectricalSeries::open(&folder.join("voltage.nwb"), None).unwrap();
+    let mut samples = vec![0; voltage.rows() as usize * voltage.channels()];
+    voltage.read(0, &mut samples).unwrap();
+    let bytes: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
+    std::fs::write(folder.join("flat.dat"), bytes).unwrap();
+    std::fs::write(
+        folder.join("probe.json"),
+        r#"{"probes": [{"contact_positions": [[0, 0], [20, 0], [0, 20], [20, 20]]}]}"#,
+    )
+    .unwrap();
+    let flat = "flat.dat --probe probe.json --rate 20000 --channels 4 --gain 4";
+    let learned = json(folder, &format!("sort train {flat} --out flat.betz"));
+    assert_eq!(learned["units"].as_u64(), Some(3), "{learned}");
+    let of_nwb = json(folder, "sort train voltage.nwb --out nwb.betz");
+    assert_eq!(of_nwb["spikes"], learned["spikes"]);
+    let sorter = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(sorter("flat.betz") == sorter("nwb.betz"));
+
+    for feature in ["sorted", "crossings", "sbp"] {
+        for part in ["", "--from 0.3 --until 1.7"] {
+            let run = |raw: &str, out: &str| {
+                let line = format!(
+                    "sort run nwb.betz {raw} --feature {feature} {part} --out {out} --force"
+                );
+                done(folder, &line);
+                Recording::read_npz(&folder.join(out)).unwrap()
+            };
+            let (flat, nwb) = (run("flat.dat", "a.npz"), run("voltage.nwb", "b.npz"));
+            assert!(flat.spikes.ticks.len() > 60);
+            assert_eq!(flat.spikes, nwb.spikes);
+            let meta: serde_json::Value = serde_json::from_str(&nwb.meta.unwrap()).unwrap();
+            let origin = 1.5 + if part.is_empty() { 0.0 } else { 0.3 };
+            assert_eq!(meta["series"], "acquisition/ElectricalSeries");
+            assert_eq!(meta["origin_seconds"].as_f64(), Some(origin));
+        }
+    }
+}
+
+#[test]
+fn voltage_in_nwb_that_cannot_be_sorted_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for name in ["voltage.nwb", "voltages.nwb", "m2.nwb"] {
+        nwb(folder, name);
+    }
+    let train = |rest: &str| format!("sort train {rest} --out s.betz");
+    for (rest, code, words) in [
+        ("voltages.nwb", 2, "acquisition/plain, "),
+        ("voltages.nwb --series nix", 2, "got 'nix'"),
+        ("voltages.nwb --series ungained", 2, "--gain: expected it"),
+        ("voltage.nwb --rate 30000", 2, "--rate: the file says 20000"),
+        ("m2.nwb", 1, "expected voltage"),
+        ("voltages.nwb --series gap", 1, "a gap"),
+        ("voltages.nwb --series plain", 1, "a tenth of a second"),
+    ] {
+        refused(folder, &train(rest), code, words);
+    }
+    std::fs::write(folder.join("flat.dat"), [0; 800]).unwrap();
+    refused(
+        folder,
+        &train("flat.dat --series plain"),
+        2,
+        "--series plain: expected an NWB file",
+    );
+    assert!(!folder.join("s.betz").exists());
+    done(
+        folder,
+        "sort train voltage.nwb --series ElectricalSeries --out s.betz",
+    );
+    refused(
+        folder,
+        "sort run s.betz voltage.nwb --out x.npz --phy phy",
+        2,
+        "expected samples in a flat file",
+    );
+    assert!(!folder.join("x.npz").exists() && !folder.join("phy").exists());
 }

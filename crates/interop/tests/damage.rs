@@ -1,4 +1,5 @@
-//! Damaged NWB files: an error or a recording that holds what recordings promise, in little memory, never a panic.
+//! Damaged NWB files: an error or a recording that holds what recordings promise, an error or samples, in little memory,
+//! never a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,8 +7,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use betz_interop::{ReadOptions, nwb, read_recording};
+use betz_base::Result;
+use betz_interop::nwb::{self, ElectricalSeries};
+use betz_interop::{ReadOptions, read_recording};
 use betz_recording::{Behavior, Recording, Segment, SpikeForm, Spikes};
+use betz_sort::Voltage;
 
 /// Counts what is held, and the most of it.
 struct Counting;
@@ -85,6 +89,29 @@ fn own(folder: &Path, form: SpikeForm) -> PathBuf {
     path
 }
 
+/// Reads voltage as a sorter does, and where it likes: the beginning, some of the midst, the end.
+fn read_voltage(path: &Path, series: Option<&str>) -> Result<()> {
+    let mut voltage = ElectricalSeries::open(path, series)?;
+    let mut block = vec![0; 1000 * voltage.channels()];
+    let rows = voltage.rows();
+    for from in [0, 1000, rows / 2, rows - 1, rows] {
+        let got = voltage.read(from, &mut block)? as u64;
+        assert_eq!(got, (rows - from.min(rows)).min(1000));
+    }
+    Ok(())
+}
+
+/// Series of `voltages.nwb`, which are damaged in turn.
+const SERIES: [&str; 7] = [
+    "plain",
+    "one",
+    "shanks",
+    "timed",
+    "big_endian",
+    "equal",
+    "LFP/ElectricalSeries",
+];
+
 /// Fails, and says so: what falls within is silenced.
 fn fails(why: &str) -> ! {
     drop(std::panic::take_hook());
@@ -102,8 +129,8 @@ fn damage_is_an_error_or_does_not_matter() {
     let path = dir.path().join("damaged.nwb");
     // What the HDF5 crate says when it falls is caught, and is no news here.
     std::panic::set_hook(Box::new(|_| {}));
-    let (mut refused, mut read) = (0, 0);
-    let files = ["m2", "h1", "nlb", "perich"]
+    let (mut refused, mut read, mut heard, mut top) = (0, 0, 0, [0; 2]);
+    let files = ["m2", "h1", "nlb", "perich", "voltage", "voltages"]
         .map(|name| (name, fixtures.join(format!("{name}.nwb"))))
         .into_iter()
         .chain([SpikeForm::Events, SpikeForm::Signal].map(|form| ("own", own(dir.path(), form))));
@@ -133,8 +160,17 @@ fn damage_is_an_error_or_does_not_matter() {
                 }
             }
             std::fs::write(&path, &bytes).unwrap();
-            MOST.store(HELD.load(Ordering::Relaxed), Ordering::Relaxed);
-            let before = HELD.load(Ordering::Relaxed);
+            let mut before = HELD.load(Ordering::Relaxed);
+            MOST.store(before, Ordering::Relaxed);
+            let mut held = |of: usize| {
+                let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
+                top[of] = most.max(top[of]);
+                if most >= BOUND {
+                    fails(&format!("{name}, round {round}: {most} bytes were held"));
+                }
+                before = HELD.load(Ordering::Relaxed);
+                MOST.store(before, Ordering::Relaxed);
+            };
             match std::panic::catch_unwind(|| read_recording(&path, &ReadOptions::default())) {
                 Ok(Ok((recording, _))) => {
                     if let Err(error) = recording.check() {
@@ -150,16 +186,24 @@ fn damage_is_an_error_or_does_not_matter() {
                 }
                 Err(_) => fails(&format!("{name}, round {round}: a panic")),
             }
-            let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
-            if most >= BOUND {
-                fails(&format!("{name}, round {round}: {most} bytes were held"));
+            held(0);
+            let series = (name == "voltages").then(|| SERIES[round / 5 % SERIES.len()]);
+            match std::panic::catch_unwind(|| read_voltage(&path, series)) {
+                Ok(Ok(())) => heard += 1,
+                Ok(Err(error)) if error.message().is_empty() => {
+                    fails(&format!("{name}, round {round}: an error without a word"));
+                }
+                Ok(Err(_)) => {}
+                Err(_) => fails(&format!("{name}, round {round}: voltage: a panic")),
             }
+            held(1);
         }
     }
     drop(std::panic::take_hook());
-    assert_eq!(refused + read, 6 * rounds);
+    assert_eq!(refused + read, 8 * rounds);
     assert!(
-        refused > rounds / 2 && read > 0,
-        "{refused} refused, {read} read"
+        refused > rounds / 2 && read > 0 && heard > rounds / 2 && heard < 3 * rounds,
+        "{refused} refused, {read} read, voltage of {heard}"
     );
+    println!("{refused} refused, {read} read, voltage of {heard}; at most {top:?} bytes held");
 }

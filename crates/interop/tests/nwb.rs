@@ -5,8 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use betz_base::ErrorKind;
-use betz_interop::{ReadOptions, nwb, read_recording};
+use betz_interop::nwb::{self, ElectricalSeries};
+use betz_interop::{ReadOptions, read_recording};
 use betz_recording::Segment;
+use betz_sort::Voltage;
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -29,7 +31,9 @@ fn close(got: f64, expected: &Value) -> bool {
 
 #[test]
 fn every_array_is_the_one_that_pynwb_reads() {
-    for (name, of) in expected().as_object().unwrap() {
+    let expected = expected();
+    let all = expected.as_object().unwrap().iter();
+    for (name, of) in all.filter(|(_, of)| of.get("units").is_some()) {
         let units = nwb::read_units(&file(name)).unwrap();
         assert!(close(units.times.iter().sum(), &of["times"]), "{name}");
         let ends: Vec<u64> = units.ends.iter().map(|e| *e as u64).collect();
@@ -168,4 +172,163 @@ fn what_is_no_nwb_file_is_refused_by_what_it_lacks() {
         read_recording(&file("m2"), &bad).unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
+}
+
+/// As zlib has it.
+fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
+    let of = |crc: u32, byte: u8| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
+    };
+    !bytes.fold(!0, of)
+}
+
+fn voltage(name: &str, series: &str) -> betz_base::Result<ElectricalSeries> {
+    ElectricalSeries::open(&file(name), Some(series))
+}
+
+#[test]
+fn voltage_is_what_pynwb_reads() {
+    let mut compared = 0;
+    for (name, of) in expected().as_object().unwrap() {
+        for (path, of) in of["voltage"].as_object().into_iter().flatten() {
+            let Ok(mut voltage) = voltage(name, path) else {
+                continue;
+            };
+            let shape: Vec<u64> = serde_json::from_value(of["shape"].clone()).unwrap();
+            let channels = shape.get(1).copied().unwrap_or(1);
+            assert_eq!(
+                (voltage.rows(), voltage.channels() as u64),
+                (shape[0], channels)
+            );
+            let mut samples = Vec::new();
+            // Blocks that fit neither chunks nor the whole.
+            let mut block = vec![0; 999 * voltage.channels()];
+            loop {
+                let row = (samples.len() / voltage.channels()) as u64;
+                let got = voltage.read(row, &mut block).unwrap();
+                if got == 0 {
+                    break;
+                }
+                samples.extend_from_slice(&block[..got * voltage.channels()]);
+            }
+            let bytes = samples.iter().flat_map(|s| s.to_le_bytes());
+            assert_eq!(
+                Some(u64::from(crc32(bytes))),
+                of["crc"].as_u64(),
+                "{name}: {path}"
+            );
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 10);
+}
+
+#[test]
+fn voltage_has_a_rate_a_gain_and_places() {
+    let voltage = ElectricalSeries::open(&file("voltage"), None).unwrap();
+    assert_eq!(voltage.name(), "acquisition/ElectricalSeries");
+    assert_eq!(
+        (voltage.rate_hz(), voltage.start_seconds()),
+        (20_000.0, 1.5)
+    );
+    assert_eq!(voltage.microvolts(), Some(4.0));
+    let places = [[0.0, 0.0], [20.0, 0.0], [0.0, 20.0], [20.0, 20.0]];
+    assert_eq!(voltage.places().unwrap(), places.map(Some));
+    assert!(voltage.notes().is_empty());
+
+    let of = |series: &str| self::voltage("voltages", series).unwrap();
+    assert_eq!(of("equal").microvolts(), Some(2.0));
+    assert_eq!(of("ungained").microvolts(), None);
+    assert_eq!(of("one").places().unwrap(), [Some([20.0, 10.0])]);
+    let timed = of("timed");
+    assert!((timed.rate_hz() - 25_000.0).abs() < 5.0 && (timed.start_seconds() - 3.0).abs() < 1e-5);
+    // Two shanks whose electrodes are told within them: the one named first where it is, the other beside it.
+    let shanks = of("shanks");
+    let places = [[20.0, 10.0], [0.0, 0.0], [1040.0, 10.0], [1020.0, 0.0]];
+    assert_eq!(shanks.places().unwrap(), places.map(Some));
+    assert!(
+        shanks.notes()[0].contains("2 groups"),
+        "{:?}",
+        shanks.notes()
+    );
+    // Filtered and slower: by name alone.
+    for name in [
+        "ElectricalSeries",
+        "LFP/ElectricalSeries",
+        "/acquisition/plain",
+    ] {
+        assert!(of(name).name().ends_with(name.trim_start_matches('/')));
+    }
+    let perich = ElectricalSeries::open(&file("perich"), None).unwrap();
+    assert_eq!(perich.microvolts(), Some(0.25));
+    assert_eq!(
+        perich.places().unwrap(),
+        [Some([0.0, 0.0]), Some([400.0, 0.0])]
+    );
+}
+
+#[test]
+fn voltage_that_cannot_be_sorted_is_refused_by_name() {
+    use ErrorKind::{InsufficientData, InvalidArgument, InvalidRecording};
+    for (series, kind, words) in [
+        (
+            "gap",
+            InvalidRecording,
+            "from sample 249 (at 3.00996 s) to 250 (at 3.51 s): a gap",
+        ),
+        (
+            "backwards",
+            InvalidRecording,
+            "to 250 (at 3 s): time goes back",
+        ),
+        ("nowhere", InvalidRecording, "to 300 (at NaN s)"),
+        ("float32", InvalidRecording, "expected int16, got float32"),
+        ("uint16", InvalidRecording, "expected int16, got uint16"),
+        (
+            "unequal",
+            InvalidRecording,
+            "got 1 for channel 0 and 2 for channel 1",
+        ),
+        (
+            "offset",
+            InvalidRecording,
+            "expected an offset of 0, got 0.001",
+        ),
+        ("turned", InvalidRecording, "got (2, 400): (channels, time)"),
+        (
+            "events",
+            InvalidArgument,
+            "'acquisition/events', which is of type SpikeEventSeries",
+        ),
+        ("nix", InvalidArgument, "acquisition/plain, "),
+        ("", InvalidArgument, "got ''"),
+    ] {
+        let error = voltage("voltages", series).err().unwrap();
+        assert_eq!(error.kind(), kind, "{error}");
+        let message = error.message();
+        assert!(
+            message.contains("voltages.nwb: ") && message.contains(words),
+            "{error}"
+        );
+        if kind == InvalidRecording {
+            assert!(
+                message.contains(&format!("acquisition/{series}/")),
+                "{error}"
+            );
+        }
+    }
+    let several = ElectricalSeries::open(&file("voltages"), None)
+        .err()
+        .unwrap();
+    assert_eq!(several.kind(), InvalidArgument);
+    assert!(
+        several.message().contains("acquisition/plain, ") && several.message().contains("several")
+    );
+    let none = ElectricalSeries::open(&file("m2"), None).err().unwrap();
+    assert_eq!(none.kind(), InsufficientData);
+    // Who wants units of a file that has voltage alone is told.
+    let error = read_recording(&file("voltage"), &ReadOptions::default()).unwrap_err();
+    assert!(error.message().contains("betz sort makes one"), "{error}");
 }

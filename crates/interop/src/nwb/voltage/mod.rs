@@ -256,17 +256,24 @@ fn chosen(file: &File, wanted: Option<&str>) -> Result<String> {
     };
     match of_name.len() {
         1 => Ok(of_name.remove(0).clone()),
-        0 => match file.group_text(wanted, "neurodata_type").as_deref() {
-            // Behind a soft link.
-            Some(TYPE) => Ok(wanted.to_owned()),
-            Some(other) => Err(Error::argument(format!(
-                "series: expected an {TYPE}, got '{wanted}', which is of type {other}"
-            ))),
-            None => Err(Error::argument(format!(
-                "series: expected one of [{}], got '{wanted}'",
-                there.join(", ")
-            ))),
-        },
+        0 => {
+            let ending = format!("/{wanted}/data");
+            let mut all = file.datasets();
+            let other =
+                all.find_map(|path| path.ends_with(&ending).then(|| &path[..path.len() - 5]));
+            let path = other.unwrap_or(wanted);
+            match file.group_text(path, "neurodata_type").as_deref() {
+                // Behind a soft link.
+                Some(TYPE) => Ok(path.to_owned()),
+                Some(other) if !path.is_empty() => Err(Error::argument(format!(
+                    "series: expected an {TYPE}, got '{path}', which is of type {other}"
+                ))),
+                _ => Err(Error::argument(format!(
+                    "series: expected one of [{}], got '{wanted}'",
+                    there.join(", ")
+                ))),
+            }
+        }
         _ => Err(Error::argument(format!(
             "series: expected the path of one series, got '{wanted}', the name of {}",
             of_name
@@ -282,7 +289,7 @@ fn chosen(file: &File, wanted: Option<&str>) -> Result<String> {
 fn shape(data: &str, stored: &Stored) -> Result<(usize, usize)> {
     if stored.element != "int16" {
         return Err(Error::recording(format!(
-            "{data}: expected int16, got {}; write the samples as int16 with the microvolts a bit in `conversion`",
+            "{data}: expected int16, got {}; write the samples as int16, with the volts a bit as their conversion",
             stored.element
         )));
     }
@@ -402,10 +409,7 @@ impl Stretch {
         // Rows of chunks that fit, one at least; of a row that does not fit, as much as does.
         let (height, period) = match (budget.window / row / tall).max(1) * tall {
             height if height * row <= budget.most_window || tall == 1 => (height, height),
-            _ => {
-                let parts = (tall * row).div_ceil(budget.most_window);
-                (tall.div_ceil(parts), tall)
-            }
+            _ => ((budget.most_window / row).max(1), tall),
         };
         let height = height.min(rows);
         let tall_open = height.div_ceil(tall) * tall;
@@ -497,7 +501,7 @@ mod tests {
         }
         assert_eq!(
             heights,
-            [(40_000, 4), (12_288, 3), (4096, 3), (586, 3), (910, 4)]
+            [(40_000, 4), (12_288, 3), (4096, 3), (625, 3), (1000, 4)]
         );
         let small = Budget {
             chunks: 1000,
