@@ -88,6 +88,10 @@ pub(crate) struct SortTrain {
     /// A crossing is a minimum below minus this many standard deviations of the noise
     #[arg(long, value_name = "SIGMA", default_value_t = 4.5)]
     pub(crate) threshold: f64,
+    /// Crossings are looked for in what the channels around each see together, weighted by a Gaussian of this standard
+    /// deviation, in micrometres; 0: in each channel alone
+    #[arg(long, value_name = "UM", default_value_t = 20.0)]
+    pub(crate) focus: f64,
     /// Voltage beyond this is an artefact, in microvolts
     #[arg(long, value_name = "UV", default_value_t = 500.0)]
     pub(crate) artefact: f64,

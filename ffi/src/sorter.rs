@@ -359,6 +359,7 @@ pub unsafe extern "C" fn betz_sorter_get_unit(
             let now = moved.unwrap_or(Moved {
                 unit,
                 distance: 0.0,
+                size: 0.0,
                 rate_hz: f64::NAN,
                 reported: false,
             });

@@ -423,8 +423,10 @@ impl Sorter {
 pub struct Moved {
     /// The unit, by its place in [`Sorter::units`].
     pub unit: u32,
-    /// Distance of its centre from that of training, in standard deviations of the noise.
+    /// Distance of its mean spike, on all channels, from that of training, in standard deviations of the noise.
     pub distance: f32,
+    /// Size of the mean spike of training, in the same.
+    pub size: f32,
     /// Spikes a second now, by the same forgetting.
     pub rate_hz: f64,
     /// Whether distance or rate has left its band.

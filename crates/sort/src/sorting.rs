@@ -138,9 +138,9 @@ impl Sorting {
         self.unlabelled
     }
 
-    /// Where each unit is now, by its place in [`Sorter::units`]. A unit whose mean spike has moved by more than three
-    /// standard deviations of the noise, or whose rate has left a third to three times that of training, is reported;
-    /// its label stays what it was.
+    /// Where each unit is now, by its place in [`Sorter::units`]. A unit whose mean spike differs by more than a
+    /// quarter of its own size (and three standard deviations of the noise), or whose rate has left a third to three
+    /// times that of training, is reported; its label stays what it was.
     pub fn moves(&self) -> impl Iterator<Item = Moved> + '_ {
         self.matching.moves()
     }

@@ -260,29 +260,39 @@ fn a_unit_between_two_groups_is_one() {
     );
 }
 
-#[test]
-fn drift_changes_no_numbers() {
-    let of = Synthetic {
+fn drifting() -> Synthetic {
+    Synthetic {
         places: (0..12).map(|c| [0.0, c as f32 * 20.0]).collect(),
         units: 3,
         seconds: 24.0,
         microvolts: (150.0, 250.0),
         drift_um: 50.0,
         ..Synthetic::probe(3)
-    };
-    let made = make(&of).unwrap();
+    }
+}
+
+/// Trains on the first six seconds and sorts all, forgetting over two.
+fn follow(of: &Synthetic, made: &Made) -> (Vec<Spike>, Sorting) {
     let options = TrainOptions {
         rows: 0..(6.0 * of.rate_hz) as u64,
         forget_seconds: 2.0,
-        ..options(&of)
+        ..options(of)
     };
-    let mut voltage = InMemory::new(&made.samples, 12).unwrap();
+    let mut voltage = InMemory::new(&made.samples, of.places.len()).unwrap();
     let sorter = train(&mut voltage, &options, &()).unwrap().sorter;
     let mut sorting = Sorting::open(&sorter).unwrap();
     let mut spikes = Vec::new();
     sorting
         .push(&made.samples, &mut |spike| spikes.push(spike))
         .unwrap();
+    (spikes, sorting)
+}
+
+#[test]
+fn drift_changes_no_numbers() {
+    let of = drifting();
+    let made = make(&of).unwrap();
+    let (spikes, sorting) = follow(&of, &made);
     let part = |from: f64, until: f64| {
         let range = (from * of.rate_hz) as i64..(until * of.rate_hz) as i64;
         let mut part = made.clone();
@@ -298,11 +308,20 @@ fn drift_changes_no_numbers() {
         score.units.iter().map(|u| u.found).collect::<Vec<_>>()
     };
     assert_eq!(part(0.0, 6.0), part(18.0, 24.0));
-    assert!(
-        sorting
-            .moves()
-            .any(|moved| moved.distance > 3.0 && moved.reported)
-    );
+    assert!(sorting.moves().all(|moved| moved.reported));
+}
+
+#[test]
+fn units_that_stay_are_not_reported_as_moved() {
+    let of = Synthetic {
+        drift_um: 0.0,
+        ..drifting()
+    };
+    let (_, sorting) = follow(&of, &make(&of).unwrap());
+    assert_eq!(sorting.moves().count(), of.units);
+    for moved in sorting.moves() {
+        assert!(!moved.reported, "{moved:?}");
+    }
 }
 
 proptest! {

@@ -44,7 +44,9 @@ struct Ran {
 #[derive(Serialize)]
 struct UnitMoved {
     unit: u32,
+    /// How far its mean spike is from that of training, and how large that was, in standard deviations of the noise.
     distance: f32,
+    size: f32,
     rate_hz: f64,
     trained_hz: f64,
 }
@@ -137,6 +139,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
                 .map(|m: Moved| UnitMoved {
                     unit: units[m.unit as usize].id,
                     distance: m.distance,
+                    size: m.size,
                     rate_hz: m.rate_hz,
                     trained_hz: units[m.unit as usize].rate_hz,
                 })
@@ -325,11 +328,11 @@ fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<
 impl Ran {
     fn print(&self, path: &Path) -> Result<()> {
         if !self.moved.is_empty() {
-            let mut table = Table::new(&["moved unit", "distance", "Hz", "trained Hz"]);
+            let mut table = Table::new(&["moved unit", "of its size", "Hz", "trained Hz"]);
             for moved in &self.moved {
                 table.row([
                     moved.unit.to_string(),
-                    format!("{:.1} σ", moved.distance),
+                    format!("{:.0} %", 100.0 * moved.distance / moved.size),
                     format!("{:.2}", moved.rate_hz),
                     format!("{:.2}", moved.trained_hz),
                 ]);

@@ -56,6 +56,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     let mut settings = Settings::new(info.rate_hz, info.microvolts);
     (settings.low_hz, settings.high_hz) = band(&args.band)?;
     settings.threshold = args.threshold;
+    settings.focus_um = args.focus;
     settings.artefact_microvolts = args.artefact;
     settings.reference = match args.reference {
         ReferenceName::Auto if info.channels - unplaced >= MEDIAN_FROM => Reference::Median,

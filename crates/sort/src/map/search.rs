@@ -1,6 +1,6 @@
 //! The nearest node of every sample: a blocked product with a running maximum.
 //!
-//! The nearest node has the largest x·w − ½‖w‖². Samples are packed once into panels as high as
+//! The nearest node has the largest x·w − ½‖w‖². Samples are packed once into panels as high as two or
 //! three SIMD registers, nodes for each search into groups of a few; a tile of the product is a panel
 //! times a group, kept in registers over all dimensions, and compared with the best of its samples
 //! before the next one is begun. Scores are never stored. Nodes ascend and only a larger score wins,
@@ -10,8 +10,8 @@ use betz_base::{Result, memory};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-/// SIMD registers that hold one dimension of a panel.
-const REGISTERS: usize = 3;
+/// Most SIMD registers that hold one dimension of a panel.
+const MOST_REGISTERS: usize = 3;
 /// Most lanes that a register of f32 has.
 const MOST_LANES: usize = 16;
 /// Dimensions of one sum in registers.
@@ -19,7 +19,7 @@ const SUM_DIMS: usize = 128;
 /// Panels that a task has: they stay in the second cache while nodes go by.
 const TASK_PANELS: usize = 8;
 /// Bytes of nodes that all panels of a task meet before the next ones.
-const NODE_BYTES: usize = 128 << 10;
+const NODE_BYTES: usize = 256 << 10;
 
 /// Samples, packed.
 pub(super) struct Search {
@@ -159,9 +159,16 @@ impl WithSimd for OfRegisters {
     type Output = Shape;
 
     fn with_simd<S: Simd>(self, _: S) -> Shape {
+        // Sums, a panel's dimension and one weight. Of 16 registers one is left free: with 3 x 4 none is,
+        // and the compiler keeps two sums in memory.
+        let (registers, columns) = if S::REGISTER_COUNT >= 32 {
+            (3, 8)
+        } else {
+            (2, 6)
+        };
         Shape {
-            rows: REGISTERS * S::F32_LANES,
-            columns: if S::REGISTER_COUNT >= 32 { 8 } else { 4 },
+            rows: registers * S::F32_LANES,
+            columns,
         }
     }
 }
@@ -183,15 +190,15 @@ impl WithSimd for Task<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         match self.shape.columns {
-            8 => self.run::<S, 8>(simd),
-            _ => self.run::<S, 4>(simd),
+            8 => self.run::<S, 3, 8>(simd),
+            _ => self.run::<S, 2, 6>(simd),
         }
     }
 }
 
 impl Task<'_> {
     #[inline(always)]
-    fn run<S: Simd, const COLUMNS: usize>(self, simd: S) {
+    fn run<S: Simd, const REGISTERS: usize, const COLUMNS: usize>(self, simd: S) {
         let rows = self.shape.rows;
         let panel = rows * self.dims;
         let group = COLUMNS * self.dims;
@@ -205,7 +212,7 @@ impl Task<'_> {
             for (p, panel) in self.panels.chunks_exact(panel).enumerate() {
                 for (g, weights) in nodes.chunks_exact(group).enumerate() {
                     let first = (chunk * at_once + g) * COLUMNS;
-                    let sums = tile::<S, COLUMNS>(simd, panel, weights);
+                    let sums = tile::<S, REGISTERS, COLUMNS>(simd, panel, weights);
                     let halves = &self.nodes.halves[first..first + COLUMNS];
                     for (c, (sums, half)) in sums.into_iter().zip(halves).enumerate() {
                         let half = simd.splat_f32s(*half);
@@ -224,8 +231,8 @@ impl Task<'_> {
                 }
             }
         }
-        let mut lanes = [0.0_f32; REGISTERS * MOST_LANES];
-        let mut indices = [0_u32; REGISTERS * MOST_LANES];
+        let mut lanes = [0.0_f32; MOST_REGISTERS * MOST_LANES];
+        let mut indices = [0_u32; MOST_REGISTERS * MOST_LANES];
         for (p, winners) in self.winners.chunks_mut(rows).enumerate() {
             let scores = &mut self.scores[p * rows..][..winners.len()];
             let seconds = &mut self.seconds[p * rows..][..winners.len()];
@@ -248,7 +255,7 @@ impl Task<'_> {
 
 /// A panel times a group, over all dimensions.
 #[inline(always)]
-fn tile<S: Simd, const COLUMNS: usize>(
+fn tile<S: Simd, const REGISTERS: usize, const COLUMNS: usize>(
     simd: S,
     panel: &[f32],
     weights: &[f32],
