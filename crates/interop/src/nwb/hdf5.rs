@@ -247,6 +247,15 @@ impl File {
             )));
         }
         if let Some(chunk) = chunk {
+            // One is opened whole, however little of it is data.
+            let of_chunk = product(&chunk, element);
+            if of_chunk > most {
+                return Err(Error::recording(format!(
+                    "{path}: expected chunks of at most {most} bytes, which a file of {} can hold, got {chunk:?}",
+                    self.bytes
+                )));
+            }
+            memory::plan(path, of_chunk)?;
             let along = shape.iter().zip(&chunk);
             let chunks = along.fold(1, |all: u128, (n, of)| {
                 all.saturating_mul(n.div_ceil((*of).max(1)) as u128)
