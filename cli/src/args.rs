@@ -328,7 +328,8 @@ pub(crate) struct Stream {
     #[arg(long = "in", value_name = "URI", conflicts_with_all = ["recording", "counts", "speed", "watch"])]
     pub(crate) source: Option<String>,
     /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
-    /// belong to the step's end); with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME
+    /// belong to the step's end); with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME,
+    /// zmq://HOST:PORT?topic=NAME (bound here)
     #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
     /// --in lsl://NAME
