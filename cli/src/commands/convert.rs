@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     )?;
     if !nwb {
         only_of_nwb(args)?;
-        let recording = data::read_recording(&args.input)?;
+        let recording = data::read_recording(&args.input, &args.behavior)?;
         recording.write_npz(&args.out)?;
         return told(args, &recording, "npz", None);
     }
@@ -88,7 +88,7 @@ fn only_of_nwb(args: &Convert) -> Result<()> {
 }
 
 fn whole(args: &Convert) -> Result<()> {
-    let (recording, read) = data::read_recording_with_report(&args.input)?;
+    let (recording, read) = data::read_recording_with_report(&args.input, &args.behavior)?;
     let session = session(args, recording.meta.as_deref(), read.origin_seconds)?;
     let mut options = options(args, session)?;
     if let Some(path) = &args.decode {
@@ -106,6 +106,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
             args.input.display()
         )));
     }
+    args.behavior.none_in_stretches()?;
     let mut stretches = Stretches::open(&args.input)?;
     let session = session(args, stretches.outline().meta.as_deref(), 0.0)?;
     let mut options = options(args, session)?;

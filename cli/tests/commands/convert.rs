@@ -168,3 +168,49 @@ fn what_cannot_be_converted_is_said() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(fs::read_dir(folder).unwrap().count(), before);
 }
+
+#[test]
+fn behaviour_is_taken_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/interop/tests/fixtures");
+    fs::copy(fixtures.join("m2.nwb"), folder.join("m2.nwb")).unwrap();
+    let outputs = |names: &str| -> Vec<String> {
+        done(folder, &format!("convert m2.nwb m2.npz --force {names}"));
+        let behavior = read(folder, "m2.npz").behavior.unwrap();
+        behavior.outputs.into_iter().map(|o| o.name).collect()
+    };
+    assert_eq!(outputs(""), ["index_vel", "mrs_vel"]);
+    assert_eq!(outputs("--behavior finger_pos"), ["index_pos", "mrs_pos"]);
+    assert_eq!(
+        outputs(
+            "--behavior mrs_vel --behavior finger_pos --behavior acquisition/finger_vel/mrs_vel"
+        ),
+        ["mrs_vel", "index_pos", "mrs_pos"]
+    );
+    // A command that trains takes the same names.
+    done(
+        folder,
+        "train m2.nwb --out m.betz --bank single --folds 0 --step 0.02 --behavior mrs_pos",
+    );
+    let told = json(folder, "evaluate m.betz m2.nwb --behavior mrs_pos");
+    assert_eq!(told["outputs"][0]["name"], "mrs_pos");
+    refused(
+        folder,
+        "train m2.nwb --out m.betz --behavior nix",
+        2,
+        "expected one of [acquisition/finger_pos/index_pos, ",
+    );
+    refused(
+        folder,
+        "convert m2.npz b.npz --behavior mrs_vel",
+        2,
+        "'mrs_vel': expected an NWB file",
+    );
+    refused(
+        folder,
+        "train m2.npz --out n.betz --memory 1MiB --behavior mrs_vel",
+        2,
+        "expected none with --memory",
+    );
+}

@@ -13,7 +13,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use betz_base::Result;
+use betz_base::{Error, Result};
 use betz_recording::Recording;
 
 #[cfg(feature = "brand")]
@@ -73,12 +73,17 @@ pub fn is_hdf5(path: &Path) -> bool {
 /// The recording in the file at `path`, whatever its format: `.npz`, or NWB by its first bytes.
 ///
 /// # Errors
-/// Those of [`Recording::read_npz`] and [`nwb::read`].
+/// Those of [`Recording::read_npz`] and [`nwb::read`]; `InvalidArgument` for behaviour by name of what is not NWB.
 pub fn read_recording(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
     #[cfg(feature = "nwb")]
     if is_hdf5(path) {
         return nwb::read(path, options);
     }
-    let _ = options;
+    if let Some(name) = options.behavior.first() {
+        return Err(Error::argument(format!(
+            "{}: behaviour '{name}': expected an NWB file, whose series have names, got something else",
+            path.display()
+        )));
+    }
     Ok((Recording::read_npz(path)?, Report::default()))
 }
