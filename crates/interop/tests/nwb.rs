@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use betz_base::ErrorKind;
 use betz_interop::nwb::{self, ElectricalSeries};
 use betz_interop::{ReadOptions, read_recording};
-use betz_recording::Segment;
+use betz_recording::{Recording, Segment};
 use betz_sort::Voltage;
 use serde_json::Value;
 
@@ -339,4 +339,68 @@ fn voltage_that_cannot_be_sorted_is_refused_by_name() {
     // Who wants units of a file that has voltage alone is told.
     let error = read_recording(&file("voltage"), &ReadOptions::default()).unwrap_err();
     assert!(error.message().contains("betz sort makes one"), "{error}");
+}
+
+#[test]
+fn some_units_and_some_seconds_are_those_of_the_whole() {
+    // What is first left out of two: a gap between units that are read.
+    for name in ["m2", "nlb", "perich", "h1"] {
+        let (whole, _) = read_recording(&file(name), &ReadOptions::default()).unwrap();
+        let options = ReadOptions {
+            units: whole.channel_names.iter().step_by(2).cloned().collect(),
+            ..ReadOptions::default()
+        };
+        let (some, _) = read_recording(&file(name), &options).unwrap();
+        assert_eq!(some.channel_names, options.units);
+        let kept = |channel: u32| channel.is_multiple_of(2);
+        let of = |recording: &Recording, kept: &dyn Fn(u32) -> bool, by: u32| -> Vec<(i64, u32)> {
+            let spikes = &recording.spikes;
+            let all = spikes.ticks.iter().zip(&spikes.channels);
+            all.filter(|(_, c)| kept(**c))
+                .map(|(t, c)| (*t, c / by))
+                .collect()
+        };
+        assert_eq!(of(&some, &|_| true, 1), of(&whole, &kept, 2), "{name}");
+        assert!(!some.spikes.is_empty());
+        assert_eq!(some.behavior, whole.behavior);
+
+        let seconds = [0.25 * whole.seconds(), 0.75 * whole.seconds()];
+        let options = ReadOptions {
+            seconds: Some(seconds),
+            ..ReadOptions::default()
+        };
+        let (part, report) = read_recording(&file(name), &options).unwrap();
+        assert_eq!(report.origin_seconds, 0.0, "{name}");
+        let inside = |tick: &i64| {
+            let time = *tick as f64 * whole.tick_seconds;
+            (seconds[0]..seconds[1]).contains(&time)
+        };
+        let within =
+            |spikes: &betz_recording::Spikes| spikes.ticks.iter().filter(|t| inside(t)).count();
+        // A time at an end may round to either side of it.
+        assert!(
+            part.spikes.len().abs_diff(within(&whole.spikes)) <= 1,
+            "{name}"
+        );
+        assert!(part.spikes.len() > 1 && part.spikes.len() < whole.spikes.len());
+        assert!(part.behavior.is_some(), "{name}");
+        assert!(part.seconds() < whole.seconds(), "{name}");
+    }
+    let options = |units: &[&str], seconds| ReadOptions {
+        units: units.iter().map(ToString::to_string).collect(),
+        seconds,
+        ..ReadOptions::default()
+    };
+    for (options, words) in [
+        (options(&["nix"], None), "units: expected some of [unit"),
+        (
+            options(&[], Some([2.0, 2.0])),
+            "expected a beginning before an end, got 2 to 2",
+        ),
+        (options(&[], Some([f64::NAN, 2.0])), "got NaN to 2"),
+    ] {
+        let error = read_recording(&file("m2"), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains(words), "{error}");
+    }
 }

@@ -13,9 +13,11 @@ use rust_hdf5::{H5Dataset, H5File, Hdf5Error, StorageLayout};
 /// Most times that deflate makes data smaller.
 const MOST_DEFLATED: u64 = 1040;
 /// Numbers that are read at once where there are many.
-const STRETCH: usize = 1 << 18;
+const STRETCH: usize = 1 << 20;
 /// Bytes of the address of a chunk, of which there is one a chunk.
 const ADDRESS: u64 = 8;
+/// Bytes that are always there.
+const FEW: u128 = 1 << 20;
 /// Bytes that the crate remembers of a chunk, at most.
 const OF_CHUNK: u128 = 64;
 
@@ -326,7 +328,6 @@ impl File {
                     self.bytes
                 )));
             }
-            memory::plan(path, of_chunk)?;
             let along = shape.iter().zip(&chunk);
             let chunks = along.fold(1, |all: u128, (n, of)| {
                 all.saturating_mul(n.div_ceil((*of).max(1)) as u128)
@@ -338,7 +339,7 @@ impl File {
                     self.bytes
                 )));
             }
-            memory::plan(path, chunks * OF_CHUNK)?;
+            needs(path, of_chunk + chunks * OF_CHUNK)?;
         }
         Ok(claimed)
     }
@@ -351,7 +352,15 @@ fn product(shape: &[usize], element: usize) -> u128 {
 
 /// Refuses what there is no memory for: as stored, and as f64.
 fn plan(path: &str, bytes: u128, element: usize) -> Result<()> {
-    memory::plan(path, bytes + bytes / element.max(1) as u128 * 8)
+    needs(path, bytes + bytes / element.max(1) as u128 * 8)
+}
+
+/// Refuses bytes that there are not. Of few the system is not asked, which takes longer than to read them.
+fn needs(path: &str, bytes: u128) -> Result<()> {
+    match bytes > FEW {
+        true => memory::plan(path, bytes),
+        false => Ok(()),
+    }
 }
 
 /// What NumPy calls a type.
