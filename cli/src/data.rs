@@ -25,12 +25,17 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
     opened(path, &Behaviors::default()).map(|(recording, _)| recording)
 }
 
-fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
+/// A recording of which everything has been said.
+pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
     let options = ReadOptions {
         behavior: behavior.names.clone(),
         ..ReadOptions::default()
     };
-    let (recording, read) = betz_interop::read_recording(path, &options)?;
+    betz_interop::read_recording(path, &options)
+}
+
+fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
+    let (recording, read) = read_again(path, behavior)?;
     for note in &read.notes {
         report::note(&format!("{}: {note}", path.display()));
     }

@@ -112,6 +112,40 @@ fn decoded_movement_stands_beside_its_recording() {
             );
         }
     }
+    // What scores, and what replays, writes the same beside the same.
+    for command in ["evaluate", "stream"] {
+        done(
+            folder,
+            &format!("{command} m.betz t.nwb --out {command}.nwb"),
+        );
+        let path = folder.join(format!("{command}.nwb"));
+        let again = nwb::read_series(&path, "processing/decoding/decoded").unwrap();
+        assert_eq!(
+            (&again.columns, &again.times),
+            (&series.columns, &series.times)
+        );
+        for (got, expected) in again.values.iter().zip(&series.values) {
+            assert!((got - expected).abs() <= 1e-3 * expected.abs().max(1.0));
+        }
+        done(folder, &format!("convert {command}.nwb {command}.npz"));
+        assert_eq!(
+            read(folder, &format!("{command}.npz")),
+            read(folder, "t.npz")
+        );
+        refused(
+            folder,
+            &format!("{command} m.betz t.npz --out x.nwb"),
+            2,
+            "expected a recording that says when its session began",
+        );
+    }
+    refused(
+        folder,
+        "evaluate m.betz t.nwb --out x.nwb --memory 1MiB",
+        2,
+        "expected .csv beside --memory",
+    );
+    assert!(!folder.join("x.nwb").exists());
     // It is not taken for behaviour.
     done(folder, "convert t.nwb back.npz");
     assert_eq!(read(folder, "back.npz"), read(folder, "t.npz"));
