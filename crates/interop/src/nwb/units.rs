@@ -11,6 +11,10 @@ use crate::Report;
 
 /// Times of all spikes, unit by unit.
 const TIMES: &str = "units/spike_times";
+/// Spikes of which parts are sorted beside each other.
+const MANY: usize = 1 << 18;
+/// Most such parts.
+const MOST_PARTS: usize = 8;
 
 /// Spike times of units, one after the other, and where each unit's end.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,8 +251,7 @@ impl Sorted {
 
     /// The spikes.
     pub(super) fn spikes(mut self) -> Result<Spikes> {
-        // Units one after the other, each in order, are runs, which a stable sort merges.
-        self.keys.sort();
+        sort(&mut self.keys);
         let unit = (1_i64 << self.bits) - 1;
         let mut channels = memory::room("spikes", self.keys.len())?;
         for key in &mut self.keys {
@@ -257,6 +260,22 @@ impl Sorted {
         }
         Ok(Spikes::new(self.keys, channels))
     }
+}
+
+/// Sorts, many with a thread for each processor. Units one after the other, each in order, are runs, and so are sorted
+/// parts: a stable sort merges them.
+fn sort(keys: &mut [i64]) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if keys.len() >= MANY && processors > 1 {
+        let part = keys.len().div_ceil(processors.min(MOST_PARTS));
+        std::thread::scope(|scope| {
+            for part in keys.chunks_mut(part) {
+                // Where there is no thread, what follows sorts this part, too.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, || part.sort());
+            }
+        });
+    }
+    keys.sort();
 }
 
 /// Spikes on a clock of ticks, and between which times they lie.
@@ -342,4 +361,45 @@ pub(super) fn ticked(
 /// The tick that covers `seconds`; a time that was a whole number of ticks before it was rounded is that tick.
 pub(super) fn tick(seconds: f64, tick_seconds: f64) -> i64 {
     (seconds / tick_seconds + 1e-6).floor() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_come_in_the_order_of_ticks_and_units() {
+        for (units, each) in [(1, 5), (3, 1000), (7, 1 << 17)] {
+            let mut sorted = Sorted::room(units * each, units).unwrap();
+            let mut expected = Vec::new();
+            for unit in (0..units).rev() {
+                // Every other unit goes back in time.
+                for i in 0..each as i64 {
+                    let tick = if unit % 2 == 0 {
+                        i * 3
+                    } else {
+                        2 * (each as i64 - i)
+                    };
+                    sorted.push(tick, unit).unwrap();
+                    expected.push((tick, unit as u32));
+                }
+            }
+            expected.sort_unstable();
+            let spikes = sorted.spikes().unwrap();
+            let got = spikes.ticks.into_iter().zip(spikes.channels);
+            assert!(got.eq(expected), "{units} units of {each}");
+        }
+    }
+
+    #[test]
+    fn ticks_that_do_not_fit_are_refused() {
+        let mut sorted = Sorted::room(4, 1 << 20).unwrap();
+        assert!(sorted.push((1 << 43) - 1, (1 << 20) - 1).is_ok());
+        assert!(sorted.push(1 << 43, 0).is_err() && sorted.push(-1, 0).is_err());
+        let spikes = sorted.spikes().unwrap();
+        assert_eq!(
+            (spikes.ticks[0], spikes.channels[0]),
+            ((1 << 43) - 1, (1 << 20) - 1)
+        );
+    }
 }
