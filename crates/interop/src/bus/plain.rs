@@ -3,7 +3,7 @@
 use super::Decoded;
 
 /// Bytes before the entries.
-pub const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 pub(crate) const MAGIC: [u8; 4] = *b"BETZ";
 pub(crate) const VERSION: u8 = 1;
 const OUTPUTS: u8 = 16;

@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
-pub use crate::bus::plain::HEADER;
 use crate::bus::plain::{self, MAGIC, VERSION};
 use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally, resolve};
 
+/// Bytes before the entries.
+pub const HEADER: usize = plain::HEADER;
 /// Largest datagram of IPv4.
 pub(crate) const LARGEST: usize = 65_507;
 

@@ -64,9 +64,9 @@ impl ElectricalSeries {
     /// `ElectricalSeries` that lies in `acquisition` itself.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`]; [`ErrorKind::InvalidArgument`] where several could be meant or none is called so, listing those
-    /// there are; [`ErrorKind::InsufficientData`] without voltage; [`ErrorKind::InvalidRecording`] for what is damaged,
-    /// breaks NWB, or is no int16 at regular times with one conversion for all channels; [`ErrorKind::OutOfMemory`].
+    /// `Io`; `InvalidArgument` where several could be meant or none is called so, listing those
+    /// there are; `InsufficientData` without voltage; `InvalidRecording` for what is damaged,
+    /// breaks NWB, or is not of 16 bits at regular times with one conversion for all channels; `OutOfMemory`.
     pub fn open(path: &Path, series: Option<&str>) -> Result<Self> {
         Self::open_within(path, series, BUDGET).map_err(|e| e.at(path.display()))
     }
