@@ -21,6 +21,7 @@ mod hdf5_write;
 mod own;
 mod series;
 mod session;
+mod ticked;
 mod trials;
 mod units;
 mod voltage;
@@ -140,7 +141,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         (low, high) = (low.min(time), high.max(time));
     }
     check_span(low, high)?;
-    let ticked = units::ticked(file, &units, low, tick_seconds, &window, &mut report)?;
+    let ticked = ticked::read(file, &units, low, tick_seconds, &window, &mut report)?;
     low = ticked.low;
     if !ticked.spikes.is_empty() {
         // A spike at the very end has its tick, too.
@@ -152,7 +153,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
             "times begin at {low} s: everything was moved to begin at 0"
         ));
     }
-    let ticks = units::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
+    let ticks = ticked::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
     let at = |seconds: f64| ((seconds - low) / tick_seconds).round() as i64;
     let mut segments: Vec<Segment> = (trials.iter())
         .map(|&(start, stop)| Segment {

@@ -9,7 +9,7 @@ use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes
 use serde_json::{Value, json};
 
 use super::hdf5::File;
-use super::units::Sorted;
+use super::ticked::Sorted;
 use super::write::CHANNEL_NAME;
 use super::{series, trials, units};
 use crate::Report;
