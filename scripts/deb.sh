@@ -133,7 +133,7 @@ Description: decoding runtime for brain-machine interfaces
  Trains, evaluates and streams decoders of movement from spikes, mines frequent
  episodes of spikes, computes correlation networks over sliding windows, sorts
  spikes from raw voltage and simulates populations. Reads .npz and NWB files and
- runs between UDP, LSL, BRAND and Open Ephys. Uses CUDA devices where there are.
+ runs between UDP, LSL, BRAND, ZeroMQ and Open Ephys. Uses CUDA where there is.
 END
 (cd "$root" && find usr -type f -printf '%P\n' | sort | while read -r file; do md5sum "usr/$file"; done) >"$root/DEBIAN/md5sums"
 
