@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Common, Part};
+use crate::common_args::{Behaviors, Common, Part};
 
 #[derive(Args)]
 #[command(
@@ -58,6 +58,8 @@ pub(crate) struct Adapt {
 pub(crate) struct Drift {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) behavior: Behaviors,
     /// Recording (.npz) of spikes or counts
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,

@@ -288,7 +288,8 @@ pub(crate) struct Evaluate {
     )]
     pub(crate) moving: Option<f64>,
     /// Also write true and decoded outputs here (.csv: step, start_seconds, end_seconds, each output
-    /// twice). Estimate and truth belong to the step's end
+    /// twice). Estimate and truth belong to the step's end. As .nwb: the decoded outputs beside the recording, which says
+    /// when its session began
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Also draw truth and decoded outputs, their error, scatter and scores by trial (.svg)
@@ -328,7 +329,8 @@ pub(crate) struct Stream {
     #[arg(long = "in", value_name = "URI", conflicts_with_all = ["recording", "counts", "speed", "watch"])]
     pub(crate) source: Option<String>,
     /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
-    /// belong to the step's end); with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME
+    /// belong to the step's end), or as .nwb beside the recording; with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME,
+    /// zmq://HOST:PORT?topic=NAME (bound here)
     #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
     /// --in lsl://NAME

@@ -18,9 +18,32 @@ pub(crate) struct Common {
     pub(crate) force: bool,
 }
 
+/// Which behaviour of a file that has several series of it.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Behaviors {
+    /// Behaviour of an NWB file, by the name of a series, of a container of some, or a path; repeat for several, which must be
+    /// sampled at the same times. Default: the first that holds velocities, else the first
+    #[arg(long = "behavior", value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+}
+
+impl Behaviors {
+    /// Refuses names for a recording that is read in stretches.
+    pub(crate) fn none_in_stretches(&self) -> betz::Result<()> {
+        match self.names.first() {
+            Some(name) => Err(betz::Error::argument(format!(
+                "--behavior {name}: expected none with --memory, which reads .npz, where behaviour has no other name"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Which part of a recording to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Part {
+    #[command(flatten)]
+    pub(crate) behavior: Behaviors,
     /// Use only these segments (trials) of the file, counted from 0: single numbers and half-open ranges, such
     /// as 0..800,805
     #[arg(long, value_name = "LIST")]

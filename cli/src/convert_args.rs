@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Common, memory_size};
+use crate::common_args::{Behaviors, Common, memory_size};
 
 #[derive(Args)]
 #[command(
@@ -13,6 +13,8 @@ use crate::common_args::{Common, memory_size};
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) behavior: Behaviors,
     /// Recording to read (.npz, .nwb)
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,

@@ -9,7 +9,7 @@ use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_chan
 use betz::{Error, Result};
 use betz_interop::{ReadOptions, Report};
 
-use crate::common_args::Part;
+use crate::common_args::{Behaviors, Part};
 use crate::files::Kind;
 use crate::report;
 use betz::input_form;
@@ -22,17 +22,26 @@ const DEFAULT_STEP_SECONDS: f64 = 0.005;
 
 /// Reads a recording, `.npz` or NWB, and says on standard error what was made of its file.
 pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
-    opened(path).map(|(recording, _)| recording)
+    opened(path, &Behaviors::default()).map(|(recording, _)| recording)
 }
 
-fn opened(path: &Path) -> Result<(Recording, Report)> {
-    let (recording, read) = betz_interop::read_recording(path, &ReadOptions::default())?;
+/// A recording of which everything has been said.
+pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
+    let options = ReadOptions {
+        behavior: behavior.names.clone(),
+        ..ReadOptions::default()
+    };
+    betz_interop::read_recording(path, &options)
+}
+
+fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
+    let (recording, read) = read_again(path, behavior)?;
     for note in &read.notes {
         report::note(&format!("{}: {note}", path.display()));
     }
     if !read.other_series.is_empty() {
         report::note(&format!(
-            "{}: not taken as behaviour: {}",
+            "{}: not taken as behaviour (--behavior NAME does): {}",
             path.display(),
             read.other_series.join(", ")
         ));
@@ -41,13 +50,16 @@ fn opened(path: &Path) -> Result<(Recording, Report)> {
 }
 
 /// Reads a recording and says on standard error what it holds.
-pub(crate) fn read_recording(path: &Path) -> Result<Recording> {
-    read_recording_with_report(path).map(|(recording, _)| recording)
+pub(crate) fn read_recording(path: &Path, behavior: &Behaviors) -> Result<Recording> {
+    read_recording_with_report(path, behavior).map(|(recording, _)| recording)
 }
 
 /// [`read_recording`], and what its reader reports.
-pub(crate) fn read_recording_with_report(path: &Path) -> Result<(Recording, Report)> {
-    let (recording, read) = opened(path)?;
+pub(crate) fn read_recording_with_report(
+    path: &Path,
+    behavior: &Behaviors,
+) -> Result<(Recording, Report)> {
+    let (recording, read) = opened(path, behavior)?;
     report::note(&format!(
         "{}: {}, {}, {:.1} s, {}",
         path.display(),
@@ -188,13 +200,17 @@ pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
 
 /// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
 pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
-    let recording = recording_for(model, path)?;
+    let recording = recording_for(model, path, &chosen.behavior)?;
     dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
 }
 
 /// The recording at `path` with `model`'s channels, by name.
-pub(crate) fn recording_for(model: &Decoder, path: &Path) -> Result<Recording> {
-    let recording = read_recording(path)?;
+pub(crate) fn recording_for(
+    model: &Decoder,
+    path: &Path,
+    behavior: &Behaviors,
+) -> Result<Recording> {
+    let recording = read_recording(path, behavior)?;
     input_form::check(model, recording.form).map_err(|e| e.at(path.display()))?;
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)

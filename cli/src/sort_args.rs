@@ -24,7 +24,7 @@ pub(crate) enum SortCommand {
 #[derive(Args)]
 pub(crate) struct Raw {
     /// Samples: 16-bit little-endian, channels interleaved; a SpikeGLX .bin or .meta; an Open Ephys
-    /// structure.oebin or its folder; an NWB file with an ElectricalSeries of int16
+    /// structure.oebin or its folder; an NWB file with an ElectricalSeries of int16 or uint16
     #[arg(value_name = "RAW")]
     pub(crate) raw: PathBuf,
     /// Series of voltage in an NWB file, by its name or its path in the file; where acquisition has several, or none

@@ -28,7 +28,13 @@ class Recording:
     def from_npz(cls, path: Path) -> Recording: ...
     @classmethod
     def from_nwb(
-        cls, path: Path, *, behavior: str | Sequence[str] | None = None, tick_seconds: float = 1e-5
+        cls,
+        path: Path,
+        *,
+        behavior: str | Sequence[str] | None = None,
+        tick_seconds: float = 1e-5,
+        units: Sequence[str] | None = None,
+        seconds: tuple[float, float] | None = None,
     ) -> Recording: ...
     @staticmethod
     def from_counts(

@@ -205,16 +205,19 @@ impl Recording {
 
     /// The recording in an NWB file: units, trials, behaviour, electrode positions.
     ///
-    /// `behavior`: series by name or path; None: the first that holds velocities, else the first. What had to be
-    /// chosen, mended or left out comes as warnings and stays in `meta`. docs/connect.md says what is read of a file.
+    /// `behavior`: series by name or path; None: the first that holds velocities, else the first. `units`: those to read,
+    /// by name (`unit` and its id); None: all. `seconds`: (from, until) of the file's clock; None: all. What is not asked
+    /// for takes no memory; times stay what they are. What had to be chosen, mended or left out comes as warnings and stays in `meta`. docs/connect.md says what is read of a file.
     #[classmethod]
-    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5))]
+    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None))]
     fn from_nwb(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
         path: PathBuf,
         behavior: Option<OneOrMany>,
         tick_seconds: f64,
+        units: Option<Vec<String>>,
+        seconds: Option<(f64, f64)>,
     ) -> PyResult<Self> {
         let options = ReadOptions {
             behavior: match behavior {
@@ -223,6 +226,8 @@ impl Recording {
                 Some(OneOrMany::Many(names)) => names,
             },
             tick_seconds,
+            units: units.unwrap_or_default(),
+            seconds: seconds.map(|(from, until)| [from, until]),
         };
         let read = work::run(py, None, |_| nwb::read(&path, &options));
         let (recording, report) = read?;

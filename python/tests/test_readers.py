@@ -37,11 +37,31 @@ def test_nwb():
 
 @pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
 @pytest.mark.filterwarnings("ignore")
+def test_parts_of_nwb():
+    whole = betz.Recording.from_nwb(NWB / "m2.nwb")
+    name = whole.channel_names[2]
+    one = betz.Recording.from_nwb(NWB / "m2.nwb", units=[name])
+    assert one.channel_names == [name]
+    np.testing.assert_array_equal(one.spike_ticks, whole.spike_ticks[whole.spike_channels == 2])
+    some = betz.Recording.from_nwb(NWB / "m2.nwb", seconds=(1.0, 2.0))
+    inside = (whole.spike_ticks >= 100_000) & (whole.spike_ticks < 200_000)
+    np.testing.assert_array_equal(some.spike_ticks, whole.spike_ticks[inside])
+    with pytest.raises(betz.BetzError, match="expected some of"):
+        betz.Recording.from_nwb(NWB / "m2.nwb", units=["nix"])
+    with pytest.raises(betz.BetzError, match="a beginning before an end"):
+        betz.Recording.from_nwb(NWB / "m2.nwb", seconds=(2.0, 1.0))
+
+
+@pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
+@pytest.mark.filterwarnings("ignore")
 def test_nwb_as_pynwb_reads_it():
     pynwb = pytest.importorskip("pynwb")
     for path in sorted(NWB.glob("*.nwb")):
         with pynwb.NWBHDF5IO(str(path), "r") as io:
-            of = [np.asarray(train) for train in io.read().units["spike_times"][:]]
+            units = io.read().units
+            if units is None:
+                continue  # voltage alone
+            of = [np.asarray(train) for train in units["spike_times"][:]]
         check(betz.Recording.from_nwb(path), of, 1e-5)
 
 

@@ -8,6 +8,7 @@ use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
 use serde::Serialize;
 
+use super::beside;
 use crate::common_args::Part;
 use crate::convert_args::Convert;
 use crate::data;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     )?;
     if !nwb {
         only_of_nwb(args)?;
-        let recording = data::read_recording(&args.input)?;
+        let recording = data::read_recording(&args.input, &args.behavior)?;
         recording.write_npz(&args.out)?;
         return told(args, &recording, "npz", None);
     }
@@ -88,7 +89,7 @@ fn only_of_nwb(args: &Convert) -> Result<()> {
 }
 
 fn whole(args: &Convert) -> Result<()> {
-    let (recording, read) = data::read_recording_with_report(&args.input)?;
+    let (recording, read) = data::read_recording_with_report(&args.input, &args.behavior)?;
     let session = session(args, recording.meta.as_deref(), read.origin_seconds)?;
     let mut options = options(args, session)?;
     if let Some(path) = &args.decode {
@@ -106,6 +107,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
             args.input.display()
         )));
     }
+    args.behavior.none_in_stretches()?;
     let mut stretches = Stretches::open(&args.input)?;
     let session = session(args, stretches.outline().meta.as_deref(), 0.0)?;
     let mut options = options(args, session)?;
@@ -116,16 +118,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
 
 /// What IN says of its session, and what the command line says instead.
 fn session(args: &Convert, meta: Option<&str>, origin_seconds: f64) -> Result<Session> {
-    let said = match betz_interop::is_hdf5(&args.input) {
-        true => nwb::read_session(&args.input)?.map(|session| Session {
-            zero: (origin_seconds != 0.0 || session.zero.is_some()).then(|| {
-                let zero = session.zero.as_ref().unwrap_or(&session.start);
-                zero.after(origin_seconds)
-            }),
-            ..session
-        }),
-        false => meta.and_then(nwb::session_of_meta),
-    };
+    let said = beside::said(&args.input, meta, origin_seconds)?;
     let start = |text: &str| Moment::parse(text).map_err(|e| e.at("--start"));
     let mut session = match (&args.start, said) {
         (None, Some(said)) => said,
@@ -163,13 +156,8 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
     let mut options = WriteOptions::new(session);
     if let Some(text) = &args.created {
         options.created = Moment::parse(text).map_err(|e| e.at("--created"))?;
-    } else if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
-        let seconds = text.trim().parse().map_err(|_| {
-            Error::argument(format!(
-                "SOURCE_DATE_EPOCH: expected seconds since 1970, got '{text}'"
-            ))
-        })?;
-        options.created = Moment::of_epoch(seconds).map_err(|e| e.at("SOURCE_DATE_EPOCH"))?;
+    } else if let Some(created) = beside::created()? {
+        options.created = created;
     }
     Ok(options)
 }
@@ -201,25 +189,7 @@ fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<Decoded>
     )?;
     let decoded = model::decode_on(&device, &model, &dataset)?;
     device::note_fallback(&decoded.ran, "decoding");
-    let (mut times, mut values) = (Vec::new(), Vec::new());
-    for segment in &dataset.segments {
-        for step in segment.start..segment.stop {
-            times.push((step + 1) as f64 * dataset.step_seconds);
-            let row = step as usize * width;
-            values.extend_from_slice(&decoded.estimates[row..row + width]);
-        }
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Decoded {
-        by: format!(
-            "{name}, a {} decoder that Betz {} trained",
-            model.kind(),
-            model.training().betz_version
-        ),
-        outputs: model.outputs().to_vec(),
-        times,
-        values,
-    })
+    Ok(beside::series(path, &model, &dataset, &decoded.estimates))
 }
 
 fn told(

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &adapt_args::Drift) -> Result<()> {
             "expected a change, one of --lose, --gain, --swap and --scream, got none",
         ));
     }
-    let recording = data::read_recording(&args.recording)?;
+    let recording = data::read_recording(&args.recording, &args.behavior)?;
     let asked = Drift {
         lose: args.lose,
         gain,

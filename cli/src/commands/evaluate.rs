@@ -7,6 +7,7 @@ use betz::train::score::{place_error, score_estimates_on, while_moving};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::beside::{self, Outputs};
 use super::long;
 use crate::args::Evaluate;
 use crate::data;
@@ -66,7 +67,8 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     let mut files = Files::new(&args.common)
         .reads("MODEL", &args.model)
         .reads("RECORDING", &args.recording);
-    files.may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
+    let out = args.out.as_deref();
+    files.may_write("--out", out, beside::kind(out))?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     if let Some(shifts) = args.chance
         && !(1..=MOST_SHIFTS).contains(&shifts)
@@ -77,7 +79,14 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
+    beside::check(out, &args.recording)?;
     if let Some(memory) = args.memory {
+        if let Some(path) = out.filter(|path| beside::is_nwb(path)) {
+            return Err(Error::argument(format!(
+                "--out {}: expected .csv beside --memory, which never has the whole recording",
+                path.display()
+            )));
+        }
         return long::evaluate(args, &model, memory);
     }
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
@@ -93,7 +102,13 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     betz::memory::plan("the decoded outputs", values * 4)?;
     let mut decoded = model::decode_on(&device, &model, &dataset)?;
     if let Some(path) = &args.out {
-        data::write_outputs(path, &model, &dataset, &decoded.estimates)?;
+        let outputs = Outputs {
+            out: path,
+            recording: &args.recording,
+            behavior: &args.part.behavior,
+            model: &args.model,
+        };
+        outputs.write(&model, &dataset, &decoded.estimates)?;
     }
     let delay = model.delay_steps();
     if let Some(least) = args.moving {

@@ -34,6 +34,7 @@ fn open(
             path.display()
         )));
     }
+    part.behavior.none_in_stretches()?;
     let at = |e: Error| e.at(path.display());
     let mut stretches = Stretches::open(path)?;
     let whole = stretches.outline();

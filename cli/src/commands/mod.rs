@@ -2,6 +2,7 @@
 
 pub(crate) mod adapt;
 mod bank;
+mod beside;
 mod chance;
 pub(crate) mod convert;
 pub(crate) mod demo;

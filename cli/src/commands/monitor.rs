@@ -115,7 +115,7 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 fn from_files(args: &monitor_args::Monitor, model: &Path, recording: &Path) -> Result<Work> {
     let decoder = Decoder::load(model)?;
-    let read = data::recording_for(&decoder, recording)?;
+    let read = data::recording_for(&decoder, recording, &args.part.behavior)?;
     let electrode_um = read.electrode_um.clone();
     let dataset = data::dataset(read, decoder.step_seconds(), &args.part);
     let mut dataset = dataset.map_err(|e| e.at(recording.display()))?;

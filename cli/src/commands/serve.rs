@@ -17,6 +17,7 @@ use super::monitor::name_of;
 use super::page::{LOOK, announce, options};
 use super::som::shown;
 use super::stream::{Feed, replay};
+use crate::common_args::Behaviors;
 use crate::data;
 use crate::device;
 use crate::files::Kind;
@@ -145,7 +146,7 @@ fn is_mined(path: &Path) -> bool {
 fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
     let mut first = None;
     for (recording, of) in files.recordings.iter().enumerate() {
-        let events = Events::from_recording(&data::read_recording(of)?);
+        let events = Events::from_recording(&data::read_recording(of, &Behaviors::default())?);
         let events = events.map_err(|e| e.at(of.display()))?;
         match read_table(path, events.alphabet()) {
             Ok(rows) => {
@@ -208,7 +209,7 @@ fn is_npz(path: &Path) -> bool {
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.
 fn as_it_is(args: &Serve, path: &Path) -> Result<Recorded> {
-    let recording = data::read_recording(path)?;
+    let recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
     let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
@@ -237,7 +238,7 @@ fn decoded(
     model: &Decoder,
     progress: &dyn Progress,
 ) -> Result<Recorded> {
-    let recording = data::recording_for(model, path)?;
+    let recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let dataset = data::dataset(recording, model.step_seconds(), &args.part);
     let mut dataset = dataset.map_err(|e| e.at(path.display()))?;

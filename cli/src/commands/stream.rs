@@ -11,6 +11,7 @@ use betz::train::score::score_estimates;
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
+use super::beside::{self, Outputs};
 use crate::args::Stream;
 use crate::data;
 use crate::device;
@@ -98,7 +99,12 @@ fn recorded(args: &Stream, recording: &Path) -> Result<()> {
     Files::new(&args.common)
         .reads("MODEL", &args.model)
         .reads("RECORDING", recording)
-        .may_write("--out", args.out.as_deref(), data::OUTPUTS)?;
+        .may_write(
+            "--out",
+            args.out.as_deref(),
+            beside::kind(args.out.as_deref()),
+        )?;
+    beside::check(args.out.as_deref(), recording)?;
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
@@ -142,7 +148,13 @@ fn recorded(args: &Stream, recording: &Path) -> Result<()> {
     };
     let decoded = replay_each(&mut session, &dataset, &feed, &Bar::new(), &mut each)?;
     if let Some(path) = &args.out {
-        data::write_outputs(path, &model, &dataset, &decoded)?;
+        let outputs = Outputs {
+            out: path,
+            recording,
+            behavior: &args.part.behavior,
+            model: &args.model,
+        };
+        outputs.write(&model, &dataset, &decoded)?;
     }
     let stats = session.stats();
     let scores = Scores {

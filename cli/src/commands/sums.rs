@@ -176,7 +176,7 @@ fn of_recording(args: &sums_args::Sums, device: &Device, path: &Path) -> Result<
     if let Some(memory) = args.memory {
         return long::sums(args, device, path, bank, memory);
     }
-    let recording = data::read_recording(path)?;
+    let recording = data::read_recording(path, &args.part.behavior)?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(path.display());
     let dataset = data::dataset(recording, step, &args.part).map_err(at)?;

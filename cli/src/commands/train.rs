@@ -94,8 +94,11 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     if let Some(memory) = args.memory {
         return long::train(&Alone, args, &device, memory);
     }
-    let recording = multi_unit(data::read_recording(&args.recording)?, args)
-        .map_err(|e| e.at(args.recording.display()))?;
+    let recording = multi_unit(
+        data::read_recording(&args.recording, &args.part.behavior)?,
+        args,
+    )
+    .map_err(|e| e.at(args.recording.display()))?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let form = recording.form;
     let at = |e: Error| e.at(args.recording.display());

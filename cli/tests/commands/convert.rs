@@ -112,6 +112,40 @@ fn decoded_movement_stands_beside_its_recording() {
             );
         }
     }
+    // What scores, and what replays, writes the same beside the same.
+    for command in ["evaluate", "stream"] {
+        done(
+            folder,
+            &format!("{command} m.betz t.nwb --out {command}.nwb"),
+        );
+        let path = folder.join(format!("{command}.nwb"));
+        let again = nwb::read_series(&path, "processing/decoding/decoded").unwrap();
+        assert_eq!(
+            (&again.columns, &again.times),
+            (&series.columns, &series.times)
+        );
+        for (got, expected) in again.values.iter().zip(&series.values) {
+            assert!((got - expected).abs() <= 1e-3 * expected.abs().max(1.0));
+        }
+        done(folder, &format!("convert {command}.nwb {command}.npz"));
+        assert_eq!(
+            read(folder, &format!("{command}.npz")),
+            read(folder, "t.npz")
+        );
+        refused(
+            folder,
+            &format!("{command} m.betz t.npz --out x.nwb"),
+            2,
+            "expected a recording that says when its session began",
+        );
+    }
+    refused(
+        folder,
+        "evaluate m.betz t.nwb --out x.nwb --memory 1MiB",
+        2,
+        "expected .csv beside --memory",
+    );
+    assert!(!folder.join("x.nwb").exists());
     // It is not taken for behaviour.
     done(folder, "convert t.nwb back.npz");
     assert_eq!(read(folder, "back.npz"), read(folder, "t.npz"));
@@ -167,4 +201,50 @@ fn what_cannot_be_converted_is_said() {
     let output = betz(folder, &format!("convert mine.nwb x.nwb {START}"));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(fs::read_dir(folder).unwrap().count(), before);
+}
+
+#[test]
+fn behaviour_is_taken_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/interop/tests/fixtures");
+    fs::copy(fixtures.join("m2.nwb"), folder.join("m2.nwb")).unwrap();
+    let outputs = |names: &str| -> Vec<String> {
+        done(folder, &format!("convert m2.nwb m2.npz --force {names}"));
+        let behavior = read(folder, "m2.npz").behavior.unwrap();
+        behavior.outputs.into_iter().map(|o| o.name).collect()
+    };
+    assert_eq!(outputs(""), ["index_vel", "mrs_vel"]);
+    assert_eq!(outputs("--behavior finger_pos"), ["index_pos", "mrs_pos"]);
+    assert_eq!(
+        outputs(
+            "--behavior mrs_vel --behavior finger_pos --behavior acquisition/finger_vel/mrs_vel"
+        ),
+        ["mrs_vel", "index_pos", "mrs_pos"]
+    );
+    // A command that trains takes the same names.
+    done(
+        folder,
+        "train m2.nwb --out m.betz --bank single --folds 0 --step 0.02 --behavior mrs_pos",
+    );
+    let told = json(folder, "evaluate m.betz m2.nwb --behavior mrs_pos");
+    assert_eq!(told["outputs"][0]["name"], "mrs_pos");
+    refused(
+        folder,
+        "train m2.nwb --out m.betz --behavior nix",
+        2,
+        "expected one of [acquisition/finger_pos/index_pos, ",
+    );
+    refused(
+        folder,
+        "convert m2.npz b.npz --behavior mrs_vel",
+        2,
+        "'mrs_vel': expected an NWB file",
+    );
+    refused(
+        folder,
+        "train m2.npz --out n.betz --memory 1MiB --behavior mrs_vel",
+        2,
+        "expected none with --memory",
+    );
 }

@@ -297,6 +297,7 @@ fn voltage_in_nwb_that_cannot_be_sorted_is_named() {
     let train = |rest: &str| format!("sort train {rest} --out s.betz");
     for (rest, code, words) in [
         ("voltages.nwb", 2, "acquisition/plain, "),
+        ("voltages.nwb", 2, "--series takes its name"),
         ("voltages.nwb --series nix", 2, "got 'nix'"),
         ("voltages.nwb --series ungained", 2, "--gain: expected it"),
         ("voltage.nwb --rate 30000", 2, "--rate: the file says 20000"),

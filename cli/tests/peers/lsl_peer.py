@@ -1,9 +1,11 @@
-"""Sends N samples of 96 channels through `betz stream --lsl-in --lsl-out` and back. Arguments: MODEL N HZ [--steady].
+"""Sends N samples of 96 channels through `betz stream --lsl-in --lsl-out` and back. Arguments: MODEL N HZ [--steady] [--echo PROGRAM].
 
+With --echo through that program (lsl_echo.c) instead: what liblsl and the machine take themselves.
 Without --steady the stream vanishes after three quarters and comes back. Prints one JSON object."""
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import threading
 import time
@@ -22,7 +24,30 @@ def outlet():
 
 out = outlet()
 delays, came = [], 0
-with Live(model, "--lsl-in", "peer", "--lsl-out", "betz", env=dict(os.environ, BETZ_LSL=str(library))) as live:
+
+
+class Echo:
+    """In the place of `betz stream`."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen([sys.argv[sys.argv.index("--echo") + 1], str(library), "peer", "betz"])
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        return None
+
+
+def between():
+    if "--echo" in sys.argv:
+        return Echo()
+    return Live(model, "--lsl-in", "peer", "--lsl-out", "betz", env=dict(os.environ, BETZ_LSL=str(library)))
+
+
+with between() as live:
     streams = pylsl.resolve_byprop("name", "betz", timeout=20)
     inlet = pylsl.StreamInlet(streams[0], max_buflen=360)
     inlet.open_stream(10)

@@ -1,4 +1,4 @@
-"""Round trips through `betz stream`, in microseconds: python cli/tests/peers/round_trip.py udp|brand MODEL [N]. (LSL: lsl_peer.py.)"""
+"""Round trips through `betz stream`, in microseconds: python cli/tests/peers/round_trip.py udp|brand|zmq MODEL [N]. (LSL: lsl_peer.py.)"""
 import json
 import pathlib
 import socket
@@ -63,4 +63,37 @@ def brand():
             server.wait()
 
 
-{"udp": udp, "brand": brand}[bus]()
+def of_zmq():
+    """A message of samples ends a step, whose outputs come back."""
+    import zmq
+    context = zmq.Context()
+    rig, mine = context.socket(zmq.XPUB), context.socket(zmq.SUB)
+    there, back = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
+    rig.bind(f"tcp://127.0.0.1:{there}")
+    mine.setsockopt(zmq.SUBSCRIBE, b"")
+
+    def samples(number):
+        header = {"message_no": number, "type": "data", "content": {"sample_num": 60 * number}}
+        rig.send_multipart([b"DATA\0", json.dumps(header).encode(), b""])
+
+    with Live(model, "--in", f"zmq://127.0.0.1:{there}", "--out", f"zmq://127.0.0.1:{back}") as live:
+        mine.connect(f"tcp://127.0.0.1:{back}")
+        rig.recv()
+        number = 0
+        samples(number)
+        while not mine.poll(20):
+            number += 1
+            samples(number)
+        while mine.poll(100):
+            mine.recv_multipart()
+        times = []
+        for number in range(number + 1, number + 1 + steps):
+            before = time.perf_counter_ns()
+            samples(number)
+            mine.recv_multipart()
+            times.append(time.perf_counter_ns() - before)
+            time.sleep(0.0002)
+        tell(times, live)
+
+
+{"udp": udp, "brand": brand, "zmq": of_zmq}[bus]()

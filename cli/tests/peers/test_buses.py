@@ -223,6 +223,63 @@ def test_spikes_of_open_ephys(model):
     assert (source["lost"], source["malformed"], source["reconnects"]) == (2, 1, 1)
 
 
+def test_outputs_over_zeromq(model):
+    """Two subscribers of pyzmq, one of which wants another topic; spikes come from a publisher of pyzmq."""
+    zmq = pytest.importorskip("zmq", reason="pyzmq is not installed")
+    context = zmq.Context()
+    there, back = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
+    rig, mine, other = context.socket(zmq.XPUB), context.socket(zmq.SUB), context.socket(zmq.SUB)
+    for socket_ in (rig, mine, other):
+        socket_.setsockopt(zmq.LINGER, 0)
+        socket_.setsockopt(zmq.RCVTIMEO, 20_000)
+    mine.setsockopt(zmq.HEARTBEAT_IVL, 100)
+    mine.setsockopt(zmq.SUBSCRIBE, b"bet")
+    other.setsockopt(zmq.SUBSCRIBE, b"other")
+    rig.bind(f"tcp://127.0.0.1:{there}")
+
+    def samples(number, sample):
+        header = {"message_no": number, "type": "data", "content": {"sample_num": sample}}
+        rig.send_multipart([b"DATA\0", json.dumps(header).encode(), b""])
+
+    with Live(model, "--in", f"zmq://127.0.0.1:{there}", "--out", f"zmq://127.0.0.1:{back}") as live:
+        for subscriber in (mine, other):
+            subscriber.connect(f"tcp://127.0.0.1:{back}")
+        assert rig.recv() == b"\x01"
+        number = 0
+        samples(number, 0)
+        while not mine.poll(20):  # until it is subscribed, nobody hears
+            number += 1
+            samples(number, 60 * number)
+        began = number
+        for number in range(began + 1, began + 101):
+            samples(number, 60 * number)
+        steps = []
+        while len(steps) < 100 or steps[-1] < number - 1:
+            topic, message = mine.recv_multipart()
+            magic, version, kind, entries, step, _, status, _ = struct.unpack_from("<4sBBHQqII", message)
+            assert (topic, magic, version, kind, len(message)) == (b"betz", b"BETZ", 1, 16, 32 + 4 * entries)
+            steps.append(step)
+        assert steps == list(range(steps[0], number))
+        assert not other.poll(0)
+        said = live.end()
+    for socket_ in (rig, mine, other):
+        socket_.close()
+    context.term()
+    sink = said["sink"]
+    assert sink["steps"] == sink["messages"] == len(steps), said
+    assert sink["steps"] + sink.get("unsent", 0) == said["steps"], said
+
+
+def test_a_place_that_is_taken_is_said(model):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run([*Live_command(model), "--in", "udp://127.0.0.1:0", "--out", f"zmq://{place}"],
+                              capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"publishing at {place}" in done.stderr, done.stderr
+
+
 ALONE = """[ports]
 IPv6 = disable
 [multicast]

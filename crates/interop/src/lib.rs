@@ -13,7 +13,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use betz_base::Result;
+use betz_base::{Error, Result};
 use betz_recording::Recording;
 
 #[cfg(feature = "brand")]
@@ -36,9 +36,31 @@ pub mod zmq;
 pub struct ReadOptions {
     /// Series that are behaviour, by name or path; none: the first that holds velocities, else the first.
     pub behavior: Vec<String>,
-    /// Length of a tick in seconds where the file has times in seconds. (With the default, and no behaviour named, a
-    /// file that Betz wrote comes back as it was, with its own.)
+    /// Length of a tick in seconds where the file has times in seconds. (With all options as they are by default, a file
+    /// that Betz wrote comes back as it was, with its own.)
     pub tick_seconds: f64,
+    /// Units that are read, by name; none: all.
+    pub units: Vec<String>,
+    /// Seconds of the file's clock, from the first to before the second, that are read: spikes and samples of behaviour in
+    /// them, trials that lie in them as a whole. Times stay what they are. `None`: all.
+    pub seconds: Option<[f64; 2]>,
+}
+
+impl ReadOptions {
+    /// The seconds that are read, without ends where none were given.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there are none between.
+    #[cfg(feature = "nwb")]
+    pub(crate) fn window(&self) -> Result<std::ops::Range<f64>> {
+        match self.seconds {
+            None => Ok(f64::NEG_INFINITY..f64::INFINITY),
+            Some([from, until]) if from < until => Ok(from..until),
+            Some([from, until]) => Err(Error::argument(format!(
+                "seconds: expected a beginning before an end, got {from} to {until}"
+            ))),
+        }
+    }
 }
 
 impl Default for ReadOptions {
@@ -47,6 +69,8 @@ impl Default for ReadOptions {
         Self {
             behavior: Vec::new(),
             tick_seconds: 1e-5,
+            units: Vec::new(),
+            seconds: None,
         }
     }
 }
@@ -73,12 +97,17 @@ pub fn is_hdf5(path: &Path) -> bool {
 /// The recording in the file at `path`, whatever its format: `.npz`, or NWB by its first bytes.
 ///
 /// # Errors
-/// Those of [`Recording::read_npz`] and [`nwb::read`].
+/// Those of [`Recording::read_npz`] and [`nwb::read`]; `InvalidArgument` for behaviour by name of what is not NWB.
 pub fn read_recording(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
     #[cfg(feature = "nwb")]
     if is_hdf5(path) {
         return nwb::read(path, options);
     }
-    let _ = options;
+    if let Some(name) = options.behavior.first() {
+        return Err(Error::argument(format!(
+            "{}: behaviour '{name}': expected an NWB file, whose series have names, got something else",
+            path.display()
+        )));
+    }
     Ok((Recording::read_npz(path)?, Report::default()))
 }

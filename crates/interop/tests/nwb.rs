@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use betz_base::ErrorKind;
 use betz_interop::nwb::{self, ElectricalSeries};
 use betz_interop::{ReadOptions, read_recording};
-use betz_recording::Segment;
+use betz_recording::{Recording, Segment};
 use betz_sort::Voltage;
 use serde_json::Value;
 
@@ -213,7 +213,13 @@ fn voltage_is_what_pynwb_reads() {
                 }
                 samples.extend_from_slice(&block[..got * voltage.channels()]);
             }
-            let bytes = samples.iter().flat_map(|s| s.to_le_bytes());
+            // What is stored without a sign has its middle at 0.
+            let middle = if path.ends_with("uint16") {
+                i16::MIN
+            } else {
+                0
+            };
+            let bytes = samples.iter().flat_map(|s| (s ^ middle).to_le_bytes());
             assert_eq!(
                 Some(u64::from(crc32(bytes))),
                 of["crc"].as_u64(),
@@ -222,7 +228,7 @@ fn voltage_is_what_pynwb_reads() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 10);
+    assert_eq!(compared, 12);
 }
 
 #[test]
@@ -241,6 +247,10 @@ fn voltage_has_a_rate_a_gain_and_places() {
     let of = |series: &str| self::voltage("voltages", series).unwrap();
     assert_eq!(of("equal").microvolts(), Some(2.0));
     assert_eq!(of("ungained").microvolts(), None);
+    for (name, constant) in [("uint16", "32768.0 µV"), ("offset", "1000.0 µV")] {
+        let notes = of(name).notes().join("");
+        assert!(notes.contains(constant), "{notes}");
+    }
     assert_eq!(of("one").places().unwrap(), [Some([20.0, 10.0])]);
     let timed = of("timed");
     assert!((timed.rate_hz() - 25_000.0).abs() < 5.0 && (timed.start_seconds() - 3.0).abs() < 1e-5);
@@ -284,17 +294,15 @@ fn voltage_that_cannot_be_sorted_is_refused_by_name() {
             "to 250 (at 3 s): time goes back",
         ),
         ("nowhere", InvalidRecording, "to 300 (at NaN s)"),
-        ("float32", InvalidRecording, "expected int16, got float32"),
-        ("uint16", InvalidRecording, "expected int16, got uint16"),
+        (
+            "float32",
+            InvalidRecording,
+            "expected int16 or uint16, got float32",
+        ),
         (
             "unequal",
             InvalidRecording,
             "got 1 for channel 0 and 2 for channel 1",
-        ),
-        (
-            "offset",
-            InvalidRecording,
-            "expected an offset of 0, got 0.001",
         ),
         ("turned", InvalidRecording, "got (2, 400): (channels, time)"),
         (
@@ -331,4 +339,68 @@ fn voltage_that_cannot_be_sorted_is_refused_by_name() {
     // Who wants units of a file that has voltage alone is told.
     let error = read_recording(&file("voltage"), &ReadOptions::default()).unwrap_err();
     assert!(error.message().contains("betz sort makes one"), "{error}");
+}
+
+#[test]
+fn some_units_and_some_seconds_are_those_of_the_whole() {
+    // What is first left out of two: a gap between units that are read.
+    for name in ["m2", "nlb", "perich", "h1"] {
+        let (whole, _) = read_recording(&file(name), &ReadOptions::default()).unwrap();
+        let options = ReadOptions {
+            units: whole.channel_names.iter().step_by(2).cloned().collect(),
+            ..ReadOptions::default()
+        };
+        let (some, _) = read_recording(&file(name), &options).unwrap();
+        assert_eq!(some.channel_names, options.units);
+        let kept = |channel: u32| channel.is_multiple_of(2);
+        let of = |recording: &Recording, kept: &dyn Fn(u32) -> bool, by: u32| -> Vec<(i64, u32)> {
+            let spikes = &recording.spikes;
+            let all = spikes.ticks.iter().zip(&spikes.channels);
+            all.filter(|(_, c)| kept(**c))
+                .map(|(t, c)| (*t, c / by))
+                .collect()
+        };
+        assert_eq!(of(&some, &|_| true, 1), of(&whole, &kept, 2), "{name}");
+        assert!(!some.spikes.is_empty());
+        assert_eq!(some.behavior, whole.behavior);
+
+        let seconds = [0.25 * whole.seconds(), 0.75 * whole.seconds()];
+        let options = ReadOptions {
+            seconds: Some(seconds),
+            ..ReadOptions::default()
+        };
+        let (part, report) = read_recording(&file(name), &options).unwrap();
+        assert_eq!(report.origin_seconds, 0.0, "{name}");
+        let inside = |tick: &i64| {
+            let time = *tick as f64 * whole.tick_seconds;
+            (seconds[0]..seconds[1]).contains(&time)
+        };
+        let within =
+            |spikes: &betz_recording::Spikes| spikes.ticks.iter().filter(|t| inside(t)).count();
+        // A time at an end may round to either side of it.
+        assert!(
+            part.spikes.len().abs_diff(within(&whole.spikes)) <= 1,
+            "{name}"
+        );
+        assert!(part.spikes.len() > 1 && part.spikes.len() < whole.spikes.len());
+        assert!(part.behavior.is_some(), "{name}");
+        assert!(part.seconds() < whole.seconds(), "{name}");
+    }
+    let options = |units: &[&str], seconds| ReadOptions {
+        units: units.iter().map(ToString::to_string).collect(),
+        seconds,
+        ..ReadOptions::default()
+    };
+    for (options, words) in [
+        (options(&["nix"], None), "units: expected some of [unit"),
+        (
+            options(&[], Some([2.0, 2.0])),
+            "expected a beginning before an end, got 2 to 2",
+        ),
+        (options(&[], Some([f64::NAN, 2.0])), "got NaN to 2"),
+    ] {
+        let error = read_recording(&file("m2"), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains(words), "{error}");
+    }
 }

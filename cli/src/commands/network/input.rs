@@ -10,6 +10,7 @@ use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
 use super::{frames, lines, nodes};
+use crate::common_args::Behaviors;
 use crate::data;
 use crate::network_args::From;
 use crate::report;
@@ -66,7 +67,8 @@ impl Input {
                 of_arrays(&mut arrays, from).map_err(|e| placed(path, e))?
             } else if arrays.has("counts") || arrays.has("spike_ticks") {
                 drop(arrays);
-                of_recording(data::read_recording(path)?, from).map_err(|e| placed(path, e))?
+                of_recording(data::read_recording(path, &Behaviors::default())?, from)
+                    .map_err(|e| placed(path, e))?
             } else {
                 return Err(Error::recording(format!(
                     "{}: expected an array `{}` (--signal names another), or a recording's `counts` or `spike_ticks`; got {}",

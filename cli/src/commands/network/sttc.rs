@@ -10,6 +10,7 @@ use betz::{Error, Result};
 use super::asked::{Asked, keeping};
 use super::input;
 use super::outcome::{Seconds, finish};
+use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::{Files, Kind, hash_of};
 use crate::network_args::{Compute, Span};
@@ -47,7 +48,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
     };
-    let recording = data::read_recording(&args.input)?;
+    let recording = data::read_recording(&args.input, &Behaviors::default())?;
     if matches!(recording.form, SpikeForm::Signal) {
         return Err(Error::argument(
             "--measure sttc: expected a recording of spikes, got a signal",

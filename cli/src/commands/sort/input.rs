@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use betz::sort::raw::{RawFile, RawInfo};
 use betz::sort::{Sorter, Voltage};
-use betz::{Error, Result};
+use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
 
@@ -33,6 +33,17 @@ pub(super) enum Source {
     Series(Box<ElectricalSeries>),
 }
 
+/// The series of voltage that is asked for, in an NWB file.
+fn series(args: &Raw) -> Result<ElectricalSeries> {
+    ElectricalSeries::open(&args.raw, args.series.as_deref()).map_err(|e| match e.kind() {
+        ErrorKind::InvalidArgument if args.series.is_none() => {
+            let words = format!("{}; --series takes its name or its path", e.message());
+            e.in_words(words)
+        }
+        _ => e,
+    })
+}
+
 /// What a file says of its samples.
 #[derive(Default)]
 struct Said {
@@ -45,7 +56,7 @@ impl Info {
     /// What is known of the recording that was asked for, and where it is; `sorter` knows what is not said.
     pub(super) fn of(args: &Raw, sorter: Option<&Sorter>) -> Result<(Self, Source)> {
         let series = match is_hdf5(&args.raw) {
-            true => Some(ElectricalSeries::open(&args.raw, args.series.as_deref())?),
+            true => Some(series(args)?),
             false => None,
         };
         if let (Some(name), None) = (&args.series, &series) {

@@ -118,6 +118,8 @@ const SINKS: &[(&str, &[&str])] = &[
     ("lsl", &[]),
     #[cfg(feature = "brand")]
     ("brand", &["nickname"]),
+    #[cfg(feature = "zmq")]
+    ("zmq", &["topic"]),
 ];
 
 /// The source at `address`:
@@ -176,7 +178,8 @@ fn beside_source(source: Box<dyn Source>, stream: &Stream<'_>) -> Result<Box<dyn
     )?))
 }
 
-/// The sink at `address`: `udp://HOST:PORT`, `lsl://NAME`, or `brand://…` as of a source.
+/// The sink at `address`: `udp://HOST:PORT`, `lsl://NAME`, `brand://…` as of a source, or `zmq://HOST:PORT?topic=NAME` (bound
+/// here).
 ///
 /// # Errors
 /// `InvalidArgument` for another address, and those of the sink.
@@ -198,11 +201,17 @@ pub fn open_sink(address: &str, stream: &Stream<'_>) -> Result<Box<dyn Sink>> {
             let node = crate::brand::Place::new(at.place, at.get("nickname"))?;
             beside_sink(Box::new(crate::brand::BrandSink::new(node)), stream)
         }
+        #[cfg(feature = "zmq")]
+        "zmq" => {
+            let topic = at.get("topic").unwrap_or(crate::zmq::TOPIC);
+            let sink = crate::zmq::OutputSink::bind(at.place, topic, stream.outputs.len())?;
+            beside_sink(Box::new(sink), stream)
+        }
         other => Err(Error::argument(format!("no sink {other}:// in this build"))),
     }
 }
 
-#[cfg(any(feature = "lsl", feature = "brand"))]
+#[cfg(any(feature = "lsl", feature = "brand", feature = "zmq"))]
 fn beside_sink(sink: Box<dyn Sink>, stream: &Stream<'_>) -> Result<Box<dyn Sink>> {
     Ok(Box::new(super::beside::SinkBeside::start(
         sink,

@@ -211,6 +211,8 @@ impl SinkBeside {
                 if stop {
                     return;
                 }
+                sink.attend();
+                mine.publish(sink.counts());
                 std::thread::park_timeout(LOOK);
             }
         })?;

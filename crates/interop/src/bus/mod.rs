@@ -9,6 +9,8 @@ mod address;
 pub mod beside;
 mod bins;
 mod order;
+#[cfg(any(feature = "udp", feature = "zmq"))]
+pub(crate) mod plain;
 mod pump;
 mod tally;
 
@@ -130,6 +132,10 @@ pub trait Sink: Send {
     /// # Errors
     /// What trying again cannot mend.
     fn give(&mut self, decoded: &Decoded<'_>) -> Result<()>;
+
+    /// Does what connections need while there is nothing to give: [on a thread of its own](beside) it is called after each
+    /// output, and twenty times a second.
+    fn attend(&mut self) {}
 
     /// What was counted until now.
     fn counts(&self) -> Counts;

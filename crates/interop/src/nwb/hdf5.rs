@@ -12,8 +12,12 @@ use rust_hdf5::{H5Dataset, H5File, Hdf5Error, StorageLayout};
 
 /// Most times that deflate makes data smaller.
 const MOST_DEFLATED: u64 = 1040;
+/// Numbers that are read at once where there are many.
+const STRETCH: usize = 1 << 20;
 /// Bytes of the address of a chunk, of which there is one a chunk.
 const ADDRESS: u64 = 8;
+/// Bytes that are always there.
+const FEW: u128 = 1 << 20;
 /// Bytes that the crate remembers of a chunk, at most.
 const OF_CHUNK: u128 = 64;
 
@@ -89,6 +93,12 @@ impl File {
         };
         let bytes = self.check_structure(path, &dataset)?;
         plan(path, bytes, dataset.element_size())?;
+        let shape = guarded(path, || Ok(dataset.shape()))?;
+        if bytes > (8 * STRETCH) as u128
+            && let Some(values) = self.in_stretches(path, &dataset, &shape)?
+        {
+            return Ok(Some(Numbers { values, shape }));
+        }
         let values = guarded(path, || {
             if let Ok(values) = dataset.read_numeric_as::<f64>() {
                 return Ok(values);
@@ -102,7 +112,6 @@ impl File {
             }
             dataset.read_numeric_as::<f64>()
         })?;
-        let shape = guarded(path, || Ok(dataset.shape()))?;
         if shape.iter().product::<usize>() != values.len() {
             return Err(Error::recording(format!(
                 "{path}: expected {shape:?} values, got {}",
@@ -110,6 +119,70 @@ impl File {
             )));
         }
         Ok(Some(Numbers { values, shape }))
+    }
+
+    /// Numbers of which a copy as they are stored would be large, a stretch after the other; `None` for what is read whole
+    /// alone (booleans, and rows that are no rows).
+    fn in_stretches(
+        &self,
+        path: &str,
+        dataset: &H5Dataset,
+        shape: &[usize],
+    ) -> Result<Option<Vec<f64>>> {
+        let datatype = guarded(path, || dataset.datatype())?;
+        let numeric = matches!(
+            datatype,
+            DatatypeMessage::FixedPoint { .. } | DatatypeMessage::FloatingPoint { .. }
+        );
+        let of_row: usize = shape.iter().skip(1).product();
+        if !numeric || of_row == 0 {
+            return Ok(None);
+        }
+        let tall = self.tall(path, dataset)?;
+        let rows = (STRETCH / of_row / tall).max(1) * tall;
+        let mut values = memory::room(path, shape[0] * of_row)?;
+        let (mut first, mut count) = (vec![0; shape.len()], shape.to_vec());
+        for row in (0..shape[0]).step_by(rows) {
+            (first[0], count[0]) = (row, rows.min(shape[0] - row));
+            values.extend(self.block(path, &first, &count)?);
+        }
+        Ok(Some(values))
+    }
+
+    /// Rows of a chunk.
+    fn tall(&self, path: &str, dataset: &H5Dataset) -> Result<usize> {
+        let chunk = guarded(path, || Ok(dataset.chunk_dims()))?;
+        Ok(chunk
+            .and_then(|chunk| chunk.first().copied())
+            .map_or(1, |n| n.max(1)))
+    }
+
+    /// Elements of the list at `path` that are best read at once: whole chunks.
+    pub(super) fn stretch(&self, path: &str) -> Result<usize> {
+        let tall = self.tall(path, &self.needed(path)?)?;
+        Ok((STRETCH / tall).max(1) * tall)
+    }
+
+    /// Fills `values` with the numbers of the list at `path`, from `first` on.
+    pub(super) fn fill(&self, path: &str, first: usize, values: &mut [f64]) -> Result<()> {
+        let dataset = self.needed(path)?;
+        if element(&guarded(path, || dataset.datatype())?) != "float64" {
+            let read = self.block(path, &[first], &[values.len()])?;
+            return match read.len() == values.len() {
+                true => {
+                    values.copy_from_slice(&read);
+                    Ok(())
+                }
+                false => Err(Error::recording(format!(
+                    "{path}: expected {} values, got {}",
+                    values.len(),
+                    read.len()
+                ))),
+            };
+        }
+        self.check_structure(path, &dataset)?;
+        let count = [values.len()];
+        guarded(path, || dataset.read_slice_into(values, &[first], &count))
     }
 
     /// The shape of the dataset at `path`; `None` where there is none.
@@ -247,6 +320,14 @@ impl File {
             )));
         }
         if let Some(chunk) = chunk {
+            // One is opened whole, however little of it is data.
+            let of_chunk = product(&chunk, element);
+            if of_chunk > most {
+                return Err(Error::recording(format!(
+                    "{path}: expected chunks of at most {most} bytes, which a file of {} can hold, got {chunk:?}",
+                    self.bytes
+                )));
+            }
             let along = shape.iter().zip(&chunk);
             let chunks = along.fold(1, |all: u128, (n, of)| {
                 all.saturating_mul(n.div_ceil((*of).max(1)) as u128)
@@ -258,7 +339,7 @@ impl File {
                     self.bytes
                 )));
             }
-            memory::plan(path, chunks * OF_CHUNK)?;
+            needs(path, of_chunk + chunks * OF_CHUNK)?;
         }
         Ok(claimed)
     }
@@ -271,7 +352,15 @@ fn product(shape: &[usize], element: usize) -> u128 {
 
 /// Refuses what there is no memory for: as stored, and as f64.
 fn plan(path: &str, bytes: u128, element: usize) -> Result<()> {
-    memory::plan(path, bytes + bytes / element.max(1) as u128 * 8)
+    needs(path, bytes + bytes / element.max(1) as u128 * 8)
+}
+
+/// Refuses bytes that there are not. Of few the system is not asked, which takes longer than to read them.
+fn needs(path: &str, bytes: u128) -> Result<()> {
+    match bytes > FEW {
+        true => memory::plan(path, bytes),
+        false => Ok(()),
+    }
 }
 
 /// What NumPy calls a type.

@@ -21,6 +21,7 @@ mod hdf5_write;
 mod own;
 mod series;
 mod session;
+mod ticked;
 mod trials;
 mod units;
 mod voltage;
@@ -45,8 +46,9 @@ const LONGEST_SECONDS: f64 = 1e8;
 
 /// The recording in the NWB file at `path`.
 ///
-/// Reads the units, the trials and the behaviour, nothing else: raw voltage stays where it is. Memory is in proportion
-/// to what is read.
+/// Reads the units, the trials and the behaviour, nothing else: raw voltage stays where it is. Memory is what the recording
+/// takes, of a time range or some units what those take: times of spikes are read in stretches, and are sorted in place
+/// (with half of that again while that is done).
 ///
 /// # Errors
 /// [`ErrorKind::Io`] when the file cannot be read; [`ErrorKind::InvalidRecording`] when it is damaged, or breaks
@@ -115,8 +117,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         )));
     }
     let mut report = Report::default();
-    if options.behavior.is_empty()
-        && tick_seconds == ReadOptions::default().tick_seconds
+    if *options == ReadOptions::default()
         && let Some(own) = Own::read(file)
     {
         match own.recording(file) {
@@ -127,30 +128,32 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
             )),
         }
     }
-    let units = units::read(file)?.ok_or_else(|| no_units(file))?;
+    let window = options.window()?;
+    let units = units::table(file, &options.units)?.ok_or_else(|| no_units(file))?;
     let behavior = behavior(file, options, &mut report)?;
-    let trials = trials::read(file, &mut report)?;
+    let mut trials = trials::read(file, &mut report)?;
+    // A trial is whole, or it is none.
+    trials.retain(|(start, stop)| *start >= window.start && *stop <= window.end);
     let times = behavior.iter().flat_map(|b| b.times.iter().flatten());
     let bounds = trials.iter().flat_map(|(start, stop)| [start, stop]);
     let (mut low, mut high) = (0.0_f64, 0.0_f64);
     for &time in times.chain(bounds) {
         (low, high) = (low.min(time), high.max(time));
     }
-    if let Some((first, last)) = units.span() {
+    check_span(low, high)?;
+    let ticked = ticked::read(file, &units, low, tick_seconds, &window, &mut report)?;
+    low = ticked.low;
+    if !ticked.spikes.is_empty() {
         // A spike at the very end has its tick, too.
-        (low, high) = (low.min(first), high.max(last + tick_seconds));
+        high = high.max(ticked.high + tick_seconds);
     }
-    if high - low > LONGEST_SECONDS {
-        return Err(Error::recording(format!(
-            "times: expected at most {LONGEST_SECONDS:e} s from first to last, got {low} s to {high} s"
-        )));
-    }
+    check_span(low, high)?;
     if low < 0.0 {
         report.notes.push(format!(
             "times begin at {low} s: everything was moved to begin at 0"
         ));
     }
-    let ticks = units::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
+    let ticks = ticked::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
     let at = |seconds: f64| ((seconds - low) / tick_seconds).round() as i64;
     let mut segments: Vec<Segment> = (trials.iter())
         .map(|&(start, stop)| Segment {
@@ -166,11 +169,10 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         }];
     }
     report.origin_seconds = low;
-    let spikes = units.spikes(low, tick_seconds, &mut report);
     let recording = Recording {
         tick_seconds,
         ticks,
-        spikes,
+        spikes: ticked.spikes,
         channel_names: units.names,
         behavior: behavior.map(|b| Behavior {
             times: b
@@ -187,6 +189,16 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
     Ok((recording, report))
 }
 
+/// Refuses times that lie too far apart.
+fn check_span(low: f64, high: f64) -> Result<()> {
+    if high - low > LONGEST_SECONDS {
+        return Err(Error::recording(format!(
+            "times: expected at most {LONGEST_SECONDS:e} s from first to last, got {low} s to {high} s"
+        )));
+    }
+    Ok(())
+}
+
 /// The series that are behaviour, beside each other on one clock.
 fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<Option<Behavior>> {
     let candidates = series::candidates(file);
@@ -198,13 +210,13 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
     let Some(first) = columns.first() else {
         return Ok(None);
     };
-    let mut times = first.times.clone();
+    let same_as = &first.times;
     for other in &columns[1..] {
-        let same = other.times.len() == times.len()
+        let same = other.times.len() == same_as.len()
             && other
                 .times
                 .iter()
-                .zip(&times)
+                .zip(same_as)
                 .all(|(a, b)| (a - b).abs() <= 1e-6);
         if !same {
             return Err(Error::mismatch(format!(
@@ -213,6 +225,7 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
             )));
         }
     }
+    let mut times = std::mem::take(&mut columns[0].times);
     if is_m2(&paths) {
         let step = median_step(&times);
         report.notes.push(format!(
@@ -229,10 +242,17 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
         })
     });
     let outputs: Vec<OutputInfo> = outputs.collect();
-    let mut values = betz_base::memory::room("behaviour", times.len() * outputs.len())?;
+    let window = options.window()?;
+    let asked = times.iter().filter(|time| window.contains(time)).count();
+    let mut values = betz_base::memory::room("behaviour", asked * outputs.len())?;
     // Samples without a number are left out: what lies between two others is interpolated.
-    let mut kept = Vec::with_capacity(times.len());
+    let mut kept = Vec::with_capacity(asked);
+    let mut outside = 0;
     for (row, &time) in times.iter().enumerate() {
+        if time.is_finite() && !window.contains(&time) {
+            outside += 1;
+            continue;
+        }
         let of_row = columns.iter().flat_map(|series| {
             let width = series.columns.len();
             &series.values[row * width..(row + 1) * width]
@@ -245,8 +265,8 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
             false => values.truncate(before),
         }
     }
-    if kept.len() < times.len() {
-        let lost = times.len() - kept.len();
+    if kept.len() + outside < times.len() {
+        let lost = times.len() - kept.len() - outside;
         report.notes.push(format!(
             "{lost} samples of behaviour that are not finite, or go back in time, were left out"
         ));

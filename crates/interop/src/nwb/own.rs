@@ -9,6 +9,7 @@ use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes
 use serde_json::{Value, json};
 
 use super::hdf5::File;
+use super::ticked::Sorted;
 use super::write::CHANNEL_NAME;
 use super::{series, trials, units};
 use crate::Report;
@@ -159,25 +160,19 @@ impl Own {
     }
 
     fn events(&self, file: &File, names: usize) -> Result<Spikes> {
-        let units = units::read(file)?.ok_or_else(|| missing("units/spike_times"))?;
-        if units.ends.len() != names {
+        let units = units::table(file, &[])?.ok_or_else(|| missing("units/spike_times"))?;
+        if units.names.len() != names {
             return Err(Error::recording(format!(
                 "units: expected {names}, as many as have names, got {}",
-                units.ends.len()
+                units.names.len()
             )));
         }
-        let mut events: Vec<(i64, u32)> = memory::room("spikes", units.times.len())?;
-        let mut first = 0;
-        for (unit, &end) in units.ends.iter().enumerate() {
-            let ticks = units.times[first..end]
-                .iter()
-                .map(|time| (time / self.tick_seconds).round() as i64);
-            events.extend(ticks.map(|tick| (tick, unit as u32)));
-            first = end;
-        }
-        events.sort_unstable();
-        let (ticks, channels) = events.into_iter().unzip();
-        Ok(Spikes::new(ticks, channels))
+        let mut sorted = Sorted::room(units.spikes(), names)?;
+        units.each(file, &mut |unit, times| {
+            (times.iter())
+                .try_for_each(|time| sorted.push((time / self.tick_seconds).round() as i64, unit))
+        })?;
+        sorted.spikes()
     }
 
     /// The entries of a matrix that are not 0.

@@ -92,7 +92,8 @@ pub(super) fn chosen(
             taken.extend(candidates.iter().filter(beside).cloned());
         }
     }
-    taken.dedup();
+    let mut seen = std::collections::HashSet::new();
+    taken.retain(|path| seen.insert(path.clone()));
     report.other_series = candidates
         .iter()
         .filter(|path| !taken.contains(path))

@@ -1,10 +1,14 @@
 //! The table of units: spike times, and where the electrodes are.
 
+use std::ops::Range;
+
 use betz_base::error::{Error, Result};
-use betz_recording::Spikes;
+use betz_base::memory;
 
 use super::hdf5::File;
-use crate::Report;
+
+/// Times of all spikes, unit by unit.
+pub(super) const TIMES: &str = "units/spike_times";
 
 /// Spike times of units, one after the other, and where each unit's end.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,17 +23,32 @@ pub struct Units {
     pub electrode_um: Option<Vec<[f32; 2]>>,
 }
 
-/// The units of `file`; `None` where it has none.
-pub(super) fn read(file: &File) -> Result<Option<Units>> {
-    let Some(times) = file.numbers("units/spike_times")? else {
+/// The table of units, but for the times of their spikes.
+pub(super) struct Table {
+    /// One name per unit that is read.
+    pub(super) names: Vec<String>,
+    /// (x, y) of their first electrodes.
+    pub(super) electrode_um: Option<Vec<[f32; 2]>>,
+    /// Where the times of each stand in the file.
+    times: Vec<Range<usize>>,
+}
+
+/// The units of `file` that are called as `wanted` says, all where it says nothing; `None` where it has none.
+pub(super) fn table(file: &File, wanted: &[String]) -> Result<Option<Table>> {
+    let Some(shape) = file.shape(TIMES)? else {
         return Ok(None);
+    };
+    let [len] = shape[..] else {
+        return Err(Error::recording(format!(
+            "{TIMES}: expected one axis, got a shape of {shape:?}"
+        )));
     };
     let Some(ends) = file.numbers("units/spike_times_index")? else {
         return Err(Error::recording(
             "units/spike_times: expected units/spike_times_index beside it, got none",
         ));
     };
-    let ends = offsets("units/spike_times_index", &ends.values, times.values.len())?;
+    let ends = offsets("units/spike_times_index", &ends.values, len)?;
     let ids = file.numbers("units/id")?.map(|ids| ids.values);
     let names = (0..ends.len()).map(|k| {
         let id = ids.as_ref().and_then(|ids| ids.get(k));
@@ -40,11 +59,95 @@ pub(super) fn read(file: &File) -> Result<Option<Units>> {
     if !names.iter().all(|name| seen.insert(name.clone())) {
         names = (0..ends.len()).map(|k| format!("unit{k}")).collect();
     }
-    Ok(Some(Units {
+    let begins = [0].into_iter().chain(ends.iter().copied());
+    let mut table = Table {
         electrode_um: electrodes(file, ends.len())?,
-        times: times.values,
+        times: begins.zip(&ends).map(|(begin, end)| begin..*end).collect(),
         names,
-        ends,
+    };
+    if !wanted.is_empty() {
+        table.keep(wanted)?;
+    }
+    Ok(Some(table))
+}
+
+impl Table {
+    /// Keeps the units of these names, in the order of the file.
+    fn keep(&mut self, wanted: &[String]) -> Result<()> {
+        if let Some(name) = wanted.iter().find(|name| !self.names.contains(name)) {
+            return Err(Error::argument(format!(
+                "units: expected some of [{}], got '{name}'",
+                self.names.join(", ")
+            )));
+        }
+        let kept: Vec<usize> = (0..self.names.len())
+            .filter(|k| wanted.contains(&self.names[*k]))
+            .collect();
+        self.names = kept.iter().map(|k| self.names[*k].clone()).collect();
+        self.times = kept.iter().map(|k| self.times[*k].clone()).collect();
+        let places = self.electrode_um.as_ref();
+        self.electrode_um = places.map(|of| kept.iter().map(|k| of[*k]).collect());
+        Ok(())
+    }
+
+    /// Spikes of all units.
+    pub(super) fn spikes(&self) -> usize {
+        self.times.iter().map(Range::len).sum()
+    }
+
+    /// Hands the times on as they are stored, unit by unit, of each a stretch after the other: memory is that of a
+    /// stretch, and what no unit has is not read.
+    pub(super) fn each(
+        &self,
+        file: &File,
+        each: &mut dyn FnMut(usize, &[f64]) -> Result<()>,
+    ) -> Result<()> {
+        let height = file.stretch(TIMES)?;
+        let mut buffer = Vec::new();
+        let mut units = self.times.iter().enumerate().peekable();
+        while let Some((unit, times)) = units.next() {
+            // What follows without a gap is read with it.
+            let first = unit;
+            let mut end = times.end;
+            while let Some((_, next)) = units.next_if(|(_, next)| next.start == end) {
+                end = next.end;
+            }
+            let (mut at, mut unit) = (times.start, first);
+            while at < end {
+                let until = ((at / height + 1) * height).min(end);
+                buffer.resize(until - at, 0.0);
+                file.fill(TIMES, at, &mut buffer)?;
+                let mut from = at;
+                while from < until {
+                    let to = self.times[unit].end.min(until);
+                    if to > from {
+                        each(unit, &buffer[from - at..to - at])?;
+                    }
+                    from = to.max(from);
+                    unit += usize::from(from == self.times[unit].end && from < end);
+                }
+                at = until;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The units of `file` with their times; `None` where it has none.
+pub(super) fn read(file: &File) -> Result<Option<Units>> {
+    let Some(table) = table(file, &[])? else {
+        return Ok(None);
+    };
+    let mut times = memory::room(TIMES, table.spikes())?;
+    table.each(file, &mut |_, stretch| {
+        times.extend_from_slice(stretch);
+        Ok(())
+    })?;
+    Ok(Some(Units {
+        times,
+        ends: table.times.iter().map(|times| times.end).collect(),
+        names: table.names,
+        electrode_um: table.electrode_um,
     }))
 }
 
@@ -104,50 +207,4 @@ fn electrodes(file: &File, units: usize) -> Result<Option<Vec<[f32; 2]>>> {
     let places: Vec<[f32; 2]> = (0..units).map(place).collect();
     let known = places.iter().flatten().any(|v| v.is_finite());
     Ok(known.then_some(places))
-}
-
-impl Units {
-    /// The earliest and the latest finite spike time.
-    pub(super) fn span(&self) -> Option<(f64, f64)> {
-        let finite = self.times.iter().copied().filter(|t| t.is_finite());
-        finite.fold(None, |span, t| {
-            let (low, high) = span.unwrap_or((t, t));
-            Some((low.min(t), high.max(t)))
-        })
-    }
-
-    /// Spikes in ticks after `origin`, in order; times that are no numbers are left out and counted.
-    pub(super) fn spikes(&self, origin: f64, tick_seconds: f64, report: &mut Report) -> Spikes {
-        let mut events: Vec<(i64, u32)> = Vec::with_capacity(self.times.len());
-        let (mut lost, mut unsorted, mut first) = (0_usize, 0_usize, 0);
-        for (unit, &end) in self.ends.iter().enumerate() {
-            let times = &self.times[first..end];
-            first = end;
-            unsorted += usize::from(times.windows(2).any(|pair| pair[1] < pair[0]));
-            for &time in times {
-                match time.is_finite() {
-                    true => events.push((tick(time - origin, tick_seconds), unit as u32)),
-                    false => lost += 1,
-                }
-            }
-        }
-        if lost > 0 {
-            report.notes.push(format!(
-                "{lost} spike times that are no finite numbers were left out"
-            ));
-        }
-        if unsorted > 0 {
-            report.notes.push(format!(
-                "spike times of {unsorted} units were out of order and have been sorted"
-            ));
-        }
-        events.sort_unstable();
-        let (ticks, channels) = events.into_iter().unzip();
-        Spikes::new(ticks, channels)
-    }
-}
-
-/// The tick that covers `seconds`; a time that was a whole number of ticks before it was rounded is that tick.
-pub(super) fn tick(seconds: f64, tick_seconds: f64) -> i64 {
-    (seconds / tick_seconds + 1e-6).floor() as i64
 }

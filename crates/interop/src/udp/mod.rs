@@ -22,15 +22,13 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
+use crate::bus::plain::{self, MAGIC, VERSION};
 use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally, resolve};
 
 /// Bytes before the entries.
-pub const HEADER: usize = 32;
+pub const HEADER: usize = plain::HEADER;
 /// Largest datagram of IPv4.
 pub(crate) const LARGEST: usize = 65_507;
-const MAGIC: [u8; 4] = *b"BETZ";
-const VERSION: u8 = 1;
-const OUTPUTS: u8 = 16;
 
 /// A socket bound to `address`, and what it waits for.
 pub(crate) struct Receiver {
@@ -263,17 +261,8 @@ impl UdpSink {
 
 impl Sink for UdpSink {
     fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
-        let to = &mut self.datagram;
-        to.clear();
-        to.extend(MAGIC);
-        to.extend([VERSION, OUTPUTS]);
-        to.extend((decoded.values.len() as u16).to_le_bytes());
-        to.extend(decoded.sequence.to_le_bytes());
-        to.extend(decoded.sent.to_le_bytes());
-        to.extend(decoded.status.to_le_bytes());
-        to.extend([0; 4]);
-        to.extend(decoded.values.iter().flat_map(|v| v.to_le_bytes()));
-        match self.socket.send_to(to, self.to) {
+        plain::outputs(decoded, &mut self.datagram);
+        match self.socket.send_to(&self.datagram, self.to) {
             Ok(_) => {
                 self.tally.messages.add(1);
                 self.tally.steps.add(1);

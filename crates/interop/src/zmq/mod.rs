@@ -1,10 +1,12 @@
-//! Spikes of Open Ephys in, as its plugin "ZMQ Interface" publishes them.
+//! ZeroMQ: spikes of Open Ephys in, as its plugin "ZMQ Interface" publishes them, and outputs published ([`OutputSink`]).
 //!
-//! A message has an envelope (`EVENT` or `DATA`), a header in JSON and raw data, which is not read. Of spikes:
+//! Of Open Ephys, a message has an envelope (`EVENT` or `DATA`), a header in JSON and raw data, which is not read. Of spikes:
 //! `{"message_no": n, "type": "spike", "spike": {"sample_num" or "timestamp": t, "electrode_id": k, …}}`; of data the
 //! `sample_num` under `content`, which ends steps in silence. Times count samples. A publisher that goes away is waited
 //! for.
 
+mod publisher;
+mod sink;
 mod zmtp;
 
 use std::net::SocketAddr;
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use betz_base::Result;
 use serde_json::Value;
 
+pub use self::sink::{OutputSink, TOPIC};
 use self::zmtp::Subscriber;
 use crate::bus::{Bins, Counts, Frame, Order, Source, Taken, Tally};
 

@@ -1,19 +1,20 @@
-//! The subscriber's side of ZMTP 3.0 (rfc.zeromq.org/spec/23), without security: what a SUB socket needs of ZeroMQ.
+//! ZMTP 3.0 (rfc.zeromq.org/spec/23), without security: what SUB and PUB sockets need of ZeroMQ, and the side of SUB.
 
 use std::io::{ErrorKind as Io, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
 /// How long a handshake may take.
-const GREETS_IN: Duration = Duration::from_secs(2);
-const GREETING: usize = 64;
-const MORE: u8 = 1;
-const LONG: u8 = 2;
-const COMMAND: u8 = 4;
+pub(super) const GREETS_IN: Duration = Duration::from_secs(2);
+pub(super) const GREETING: usize = 64;
+pub(super) const MORE: u8 = 1;
+pub(super) const LONG: u8 = 2;
+pub(super) const COMMAND: u8 = 4;
 
-fn wrong(what: &str) -> std::io::Error {
+pub(super) fn wrong(what: &str) -> std::io::Error {
     std::io::Error::new(Io::InvalidData, what.to_string())
 }
 
@@ -36,22 +37,11 @@ impl Subscriber {
         }
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GREETS_IN))?;
-        let mut greeting = [0; GREETING];
-        greeting[0] = 0xff;
-        greeting[9..12].copy_from_slice(&[0x7f, 3, 0]);
-        greeting[12..16].copy_from_slice(b"NULL");
-        stream.write_all(&greeting)?;
+        stream.write_all(&greeting())?;
         let mut theirs = [0; GREETING];
         stream.read_exact(&mut theirs)?;
-        if theirs[0] != 0xff || theirs[9] != 0x7f || theirs[10] < 3 || theirs[12..17] != *b"NULL\0"
-        {
-            return Err(wrong(
-                "expected a ZeroMQ peer of version 3 without security",
-            ));
-        }
-        let ready = b"\x05READY\x0bSocket-Type\0\0\0\x03SUB";
-        stream.write_all(&[COMMAND, ready.len() as u8])?;
-        stream.write_all(ready)?;
+        greets(&theirs)?;
+        stream.write_all(&ready(b"SUB"))?;
         // A subscription is a message of 1 and what messages are to begin with: nothing.
         stream.write_all(&[0, 1, 1])?;
         Ok(Self {
@@ -100,38 +90,75 @@ impl Subscriber {
 /// Parts of a message, and the bytes that it takes.
 type Message = (Vec<Vec<u8>>, usize);
 
+/// The first frame of `bytes`: its flags, and where its body is; none where it is not there as a whole.
+pub(super) fn frame(bytes: &[u8], largest: usize) -> std::io::Result<Option<(u8, Range<usize>)>> {
+    let Some(&flags) = bytes.first() else {
+        return Ok(None);
+    };
+    if flags > 7 {
+        return Err(wrong("expected a ZeroMQ frame"));
+    }
+    let header = if flags & LONG != 0 { 9 } else { 2 };
+    if bytes.len() < header {
+        return Ok(None);
+    }
+    let length = bytes[1..header]
+        .iter()
+        .fold(0_u64, |n, b| n << 8 | u64::from(*b));
+    let length = usize::try_from(length).ok().filter(|n| *n <= largest);
+    let Some(length) = length else {
+        return Err(wrong(&format!(
+            "expected a frame of at most {largest} bytes"
+        )));
+    };
+    Ok((bytes.len() >= header + length).then_some((flags, header..header + length)))
+}
+
 /// The first message of `bytes`, whole, and how many bytes it takes; a command is a message without parts.
 fn message(bytes: &[u8]) -> std::io::Result<Option<Message>> {
     let (mut parts, mut at) = (Vec::new(), 0);
-    loop {
-        let rest = &bytes[at..];
-        let Some(&flags) = rest.first() else {
-            return Ok(None);
-        };
-        if flags > 7 {
-            return Err(wrong("expected a ZeroMQ frame"));
-        }
-        let header = if flags & LONG != 0 { 9 } else { 2 };
-        if rest.len() < header {
-            return Ok(None);
-        }
-        let length = rest[1..header]
-            .iter()
-            .fold(0_u64, |n, b| n << 8 | u64::from(*b));
-        let length = usize::try_from(length).ok().filter(|n| at + n <= LARGEST);
-        let length = length.ok_or_else(|| wrong("expected a message of at most 64 MiB"))?;
-        if rest.len() < header + length {
-            return Ok(None);
-        }
-        at += header + length;
+    while let Some((flags, body)) = frame(&bytes[at..], LARGEST.saturating_sub(at))? {
+        let end = at + body.end;
         if flags & COMMAND != 0 {
-            return Ok(Some((Vec::new(), at)));
+            return Ok(Some((Vec::new(), end)));
         }
-        parts.push(rest[header..header + length].to_vec());
+        parts.push(bytes[at + body.start..end].to_vec());
+        at = end;
         if flags & MORE == 0 {
             return Ok(Some((parts, at)));
         }
     }
+    Ok(None)
+}
+
+/// What each side says first: version 3.0, without security.
+pub(super) fn greeting() -> [u8; GREETING] {
+    let mut greeting = [0; GREETING];
+    greeting[0] = 0xff;
+    greeting[9..12].copy_from_slice(&[0x7f, 3, 0]);
+    greeting[12..16].copy_from_slice(b"NULL");
+    greeting
+}
+
+/// Whether a peer's greeting is one that we understand.
+pub(super) fn greets(theirs: &[u8]) -> std::io::Result<()> {
+    let sound = theirs.len() >= GREETING
+        && theirs[0] == 0xff
+        && theirs[9] == 0x7f
+        && theirs[10] >= 3
+        && theirs[12..17] == *b"NULL\0";
+    sound
+        .then_some(())
+        .ok_or_else(|| wrong("expected a ZeroMQ peer of version 3 without security"))
+}
+
+/// The command that follows a greeting: which kind of socket this is.
+pub(super) fn ready(socket: &[u8; 3]) -> Vec<u8> {
+    let properties = b"\x05READY\x0bSocket-Type\0\0\0\x03";
+    let mut ready = vec![COMMAND, (properties.len() + socket.len()) as u8];
+    ready.extend(properties);
+    ready.extend(socket);
+    ready
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn regular(
     let step = steps.get(steps.len() / 2).copied().unwrap_or(f64::NAN);
     let (start, last) = (first[0], block(count - 1, 1)?[0]);
     let mean = (last - start) / (count - 1) as f64;
-    if !(step > 0.0) {
+    if step.is_nan() || step <= 0.0 {
         return Err(Error::recording(format!(
             "{times}: expected times that ascend, got steps of {step} s"
         )));

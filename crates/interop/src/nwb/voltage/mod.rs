@@ -1,39 +1,27 @@
-//! Voltage: an `ElectricalSeries` of int16, read a stretch at a time.
+//! Voltage: an `ElectricalSeries` of 16 bits a sample, read a stretch at a time.
 
+mod choice;
 mod clock;
 mod places;
+mod stretch;
 
 use std::path::Path;
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_base::memory;
 use betz_sort::{MAX_CHANNELS, Voltage};
 
 use super::hdf5::{File, Stored};
+pub(super) use choice::found;
+use stretch::{BUDGET, Budget, Stretch};
 
-/// What voltage is, by `neurodata_type`.
-const TYPE: &str = "ElectricalSeries";
 /// Most microvolts a bit: a volt is a conversion that nobody gave.
 const MOST_MICROVOLTS: f64 = 1e5;
 
-/// Bytes that reading may hold.
-#[derive(Clone, Copy)]
-struct Budget {
-    /// Samples that are kept, where chunks allow: as much is read at once.
-    window: usize,
-    /// Samples that are kept where chunks are large.
-    most_window: usize,
-    /// A chunk, or chunks that are open at once.
-    chunks: usize,
-}
-
-const BUDGET: Budget = Budget {
-    window: 16 << 20,
-    most_window: 128 << 20,
-    chunks: 128 << 20,
-};
-
 /// Voltage in an NWB file: a series of samples, (time, channels), of which stretches are read as they are asked for.
+///
+/// Samples of uint16 are read as int16, 32,768 less. What is added to all samples alike (that, or an `offset`) is left
+/// out, and the notes say so: a band-pass takes it away.
 ///
 /// Memory does not grow with the recording, but for the list of its chunks: a window of samples is kept (16 MiB, or the
 /// rows of a chunk where those are more, up to 128 MiB), and while it is read the chunks it lies in (128 MiB at most).
@@ -57,6 +45,8 @@ pub struct ElectricalSeries {
     rows: u64,
     /// Whether the data have no axis of channels.
     flat: bool,
+    /// Whether the data are uint16, of which the middle becomes 0.
+    unsigned: bool,
     clock: clock::Clock,
     microvolts: Option<f64>,
     places: Option<Vec<Option<[f32; 2]>>>,
@@ -74,22 +64,24 @@ impl ElectricalSeries {
     /// `ElectricalSeries` that lies in `acquisition` itself.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`]; [`ErrorKind::InvalidArgument`] where several could be meant or none is called so, listing those
-    /// there are; [`ErrorKind::InsufficientData`] without voltage; [`ErrorKind::InvalidRecording`] for what is damaged,
-    /// breaks NWB, or is no int16 at regular times with one conversion for all channels; [`ErrorKind::OutOfMemory`].
+    /// `Io`; `InvalidArgument` where several could be meant or none is called so, listing those
+    /// there are; `InsufficientData` without voltage; `InvalidRecording` for what is damaged,
+    /// breaks NWB, or is not of 16 bits at regular times with one conversion for all channels; `OutOfMemory`.
     pub fn open(path: &Path, series: Option<&str>) -> Result<Self> {
         Self::open_within(path, series, BUDGET).map_err(|e| e.at(path.display()))
     }
 
     fn open_within(path: &Path, series: Option<&str>, budget: Budget) -> Result<Self> {
         let file = File::open(path)?;
-        let name = chosen(&file, series)?;
+        let name = choice::chosen(&file, series)?;
         let data = format!("{name}/data");
         let stored = (file.stored(&data)?)
             .ok_or_else(|| Error::recording(format!("{data}: expected it, got none")))?;
         let (rows, channels) = shape(&data, &stored)?;
         let (places, mut notes) = places::read(&file, &name, rows, channels)?;
+        let unsigned = stored.element == "uint16";
         let microvolts = microvolts(&file, &name, channels)?;
+        notes.extend(constant(&file, &data, microvolts, unsigned)?);
         let clock = clock::read(&file, &name, rows as u64)?;
         notes.extend(clock.note.clone());
         let stretch = Stretch::new(&data, rows, channels, stored.chunk.as_deref(), budget)?;
@@ -99,6 +91,7 @@ impl ElectricalSeries {
             window: memory::room(&data, stretch.height * channels)?,
             columns: Vec::new(),
             flat: stored.shape.len() == 1,
+            unsigned,
             rows: rows as u64,
             window_from: 0,
             file,
@@ -176,6 +169,11 @@ impl ElectricalSeries {
         if done.is_err() {
             self.window.clear();
         }
+        if self.unsigned {
+            self.window
+                .iter_mut()
+                .for_each(|sample| *sample ^= i16::MIN);
+        }
         self.window_from = from;
         done.map_err(|e| e.at(&self.of))
     }
@@ -210,86 +208,11 @@ impl Voltage for ElectricalSeries {
     }
 }
 
-/// Paths of the series of voltage: those in `acquisition` itself, and those in containers and in `processing` (`LFP`,
-/// `FilteredEphys`), which are taken by name alone.
-pub(super) fn found(file: &File) -> (Vec<String>, Vec<String>) {
-    let data = file
-        .datasets()
-        .filter_map(|path| path.strip_suffix("/data"));
-    let voltage = data
-        .filter(|path| path.starts_with("acquisition/") || path.starts_with("processing/"))
-        .filter(|path| file.group_text(path, "neurodata_type").as_deref() == Some(TYPE));
-    voltage
-        .map(str::to_owned)
-        .partition(|path| path.starts_with("acquisition/") && path.matches('/').count() == 1)
-}
-
-/// The path of the series that is meant.
-fn chosen(file: &File, wanted: Option<&str>) -> Result<String> {
-    let (mut there, others) = found(file);
-    let Some(wanted) = wanted.map(|w| w.trim_matches('/')) else {
-        return match (there.len(), others.is_empty()) {
-            (1, _) => Ok(there.remove(0)),
-            (0, true) => Err(Error::new(
-                ErrorKind::InsufficientData,
-                format!("expected voltage (an {TYPE} in acquisition), got none"),
-            )),
-            (0, false) => Err(Error::argument(format!(
-                "series: expected an {TYPE} in acquisition, got none; by name there are [{}]",
-                others.join(", ")
-            ))),
-            _ => Err(Error::argument(format!(
-                "series: expected the name of one of [{}], because there are several",
-                there.join(", ")
-            ))),
-        };
-    };
-    there.extend(others);
-    let named = |path: &&String| {
-        let before = path.strip_suffix(wanted);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
-    };
-    let exact = there.iter().find(|path| *path == wanted);
-    let mut of_name: Vec<&String> = match exact {
-        Some(path) => vec![path],
-        None => there.iter().filter(named).collect(),
-    };
-    match of_name.len() {
-        1 => Ok(of_name.remove(0).clone()),
-        0 => {
-            let ending = format!("/{wanted}/data");
-            let mut all = file.datasets();
-            let other =
-                all.find_map(|path| path.ends_with(&ending).then(|| &path[..path.len() - 5]));
-            let path = other.unwrap_or(wanted);
-            match file.group_text(path, "neurodata_type").as_deref() {
-                // Behind a soft link.
-                Some(TYPE) => Ok(path.to_owned()),
-                Some(other) if !path.is_empty() => Err(Error::argument(format!(
-                    "series: expected an {TYPE}, got '{path}', which is of type {other}"
-                ))),
-                _ => Err(Error::argument(format!(
-                    "series: expected one of [{}], got '{wanted}'",
-                    there.join(", ")
-                ))),
-            }
-        }
-        _ => Err(Error::argument(format!(
-            "series: expected the path of one series, got '{wanted}', the name of {}",
-            of_name
-                .iter()
-                .map(|p| p.as_str())
-                .collect::<Vec<_>>()
-                .join(" and ")
-        ))),
-    }
-}
-
 /// Rows and channels.
 fn shape(data: &str, stored: &Stored) -> Result<(usize, usize)> {
-    if stored.element != "int16" {
+    if !["int16", "uint16"].contains(&stored.element.as_str()) {
         return Err(Error::recording(format!(
-            "{data}: expected int16, got {}; write the samples as int16, with the volts a bit as their conversion",
+            "{data}: expected int16 or uint16, got {}; write the samples as int16, with the volts a bit as their conversion",
             stored.element
         )));
     }
@@ -312,15 +235,30 @@ fn shape(data: &str, stored: &Stored) -> Result<(usize, usize)> {
     Ok((rows, channels))
 }
 
+/// What is said of that which all samples have too much or too little, which is left as it is.
+fn constant(
+    file: &File,
+    data: &str,
+    microvolts: Option<f64>,
+    unsigned: bool,
+) -> Result<Option<String>> {
+    let offset = file.number(data, "offset").unwrap_or(0.0);
+    if !offset.is_finite() {
+        return Err(Error::recording(format!(
+            "{data}: expected a finite offset, got {offset}"
+        )));
+    }
+    let bit = microvolts.unwrap_or(1.0);
+    let middle = if unsigned { 32_768.0 * bit } else { 0.0 };
+    let added = offset * 1e6 + middle;
+    Ok((added.abs() > 0.5 * bit).then(|| {
+        format!("{data}: {added:.1} µV more on every sample are left out: the band-pass takes what does not change away")
+    }))
+}
+
 /// Microvolts a bit, the same for all channels; `None` where that is not said.
 fn microvolts(file: &File, series: &str, channels: usize) -> Result<Option<f64>> {
     let data = format!("{series}/data");
-    let offset = file.number(&data, "offset").unwrap_or(0.0);
-    if offset != 0.0 {
-        return Err(Error::recording(format!(
-            "{data}: expected an offset of 0, got {offset}; take it from the samples, and write them with 0"
-        )));
-    }
     if let Some(unit) = file.text(&data, "unit")
         && !["volts", "volt", "V"].contains(&unit.as_str())
     {
@@ -367,81 +305,6 @@ fn microvolts(file: &File, series: &str, channels: usize) -> Result<Option<f64>>
             microvolts
         },
     ))
-}
-
-/// What is read at once: windows of so many rows, so many channels at a time, so that chunks are opened once each where
-/// they are small enough, and never more of them than there is room for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Stretch {
-    /// Rows of a window.
-    height: usize,
-    /// Windows begin anew after so many rows.
-    period: usize,
-    /// Channels that are read at once.
-    columns: usize,
-    /// Samples of the chunks that are open at once.
-    open: usize,
-}
-
-impl Stretch {
-    fn new(
-        data: &str,
-        rows: usize,
-        channels: usize,
-        chunk: Option<&[usize]>,
-        budget: Budget,
-    ) -> Result<Self> {
-        let (tall, wide) = match chunk {
-            Some([tall]) => (*tall, 1),
-            Some([tall, wide]) => (*tall, *wide),
-            _ => (1, channels),
-        };
-        let (tall, wide) = (tall.max(1), wide.max(1));
-        let of_chunk = 2 * tall as u128 * wide as u128;
-        if of_chunk > budget.chunks as u128 {
-            return Err(Error::recording(format!(
-                "{data}: expected chunks of at most {}, got {} ({tall} × {wide}); h5repack -l CHUNK=… writes smaller ones",
-                memory::size(budget.chunks as u64),
-                memory::size(of_chunk.min(u128::from(u64::MAX)) as u64)
-            )));
-        }
-        let row = 2 * channels;
-        // Rows of chunks that fit, one at least; of a row that does not fit, as much as does.
-        let (height, period) = match (budget.window / row / tall).max(1) * tall {
-            height if height * row <= budget.most_window || tall == 1 => (height, height),
-            _ => ((budget.most_window / row).max(1), tall),
-        };
-        let height = height.min(rows);
-        let tall_open = height.div_ceil(tall) * tall;
-        let columns = ((budget.chunks / 2 / tall_open / wide).max(1) * wide).min(channels);
-        Ok(Self {
-            height,
-            period,
-            columns,
-            open: match chunk {
-                Some(_) => tall_open * columns.div_ceil(wide) * wide,
-                None => 0,
-            },
-        })
-    }
-
-    /// The window of `row`.
-    fn around(&self, row: u64, rows: u64) -> (u64, u64) {
-        let (height, period) = (self.height as u64, self.period as u64);
-        let begin = row / period * period;
-        let from = begin + (row - begin) / height * height;
-        (from, (from + height).min(begin + period).min(rows))
-    }
-
-    /// Bytes that reading takes: the window, the channels of it that are read at once, and their chunks.
-    fn bytes(&self, channels: usize) -> u128 {
-        let some = if self.columns < channels {
-            self.height * self.columns
-        } else {
-            0
-        };
-        2 * (self.height * channels + some + self.open) as u128
-    }
 }
 
 #[cfg(test)]
@@ -514,33 +377,5 @@ mod tests {
                 .message()
                 .contains("chunks of at most 1.0 kB")
         );
-    }
-
-    #[test]
-    fn windows_are_of_whole_chunks_that_fit() {
-        let of = |rows, channels, chunk: Option<&[usize]>| {
-            Stretch::new("x", rows, channels, chunk, BUDGET).unwrap()
-        };
-        // In one piece.
-        let plain = of(1 << 30, 384, None);
-        assert_eq!((plain.height, plain.columns), (21_845, 384));
-        assert!(plain.bytes(384) <= 16 << 20);
-        // What neuroconv makes by default.
-        let common = of(1 << 30, 384, Some(&[81_920, 64]));
-        assert_eq!((common.height, common.columns), (81_920, 384));
-        // A chunk a channel.
-        let tall = of(1 << 30, 384, Some(&[1 << 20, 1]));
-        assert_eq!((tall.period, tall.columns), (1 << 20, 64));
-        assert!(tall.height * 384 * 2 <= 128 << 20);
-        for stretch in [plain, common, tall] {
-            assert!(stretch.bytes(384) <= 384 << 20, "{stretch:?}");
-            let (mut row, mut windows) = (0, 0);
-            while row < 3_000_000 {
-                let (from, until) = stretch.around(row, 3_000_000);
-                assert!(from == row && until > row && until - from <= stretch.height as u64);
-                (row, windows) = (until, windows + 1);
-            }
-            assert!(windows >= 3);
-        }
     }
 }
