@@ -130,9 +130,11 @@ impl Control {
                     })? = false;
                 }
                 PreparedModel::new(model, Some(&mask))?;
-                let mask = (!channels.is_empty()).then_some(mask);
+                // Each once, however often it was named.
+                let off: Vec<usize> = (0..mask.len()).filter(|&c| !mask[c]).collect();
+                let mask = (!off.is_empty()).then_some(mask);
                 held.swapper.set_mask(model, mask.as_deref())?;
-                Ok(json!({"what": "mask", "channels": channels}))
+                Ok(json!({"what": "mask", "channels": off}))
             }
             "mark" => {
                 let text: String = asked

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -12,6 +13,10 @@ use betz_monitor::{Control, Monitor, Options, Source};
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_runtime::stream::{Session, SessionConfig};
+use proptest::collection::{hash_map, vec};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::Value;
 
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;
@@ -270,18 +275,19 @@ fn a_viewer_sees_every_step_and_no_more_than_two_messages_ahead() {
     });
 }
 
+fn post(monitor: &Monitor, what: &str, body: &str) -> String {
+    let length = body.len();
+    ask(
+        monitor,
+        &format!(
+            "POST /api/control/{what} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
+        ),
+    )
+}
+
 #[test]
 fn only_with_control_does_a_page_swap_models() {
-    let post = |monitor: &Monitor, what: &str, body: &str| {
-        let length = body.len();
-        ask(
-            monitor,
-            &format!(
-                "POST /api/control/{what} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
-                 Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
-            ),
-        )
-    };
     let (monitor, _session) = start(Options::default());
     assert!(post(&monitor, "swap", "{\"model\":1}").starts_with("HTTP/1.1 403"));
 
@@ -328,6 +334,103 @@ fn only_with_control_does_a_page_swap_models() {
     let masked = post(&monitor, "mask", "{\"channels\":[1]}");
     assert!(masked.starts_with("HTTP/1.1 202"), "{masked}");
     assert!(post(&monitor, "mark", "{\"text\":\"<b>here</b>\"}").starts_with("HTTP/1.1 202"));
+}
+
+/// JSON of a few levels, numbers of all sizes among it.
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (0u64..6).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            hash_map("[a-z_]{0,6}", inner, 0..4).prop_map(|m| m.into_iter().collect()),
+        ]
+    })
+}
+
+/// Bodies of what a page may ask for, some of them cut short.
+fn body() -> impl Strategy<Value = String> {
+    let field = prop_oneof![
+        Just("model"),
+        Just("warm_up_steps"),
+        Just("channels"),
+        Just("text"),
+        Just("paused"),
+        Just("nothing"),
+    ];
+    let small = vec(0u64..6, 0..9).prop_map(Value::from);
+    let asked = hash_map(field, prop_oneof![json(), small], 0..4);
+    let asked = asked.prop_map(|m| m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect());
+    let whole = prop_oneof![4 => asked, 1 => json()].prop_map(|v: Value| v.to_string());
+    (whole, any::<Option<prop::sample::Index>>()).prop_map(|(whole, cut)| match cut {
+        Some(cut) if !whole.is_empty() => {
+            let at = cut.index(whole.chars().count());
+            whole.chars().take(at).collect()
+        }
+        _ => whole,
+    })
+}
+
+/// Whatever a page asks for is done or refused with words, and neither the page nor the session falls.
+#[test]
+fn whatever_is_asked_of_control_is_done_or_refused() {
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    let models = vec![
+        ("a".to_owned(), decoder(0.05)),
+        ("b".to_owned(), decoder(0.1)),
+    ];
+    let control = Control::new(session.swapper().unwrap(), models).unwrap();
+    monitor.control(control).unwrap();
+    let what = prop_oneof![
+        Just("swap"),
+        Just("roll-back"),
+        Just("release"),
+        Just("mask"),
+        Just("mark"),
+        Just("pause"),
+        Just("stimulus"),
+        Just("network"),
+        Just("else"),
+    ];
+    let session = RefCell::new(session);
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let done = RefCell::new(0);
+    runner
+        .run(&(what, body()), |(what, body)| {
+            let answer = post(&monitor, what, &body);
+            let code = answer.get(9..12).unwrap_or_default();
+            prop_assert!(
+                ["202", "400", "403", "409"].contains(&code),
+                "{what} {body}: {answer}"
+            );
+            let (_, words) = answer.split_once("\r\n\r\n").unwrap_or_default();
+            prop_assert!(!words.is_empty(), "{what} {body}: {answer}");
+            prop_assert!(
+                words.len() < 1000 + 2 * body.len(),
+                "{what} {body}: {answer}"
+            );
+            *done.borrow_mut() += usize::from(code == "202");
+            let mut out = [0.0];
+            session.borrow_mut().step_spikes(&[1], &mut out).unwrap();
+            Ok(())
+        })
+        .unwrap();
+    assert!(*done.borrow() > 10, "{} done", done.borrow());
+    assert!(post(&monitor, "mark", "{\"text\":\"after all\"}").starts_with("HTTP/1.1 202"));
 }
 
 #[test]
