@@ -101,6 +101,11 @@ fn any_number_of_ranks_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recording(&folder.join("day.npz"));
+    fs::write(
+        folder.join("list.txt"),
+        "u0 -(0,0.004]-> u1\nu3 -(0,0.01]-> u2 -(0,0.01]-> u1\nu5\n",
+    )
+    .unwrap();
     for (command, ending) in [
         (
             "train day.npz --filter 0.05:1 --filter 0.2:0 --folds 3 --memory 300kB --out",
@@ -109,6 +114,14 @@ fn any_number_of_ranks_gives_the_same_bytes() {
         (
             "mine day.npz --interval 0,0.004 --threshold 60 --surrogates 19 --fdr 0.5 --parts --csv",
             "csv",
+        ),
+        (
+            "mine day.npz --interval 0,0.004 --threshold 60 --memory 300kB --csv",
+            "long.csv",
+        ),
+        (
+            "mine day.npz --count-only list.txt --memory 300kB --csv",
+            "counts.csv",
         ),
         (
             "network day.npz --bin 20ms --window 2s --step 500ms --threshold 0.05 --out",
@@ -125,6 +138,15 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             assert!(!bytes.is_empty());
             let first = first.get_or_insert(bytes.clone());
             assert!(*first == bytes, "{ranks} ranks: {command}");
+        }
+        // What is read in stretches is what is read whole.
+        if let (true, Some(first)) = (ending.ends_with(".csv"), first) {
+            let whole = command.replace("--memory 300kB ", "");
+            good(folder, 1, &format!("{whole} whole.csv"));
+            assert!(
+                fs::read(folder.join("whole.csv")).unwrap() == first,
+                "{whole}"
+            );
         }
     }
 }

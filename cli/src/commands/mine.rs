@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use betz::device::Device;
 use betz::episode::count::{
-    Counter, InMemory, LatestStart, LongEvents, Shared, Strategy, strategy_on,
+    Counter, InMemory, LatestStart, LongEvents, OverTime, ShardEvents, Shared, Strategy,
+    strategy_on,
 };
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
@@ -16,7 +17,7 @@ use betz::episode::{
 };
 use betz::file::write_atomically;
 use betz::recording::Stretches;
-use betz::team::{Alone, Team};
+use betz::team::{Alone, Shard, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -120,7 +121,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if let Some(shard) = args.shard {
         if team.size() > 1 {
             return Err(Error::argument(
-                "--shard: expected none in a team, whose processes share out candidates",
+                "--shard: expected none in a team, whose processes share out what there is to count",
             ));
         }
         files.may_write("--out", args.out.as_deref(), Kind::CountPart)?;
@@ -193,7 +194,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     )
 }
 
-/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates.
+/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates; a team shares out its time.
 fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     for (option, given) in [
         ("--surrogates", args.chance.surrogates.is_some()),
@@ -213,11 +214,6 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
             args.strategy
         )));
     }
-    if team.size() > 1 {
-        return Err(Error::argument(
-            "--memory: expected none in a team, whose processes each hold all events",
-        ));
-    }
     let path = &args.events;
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
     if !ending.eq_ignore_ascii_case("npz") {
@@ -231,8 +227,27 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     let mut stretches = Stretches::open(path)?;
     let cuts = stretches.cut((memory / BYTES_AN_EVENT).max(1))?;
     let outline = stretches.outline().clone();
-    let events = LongEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
-    let alphabet = events.alphabet();
+    let read = move |a, b| stretches.spikes(a, b);
+    if team.size() == 1 {
+        let events = LongEvents::new(&outline, cuts, read).map_err(at)?;
+        let (mined, seconds) = counted(args, &events)?;
+        return tell_of(args, events.alphabet(), events.len(), &mined, seconds);
+    }
+    let own = Shard::new(team.rank() + 1, team.size())?;
+    let cuts = mine_shard::between(cuts, mine_shard::ends(own, outline.ticks));
+    mine_shard::the_same(team, path)?;
+    let events = ShardEvents::new(&outline, cuts, read).map_err(at)?;
+    let events = OverTime::new(team, events).map_err(at)?;
+    let (mined, seconds) = counted(args, &events)?;
+    if team.rank() > 0 {
+        return Ok(());
+    }
+    tell_of(args, events.alphabet(), events.len(), &mined, seconds)
+}
+
+/// What is asked for, and the seconds it took.
+fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
+    let alphabet = counter.alphabet();
     let wanted = Wanted::new(
         args,
         intervals(&args.intervals, alphabet.clock())?,
@@ -241,15 +256,24 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let mined = found(args, &events, wanted, &bar)?;
-    let seconds = started.elapsed().as_secs_f64();
-    drop(bar);
+    let mined = found(args, counter, wanted, &bar)?;
+    Ok((mined, started.elapsed().as_secs_f64()))
+}
+
+/// Tells what was found among `number` events that are not held.
+fn tell_of(
+    args: &Mine,
+    alphabet: &Alphabet,
+    number: u64,
+    mined: &Mined,
+    seconds: f64,
+) -> Result<()> {
     let seen = Seen {
         alphabet,
-        number: events.len(),
+        number,
         held: None,
     };
-    tell(args, &seen, &mined, None, seconds, None)
+    tell(args, &seen, mined, None, seconds, None)
 }
 
 /// What the episodes were found in.

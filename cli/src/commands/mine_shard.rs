@@ -10,7 +10,7 @@ use betz::episode::{Alphabet, Pattern, next_candidates, write_csv};
 use betz::file::write_atomically;
 use betz::hash::Fnv1a;
 use betz::recording::Stretches;
-use betz::team::Shard;
+use betz::team::{Shard, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -134,17 +134,31 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
 }
 
 /// The ticks at which a shard of `ticks` begins and ends.
-fn ends(shard: Shard, ticks: i64) -> (i64, i64) {
+pub(super) fn ends(shard: Shard, ticks: i64) -> (i64, i64) {
     let own = shard.among(usize::try_from(ticks).unwrap_or(0));
     (own.start as i64, own.end as i64)
 }
 
 /// Those of `cuts` that lie between `ends`, and these.
-fn between(cuts: Vec<i64>, (from, to): (i64, i64)) -> Vec<i64> {
+pub(super) fn between(cuts: Vec<i64>, (from, to): (i64, i64)) -> Vec<i64> {
     let inside = cuts.into_iter().filter(|cut| from < *cut && *cut < to);
     let mut cuts: Vec<i64> = [from].into_iter().chain(inside).chain([to]).collect();
     cuts.dedup();
     cuts
+}
+
+/// Refuses a team whose processes do not find the same archive at `path`.
+pub(super) fn the_same(team: &dyn Team, path: &Path) -> Result<()> {
+    let own = name_of(path).map_err(|e| Error::io("reading", path, &e))?;
+    let all = team.gather(&[own])?;
+    match all.iter().position(|other| *other != [own]) {
+        None => Ok(()),
+        Some(rank) => Err(Error::mismatch(format!(
+            "{}: expected the same recording for every rank, got another for rank {rank} than for rank {}",
+            path.display(),
+            team.rank()
+        ))),
+    }
 }
 
 fn symbols(alphabet: &Alphabet) -> Result<Vec<Pattern>> {

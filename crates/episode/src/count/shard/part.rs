@@ -112,11 +112,7 @@ impl CountPart {
         let numbered = parts
             .into_iter()
             .map(|p| (p.shard.number(), p.name.clone(), p));
-        let nothing = Tally {
-            count: 0,
-            last_end: i64::MIN,
-        };
-        let mut tallies = vec![nothing; whole.patterns.len()];
+        let mut tallies = vec![Tally::NOTHING; whole.patterns.len()];
         let (mut next, mut events) = (0, 0_u64);
         let beyond =
             |what: &str| Error::mismatch(format!("expected {what} within 64 bits, got more"));

@@ -207,9 +207,17 @@ impl Step {
 
 /// A count and where its last occurrence ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) count: u64,
+pub(crate) struct Tally {
+    pub(crate) count: u64,
     pub(super) last_end: i64,
+}
+
+impl Tally {
+    /// Before the recording begins.
+    pub(crate) const NOTHING: Self = Self {
+        count: 0,
+        last_end: i64::MIN,
+    };
 }
 
 impl Passage {
@@ -231,8 +239,31 @@ impl Passage {
         (ascend && whole).then_some(Self { steps })
     }
 
+    /// Appends its words: how many steps, then three of each.
+    pub(crate) fn put(&self, to: &mut Vec<u64>) {
+        to.push(self.steps.len() as u64);
+        for step in &self.steps {
+            to.extend([step.from as u64, step.count, step.last_end as u64]);
+        }
+    }
+
+    /// The one whose words `from` begins with, which are taken away; none where it begins with no such words.
+    pub(crate) fn take(from: &mut &[u64]) -> Option<Self> {
+        let (&count, rest) = from.split_first()?;
+        let length = usize::try_from(count).ok()?.checked_mul(3)?;
+        let (words, rest) = rest.split_at_checked(length)?;
+        *from = rest;
+        let steps = words.as_chunks::<3>().0.iter();
+        let step = |&[from, count, last_end]: &[u64; 3]| Step {
+            from: from as i64,
+            count,
+            last_end: last_end as i64,
+        };
+        Self::of(steps.map(step).collect())
+    }
+
     /// `before`, and what the stretch adds; none where a count leaves 64 bits.
-    pub(super) fn after(&self, before: Tally) -> Option<Tally> {
+    pub(crate) fn after(&self, before: Tally) -> Option<Tally> {
         let at = self.steps.partition_point(|s| s.from <= before.last_end);
         match self.steps.get(at.wrapping_sub(1)) {
             Some(step) if step.count > 0 => Some(Tally {

@@ -1,0 +1,360 @@
+//! Counting by a team whose processes each read a stretch of a recording's time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::hash::Fnv1a;
+use betz_base::progress::{Progress, Quiet};
+use betz_base::team::Team;
+use betz_device::Ran;
+
+use super::shard::{Passage, ShardEvents, Tally};
+use super::{Counter, LatestStart, Strategy};
+use crate::{Alphabet, Pattern};
+
+/// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
+const AT_ONCE: usize = 1 << 20;
+
+/// Events of which every process of a team reads a stretch of time: stretches that follow each other in the order of
+/// ranks, from the recording's beginning to its end. What the stretches add is put together by the first process in
+/// that order, so that counts are those of the whole, occurrences across seams included.
+pub struct OverTime<'a> {
+    team: &'a dyn Team,
+    own: ShardEvents,
+    /// Events that the last pass of all processes saw.
+    seen: AtomicU64,
+}
+
+impl<'a> OverTime<'a> {
+    /// `own` is this process' stretch.
+    ///
+    /// # Errors
+    /// `Mismatch` where the stretches of all processes are not those of one recording, one after the other; what the
+    /// team says.
+    pub fn new(team: &'a dyn Team, own: ShardEvents) -> Result<Self> {
+        let outline = own.outline();
+        let mut hash = Fnv1a::new();
+        for label in &outline.channel_names {
+            hash.word(label.len() as u64);
+            hash.bytes(label.as_bytes());
+        }
+        let whole = [
+            outline.ticks as u64,
+            outline.tick_seconds.to_bits(),
+            outline.segments.len() as u64,
+            hash.finish(),
+        ];
+        let (from, to) = own.ticks();
+        let all = team.gather(&[&whole[..], &[from as u64, to as u64]].concat())?;
+        let mut next = 0;
+        for (rank, words) in all.iter().enumerate() {
+            let (about, ends) = words.split_at(whole.len().min(words.len()));
+            if about != whole {
+                return Err(Error::mismatch(format!(
+                    "rank {rank}: expected a stretch of the recording that rank {} reads, got one of other ticks, segments or \
+                     channels",
+                    team.rank()
+                )));
+            }
+            match *ends {
+                [from, to] if from == next => next = to,
+                _ => {
+                    return Err(Error::mismatch(format!(
+                        "rank {rank}: expected the stretch from tick {next} on, got {ends:?}"
+                    )));
+                }
+            }
+        }
+        if next != whole[0] {
+            return Err(Error::mismatch(format!(
+                "expected stretches up to tick {}, the recording's end, got them up to {next}",
+                whole[0]
+            )));
+        }
+        Ok(Self {
+            team,
+            own,
+            seen: AtomicU64::new(0),
+        })
+    }
+
+    /// How many events the last count of all processes went through: all that there are.
+    pub fn len(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing was counted yet: a count refuses a recording without events.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The counts that the passages of all processes through `patterns` make.
+    fn put_together(&self, patterns: &[Pattern], own: &[Passage]) -> Result<Vec<u64>> {
+        let mut words = vec![name_of(patterns)];
+        own.iter().for_each(|passage| passage.put(&mut words));
+        let parts = self.team.collect(&words)?;
+        let mut tallies = vec![Tally::NOTHING; if self.team.rank() == 0 { own.len() } else { 0 }];
+        for (rank, part) in parts.iter().enumerate() {
+            let differs = || {
+                Error::mismatch(format!(
+                    "rank {rank}: expected what its stretch adds to {} episodes, the same as the first rank's, got others",
+                    own.len()
+                ))
+            };
+            let (name, mut rest) = part.split_first().ok_or_else(differs)?;
+            if *name != words[0] {
+                return Err(differs());
+            }
+            for tally in &mut tallies {
+                let passage = Passage::take(&mut rest).ok_or_else(differs)?;
+                *tally = passage.after(*tally).ok_or_else(|| {
+                    Error::mismatch("expected counts within 64 bits, got more".to_owned())
+                })?;
+            }
+            if !rest.is_empty() {
+                return Err(differs());
+            }
+        }
+        let counts: Vec<u64> = tallies.iter().map(|tally| tally.count).collect();
+        Ok(self.team.gather(&counts)?.concat())
+    }
+}
+
+impl Counter for OverTime<'_> {
+    fn alphabet(&self) -> &Alphabet {
+        self.own.alphabet()
+    }
+
+    /// One pass of every process over its stretch; the stage is `counting`, in patterns.
+    fn count(
+        &self,
+        patterns: &[Pattern],
+        _threshold: Option<u64>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<u64>> {
+        let (passages, events) = self.own.pass(patterns, &Quiet(progress))?;
+        let mut seen = [i128::from(events)];
+        self.team.add(&mut seen)?;
+        let seen = u64::try_from(seen[0])
+            .map_err(|_| Error::mismatch("expected events within 64 bits, got more".to_owned()))?;
+        if seen == 0 {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "no events: expected at least one",
+            ));
+        }
+        self.seen.store(seen, Ordering::Relaxed);
+        let block = (AT_ONCE / self.team.size().max(1)).max(1);
+        let mut counts = Vec::with_capacity(patterns.len());
+        for (patterns, passages) in patterns.chunks(block).zip(passages.chunks(block)) {
+            counts.extend(self.put_together(patterns, passages)?);
+        }
+        let total = counts.len() as u64;
+        progress.update("counting", total, total);
+        Ok(counts)
+    }
+
+    fn ran(&self) -> Ran {
+        Ran::on_cpu(LatestStart.name())
+    }
+}
+
+/// Tells lists of episodes from each other.
+fn name_of(patterns: &[Pattern]) -> u64 {
+    let mut hash = Fnv1a::new();
+    hash.word(patterns.len() as u64);
+    for pattern in patterns {
+        hash.word(pattern.size() as u64);
+        let symbols = pattern.symbols().iter().map(|s| u64::from(*s));
+        symbols.for_each(|symbol| hash.word(symbol));
+        for edge in pattern.intervals() {
+            hash.word(edge.low as u64);
+            hash.word(edge.high as u64);
+        }
+    }
+    hash.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::{Condvar, Mutex};
+
+    use betz_recording::{Recording, SpikeForm, Spikes};
+
+    use super::*;
+    use crate::cases::{alphabet, random_case};
+    use crate::{Events, oracle};
+
+    /// What everyone has said, turn by turn.
+    type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
+
+    /// A team of threads, who leave what they have on a table until everyone has seen it.
+    struct Threads<'a> {
+        rank: usize,
+        size: usize,
+        table: &'a Table,
+        turn: AtomicUsize,
+    }
+
+    impl Team for Threads<'_> {
+        fn rank(&self) -> usize {
+            self.rank
+        }
+
+        fn size(&self) -> usize {
+            self.size
+        }
+
+        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let (table, told) = self.table;
+            let mut rounds = table.lock().unwrap();
+            if rounds.len() <= turn {
+                rounds.resize(turn + 1, vec![Vec::new(); self.size]);
+            }
+            // A word in front tells what is there from what is not.
+            rounds[turn][self.rank] = [&[1], own].concat();
+            told.notify_all();
+            let all = told
+                .wait_while(rounds, |r| r[turn].iter().any(Vec::is_empty))
+                .unwrap();
+            Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
+        }
+
+        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+            let all = self.gather(own)?;
+            Ok(if self.rank == 0 { all } else { Vec::new() })
+        }
+
+        fn add(&self, values: &mut [i128]) -> Result<()> {
+            let words: Vec<u64> = values.iter().map(|&v| v as u64).collect();
+            values.fill(0);
+            for others in self.gather(&words)? {
+                for (value, other) in values.iter_mut().zip(others) {
+                    *value += i128::from(other);
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn recording(events: &Events) -> Recording {
+        let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
+        Recording {
+            tick_seconds: 1e-3,
+            ticks: events.last_tick() + 3,
+            spikes: Spikes::new(ticks, channels),
+            channel_names: alphabet(events.symbols()).labels().to_vec(),
+            behavior: None,
+            segments: Vec::new(),
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        }
+    }
+
+    fn stretch(recording: &Recording, from: i64, to: i64) -> ShardEvents {
+        let spikes = recording.spikes.clone();
+        let read = move |start, stop| {
+            let within = spikes.range(start, stop);
+            Ok(Spikes::new(
+                spikes.ticks[within.clone()].to_vec(),
+                spikes.channels[within].to_vec(),
+            ))
+        };
+        let mut cuts = vec![from, (from + to) / 2, to];
+        cuts.dedup();
+        ShardEvents::new(recording, cuts, read).unwrap()
+    }
+
+    /// What each process of a team says, of which process k does `work(k)`.
+    fn by<T: Send>(size: usize, work: impl Fn(&Threads<'_>) -> Result<T> + Sync) -> Vec<Result<T>> {
+        let table: Table = (Mutex::new(Vec::new()), Condvar::new());
+        let teams: Vec<Threads<'_>> = (0..size)
+            .map(|rank| Threads {
+                rank,
+                size,
+                table: &table,
+                turn: AtomicUsize::new(0),
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (teams.iter())
+                .map(|team| scope.spawn(|| work(team)))
+                .collect();
+            all.into_iter().map(|t| t.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn any_team_counts_what_the_oracle_does_wherever_stretches_meet() {
+        for seed in 0..30 {
+            let case = random_case(seed, 40, 12);
+            let recording = recording(&case.events);
+            let expected: Vec<u64> = (case.patterns.iter())
+                .map(|p| oracle::count(&case.events, p))
+                .collect();
+            let end = recording.ticks;
+            let two = (0..=end).step_by(3).map(|at| vec![0, at, end]);
+            // As many as there are ticks, up to seven, and more than there are, with stretches of no time.
+            let even = [1, 3, 4, 7].map(|of| (0..=of).map(|k| end * k / of).collect());
+            let more = (0..=end.min(8)).flat_map(|t| [t, t]).chain([end]).collect();
+            for bounds in two.chain(even).chain([more]) {
+                let all = by(bounds.len() - 1, |team| {
+                    let own = stretch(&recording, bounds[team.rank], bounds[team.rank + 1]);
+                    let events = OverTime::new(team, own)?;
+                    assert!(events.is_empty());
+                    let counts = events.count(&case.patterns, None, &())?;
+                    Ok((counts, events.len()))
+                });
+                for counted in all {
+                    let (counts, seen) = counted.unwrap();
+                    assert_eq!(counts, expected, "seed {seed}, cuts {bounds:?}");
+                    assert_eq!(seen, case.events.len() as u64);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_recording_in_order_is_refused_by_every_process() {
+        let case = random_case(3, 60, 8);
+        let whole = recording(&case.events);
+        let end = whole.ticks;
+        let longer = Recording {
+            ticks: end + 1,
+            ..whole.clone()
+        };
+        let refused = |recordings: [&Recording; 2], bounds: [(i64, i64); 2], words: &str| {
+            for refused in by(2, |team| {
+                let (from, to) = bounds[team.rank];
+                OverTime::new(team, stretch(recordings[team.rank], from, to)).map(drop)
+            }) {
+                let error = refused.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Mismatch);
+                assert!(error.message().contains(words), "{error}");
+            }
+        };
+        refused([&whole, &longer], [(0, 5), (5, end)], "of other ticks");
+        refused([&whole, &whole], [(0, 5), (6, end)], "from tick 5 on");
+        refused([&whole, &whole], [(0, 5), (4, end)], "from tick 5 on");
+        refused([&whole, &whole], [(0, 5), (5, end - 1)], "up to tick");
+    }
+
+    #[test]
+    fn a_recording_without_spikes_is_refused() {
+        let case = random_case(3, 60, 8);
+        let none = Recording {
+            spikes: Spikes::default(),
+            ..recording(&case.events)
+        };
+        let end = none.ticks;
+        for refused in by(2, |team| {
+            let (from, to) = [(0, 5), (5, end)][team.rank];
+            OverTime::new(team, stretch(&none, from, to))?.count(&case.patterns, None, &())
+        }) {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InsufficientData);
+        }
+    }
+}
