@@ -46,7 +46,8 @@ enum Command {
     /// is the same, to the last bit, for any number of ranks
     Train(Box<cluster::Train>),
     /// Mine frequent episodes, as `betz mine` does: each rank holds all events, and counts its share of the candidates
-    /// and of the surrogates. The list is the same for any number of ranks
+    /// and of the surrogates; with --memory each rank reads its part of the recording's time, in stretches. The list is
+    /// the same for any number of ranks
     Mine(Box<cluster::Mine>),
     /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows. The
     /// network is the same, to the last bit, for any number of ranks
