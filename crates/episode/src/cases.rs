@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use betz_base::error::Result;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -27,6 +28,36 @@ pub(crate) fn events(symbols: usize, mut pairs: Vec<(i64, u32)>) -> Events {
     pairs.sort_by_key(|p| p.0);
     let (ticks, names): (Vec<i64>, Vec<u32>) = pairs.into_iter().unzip();
     Events::new(alphabet(symbols), &ticks, &names).unwrap()
+}
+
+/// A recording of `events` that goes on for two ticks after the last.
+pub(crate) fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
+    let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
+    Recording {
+        tick_seconds: 1e-3,
+        ticks: events.last_tick() + 3,
+        spikes: Spikes::new(ticks, channels),
+        channel_names: alphabet(events.symbols()).labels().to_vec(),
+        behavior: None,
+        segments,
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    }
+}
+
+/// Reads the spikes of a recording in stretches, as its file would be.
+pub(crate) fn reader(
+    recording: &Recording,
+) -> impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static {
+    let spikes = recording.spikes.clone();
+    move |start, stop| {
+        let within = spikes.range(start, stop);
+        Ok(Spikes::new(
+            spikes.ticks[within.clone()].to_vec(),
+            spikes.channels[within].to_vec(),
+        ))
+    }
 }
 
 /// Events of a recording of `length` milliseconds whose trials are the half-open `segments`.

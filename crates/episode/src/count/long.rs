@@ -227,37 +227,14 @@ impl Counter for LongEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{alphabet, bursts, random_case};
+    use crate::cases::{bursts, random_case, reader, recording};
     use crate::count::{CountJob, Serial};
     use crate::{Interval, MineOptions, mine, mine_by, oracle};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
-        let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
-        Recording {
-            tick_seconds: 1e-3,
-            ticks: events.last_tick() + 3,
-            spikes: Spikes::new(ticks, channels),
-            channel_names: alphabet(events.symbols()).labels().to_vec(),
-            behavior: None,
-            segments,
-            electrode_um: None,
-            form: SpikeForm::Events,
-            meta: None,
-        }
-    }
-
     fn long(recording: &Recording, cuts: Vec<i64>) -> LongEvents {
-        let spikes = recording.spikes.clone();
-        let read = move |start, stop| {
-            let within = spikes.range(start, stop);
-            Ok(Spikes::new(
-                spikes.ticks[within.clone()].to_vec(),
-                spikes.channels[within].to_vec(),
-            ))
-        };
-        LongEvents::new(recording, cuts, read).unwrap()
+        LongEvents::new(recording, cuts, reader(recording)).unwrap()
     }
 
     fn random_cuts(rng: &mut ChaCha8Rng, ticks: i64) -> Vec<i64> {

@@ -180,11 +180,11 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Condvar, Mutex};
 
-    use betz_recording::{Recording, SpikeForm, Spikes};
+    use betz_recording::{Recording, Spikes};
 
     use super::*;
-    use crate::cases::{alphabet, random_case};
-    use crate::{Events, oracle};
+    use crate::cases::{random_case, reader, recording};
+    use crate::oracle;
 
     /// What everyone has said, turn by turn.
     type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
@@ -239,33 +239,10 @@ mod tests {
         }
     }
 
-    fn recording(events: &Events) -> Recording {
-        let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
-        Recording {
-            tick_seconds: 1e-3,
-            ticks: events.last_tick() + 3,
-            spikes: Spikes::new(ticks, channels),
-            channel_names: alphabet(events.symbols()).labels().to_vec(),
-            behavior: None,
-            segments: Vec::new(),
-            electrode_um: None,
-            form: SpikeForm::Events,
-            meta: None,
-        }
-    }
-
     fn stretch(recording: &Recording, from: i64, to: i64) -> ShardEvents {
-        let spikes = recording.spikes.clone();
-        let read = move |start, stop| {
-            let within = spikes.range(start, stop);
-            Ok(Spikes::new(
-                spikes.ticks[within.clone()].to_vec(),
-                spikes.channels[within].to_vec(),
-            ))
-        };
         let mut cuts = vec![from, (from + to) / 2, to];
         cuts.dedup();
-        ShardEvents::new(recording, cuts, read).unwrap()
+        ShardEvents::new(recording, cuts, reader(recording)).unwrap()
     }
 
     /// What each process of a team says, of which process k does `work(k)`.
@@ -291,7 +268,7 @@ mod tests {
     fn any_team_counts_what_the_oracle_does_wherever_stretches_meet() {
         for seed in 0..30 {
             let case = random_case(seed, 40, 12);
-            let recording = recording(&case.events);
+            let recording = recording(&case.events, Vec::new());
             let expected: Vec<u64> = (case.patterns.iter())
                 .map(|p| oracle::count(&case.events, p))
                 .collect();
@@ -320,7 +297,7 @@ mod tests {
     #[test]
     fn what_is_not_one_recording_in_order_is_refused_by_every_process() {
         let case = random_case(3, 60, 8);
-        let whole = recording(&case.events);
+        let whole = recording(&case.events, Vec::new());
         let end = whole.ticks;
         let longer = Recording {
             ticks: end + 1,
@@ -347,7 +324,7 @@ mod tests {
         let case = random_case(3, 60, 8);
         let none = Recording {
             spikes: Spikes::default(),
-            ..recording(&case.events)
+            ..recording(&case.events, Vec::new())
         };
         let end = none.ticks;
         for refused in by(2, |team| {

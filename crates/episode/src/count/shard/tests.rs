@@ -2,42 +2,19 @@
 
 use super::bytes::{CONTENT, VERSION};
 use super::*;
-use crate::cases::{alphabet, bursts, random_case};
+use crate::cases::{bursts, random_case, reader, recording};
 use crate::count::{CountJob, Serial, Strategy};
 use crate::{Events, oracle};
 use betz_base::error::ErrorKind;
 use betz_base::frame;
 use betz_base::team::Shard;
-use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+use betz_recording::{Recording, Segment, Spikes};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
-    let (ticks, channels): (Vec<i64>, Vec<u32>) = events.iter().unzip();
-    Recording {
-        tick_seconds: 1e-3,
-        ticks: events.last_tick() + 3,
-        spikes: Spikes::new(ticks, channels),
-        channel_names: alphabet(events.symbols()).labels().to_vec(),
-        behavior: None,
-        segments,
-        electrode_um: None,
-        form: SpikeForm::Events,
-        meta: None,
-    }
-}
-
 fn part(recording: &Recording, shard: Shard, cuts: Vec<i64>, patterns: &[Pattern]) -> CountPart {
-    let spikes = recording.spikes.clone();
-    let read = move |start, stop| {
-        let within = spikes.range(start, stop);
-        Ok(Spikes::new(
-            spikes.ticks[within.clone()].to_vec(),
-            spikes.channels[within].to_vec(),
-        ))
-    };
-    let events = ShardEvents::new(recording, cuts, read).unwrap();
+    let events = ShardEvents::new(recording, cuts, reader(recording)).unwrap();
     let part = CountPart::count(shard, 7, &events, patterns.to_vec(), &()).unwrap();
     CountPart::from_bytes(&part.to_bytes()).unwrap()
 }
