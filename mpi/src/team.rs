@@ -97,8 +97,21 @@ impl Team for Ranks {
         Ok(all)
     }
 
-    /// Up a tree of ranks, in pairs, then down again: log₂ of them, twice.
+    /// Up a tree of ranks, then down again: log₂ of them, twice.
     fn add(&self, values: &mut [i128]) -> Result<()> {
+        self.reduce(values)?;
+        let world = SimpleCommunicator::world();
+        let root = world.process_at_rank(0);
+        for block in values.chunks_mut(BLOCK / 2) {
+            let mut words = words_of(block);
+            root.broadcast_into(&mut words[..]);
+            block.copy_from_slice(&numbers_of(&words));
+        }
+        Ok(())
+    }
+
+    /// Up a tree of ranks, in pairs, block after block.
+    fn reduce(&self, values: &mut [i128]) -> Result<()> {
         let mut step = 1;
         while step < self.size {
             if self.rank.is_multiple_of(2 * step) {
@@ -110,13 +123,6 @@ impl Team for Ranks {
                 break;
             }
             step *= 2;
-        }
-        let world = SimpleCommunicator::world();
-        let root = world.process_at_rank(0);
-        for block in values.chunks_mut(BLOCK / 2) {
-            let mut words = words_of(block);
-            root.broadcast_into(&mut words[..]);
-            block.copy_from_slice(&numbers_of(&words));
         }
         Ok(())
     }

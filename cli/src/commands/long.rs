@@ -10,7 +10,7 @@ use betz::recording::{AlignOptions, Dataset, Stretches};
 use betz::team::{Alone, Team};
 use betz::train::long::{self, Decoded, File, LongOptions, Read, Work};
 use betz::train::sums::Sums;
-use betz::{Error, Result, input_form};
+use betz::{Error, ErrorKind, Result, input_form};
 
 use super::{sums as sums_command, train as train_command};
 use crate::args::{DecoderKind, Evaluate, Train};
@@ -109,14 +109,15 @@ pub(crate) fn train(team: &dyn Team, args: &Train, device: &Device, memory: u64)
         device,
         outline: &outline,
         cuts: &cuts,
+        memory,
         progress: &bar,
     };
     let trained = (work.train(&mut file, &options)).map_err(|e| e.at(args.recording.display()))?;
+    let Some(trained) = trained else {
+        return Ok(());
+    };
     device::note_fallback(&trained.ran, "training");
     let model = input_form::marked(trained.decoder, form)?;
-    if team.rank() > 0 {
-        return Ok(());
-    }
     model.save(&args.out)?;
     let seconds = bar.seconds();
     drop(bar);
@@ -159,9 +160,16 @@ pub(super) fn sums(
         device,
         outline: &outline,
         cuts: &cuts,
+        memory,
         progress: &Bar::new(),
     };
-    (work.sums(&mut file, &options)).map_err(|e| e.at(path.display()))
+    let sums = (work.sums(&mut file, &options)).map_err(|e| e.at(path.display()))?;
+    sums.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Internal,
+            "sums: expected those of one process, got none",
+        )
+    })
 }
 
 /// `betz evaluate --memory`.

@@ -35,6 +35,15 @@ pub trait Team: Send + Sync {
     /// [`ErrorKind::NonFinite`] when a sum leaves 127 bits; what the exchange says.
     fn add(&self, values: &mut [i128]) -> Result<()>;
 
+    /// Replaces the first process' `values` by the sums over all processes, of which each has as many; what the others'
+    /// are then is left open.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    fn reduce(&self, values: &mut [i128]) -> Result<()> {
+        self.add(values)
+    }
+
     /// This process' share of `count` things in a row.
     fn share(&self, count: usize) -> Range<usize> {
         share(count, self.rank(), self.size())

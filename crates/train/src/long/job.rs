@@ -1,42 +1,32 @@
-//! One training in stretches: what is summed of each, and how a decoder is chosen from the sums.
+//! One training in stretches: what it is told, which steps are summed together, and what of it is summed at once.
 
 use std::ops::Range;
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
-use betz_base::team::add;
 use betz_device::{Device, Placement};
-use betz_recording::{Dataset, DatasetView, Segment, SpikesView};
-use betz_runtime::model::{Decoder, MAX_DELAY_STEPS, TrainingRecord};
+use betz_recording::{DatasetView, Segment, SpikesView};
+use betz_runtime::model::MAX_DELAY_STEPS;
 use betz_runtime::psc::{FilterBank, LowPass};
 
-use super::partial::{Group, Partial};
+use super::chosen::Found;
+use super::partial::{Facts, Group};
 use super::survey::Survey;
-use super::{LongOptions, Outline, Read};
-use crate::active::spread;
-use crate::blank::{Cleaned, Usual};
+use super::{LongOptions, Outline};
 use crate::choice::{Choice, Paths, choose_for};
-use crate::decode::decode;
-use crate::device::{Trained, normal_equations};
 use crate::fit;
 use crate::folds::{Folds, Part, folds};
+use crate::gram::GramPath;
 use crate::gram::cost::Work;
-use crate::gram::{GramPath, NormalEquations, paired_steps};
-use crate::limits::{NO_LABEL, extremes};
-use crate::noise::largest_response;
 use crate::options::{RidgeChoice, TrainOptions};
-use crate::score::ScoreSums;
 use crate::search::Search;
-use crate::sums::{Beside, Form, SolveOptions, Sums, fixed};
-use crate::validate::{BankSums, Study, all_steps, spans};
+use crate::sums::fixed;
+use crate::validate::spans;
 
 /// An exponential is below f64's rounding after so many time constants,
 const DECAYED: f64 = 45.0;
 /// and a polynomial before it takes so many more for each power.
 const PER_ORDER: f64 = 10.0;
-
-/// Steps behind a stretch in which an artefact's nearest usual step is looked for.
-const BEHIND: i64 = 1_000;
 
 /// Which steps are summed apart from which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,48 +39,39 @@ pub(super) enum Groups {
 
 /// A training in stretches, after its survey.
 pub(super) struct Job {
-    placement: Placement,
-    paths: Vec<Paths>,
-    options: TrainOptions,
-    search: Option<Search>,
-    banks: Vec<FilterBank>,
-    outline: Outline,
+    pub(super) placement: Placement,
+    pub(super) paths: Vec<Paths>,
+    pub(super) options: TrainOptions,
+    pub(super) search: Option<Search>,
+    pub(super) banks: Vec<FilterBank>,
+    pub(super) outline: Outline,
     /// Names of the channels in Γ.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Their numbers; `None` where that is all of them.
-    active: Option<Vec<u32>>,
-    survey: Survey,
+    pub(super) active: Option<Vec<u32>>,
+    pub(super) survey: Survey,
     /// Steps with more spikes are artefacts.
-    most: Option<u64>,
-    split: Option<Folds>,
-    found: Option<Found>,
+    pub(super) most: Option<u64>,
+    pub(super) split: Option<Folds>,
+    /// Of the first process.
+    pub(super) found: Option<Found>,
 }
 
-/// The best bank so far.
-struct Found {
-    number: usize,
-    sums: Option<BankSums>,
-    partial: Partial,
-    /// Decoders of the folds, once they are to be scored.
-    decoders: Vec<Decoder>,
+/// What is summed in one pass over the recording.
+pub(super) struct Pass {
+    pub(super) bank: usize,
+    /// The steps of each group, of those whose sums are held at once.
+    pub(super) parts: Vec<Vec<Part>>,
+    /// The stretches in which any of them lie.
+    pub(super) stretches: Vec<Stretch>,
 }
 
-/// A stretch in memory, with what lies around it.
-struct Around {
-    data: Dataset,
-    /// The recording's number of its first step.
-    first: i64,
-    artefacts: u64,
-}
-
-/// A piece of a group inside a stretch: its steps, where its filters start from rest, and the segment or part that
-/// it is of.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    group: usize,
-    own: Segment,
-    from: i64,
-    of: Segment,
+/// Some steps of the recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) steps: Range<i64>,
+    /// It is this pass that counts what is in them beside sums.
+    pub(super) counted: bool,
 }
 
 impl Job {
@@ -182,7 +163,7 @@ impl Job {
     }
 
     /// The recording without what it holds.
-    fn view(&self) -> DatasetView<'_> {
+    pub(super) fn view(&self) -> DatasetView<'_> {
         DatasetView {
             step_seconds: self.outline.step_seconds,
             steps: usize::try_from(self.outline.steps).unwrap_or(usize::MAX),
@@ -213,12 +194,12 @@ impl Job {
     }
 
     /// Features and outputs of a bank's sums.
-    fn shape(&self, bank: usize) -> (usize, usize) {
+    pub(super) fn shape(&self, bank: usize) -> (usize, usize) {
         let outputs = self.outline.outputs.len();
         (self.names.len() * self.banks[bank].len(), outputs)
     }
 
-    fn parts(&self, groups: Groups) -> Vec<Vec<Part>> {
+    pub(super) fn parts(&self, groups: Groups) -> Vec<Vec<Part>> {
         match (&self.split, groups) {
             (Some(split), Groups::Wanted) => split.folds.clone(),
             _ => {
@@ -232,7 +213,7 @@ impl Job {
     }
 
     /// Steps before a stretch that its first responses and pairs depend on, with any bank.
-    fn lead(&self) -> i64 {
+    pub(super) fn lead(&self) -> i64 {
         let filters = self.banks.iter().flat_map(FilterBank::filters);
         let decayed = |tau: f64, order: u32| {
             tau * PER_ORDER.mul_add(f64::from(order), DECAYED) / self.outline.step_seconds
@@ -252,471 +233,112 @@ impl Job {
         (longest + low_pass).ceil() as i64 + delay as i64 + 1
     }
 
-    /// Sums over no stretch, to which those of stretches are merged.
+    /// Bytes of one group's sums.
+    fn group_bytes(&self, bank: usize) -> u128 {
+        let (features, outputs) = self.shape(bank);
+        fixed::len(features, outputs).unwrap_or(usize::MAX) as u128 * 16
+    }
+
+    /// What each pass sums, so that groups whose sums take `memory` bytes, and one at least, are at work at once: groups
+    /// lie one after the other in time, so that a pass more reads little more.
+    pub(super) fn passes(
+        &self,
+        bank: usize,
+        groups: Groups,
+        cuts: &[i64],
+        memory: u64,
+    ) -> Vec<Pass> {
+        let parts = self.parts(groups);
+        let at_once = u128::from(memory) / self.group_bytes(bank).max(1);
+        let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).max(1);
+        // Of each stretch, the groups from the first to the last that has steps in it.
+        let mut counted = vec![false; cuts.len()];
+        let in_pass = |parts: &[Vec<Part>]| {
+            let stretch = |(number, ends): (usize, &[i64])| {
+                let steps = ends[0]..ends[1];
+                let has = |parts: &Vec<Part>| {
+                    let first = parts.partition_point(|p| p.segment.stop <= steps.start);
+                    parts
+                        .get(first)
+                        .is_some_and(|p| p.segment.start < steps.end)
+                };
+                parts.iter().any(has).then_some((number, steps))
+            };
+            cuts.windows(2).enumerate().filter_map(stretch).collect()
+        };
+        let mut passes: Vec<Pass> = Vec::new();
+        for parts in parts.chunks(at_once) {
+            let stretches: Vec<(usize, Range<i64>)> = in_pass(parts);
+            let stretches = stretches.into_iter().map(|(number, steps)| Stretch {
+                steps,
+                counted: !std::mem::replace(&mut counted[number], true),
+            });
+            passes.push(Pass {
+                bank,
+                stretches: stretches.collect(),
+                parts: parts.to_vec(),
+            });
+        }
+        // What lies between groups is counted, too.
+        if let Some(first) = passes.first_mut() {
+            let left = cuts
+                .windows(2)
+                .zip(&counted)
+                .filter(|(_, counted)| !**counted);
+            first.stretches.extend(left.map(|(ends, _)| Stretch {
+                steps: ends[0]..ends[1],
+                counted: true,
+            }));
+            first.stretches.sort_by_key(|s| s.steps.start);
+        }
+        passes
+    }
+
+    /// Refuses what does not fit into this machine: `at_once` groups' sums and a stretch's, and for the process that
+    /// solves those of all `groups`, systems and factors.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
-    pub(super) fn nothing(&self, bank: usize, groups: Groups) -> Result<Partial> {
-        let shape = self.shape(bank);
-        let count = self.parts(groups).len();
+    pub(super) fn check_room(&self, bank: usize, at_once: usize, all: Option<usize>) -> Result<()> {
+        let (features, _) = self.shape(bank);
+        let sets = at_once as u128 + 2 + all.map_or(0, |groups| groups as u128 + 10);
         betz_base::memory::plan(
-            format_args!("the sums of {count} folds over {} features", shape.0),
-            // Whole numbers of a triangle each, then the same in f64, systems and factors.
-            (count as u128 * 2 + 12) * (shape.0 as u128).pow(2) * 8,
-        )?;
-        let groups = (0..count).map(|_| Group::nothing(shape));
-        Ok(Partial {
-            bank,
-            shape,
-            groups: groups.collect::<Result<_>>()?,
-            usual: Usual {
-                counts: vec![0; self.names.len()],
-                ..Usual::default()
-            },
-            extremes: vec![NO_LABEL; shape.1],
-            largest: 0.0,
-            artefacts: 0,
-            spikes: 0,
-            path: None,
-        })
+            format_args!("the sums of {at_once} folds at once over {features} features"),
+            sets * (features as u128).pow(2) * 8,
+        )
     }
 
-    /// Adds what the steps `stretch` are worth.
+    /// What is known of no stretch.
+    pub(super) fn no_facts(&self, bank: usize) -> Facts {
+        Facts::nothing(bank, self.shape(bank), self.names.len())
+    }
+
+    /// Sums over no stretch of `pass`, to which those of stretches are added.
     ///
     /// # Errors
-    /// What reading says; as [`Sums::over`] for values that whole numbers do not hold.
-    pub(super) fn add(
-        &self,
-        to: &mut Partial,
-        read: &mut dyn Read,
-        stretch: Range<i64>,
-        (bank, groups): (usize, Groups),
-    ) -> Result<()> {
-        let parts = self.parts(groups);
-        let pieces = self.pieces(&parts, &stretch);
-        let around = self.around(read, &stretch, &pieces)?;
-        let bank_of = &self.banks[bank];
-        let view = around.data.view();
-        let own = around.own(&self.survey.segments, &stretch);
-        let own = view.with_segments(&own);
-        to.usual.add(&Usual::of(&own));
-        crate::limits::widen(&mut to.extremes, extremes(&own).into_iter());
-        to.artefacts += around.artefacts;
-        to.spikes += own.spikes_in_segments().abs().round() as u64;
-        if self.wants_largest() {
-            let from: Vec<Segment> = pieces
-                .iter()
-                .map(|p| around.local(p.from, p.own.stop))
-                .collect();
-            for piece in from {
-                let largest = largest_response(view.with_segments(&[piece]), bank_of);
-                to.largest = to.largest.max(largest);
-            }
-        }
-        // Pieces of a group that start from rest are summed as one.
-        for group in 0..parts.len() {
-            let mine = pieces.iter().filter(|p| p.group == group);
-            let at_rest = mine.clone().filter(|p| p.from == p.own.start);
-            let at_rest: Vec<Segment> = at_rest
-                .map(|p| around.local(p.own.start, p.own.stop))
-                .collect();
-            if !at_rest.is_empty() {
-                let sums = self.equations(view.with_segments(&at_rest), bank, to)?;
-                to.groups[group].add(&sums)?;
-            }
-            for piece in mine.filter(|p| p.from < p.own.start) {
-                let stretches =
-                    [piece.own.stop, piece.own.start].map(|stop| [around.local(piece.from, stop)]);
-                let mut sums = self.equations(view.with_segments(&stretches[0]), bank, to)?;
-                sums.subtract(&self.equations(view.with_segments(&stretches[1]), bank, to)?)?;
-                to.groups[group].add(&sums)?;
-            }
-        }
-        Ok(())
+    /// [`ErrorKind::OutOfMemory`].
+    pub(super) fn nothing(&self, pass: &Pass) -> Result<Vec<Group>> {
+        let shape = self.shape(pass.bank);
+        pass.parts.iter().map(|_| Group::nothing(shape)).collect()
     }
 
-    fn equations(
-        &self,
-        data: DatasetView<'_>,
-        bank: usize,
-        to: &mut Partial,
-    ) -> Result<NormalEquations> {
-        if data.events_in_segments() == 0
-            || data
-                .segments
-                .iter()
-                .all(|s| paired_steps(s, self.options.delay_steps).is_none())
-        {
-            return self.of_no_spike(data, to.shape);
-        }
-        let path = to.path.unwrap_or(self.gram(bank));
-        let paths = self.paths[bank].taken(path);
-        let found = normal_equations(
-            &self.placement,
-            paths,
-            &data,
-            &self.options,
-            &self.banks[bank],
-            &(),
-        )?;
-        to.path.get_or_insert(found.path);
-        Ok(found.sums)
-    }
-
-    /// Sums where nothing fires: those of the behaviour alone.
-    fn of_no_spike(
-        &self,
-        data: DatasetView<'_>,
-        (features, outputs): (usize, usize),
-    ) -> Result<NormalEquations> {
-        let mut sums = NormalEquations::zeros(features, outputs);
-        let delay = self.options.delay_steps;
-        for (first, stop) in data.segments.iter().filter_map(|s| paired_steps(s, delay)) {
-            sums.steps += (stop - first) as u64;
-            let rows = (first - delay) as usize * outputs..(stop - delay) as usize * outputs;
-            for row in data.behavior[rows].chunks_exact(outputs) {
-                for (o, &value) in row.iter().enumerate() {
-                    sums.output_sum[o] += f64::from(value);
-                    sums.output_sq_sum[o] += f64::from(value).powi(2);
-                }
-            }
-        }
-        Ok(sums)
-    }
-
-    /// The pieces of `groups` inside `stretch`.
-    fn pieces(&self, groups: &[Vec<Part>], stretch: &Range<i64>) -> Vec<Piece> {
-        let lead = self.lead();
-        let mut pieces = Vec::new();
-        for (group, parts) in groups.iter().enumerate() {
-            let first = parts.partition_point(|p| p.segment.stop <= stretch.start);
-            let here = parts[first..]
-                .iter()
-                .take_while(|p| p.segment.start < stretch.end);
-            pieces.extend(here.map(|part| {
-                let own = Segment {
-                    start: part.segment.start.max(stretch.start),
-                    stop: part.segment.stop.min(stretch.end),
-                };
-                let from = match own.start == part.segment.start {
-                    true => part.from,
-                    false => part.from.max(own.start - lead),
-                };
-                Piece {
-                    group,
-                    own,
-                    from,
-                    of: part.segment,
-                }
-            }));
-        }
-        pieces
-    }
-
-    /// Reads `stretch` and what its pieces need before and behind it, without artefacts and silent channels.
-    fn around(
-        &self,
-        read: &mut dyn Read,
-        stretch: &Range<i64>,
-        pieces: &[Piece],
-    ) -> Result<Around> {
-        let delay = self.options.delay_steps.abs();
-        let from = pieces.iter().map(|p| p.from).min().unwrap_or(stretch.start);
-        let first = (from.min(stretch.start - delay)).max(0);
-        let stop = stretch
-            .end
-            .saturating_add(BEHIND.max(delay))
-            .min(self.outline.steps);
-        let mut data = read.read(first..stop)?;
-        if let Some(active) = &self.active {
-            let mut number = vec![u32::MAX; self.outline.channel_names.len()];
-            for (new, &channel) in active.iter().enumerate() {
-                number[channel as usize] = new as u32;
-            }
-            retain(&mut data.spikes, &number);
-            data.channel_names.clone_from(&self.names);
-        }
-        let (mut artefacts, view) = (0, data.view());
-        if let Some(most) = self.most {
-            let found =
-                Cleaned::beyond(&view, most, (stretch.start - first)..(stretch.end - first))?;
-            artefacts = found.artefacts as u64;
-            if let Some(spikes) = found.into_spikes() {
-                data.spikes = spikes;
-            }
-        }
-        Ok(Around {
-            data,
-            first,
-            artefacts,
-        })
-    }
-
-    fn wants_largest(&self) -> bool {
+    pub(super) fn wants_largest(&self) -> bool {
         let searched = self.search.as_ref().is_some_and(|s| s.ridge);
         !searched && matches!(self.options.ridge, RidgeChoice::RelativeNoise(_))
     }
 
-    /// Chooses the ridge by the sums of a bank over the whole recording, and keeps the bank where it is the best yet.
-    ///
-    /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
-    pub(super) fn take(&mut self, partial: Partial, progress: &dyn Progress) -> Result<()> {
-        let number = partial.bank;
-        let Some(search) = &self.search else {
-            self.found = Some(Found {
-                number,
-                sums: None,
-                partial,
-                decoders: Vec::new(),
-            });
-            return Ok(());
-        };
-        let split = self.split.as_ref().is_none_or(|split| split.whole);
-        let equations = partial
-            .groups
-            .iter()
-            .map(|g| g.equations(partial.shape))
-            .collect();
-        let path = partial.path.unwrap_or(self.gram(number));
-        let options = self.options_with(&partial);
-        let mut sums = BankSums::of(
-            &self.banks[number],
-            equations,
-            (self.paths[number], path),
-            &options,
-            split,
-        )?;
-        let view = self.view();
-        let study = Study {
-            placement: &self.placement,
-            data: view,
-            options: &options,
-            search_ridge: search.ridge,
-            progress,
-        };
-        sums.best = sums.choose(&study)?;
-        let better = |found: &Found| match &found.sums {
-            Some(best) => sums.best.r2 > best.best.r2,
-            None => true,
-        };
-        if self.found.as_ref().is_none_or(better) {
-            let decoders = sums.decoders(&study)?;
-            self.found = Some(Found {
-                number,
-                sums: Some(sums),
-                partial,
-                decoders,
-            });
-        }
-        Ok(())
-    }
-
     /// The options, noise in proportion to the largest response made noise.
-    fn options_with(&self, partial: &Partial) -> TrainOptions {
+    pub(super) fn options_with(&self, facts: &Facts) -> TrainOptions {
         let ridge = match self.options.ridge {
-            RidgeChoice::RelativeNoise(fraction) => RidgeChoice::Noise(fraction * partial.largest),
+            RidgeChoice::RelativeNoise(fraction) => RidgeChoice::Noise(fraction * facts.largest),
             other => other,
         };
         TrainOptions {
-            bank: self.banks[partial.bank].clone(),
+            bank: self.banks[facts.bank].clone(),
             ridge,
             ..self.options.clone()
         }
     }
-
-    /// The bank whose sums over the whole are wanted for the decoder, where the folds do not make up the whole.
-    pub(super) fn wants_whole(&self) -> Option<usize> {
-        let cut = self.split.as_ref().is_some_and(|split| !split.whole);
-        (self.found.as_ref())
-            .filter(|_| cut)
-            .map(|found| found.number)
-    }
-
-    /// What the decoders of the folds leave unexplained of what they did not see, in the steps `stretch`: one an
-    /// output; none without cross-validation.
-    ///
-    /// # Errors
-    /// What reading says.
-    pub(super) fn score(&self, read: &mut dyn Read, stretch: Range<i64>) -> Result<Vec<ScoreSums>> {
-        let Some(found) = self.found.as_ref().filter(|f| !f.decoders.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let outputs = self.outline.outputs.len();
-        let parts = self.parts(Groups::Wanted);
-        let pieces = self.pieces(&parts, &stretch);
-        let around = self.around(read, &stretch, &pieces)?;
-        let mut sums = vec![ScoreSums::default(); outputs];
-        let delay = self.options.delay_steps;
-        for piece in &pieces {
-            let Some((first, stop)) = paired_steps(&piece.of, delay) else {
-                continue;
-            };
-            let (first, stop) = (first.max(piece.own.start), stop.min(piece.own.stop));
-            if first >= stop {
-                continue;
-            }
-            let within = [around.local(piece.from, piece.own.stop)];
-            let view = around.data.view().with_segments(&within);
-            let decoded = decode(&found.decoders[piece.group], view)?;
-            let rows = |from: i64, to: i64| {
-                (from - around.first) as usize * outputs..(to - around.first) as usize * outputs
-            };
-            let truth = &around.data.behavior[rows(first - delay, stop - delay)];
-            let here = crate::score::sums_of(outputs, truth, &decoded[rows(first, stop)]);
-            sums.iter_mut()
-                .zip(&here)
-                .for_each(|(all, here)| all.join(here));
-        }
-        Ok(sums)
-    }
-
-    /// The decoder, from the sums over the whole where [`wants_whole`](Self::wants_whole) asked for them, and with the
-    /// scores over all stretches.
-    ///
-    /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
-    pub(super) fn finish(
-        self,
-        whole: Option<Partial>,
-        scores: Option<Vec<ScoreSums>>,
-    ) -> Result<Trained> {
-        let mut job = self;
-        let Some(Found { sums, partial, .. }) = job.found.take() else {
-            return Err(Error::argument("training: expected a bank, got none"));
-        };
-        let options = job.options_with(&partial);
-        let view = job.view();
-        let ridge = match &sums {
-            Some(sums) => sums.ridge_of_all(&view, options.delay_steps),
-            None => {
-                let steps = all_steps(&view, options.delay_steps);
-                fit::ridge(&view, &options.bank, &options, steps)?
-            }
-        };
-        let scores = match &scores {
-            Some(sums) => (sums.iter().zip(&job.outline.outputs))
-                .map(|(sums, output)| sums.score(output))
-                .collect::<Result<Vec<_>>>()?,
-            None => Vec::new(),
-        };
-        let folds = job
-            .split
-            .as_ref()
-            .map_or(0, |split| split.folds.len() as u32);
-        let solve = SolveOptions {
-            ridge: RidgeChoice::Fixed(ridge),
-            solver: options.solver,
-            mask: options.mask,
-            retain: options.retain,
-        };
-        let (names, active) = (job.outline.channel_names.clone(), job.active.clone());
-        let path = partial.path.unwrap_or(job.gram(partial.bank));
-        let placement = std::mem::replace(&mut job.placement, Placement::cpu());
-        let sums = job.into_sums(whole.unwrap_or(partial))?;
-        let decoder = sums.solve(&solve)?;
-        let training = TrainingRecord {
-            folds,
-            scores,
-            ..decoder.training().clone()
-        };
-        let decoder = decoder.with_training(training);
-        Ok(Trained {
-            decoder: match active {
-                Some(channels) => spread(decoder, &names, &channels)?,
-                None => decoder,
-            },
-            ran: placement.ran(path.name()),
-            gram_error: None,
-        })
-    }
-
-    /// The sums themselves, of all groups together.
-    ///
-    /// # Errors
-    /// As [`Sums::over`].
-    pub(super) fn into_sums(self, partial: Partial) -> Result<Sums> {
-        let path = partial.path.unwrap_or(self.gram(partial.bank));
-        let mut groups = partial.groups.into_iter();
-        let mut all = match groups.next() {
-            Some(first) => first,
-            None => Group::nothing(partial.shape)?,
-        };
-        for group in groups {
-            all.steps += group.steps;
-            add(&mut all.values, &group.values)?;
-        }
-        if all.steps == 0 {
-            return Err(Error::new(
-                ErrorKind::InsufficientData,
-                format!(
-                    "sums: a delay of {} steps leaves no step of any segment with its partner",
-                    self.options.delay_steps
-                ),
-            ));
-        }
-        let form = Form {
-            step_seconds: self.outline.step_seconds,
-            bank: self.banks[partial.bank].clone(),
-            low_pass: self.options.low_pass,
-            delay_steps: self.options.delay_steps,
-            channel_names: self.names,
-            outputs: self.outline.outputs,
-        };
-        fixed::check_squares(fixed::squares_in(&all.values, partial.shape))?;
-        let beside = Beside {
-            segments: self.survey.segments.len() as u64,
-            spikes: partial.spikes,
-            artefacts: partial.artefacts,
-            largest: partial.largest,
-            usual: partial.usual,
-            extremes: partial.extremes,
-            ran: self.placement.ran(path.name()),
-        };
-        Ok(Sums::of_whole(form, all.steps, all.values, beside))
-    }
-}
-
-impl Around {
-    /// A stretch of the recording in the steps at hand.
-    fn local(&self, start: i64, stop: i64) -> Segment {
-        Segment {
-            start: start - self.first,
-            stop: stop - self.first,
-        }
-    }
-
-    /// The segments inside `stretch`, in the steps at hand.
-    fn own(&self, segments: &[Segment], stretch: &Range<i64>) -> Vec<Segment> {
-        let first = segments.partition_point(|s| s.stop <= stretch.start);
-        let here = segments[first..]
-            .iter()
-            .take_while(|s| s.start < stretch.end);
-        here.map(|s| self.local(s.start.max(stretch.start), s.stop.min(stretch.end)))
-            .collect()
-    }
-}
-
-/// Keeps the entries of channels that have a number, by it.
-fn retain(spikes: &mut betz_recording::Spikes, number: &[u32]) {
-    let mut kept = 0;
-    for i in 0..spikes.len() {
-        let new = number
-            .get(spikes.channels[i] as usize)
-            .copied()
-            .unwrap_or(u32::MAX);
-        if new != u32::MAX {
-            spikes.ticks[kept] = spikes.ticks[i];
-            spikes.channels[kept] = new;
-            if let Some(&weight) = spikes.weights.get(i) {
-                spikes.weights[kept] = weight;
-            }
-            kept += 1;
-        }
-    }
-    spikes.ticks.truncate(kept);
-    spikes.channels.truncate(kept);
-    spikes.weights.truncate(kept);
 }
 
 /// Time constant of the slowest pole of a Butterworth low-pass, in seconds.

@@ -14,6 +14,7 @@
 //! Sums are added as whole numbers (see [`sums`](crate::sums)): stretches can be summed in any order, anywhere, and
 //! give the same bits. So several processes can share them out ([`Team`]): each sums its own, and all know the sums.
 
+mod chosen;
 mod evaluate;
 #[cfg(feature = "npz")]
 mod file;
@@ -21,6 +22,7 @@ mod file;
 mod growth;
 mod job;
 mod partial;
+mod stretch;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -28,8 +30,8 @@ mod words;
 
 use std::ops::Range;
 
-use betz_base::error::Result;
-use betz_base::progress::Progress;
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::{self, Progress};
 use betz_base::team::Team;
 use betz_device::Device;
 use betz_recording::{Dataset, OutputInfo};
@@ -40,13 +42,14 @@ use crate::search::Search;
 use crate::sums::Sums;
 
 use crate::score::ScoreSums;
+use chosen::{Decided, Gathered};
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
 #[cfg(feature = "npz")]
 pub use growth::{Cluster, Growth};
-use job::{Groups, Job, told};
-use partial::Partial;
+use job::{Groups, Job, Pass, told};
+use partial::Facts;
 use survey::Survey;
 
 /// A recording on its clock that is read a stretch at a time.
@@ -98,6 +101,9 @@ pub struct Work<'a> {
     pub outline: &'a Outline,
     /// Where it is cut: steps, ascending, from 0 to its end. Other cuts, other roundings.
     pub cuts: &'a [i64],
+    /// Bytes of sums that a process holds while it sums: those of so many folds at once, and of one at least. Fewer
+    /// folds at once, more passes over what lies at their seams; the same bits.
+    pub memory: u64,
     /// Told of the stretches.
     pub progress: &'a dyn Progress,
 }
@@ -105,30 +111,36 @@ pub struct Work<'a> {
 impl Work<'_> {
     /// Trains a linear decoder on the recording that `read` reads. What
     /// [`train_validated_on`](crate::train_validated_on) gives, or [`train_on`](crate::train_on) without a search, to
-    /// rounding; the same bits whatever the team. Every process has the decoder.
+    /// rounding; the same bits whatever the team. The first process has the decoder, the others none.
     ///
-    /// Memory: the sums of all folds and of a stretch's, and one stretch with its lead. The recording is read once to
-    /// survey it, once for each bank, and once for the scores.
+    /// Memory of Γ = features² × 8 bytes: in every process the sums of the folds that are at work (see
+    /// [`memory`](Self::memory)), Γ each, and two Γ for a stretch's; in the first one, which solves, those of all folds
+    /// and ten more. Beside that one stretch with its lead. The recording is read once to survey it, once for each
+    /// bank, and once for the scores.
     ///
     /// # Errors
     /// As in memory, what reading says, and what the team says.
-    pub fn train(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Trained> {
+    pub fn train(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Option<Trained>> {
         let mut job = self.surveyed(read, options)?;
         for bank in 0..job.banks() {
-            let folds = self.summed(&job, read, (bank, Groups::Wanted))?;
-            job.take(folds, self.progress)?;
+            let (facts, gathered) = self.summed(&job, read, bank, Groups::Wanted)?;
+            self.of_first(|| {
+                job.take(facts, gathered, self.progress)
+                    .map(|()| Vec::new())
+            })?;
         }
-        let whole = match job.wants_whole() {
-            Some(bank) => Some(self.summed(&job, read, (bank, Groups::Whole))?),
+        let decided = Decided::from_words(&self.of_first(|| job.decided())?)?;
+        let whole = match decided.whole {
+            Some(bank) => Some(self.summed(&job, read, bank, Groups::Whole)?),
             None => None,
         };
         let mut words = Vec::new();
         for stretch in told(self.own(), "score", self.progress) {
-            let sums = job.score(read, stretch?)?;
+            let sums = job.score(&decided.decoders, read, stretch?)?;
             words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
         }
         let mut scores = vec![ScoreSums::default(); self.outline.outputs.len()];
-        let all = self.team.gather(&words)?.concat();
+        let all = self.team.collect(&words)?.concat();
         // Stretch after stretch, in their order.
         let each = all.as_chunks::<6>().0.chunks(scores.len().max(1));
         for stretch in each {
@@ -136,22 +148,32 @@ impl Work<'_> {
                 all.join(&ScoreSums::from_array(here.map(f64::from_bits)));
             }
         }
-        job.finish(whole, (!all.is_empty()).then_some(scores))
+        let mut trained = None;
+        self.of_first(|| {
+            trained = Some(job.finish(whole, (!all.is_empty()).then_some(scores))?);
+            Ok(Vec::new())
+        })?;
+        Ok(trained)
     }
 
     /// The sums over the recording that `read` reads, as [`Sums::over`] gives them in memory, to rounding.
     ///
     /// # Errors
     /// As there, what reading says, and what the team says.
-    pub fn sums(&self, read: &mut dyn Read, options: &TrainOptions) -> Result<Sums> {
+    pub fn sums(&self, read: &mut dyn Read, options: &TrainOptions) -> Result<Option<Sums>> {
         let options = LongOptions {
             train: options.clone(),
             search: None,
             leave_out_silent: false,
         };
         let job = self.surveyed(read, &options)?;
-        let whole = self.summed(&job, read, (0, Groups::Whole))?;
-        job.into_sums(whole)
+        let (facts, gathered) = self.summed(&job, read, 0, Groups::Whole)?;
+        let mut sums = None;
+        self.of_first(|| {
+            sums = Some(job.into_sums(facts, gathered)?);
+            Ok(Vec::new())
+        })?;
+        Ok(sums)
     }
 
     /// The ends of this process' stretches.
@@ -192,20 +214,62 @@ impl Work<'_> {
         Ok(job)
     }
 
-    /// Over the whole recording, known to all.
-    fn summed(&self, job: &Job, read: &mut dyn Read, what: (usize, Groups)) -> Result<Partial> {
-        let mut sums = job.nothing(what.0, what.1)?;
-        for stretch in told(self.own(), "sum", self.progress) {
-            job.add(&mut sums, read, stretch?, what)?;
+    /// Over the whole recording: facts that all know, and sums that the first process has.
+    fn summed(
+        &self,
+        job: &Job,
+        read: &mut dyn Read,
+        bank: usize,
+        groups: Groups,
+    ) -> Result<(Facts, Gathered)> {
+        let passes = job.passes(bank, groups, self.cuts, self.memory);
+        let own = |pass: &Pass| self.team.share(pass.stretches.len());
+        let total = passes.iter().map(|pass| own(pass).len() as u64).sum();
+        let at_once = passes.first().map_or(0, |pass| pass.parts.len());
+        let folds = passes.iter().map(|pass| pass.parts.len()).sum();
+        job.check_room(bank, at_once, (self.team.rank() == 0).then_some(folds))?;
+        let (mut done, mut facts) = (0, job.no_facts(bank));
+        let mut gathered = job.gathered(bank, groups);
+        for pass in &passes {
+            let mut sums = job.nothing(pass)?;
+            for stretch in &pass.stretches[own(pass)] {
+                self.progress.update("sum", done, total);
+                progress::check(self.progress, "sum")?;
+                job.add(&mut facts, &mut sums, read, stretch, pass)?;
+                done += 1;
+            }
+            for mut sums in sums {
+                let steps = self.team.collect(&[sums.steps])?;
+                self.team.reduce(&mut sums.values)?;
+                if self.team.rank() == 0 {
+                    sums.steps = steps.iter().flatten().sum();
+                    gathered.take(sums);
+                }
+            }
         }
-        let words = self.team.gather(&sums.to_words())?;
-        sums.forget_all_but_values();
+        let words = self.team.gather(&facts.to_words())?;
+        let mut facts = job.no_facts(bank);
         for words in &words {
-            sums.absorb(words)?;
+            facts.absorb(words)?;
         }
-        for values in sums.values_mut() {
-            self.team.add(values)?;
+        Ok((facts, gathered))
+    }
+
+    /// What the first process makes, for all to know; what fails there fails everywhere.
+    fn of_first(&self, make: impl FnOnce() -> Result<Vec<u64>>) -> Result<Vec<u64>> {
+        let first = self.team.rank() == 0;
+        let made = match first {
+            true => make().map(|words| [&[1], &words[..]].concat()),
+            false => Ok(Vec::new()),
+        };
+        let all = self.team.gather(made.as_deref().unwrap_or(&[]))?;
+        made?;
+        match all.first().and_then(|words| words.split_first()) {
+            Some((_, words)) => Ok(words.to_vec()),
+            None => Err(Error::new(
+                ErrorKind::Interrupted,
+                "training: expected the first process to go on, it has failed and says why",
+            )),
         }
-        Ok(sums)
     }
 }

@@ -8,13 +8,13 @@ use crate::gram::{GramPath, NormalEquations};
 use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
 
-/// What a stretch, or several, adds to the sums of each group of steps.
+/// What is known of stretches beside their sums.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Partial {
-    /// Of which bank.
+pub(super) struct Facts {
+    /// With which bank.
     pub(super) bank: usize,
+    /// Features and outputs.
     pub(super) shape: (usize, usize),
-    pub(super) groups: Vec<Group>,
     /// Of the stretches' own steps, without artefacts.
     pub(super) usual: Usual,
     pub(super) extremes: Vec<Extremes>,
@@ -25,7 +25,7 @@ pub(super) struct Partial {
     pub(super) path: Option<GramPath>,
 }
 
-/// The steps of a fold, or all.
+/// Sums over the steps of a fold, or of all.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
     pub(super) steps: u64,
@@ -50,8 +50,18 @@ impl Group {
     /// Adds sums in f64, each rounded once.
     pub(super) fn add(&mut self, sums: &NormalEquations) -> Result<()> {
         self.steps += sums.steps;
-        let units = fixed::units(sums)?;
-        self.values.iter_mut().zip(units).for_each(|(a, b)| *a += b);
+        for (value, units) in self.values.iter_mut().zip(fixed::each_unit(sums)) {
+            *value += units?;
+        }
+        Ok(())
+    }
+
+    /// Takes away sums of steps that are in here.
+    pub(super) fn subtract(&mut self, sums: &NormalEquations) -> Result<()> {
+        self.steps = self.steps.saturating_sub(sums.steps);
+        for (value, units) in self.values.iter_mut().zip(fixed::each_unit(sums)) {
+            *value -= units?;
+        }
         Ok(())
     }
 
@@ -60,40 +70,47 @@ impl Group {
     }
 }
 
-impl Partial {
-    /// Each group's sums, whole numbers of 2⁻⁶⁴.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut [i128]> {
-        self.groups.iter_mut().map(|group| &mut group.values[..])
+impl Facts {
+    /// Of no stretch.
+    pub(super) fn nothing(bank: usize, shape: (usize, usize), channels: usize) -> Self {
+        Self {
+            bank,
+            shape,
+            usual: Usual {
+                counts: vec![0; channels],
+                ..Usual::default()
+            },
+            extremes: vec![NO_LABEL; shape.1],
+            largest: 0.0,
+            artefacts: 0,
+            spikes: 0,
+            path: None,
+        }
     }
 
-    /// All but the values, to be sent.
+    /// All of it, to be sent.
     pub(super) fn to_words(&self) -> Vec<u64> {
         let path = self.path.map_or(0, code);
         let mut to = vec![self.bank as u64, self.shape.0 as u64, self.shape.1 as u64];
-        to.push(self.groups.len() as u64);
-        to.extend(self.groups.iter().map(|group| group.steps));
         to.extend([self.largest.to_bits(), self.artefacts, self.spikes, path]);
         put_usual(&mut to, &self.usual);
         put_extremes(&mut to, &self.extremes);
         to
     }
 
-    /// Takes in all but the values of another.
+    /// Takes in those of other stretches.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for one of another bank, other channels or groups, and
-    /// for words that are none.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for those of another bank or other channels, and for words
+    /// that are none.
     pub(super) fn absorb(&mut self, words: &[u64]) -> Result<()> {
         let mut from = Words(words);
-        let about = [from.next()?, from.next()?, from.next()?, from.next()?];
-        let own = [self.bank, self.shape.0, self.shape.1, self.groups.len()].map(|v| v as u64);
+        let about = [from.next()?, from.next()?, from.next()?];
+        let own = [self.bank, self.shape.0, self.shape.1].map(|v| v as u64);
         if about != own {
             return Err(Error::mismatch(format!(
-                "sums: expected those of the same bank, features, outputs and folds, {own:?}, got {about:?}"
+                "sums: expected those of the same bank, features and outputs, {own:?}, got {about:?}"
             )));
-        }
-        for group in &mut self.groups {
-            group.steps += from.next()?;
         }
         self.largest = self.largest.max(from.f64()?);
         self.artefacts += from.next()?;
@@ -103,18 +120,6 @@ impl Partial {
         self.usual.add(&from.usual()?);
         widen(&mut self.extremes, from.extremes()?.into_iter());
         Ok(())
-    }
-
-    /// As [`Job::nothing`](super::Job::nothing), but for the values.
-    pub(super) fn forget_all_but_values(&mut self) {
-        for group in &mut self.groups {
-            group.steps = 0;
-        }
-        (self.artefacts, self.spikes, self.largest, self.path) = (0, 0, 0.0, None);
-        self.usual.signal = false;
-        self.usual.histogram.clear();
-        self.usual.counts.fill(0);
-        self.extremes.fill(NO_LABEL);
     }
 }
 

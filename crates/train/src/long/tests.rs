@@ -142,6 +142,7 @@ fn sums_in_stretches_are_those_of_the_whole() {
             let (device, outline) = (Device::cpu(), outline(&whole));
             let got = work(&Alone, &device, &outline, &cuts)
                 .sums(&mut read, &options)
+                .unwrap()
                 .unwrap();
             let (a, b) = (expected.equations(), got.equations());
             assert_eq!(a.steps, b.steps, "case {case}, cuts {cuts:?}");
@@ -195,6 +196,7 @@ fn training_in_stretches_is_training_on_the_whole() {
         let outline = outline(&whole);
         let got = work(&Alone, &cpu, &outline, &cuts)
             .train(&mut read, &long)
+            .unwrap()
             .unwrap();
         let got = got.decoder;
         assert_eq!(expected.bank(), got.bank());
@@ -267,6 +269,7 @@ fn work<'a>(
         device,
         outline,
         cuts,
+        memory: u64::MAX,
         progress: &(),
     }
 }
@@ -347,26 +350,33 @@ proptest! {
             leave_out_silent: true,
         };
         let device = Device::cpu();
-        let train = |team: &dyn Team| {
+        let train = |team: &dyn Team, memory: u64| {
             let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
-            let trained = work(team, &device, &outline, &cuts).train(&mut read, &long).unwrap();
-            trained.decoder.to_bytes().unwrap()
+            let work = Work { memory, ..work(team, &device, &outline, &cuts) };
+            let trained = work.train(&mut read, &long).unwrap();
+            trained.map(|trained| trained.decoder.to_bytes().unwrap())
         };
-        let alone = train(&Alone);
+        let alone = train(&Alone, u64::MAX).unwrap();
+        // 6 features and 2 outputs: 21 + 6 + 12 + 2 + 2 numbers of 16 bytes a fold. One, two, three folds at once.
+        for memory in [0, 2 * 43 * 16, 4 * 43 * 16 - 1] {
+            prop_assert!(train(&Alone, memory).unwrap() == alone);
+        }
         // More processes than stretches, too.
         for size in [2, 3, 7] {
             let table = (Mutex::new(Vec::new()), Condvar::new());
-            let of_team: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let of_team: Vec<Option<Vec<u8>>> = std::thread::scope(|scope| {
                 let run = |rank| {
                     let (train, table) = (&train, &table);
                     scope.spawn(move || {
-                        train(&Threads { rank, size, table, turn: AtomicUsize::new(0) })
+                        let team = Threads { rank, size, table, turn: AtomicUsize::new(0) };
+                        train(&team, if size == 3 { 43 * 16 } else { u64::MAX })
                     })
                 };
                 let all: Vec<_> = (0..size).map(run).collect();
                 all.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
-            prop_assert!(of_team.iter().all(|bytes| *bytes == alone));
+            prop_assert_eq!(of_team[0].as_ref(), Some(&alone));
+            prop_assert!(of_team[1..].iter().all(Option::is_none));
         }
     }
 
@@ -410,6 +420,54 @@ fn what_does_not_belong_together_is_refused() {
     }
     let all = survey(&mut read, 0..6000);
     let job = Job::new(&Device::cpu(), &outline, all, &long).unwrap();
-    let mut sums = job.nothing(0, Groups::Wanted).unwrap();
-    assert!(sums.absorb(&[1, 2, 3]).is_err());
+    assert!(job.no_facts(0).absorb(&[1, 2, 3]).is_err());
+    for words in [
+        &[][..],
+        &[0, 1],
+        &[0, 1, 9, 0],
+        &[0, 1, 8, 0],
+        &[0, u64::MAX],
+    ] {
+        assert!(Decided::from_words(words).is_err());
+    }
+}
+
+/// Everything is counted once, whatever is summed at once, and a pass has the stretches that its folds lie in alone.
+#[test]
+fn passes_share_out_folds_and_count_each_stretch_once() {
+    let whole = data(1, &[(0, 6000)], false);
+    let outline = outline(&whole);
+    let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
+    let survey = Survey::of(&mut read, 0..6000).unwrap();
+    let long = LongOptions {
+        train: options(&[(0.1, 1)]),
+        search: Some(Search {
+            banks: Vec::new(),
+            folds: 5,
+            ..Search::ridge()
+        }),
+        leave_out_silent: true,
+    };
+    let job = Job::new(&Device::cpu(), &outline, survey, &long).unwrap();
+    let cuts: Vec<i64> = (0..=20).map(|i| i * 300).collect();
+    for (memory, at_once) in [
+        (0, vec![1; 5]),
+        (2 * 43 * 16, vec![2, 2, 1]),
+        (u64::MAX, vec![5]),
+    ] {
+        let passes = job.passes(0, Groups::Wanted, &cuts, memory);
+        assert_eq!(
+            passes.iter().map(|p| p.parts.len()).collect::<Vec<_>>(),
+            at_once
+        );
+        let stretches = || passes.iter().flat_map(|p| &p.stretches);
+        let mut counted: Vec<i64> = stretches()
+            .filter(|s| s.counted)
+            .map(|s| s.steps.start)
+            .collect();
+        counted.sort_unstable();
+        assert_eq!(counted, cuts[..20]);
+        // 1,200 steps a fold are four stretches of 300.
+        assert_eq!(stretches().count(), 20, "{at_once:?}");
+    }
 }

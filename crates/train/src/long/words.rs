@@ -31,6 +31,24 @@ impl Words<'_> {
         }
     }
 
+    /// Bytes, of which there are as many as the next word says.
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>> {
+        let count = self.next()?;
+        let Some(words) = usize::try_from(count.div_ceil(8))
+            .ok()
+            .and_then(|words| self.0.split_at_checked(words))
+        else {
+            return Err(Error::mismatch(format!(
+                "a part of a training: expected {count} bytes, got {} words",
+                self.0.len()
+            )));
+        };
+        self.0 = words.1;
+        let mut bytes: Vec<u8> = words.0.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(count as usize);
+        Ok(bytes)
+    }
+
     pub(super) fn f64(&mut self) -> Result<f64> {
         self.next().map(f64::from_bits)
     }

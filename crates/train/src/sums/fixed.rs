@@ -66,19 +66,27 @@ pub(crate) fn check_squares(squares: impl Iterator<Item = (&'static str, f64)>) 
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for values beyond [`MOST`].
 pub(crate) fn units(sums: &NormalEquations) -> Result<Vec<i128>> {
-    let (n, m) = (sums.features, sums.outputs);
     let mut values = Vec::new();
-    let count = len(n, m).unwrap_or(usize::MAX);
+    let count = len(sums.features, sums.outputs).unwrap_or(usize::MAX);
     (values.try_reserve_exact(count))
         .map_err(|_| Error::no_memory("sums", count.saturating_mul(16)))?;
-    let lower = (0..n).flat_map(|i| &sums.gram[i * n..][..=i]);
+    for units in each_unit(sums) {
+        values.push(units?);
+    }
+    Ok(values)
+}
+
+/// The same, one after the other.
+pub(crate) fn each_unit(sums: &NormalEquations) -> impl Iterator<Item = Result<i128>> {
+    let n = sums.features;
+    let lower = (0..n).flat_map(move |i| &sums.gram[i * n..][..=i]);
     let rest = [
         &sums.feature_sum,
         &sums.upsilon,
         &sums.output_sum,
         &sums.output_sq_sum,
     ];
-    for &value in lower.chain(rest.into_iter().flatten()) {
+    lower.chain(rest.into_iter().flatten()).map(|&value| {
         let units = (value * PER_ONE).round_ties_even();
         if units.is_nan() || units.abs() > MOST {
             return Err(Error::argument(format!(
@@ -86,9 +94,8 @@ pub(crate) fn units(sums: &NormalEquations) -> Result<Vec<i128>> {
                 MOST / PER_ONE
             )));
         }
-        values.push(units as i128);
-    }
-    Ok(values)
+        Ok(units as i128)
+    })
 }
 
 /// The values in f64, each rounded once.
