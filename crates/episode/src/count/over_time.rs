@@ -13,7 +13,7 @@ use super::{Counter, LatestStart, Strategy};
 use crate::{Alphabet, Pattern};
 
 /// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 
 /// Events of which every process of a team reads a stretch of time: stretches that follow each other in the order of
 /// ranks, from the recording's beginning to its end. What the stretches add is put together by the first process in
