@@ -320,6 +320,32 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_counts_other_episodes_is_refused() {
+        let case = random_case(3, 60, 8);
+        let whole = recording(&case.events, Vec::new());
+        let end = whole.ticks;
+        let mut swapped = case.patterns.clone();
+        let other = (1..8).find(|&i| swapped[i] != swapped[0]).unwrap();
+        swapped.swap(0, other);
+        for others in [&swapped[..], &case.patterns[..7]] {
+            let all = by(2, |team| {
+                let (from, to) = [(0, 5), (5, end)][team.rank];
+                let events = OverTime::new(team, stretch(&whole, from, to))?;
+                let patterns = [&case.patterns[..], others][team.rank];
+                let counted = events.count(patterns, None, &());
+                if counted.is_err() {
+                    // The other one waits for counts.
+                    team.gather(&[])?;
+                }
+                counted
+            });
+            let error = all[0].as_ref().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mismatch);
+            assert!(error.message().starts_with("rank 1: "), "{error}");
+        }
+    }
+
+    #[test]
     fn a_recording_without_spikes_is_refused() {
         let case = random_case(3, 60, 8);
         let none = Recording {
