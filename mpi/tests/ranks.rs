@@ -217,8 +217,8 @@ fn what_is_longer_than_a_block_arrives_whole() {
 #[ignore = "run by what_is_longer_than_a_block_arrives_whole, as each of several ranks"]
 fn blocks_as_one_of_several_ranks() {
     let (_universe, _) = mpi::initialize_with_threading(Threading::Funneled).unwrap();
-    for block in [2, 3, 8] {
-        let ranks = team::Ranks::in_blocks(block);
+    let blocks = [2, 3, 8].map(team::Ranks::in_blocks);
+    for ranks in blocks.into_iter().chain([team::Ranks::new()]) {
         for length in [0, 1, 2, 3, 7, 8, 9, 16, 17, 100] {
             let words = |rank: usize| -> Vec<u64> {
                 // Lists differ in length, too.
