@@ -22,7 +22,7 @@ use team::Ranks;
 #[derive(Parser)]
 #[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
 struct Arguments {
-    /// Only print what training would cost by so many ranks, such as 1,4,64; run it as one rank
+    /// Only print what training or mining would cost by so many ranks, such as 1,4,64; run it as one rank
     #[arg(long, global = true, value_name = "RANKS")]
     plan: Option<String>,
     /// For --plan: bytes a second from one rank to another
@@ -106,11 +106,11 @@ fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
     if let Some(list) = &arguments.plan {
         let planned = Planned::new(list, arguments.link, arguments.latency)?;
         return match arguments.command {
-            Command::Train(_) if team.rank() > 0 => Ok(()),
+            Command::Train(_) | Command::Mine(_) if team.rank() > 0 => Ok(()),
             Command::Train(args) => cluster::plan::train(&planned, &args),
-            Command::Mine(_) | Command::Network(_) => Err(Error::argument(
-                "--plan: expected train, of which the cost is known from the recording's outline; mining's follows from what is \
-                 found, a network's is said by betz network compute --dry-run",
+            Command::Mine(args) => cluster::plan_mine::mine(&planned, &args),
+            Command::Network(_) => Err(Error::argument(
+                "--plan: expected train or mine; a network's cost is said by betz network compute --dry-run",
             )),
         };
     }

@@ -12,15 +12,23 @@ const BLOCK: usize = 1 << 20;
 pub(crate) struct Ranks {
     rank: usize,
     size: usize,
+    /// Words that are sent at once, at least two.
+    block: usize,
 }
 
 impl Ranks {
     /// To be made once MPI is there.
     pub(crate) fn new() -> Self {
+        Self::in_blocks(BLOCK)
+    }
+
+    /// Ranks that send so many words at once.
+    pub(crate) fn in_blocks(block: usize) -> Self {
         let world = SimpleCommunicator::world();
         Self {
             rank: world.rank() as usize,
             size: world.size() as usize,
+            block: block.max(2),
         }
     }
 
@@ -28,7 +36,7 @@ impl Ranks {
     fn send(&self, to: usize, values: &[i128]) {
         let world = SimpleCommunicator::world();
         let process = world.process_at_rank(to as i32);
-        for block in values.chunks(BLOCK / 2) {
+        for block in values.chunks(self.block / 2) {
             process.send(&words_of(block)[..]);
         }
     }
@@ -37,8 +45,8 @@ impl Ranks {
     fn receive(&self, from: usize, values: &mut [i128]) -> Result<()> {
         let world = SimpleCommunicator::world();
         let process = world.process_at_rank(from as i32);
-        let mut words = vec![0_u64; values.len().min(BLOCK / 2) * 2];
-        for block in values.chunks_mut(BLOCK / 2) {
+        let mut words = vec![0_u64; values.len().min(self.block / 2) * 2];
+        for block in values.chunks_mut(self.block / 2) {
             let words = &mut words[..block.len() * 2];
             process.receive_into(words);
             add(block, &numbers_of(words))?;
@@ -68,7 +76,7 @@ impl Team for Ranks {
                     room(length)?
                 };
                 let root = world.process_at_rank(rank as i32);
-                for block in words.chunks_mut(BLOCK) {
+                for block in words.chunks_mut(self.block) {
                     root.broadcast_into(block);
                 }
                 Ok(words)
@@ -82,14 +90,14 @@ impl Team for Ranks {
         world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
         if self.rank > 0 {
             let first = world.process_at_rank(0);
-            own.chunks(BLOCK).for_each(|block| first.send(block));
+            own.chunks(self.block).for_each(|block| first.send(block));
             return Ok(Vec::new());
         }
         let mut all = vec![own.to_vec()];
         for (rank, &length) in lengths.iter().enumerate().skip(1) {
             let mut words = room(length)?;
             let process = world.process_at_rank(rank as i32);
-            for block in words.chunks_mut(BLOCK) {
+            for block in words.chunks_mut(self.block) {
                 process.receive_into(block);
             }
             all.push(words);
@@ -102,7 +110,7 @@ impl Team for Ranks {
         self.reduce(values)?;
         let world = SimpleCommunicator::world();
         let root = world.process_at_rank(0);
-        for block in values.chunks_mut(BLOCK / 2) {
+        for block in values.chunks_mut(self.block / 2) {
             let mut words = words_of(block);
             root.broadcast_into(&mut words[..]);
             block.copy_from_slice(&numbers_of(&words));

@@ -10,8 +10,13 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use betz::recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz::team::Team;
+use mpi::Threading;
 
-/// `mpirun`, as far as `-n`; `None` where there is none.
+#[path = "../src/team.rs"]
+mod team;
+
+/// `mpirun`, as far as the program; `None` where there is none.
 fn mpirun(ranks: usize) -> Option<Command> {
     let there = Command::new("mpirun")
         .arg("--version")
@@ -31,7 +36,6 @@ fn mpirun(ranks: usize) -> Option<Command> {
         ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
         ("RAYON_NUM_THREADS", "1"),
     ]);
-    command.arg(env!("CARGO_BIN_EXE_betz-mpi"));
     Some(command)
 }
 
@@ -40,6 +44,7 @@ fn run(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
     let arguments = arguments.split_whitespace();
     Some(
         command
+            .arg(env!("CARGO_BIN_EXE_betz-mpi"))
             .current_dir(folder)
             .args(arguments)
             .output()
@@ -190,6 +195,136 @@ fn what_is_wrong_is_said_once_and_nothing_is_left() {
     assert_eq!(left, ["day.npz"]);
 }
 
+/// MPI counts elements in 31 bits: what is longer goes in blocks. Here blocks are of a few words, and lists of as many, one
+/// more and one fewer.
+#[test]
+fn what_is_longer_than_a_block_arrives_whole() {
+    let Some(mut command) = mpirun(3) else {
+        return;
+    };
+    let inside = ["--ignored", "--exact", "blocks_as_one_of_several_ranks"];
+    let output = command
+        .arg(std::env::current_exe().unwrap())
+        .args(inside)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("1 passed").count(), 3, "{said}");
+}
+
+#[test]
+#[ignore = "run by what_is_longer_than_a_block_arrives_whole, as each of several ranks"]
+fn blocks_as_one_of_several_ranks() {
+    let (_universe, _) = mpi::initialize_with_threading(Threading::Funneled).unwrap();
+    let blocks = [2, 3, 8].map(team::Ranks::in_blocks);
+    for ranks in blocks.into_iter().chain([team::Ranks::new()]) {
+        for length in [0, 1, 2, 3, 7, 8, 9, 16, 17, 100] {
+            let words = |rank: usize| -> Vec<u64> {
+                // Lists differ in length, too.
+                let all = 0..(length + rank) as u64;
+                all.map(|word| word << 33 | rank as u64).collect()
+            };
+            let every: Vec<Vec<u64>> = (0..ranks.size()).map(words).collect();
+            let own = words(ranks.rank());
+            assert_eq!(ranks.gather(&own).unwrap(), every);
+            let first = if ranks.rank() == 0 { &every[..] } else { &[] };
+            assert_eq!(ranks.collect(&own).unwrap(), first);
+            let numbers = |rank: usize| -> Vec<i128> {
+                let all = 0..length as i128;
+                all.map(|n| (n - 5) << 70 | rank as i128).collect()
+            };
+            let mut sums = numbers(ranks.rank());
+            ranks.add(&mut sums).unwrap();
+            let all = (0..length).map(|i| (0..ranks.size()).map(|rank| numbers(rank)[i]).sum());
+            assert_eq!(sums, all.collect::<Vec<i128>>());
+        }
+    }
+}
+
+/// A rank whose disk is full, stood for by a limit of the size of files, says what it could not write; the others end with
+/// it, and nothing is left.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_of_one_rank_ends_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    fs::write(folder.join("list.txt"), "u0 -(0,0.004]-> u1\n").unwrap();
+    for (full, arguments, expected) in [
+        // The first rank writes what comes of it; every rank unpacks what is deflated.
+        (
+            0,
+            "mine day.npz --count-only list.txt --csv m.csv",
+            "writing m.csv",
+        ),
+        (
+            0,
+            "network day.npz --bin 20ms --window 2s --step 500ms --threshold 0.05 --out n.npz",
+            "writing n.npz",
+        ),
+        (
+            2,
+            "mine day.npz --count-only list.txt --memory 300kB --csv m.csv",
+            "unpacking day.npz",
+        ),
+        (
+            2,
+            "train day.npz --filter 0.05:1 --memory 300kB --out m.betz",
+            "unpacking day.npz",
+        ),
+    ] {
+        let Some(mut command) = mpirun(3) else {
+            return;
+        };
+        // Between processes of one machine MPI has files of its own, unless told otherwise.
+        command.env("OMPI_MCA_btl", "self,tcp");
+        let limited = format!(
+            r#"if [ "$OMPI_COMM_WORLD_RANK" = {full} ]; then trap "" XFSZ; ulimit -f 0; fi; exec "$@""#
+        );
+        let output = command
+            .args(["sh", "-c", &limited, "sh", env!("CARGO_BIN_EXE_betz-mpi")])
+            .args(arguments.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments}: {said}");
+        assert!(
+            said.contains(&format!("rank {full} of 3")),
+            "{arguments}: {said}"
+        );
+        assert!(said.contains(expected), "{arguments}: {said}");
+        let mut left: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["day.npz", "list.txt"], "{arguments}");
+    }
+}
+
+#[test]
+fn a_plan_of_mining_is_printed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    for more in ["", " --memory 300kB", " --surrogates 99"] {
+        let arguments =
+            format!("mine day.npz --interval 0,0.004 --threshold 60 --plan 1,1024{more}");
+        let Some(output) = good(folder, 2, &arguments) else {
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        let ranks = said
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        let ranks: Vec<&str> = ranks.filter(|word| ["1", "1024"].contains(word)).collect();
+        assert_eq!(ranks, ["1", "1024"], "{said}");
+        assert!(said.contains("8 and 64 candidates"), "{said}");
+    }
+}
+
 /// Seconds of processor time that a process has taken; none once it is gone, or where there is no `/proc`.
 fn worked_seconds(process: i32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -228,6 +363,7 @@ fn a_rank_that_is_killed_ends_the_job() {
             return;
         };
         let mut job = command
+            .arg(env!("CARGO_BIN_EXE_betz-mpi"))
             .current_dir(folder)
             .args(arguments.split_whitespace())
             .stdout(Stdio::null())

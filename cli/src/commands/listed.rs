@@ -62,7 +62,7 @@ impl Chance {
 }
 
 /// The episodes of a `--count-only` file.
-pub(super) fn given(
+pub(crate) fn given(
     alphabet: &Alphabet,
     intervals: &[Interval],
     path: &Path,

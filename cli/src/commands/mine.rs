@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Instant;
 
 use betz::device::Device;
@@ -215,13 +216,7 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
         )));
     }
     let path = &args.events;
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if !ending.eq_ignore_ascii_case("npz") {
-        return Err(Error::argument(format!(
-            "--memory: expected a recording that is read in stretches (.npz), got {}",
-            path.display()
-        )));
-    }
+    expect_npz(path, "--memory")?;
     device::cpu_for("counting in stretches", &args.common.device)?;
     let at = |e: Error| e.at(path.display());
     let mut stretches = Stretches::open(path)?;
@@ -243,6 +238,18 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
         return Ok(());
     }
     tell_of(args, events.alphabet(), events.len(), &mined, seconds)
+}
+
+/// Refuses for `option` what cannot be read in stretches.
+pub(crate) fn expect_npz(path: &Path, option: &str) -> Result<()> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if ending.eq_ignore_ascii_case("npz") {
+        return Ok(());
+    }
+    Err(Error::argument(format!(
+        "{option}: expected a recording that is read in stretches (.npz), got {}",
+        path.display()
+    )))
 }
 
 /// What is asked for, and the seconds it took.
@@ -427,7 +434,7 @@ fn found(args: &Mine, counter: &dyn Counter, wanted: Wanted, bar: &Bar) -> Resul
 }
 
 /// The intervals of the command line, on `clock`.
-pub(super) fn intervals(texts: &[String], clock: Clock) -> Result<Vec<Interval>> {
+pub(crate) fn intervals(texts: &[String], clock: Clock) -> Result<Vec<Interval>> {
     let interval = |text: &String| {
         let (low, high) = data::parse_pair("--interval", text)?;
         Interval::from_seconds(low, high, clock).map_err(|e| e.at("--interval"))

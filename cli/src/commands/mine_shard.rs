@@ -15,7 +15,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::listed::{Listed, given, list, print_rest, print_table};
-use super::mine::{BYTES_AN_EVENT, intervals};
+use super::mine::{BYTES_AN_EVENT, expect_npz, intervals};
 use crate::args::Mine;
 use crate::device;
 use crate::files::{CANDIDATES, Files, Kind};
@@ -93,13 +93,7 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
         )));
     }
     let path = &args.events;
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if !ending.eq_ignore_ascii_case("npz") {
-        return Err(Error::argument(format!(
-            "--shard: expected a recording of which a stretch can be read (.npz), got {}",
-            path.display()
-        )));
-    }
+    expect_npz(path, "--shard")?;
     device::cpu_for("counting a shard", &args.common.device)?;
     let mut stretches = Stretches::open(path)?;
     let recording = name_of(path).map_err(|e| Error::io("reading", path, &e))?;

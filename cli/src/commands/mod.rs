@@ -13,7 +13,7 @@ pub(crate) mod export;
 pub(crate) mod info;
 mod inside;
 pub(crate) mod join;
-mod listed;
+pub(crate) mod listed;
 mod live;
 pub(crate) mod long;
 pub(crate) mod mine;

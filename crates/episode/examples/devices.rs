@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use betz_device::Device;
-use betz_episode::count::{CountJob, Strategy, strategy_on};
-use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Pattern, mine};
+use betz_episode::count::{CountJob, InMemory, Strategy, strategy_on};
+use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Pattern, mine_by};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -82,12 +82,15 @@ fn main() -> betz_base::Result<()> {
     for _ in 0..3 {
         for (i, device) in devices.iter().enumerate() {
             let options = MineOptions {
-                strategy: strategy_on("latest-start", device)?,
                 max_size: Some(3),
                 ..MineOptions::new(delays[..1].to_vec(), threshold)
             };
+            let counter = InMemory {
+                events: &events,
+                strategy: &*strategy_on("latest-start", device)?,
+            };
             let started = Instant::now();
-            found[i] = mine(&events, &options, &())?.episodes;
+            found[i] = mine_by(&counter, &options, &())?.episodes;
             levels[i].push(started.elapsed().as_secs_f64());
         }
     }

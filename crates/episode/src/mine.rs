@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use super::count::{Counter, InMemory, LatestStart, Strategy};
+use super::count::{Counter, InMemory, LatestStart};
 use super::{Events, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
@@ -25,7 +25,7 @@ use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
-const BATCH: usize = 1 << 19;
+pub(crate) const BATCH: usize = 1 << 19;
 
 /// What to mine.
 pub struct MineOptions {
@@ -36,18 +36,15 @@ pub struct MineOptions {
     pub threshold: u64,
     /// No episode has more symbols than this; `None` goes on until a level has no frequent one.
     pub max_size: Option<usize>,
-    /// How to count.
-    pub strategy: Box<dyn Strategy>,
 }
 
 impl MineOptions {
-    /// Episodes over `intervals` with counts of at least `threshold`, any size, default strategy.
+    /// Episodes over `intervals` with counts of at least `threshold`, any size.
     pub fn new(intervals: Vec<Interval>, threshold: u64) -> Self {
         Self {
             intervals,
             threshold,
             max_size: None,
-            strategy: Box::new(LatestStart),
         }
     }
 
@@ -150,7 +147,8 @@ impl Mined {
     }
 }
 
-/// Finds every episode whose count reaches the threshold: exactly those, no more and no less.
+/// Finds every episode whose count reaches the threshold: exactly those, no more and no less. Counts with the default
+/// strategy; [`mine_by`] with any other, and of events that are elsewhere.
 ///
 /// Runs in rayon's current threads. When `progress` cancels, what was found so far comes back with
 /// [`Mined::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
@@ -178,12 +176,12 @@ impl Mined {
 pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
     let counter = InMemory {
         events,
-        strategy: &*options.strategy,
+        strategy: &LatestStart,
     };
     mine_by(&counter, options, progress)
 }
 
-/// [`mine`] where `counter` counts, wherever its events are; the options' strategy is not asked.
+/// [`mine`] where `counter` counts, wherever its events are: with an [`InMemory`] by any strategy.
 ///
 /// # Errors
 /// As there, and the counter's.
@@ -453,8 +451,11 @@ mod tests {
             let mut options = MineOptions::new(intervals.clone(), threshold);
             options.max_size = Some(size);
             let mut every = strategies();
-            options.strategy = every.swap_remove(seed as usize % every.len());
-            let mined = mine(&case.events, &options, &()).unwrap();
+            let counter = InMemory {
+                events: &case.events,
+                strategy: &*every.swap_remove(seed as usize % every.len()),
+            };
+            let mined = mine_by(&counter, &options, &()).unwrap();
             assert!(mined.complete);
             let mut expected: Vec<(Pattern, u64)> =
                 all_patterns(case.events.symbols() as u32, &intervals, size)

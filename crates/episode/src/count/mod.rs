@@ -8,6 +8,7 @@ mod cuda;
 mod dealing;
 pub(crate) mod extend;
 pub(crate) mod greedy;
+mod growth;
 mod hybrid;
 mod latest_start;
 mod local_tracking;
@@ -31,6 +32,7 @@ use super::{Events, Pattern};
 
 pub use counter::{Counter, InMemory};
 pub use cuda::DeviceEvents;
+pub use growth::{Cluster, Growth, Share};
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
 pub use local_tracking::{Compaction, LocalTracking};

@@ -13,7 +13,7 @@ use super::{Counter, LatestStart, Strategy};
 use crate::{Alphabet, Pattern};
 
 /// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 
 /// Events of which every process of a team reads a stretch of time: stretches that follow each other in the order of
 /// ranks, from the recording's beginning to its end. What the stretches add is put together by the first process in
@@ -317,6 +317,32 @@ mod tests {
         refused([&whole, &whole], [(0, 5), (6, end)], "from tick 5 on");
         refused([&whole, &whole], [(0, 5), (4, end)], "from tick 5 on");
         refused([&whole, &whole], [(0, 5), (5, end - 1)], "up to tick");
+    }
+
+    #[test]
+    fn a_process_that_counts_other_episodes_is_refused() {
+        let case = random_case(3, 60, 8);
+        let whole = recording(&case.events, Vec::new());
+        let end = whole.ticks;
+        let mut swapped = case.patterns.clone();
+        let other = (1..8).find(|&i| swapped[i] != swapped[0]).unwrap();
+        swapped.swap(0, other);
+        for others in [&swapped[..], &case.patterns[..7]] {
+            let all = by(2, |team| {
+                let (from, to) = [(0, 5), (5, end)][team.rank];
+                let events = OverTime::new(team, stretch(&whole, from, to))?;
+                let patterns = [&case.patterns[..], others][team.rank];
+                let counted = events.count(patterns, None, &());
+                if counted.is_err() {
+                    // The other one waits for counts.
+                    team.gather(&[])?;
+                }
+                counted
+            });
+            let error = all[0].as_ref().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mismatch);
+            assert!(error.message().starts_with("rank 1: "), "{error}");
+        }
     }
 
     #[test]

@@ -60,21 +60,25 @@ impl Column {
             ))));
         };
         let expected = (header.elements().map_err(at)? as u64).checked_mul(stored.size as u64);
+        let damaged = |e| at(Error::recording(format!("damaged: {e}")));
         let (file, start, came) = match begins {
             Some(begins) if plain => {
-                let came = io::copy(&mut member, &mut io::sink());
+                let came = io::copy(&mut member, &mut io::sink()).map_err(damaged)?;
                 (file, begins + head, came)
             }
             _ => {
-                let mut unpacked = unnamed(path)?;
-                let came = io::copy(&mut member, &mut unpacked).and_then(|came| {
-                    unpacked.flush()?;
-                    Ok(came)
-                });
-                (unpacked, 0, came)
+                // What the disk says is no fault of the recording.
+                let mut to = Unpacked {
+                    file: unnamed(path)?,
+                    failed: None,
+                };
+                let came = io::copy(&mut member, &mut to);
+                if let Some(e) = to.failed {
+                    return Err(at(Error::io("unpacking", path, &e)));
+                }
+                (to.file, 0, came.map_err(damaged)?)
             }
         };
-        let came = came.map_err(|e| at(Error::recording(format!("damaged or unwritable: {e}"))))?;
         if Some(came) != expected {
             return Err(at(Error::recording(format!(
                 "expected the elements of shape {}, got {came} bytes",
@@ -202,6 +206,26 @@ fn unnamed(beside: &Path) -> Result<File> {
     let near = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
     near.or_else(|_| tempfile::tempfile())
         .map_err(|e| Error::io("unpacking", beside, &e))
+}
+
+/// What is unpacked, and why it could not be written.
+struct Unpacked {
+    file: File,
+    failed: Option<io::Error>,
+}
+
+impl Write for Unpacked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|e| {
+            let kind = e.kind();
+            self.failed = (kind != io::ErrorKind::Interrupted).then_some(e);
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Counts what is read.

@@ -14,9 +14,10 @@ use super::two_pass;
 use super::{DeviceEvents, DeviceStream};
 use crate::cases::{Case, bursts, events, far_events, random_case, random_pattern, reference};
 use crate::count::{
-    Compaction, CountJob, LatestStart, Strategy, strategies, strategy_on, two_pass as on_cpu,
+    Compaction, CountJob, InMemory, LatestStart, Strategy, strategies, strategy_on,
+    two_pass as on_cpu,
 };
-use crate::{Interval, MineOptions, Pattern, mine, oracle};
+use crate::{Interval, MineOptions, Pattern, mine, mine_by, oracle};
 use betz_device::Device;
 
 /// Cases that a device is asked about: fewer, to be asked under a checker that is slow.
@@ -223,11 +224,14 @@ fn cuda_mining_finds_what_the_cpu_finds() {
     let mut options = MineOptions::new(intervals.to_vec(), 20);
     options.max_size = Some(4);
     let expected = mine(&events, &options, &()).unwrap();
-    options.strategy = strategy_on("latest-start", &device).unwrap();
-    let got = mine(&events, &options, &()).unwrap();
+    let counter = InMemory {
+        events: &events,
+        strategy: &*strategy_on("latest-start", &device).unwrap(),
+    };
+    let got = mine_by(&counter, &options, &()).unwrap();
     assert!(got.episodes == expected.episodes);
     assert!(got.levels[2].candidates > 20_000, "{:?}", got.levels);
-    assert_eq!(options.strategy.ran().device, device.name());
+    assert_eq!(got.ran.device, device.name());
 }
 
 /// A device that nobody named does not take work too small to gain, and the strategy says so.
