@@ -18,8 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, Strategy, count, count_on, strategies, strategy_on};
-use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine};
+use betz::episode::count::{
+    CountJob, InMemory, Strategy, count, count_on, strategies, strategy_on,
+};
+use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine, mine_by};
 
 use data::{PER_SECOND, culture, dataset, episodes, interval, joins};
 
@@ -259,16 +261,20 @@ fn levelwise(options: &Options) {
     let mut wanted = MineOptions::new(intervals, threshold);
     wanted.max_size = Some(9);
     let spent = Arc::new(Mutex::new(HashMap::new()));
-    wanted.strategy = Box::new(Timed {
+    let timed = Timed {
         inner: strategy_on("latest-start", &options.device).unwrap(),
         spent: Arc::clone(&spent),
-    });
+    };
+    let counter = InMemory {
+        events: &events,
+        strategy: &timed,
+    };
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
         .build()
         .unwrap();
     let start = Instant::now();
-    let mined = pool.install(|| mine(&events, &wanted, &())).unwrap();
+    let mined = pool.install(|| mine_by(&counter, &wanted, &())).unwrap();
     println!(
         "## Levelwise to size 9, {} events, threshold {threshold}, {} threads, {}: {:.2} s\n",
         events.len(),

@@ -56,7 +56,7 @@ pub fn train(planned: &Planned, args: &Train) -> Result<()> {
     let (file, options) = long::prepared(args, args.memory.unwrap_or(super::MEMORY))?;
     let growth = Growth::of(&file, &options);
     report::line(&format!(
-        "{} stretches; {:.3e} operations in {:.1} s of one rank's {}; {} a rank and exchange, {} in all; {} read by all; {:.1} s of solving by each",
+        "{} stretches; {:.3e} operations in {:.1} s of one rank's {}; {} a rank and exchange, {} in all; {} read by all; {:.1} s of solving by the first",
         growth.stretches,
         growth.sum_operations,
         growth.sum_seconds,
@@ -65,6 +65,14 @@ pub fn train(planned: &Planned, args: &Train) -> Result<()> {
         report::count(growth.exchanges as u128, "exchange"),
         memory::size(growth.read_bytes as u64),
         growth.solve_seconds
+    ))?;
+    let [first, others] = growth.held_bytes();
+    report::line(&format!(
+        "memory beside a stretch: {} the first rank, {} any other ({} of {} at once)",
+        memory::size(first),
+        memory::size(others),
+        growth.at_once,
+        report::count(growth.folds as u128, "fold"),
     ))?;
     let one = growth.seconds(&cluster(planned, 1));
     let mut table = Table::new(&[

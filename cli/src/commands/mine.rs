@@ -18,7 +18,7 @@ use betz::episode::{
 };
 use betz::file::write_atomically;
 use betz::recording::Stretches;
-use betz::team::{Alone, Shard, Team};
+use betz::team::{Alone, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -221,6 +221,7 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     let at = |e: Error| e.at(path.display());
     let mut stretches = Stretches::open(path)?;
     let cuts = stretches.cut((memory / BYTES_AN_EVENT).max(1))?;
+    let own = of_rank(team, &mut stretches)?;
     let outline = stretches.outline().clone();
     let read = move |a, b| stretches.spikes(a, b);
     if team.size() == 1 {
@@ -228,8 +229,7 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
         let (mined, seconds) = counted(args, &events)?;
         return tell_of(args, events.alphabet(), events.len(), &mined, seconds);
     }
-    let own = Shard::new(team.rank() + 1, team.size())?;
-    let cuts = mine_shard::between(cuts, mine_shard::ends(own, outline.ticks));
+    let cuts = mine_shard::between(cuts, own);
     mine_shard::the_same(team, path)?;
     let events = ShardEvents::new(&outline, cuts, read).map_err(at)?;
     let events = OverTime::new(team, events).map_err(at)?;
@@ -238,6 +238,19 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
         return Ok(());
     }
     tell_of(args, events.alphabet(), events.len(), &mined, seconds)
+}
+
+/// The ticks at which the time of one of a team begins and ends: of as many spikes as the others', to some hundredths.
+fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<(i64, i64)> {
+    /// Pieces that a rank gets.
+    const PIECES: u64 = 32;
+    if team.size() == 1 {
+        return Ok((0, stretches.outline().ticks));
+    }
+    let pieces = PIECES * team.size() as u64;
+    let cuts = stretches.cut(stretches.entries().div_ceil(pieces).max(1))?;
+    let own = team.share(cuts.len() - 1);
+    Ok((cuts[own.start], cuts[own.end]))
 }
 
 /// Refuses for `option` what cannot be read in stretches.

@@ -128,7 +128,7 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
 }
 
 /// The ticks at which a shard of `ticks` begins and ends.
-pub(super) fn ends(shard: Shard, ticks: i64) -> (i64, i64) {
+fn ends(shard: Shard, ticks: i64) -> (i64, i64) {
     let own = shard.among(usize::try_from(ticks).unwrap_or(0));
     (own.start as i64, own.end as i64)
 }

@@ -20,6 +20,7 @@ pub struct File {
     options: AlignOptions,
     outline: Outline,
     cuts: Vec<i64>,
+    memory: u64,
 }
 
 impl File {
@@ -54,12 +55,18 @@ impl File {
             options,
             outline,
             cuts,
+            memory,
         })
     }
 
     /// What is known of it.
     pub fn outline(&self) -> &Outline {
         &self.outline
+    }
+
+    /// Bytes that a stretch at work takes at most.
+    pub fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// Where it is cut, in steps.

@@ -34,12 +34,18 @@ pub struct Growth {
     pub sum_operations: f64,
     /// Seconds of summing on one process' threads.
     pub sum_seconds: f64,
-    /// Bytes that a process sends up, and later gets, each time sums are put together.
+    /// Bytes of sums that a process sends up, over all banks.
     pub exchange_bytes: f64,
     /// How often.
     pub exchanges: usize,
-    /// Seconds of solving, which every process does.
+    /// Seconds of solving, which the first process does.
     pub solve_seconds: f64,
+    /// Bytes of one Γ, features × features in f64, or of one fold's sums, of the largest bank.
+    pub gram_bytes: u64,
+    /// Folds.
+    pub folds: usize,
+    /// Folds whose sums are held at once.
+    pub at_once: usize,
 }
 
 impl Growth {
@@ -62,6 +68,9 @@ impl Growth {
             exchange_bytes: 0.0,
             exchanges: banks.len(),
             solve_seconds: 0.0,
+            gram_bytes: 0,
+            folds,
+            at_once: 1,
         };
         // A survey, a pass for each bank, and the scores.
         let passes = banks.len() as f64 + 1.0 + f64::from(u8::from(folds > 1));
@@ -99,12 +108,25 @@ impl Growth {
             debug_assert_eq!(model.name, SOLVE_CPU.name);
             growth.solve_seconds += solutions as f64 * calibration.seconds(model, &terms);
             let values = fixed::len(work.features() as usize, outline.outputs.len());
+            let features = work.features() as u64;
+            growth.gram_bytes = growth.gram_bytes.max(8 * features * features);
             growth.exchange_bytes += values.unwrap_or(usize::MAX) as f64 * 16.0 * folds as f64;
         }
+        let at_once = file.memory() / growth.gram_bytes.max(1);
+        growth.at_once = usize::try_from(at_once)
+            .unwrap_or(usize::MAX)
+            .clamp(1, folds.max(1));
         growth
     }
 
-    /// Seconds on `cluster`: the longest share of summing, sums up a tree and down again, and what is not shared.
+    /// Bytes that a process holds beside its stretch: of the first one, which solves, and of any other.
+    pub fn held_bytes(&self) -> [u64; 2] {
+        let grams = |count: usize| self.gram_bytes.saturating_mul(count as u64);
+        let others = self.at_once + 2;
+        [grams(others + self.folds + 10), grams(others)]
+    }
+
+    /// Seconds on `cluster`: the longest share of summing, sums up a tree, and what is not shared.
     /// Reading is left out: it depends on where the recording lies.
     pub fn seconds(&self, cluster: &Cluster) -> f64 {
         let ranks = cluster.ranks.max(1);
@@ -119,6 +141,6 @@ impl Growth {
     pub fn exchange_seconds(&self, cluster: &Cluster) -> f64 {
         let levels = f64::from(cluster.ranks.max(1).next_power_of_two().ilog2());
         let blocks = (self.exchange_bytes / BLOCK).ceil();
-        2.0 * levels * (self.exchange_bytes / cluster.link + blocks * cluster.latency)
+        levels * (self.exchange_bytes / cluster.link + blocks * cluster.latency)
     }
 }
