@@ -59,6 +59,7 @@
 mod block;
 mod chunk;
 mod cuda;
+mod deal;
 mod engine;
 pub mod export;
 #[cfg(feature = "npz")]
