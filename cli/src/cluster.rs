@@ -51,8 +51,8 @@ pub fn mine(team: &'static dyn Team, mut args: Mine) -> Result<()> {
     mine::run_by(team, &args)
 }
 
-/// `betz network compute`: every process holds the signal, and the team shares out the windows; the first process
-/// writes the network.
+/// `betz network compute`: every process holds the signal, and the team shares out the windows and their pairs; the first
+/// process writes the network.
 ///
 /// # Errors
 /// As the command's, and the team's.

@@ -22,7 +22,7 @@ use team::Ranks;
 #[derive(Parser)]
 #[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
 struct Arguments {
-    /// Only print what training or mining would cost by so many ranks, such as 1,4,64; run it as one rank
+    /// Only print what the command would cost by so many ranks, such as 1,4,64; run it as one rank
     #[arg(long, global = true, value_name = "RANKS")]
     plan: Option<String>,
     /// For --plan: bytes a second from one rank to another
@@ -49,7 +49,8 @@ enum Command {
     /// and of the surrogates; with --memory each rank reads its part of the recording's time, in stretches. The list is
     /// the same for any number of ranks
     Mine(Box<cluster::Mine>),
-    /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows. The
+    /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows, and
+    /// of the pairs of a window that is shared. The
     /// network is the same, to the last bit, for any number of ranks
     Network(Box<cluster::Network>),
 }
@@ -105,13 +106,13 @@ fn main() -> ExitCode {
 fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
     if let Some(list) = &arguments.plan {
         let planned = Planned::new(list, arguments.link, arguments.latency)?;
+        if team.rank() > 0 {
+            return Ok(());
+        }
         return match arguments.command {
-            Command::Train(_) | Command::Mine(_) if team.rank() > 0 => Ok(()),
             Command::Train(args) => cluster::plan::train(&planned, &args),
             Command::Mine(args) => cluster::plan_mine::mine(&planned, &args),
-            Command::Network(_) => Err(Error::argument(
-                "--plan: expected train or mine; a network's cost is said by betz network compute --dry-run",
-            )),
+            Command::Network(args) => cluster::plan::network(&planned, &args),
         };
     }
     match arguments.command {

@@ -61,6 +61,10 @@ fn good(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
 
 /// 8 channels that follow two outputs for 40 s, in three trials.
 fn recording(path: &Path) {
+    recording_of(8, path);
+}
+
+fn recording_of(channels: u32, path: &Path) {
     let ticks = 40_000_i64;
     let mut spikes = Spikes::default();
     let mut random = 12_345_u64;
@@ -69,7 +73,7 @@ fn recording(path: &Path) {
         let t = tick as f64 * 1e-3;
         let (x, y) = ((1.1 * t).sin(), (0.7 * t).cos());
         behavior.extend([x as f32, y as f32]);
-        for channel in 0..8_u32 {
+        for channel in 0..channels {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
@@ -85,7 +89,7 @@ fn recording(path: &Path) {
         tick_seconds: 1e-3,
         ticks,
         spikes,
-        channel_names: (0..8).map(|c| format!("u{c}")).collect(),
+        channel_names: (0..channels).map(|c| format!("u{c}")).collect(),
         behavior: Some(Behavior {
             outputs: vec![OutputInfo::from("x"), OutputInfo::from("y")],
             values: behavior,
@@ -106,6 +110,7 @@ fn any_number_of_ranks_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recording(&folder.join("day.npz"));
+    recording_of(40, &folder.join("wide.npz"));
     fs::write(
         folder.join("list.txt"),
         "u0 -(0,0.004]-> u1\nu3 -(0,0.01]-> u2 -(0,0.01]-> u1\nu5\n",
@@ -132,6 +137,19 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             "network day.npz --bin 20ms --window 2s --step 500ms --threshold 0.05 --out",
             "npz",
         ),
+        // Four rows of tiles of one window, and fewer of them than ranks.
+        (
+            "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --out",
+            "one.npz",
+        ),
+        (
+            "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.02 --measure lagged --lags 2 --out",
+            "lags.npz",
+        ),
+        (
+            "network wide.npz --bin 20ms --window 2s --step 500ms --density 0.1 --out",
+            "density.npz",
+        ),
     ] {
         let mut first = None;
         for ranks in [1, 2, 3, 4, 7] {
@@ -154,6 +172,23 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             );
         }
     }
+}
+
+#[test]
+fn a_plan_says_what_ranks_will_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording_of(40, &folder.join("wide.npz"));
+    let arguments =
+        "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024";
+    let Some(output) = good(folder, 1, arguments) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    for expected in ["operations", "edges", "1024"] {
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use betz::train::long::{Cluster, Growth};
 use betz::{Error, Result, memory};
 
-use super::Train;
-use crate::commands::long;
+use super::{Network, Train};
+use crate::commands::{long, network as networks};
 use crate::report::{self, Table};
 
 /// Most ranks that are planned for.
@@ -96,6 +96,62 @@ pub fn train(planned: &Planned, args: &Train) -> Result<()> {
             format!("{:.3} s", growth.exchange_seconds(&here)),
             format!("{seconds:.2} s"),
             format!("{:.2}", one / seconds / ranks as f64),
+        ]);
+    }
+    table.print()
+}
+
+/// Prints what `betz-mpi network` will cost, without computing it: the signal is read, and a few windows and nodes of it
+/// tell how many edges to expect.
+///
+/// # Errors
+/// As the command's, about its arguments and the signal.
+pub fn network(planned: &Planned, args: &Network) -> Result<()> {
+    let (plan, edges, signal_bytes) = networks::compute::planned(args)?;
+    let estimate = plan.estimate();
+    let one = plan.growth(1, edges);
+    report::line(&format!(
+        "{}, {:.3e} pairs in all; {:.3e} operations in {:.1} s of one rank's {}, {:.1} s for its panels; about {:.2e} edges; \
+         every rank holds the signal, {}, and {} of panels",
+        report::count(estimate.windows as u128, "window"),
+        estimate.pair_windows,
+        one.operations,
+        one.walk_seconds,
+        report::count(rayon::current_num_threads() as u128, "thread"),
+        one.panel_seconds,
+        edges,
+        memory::size(signal_bytes as u64),
+        memory::size(one.panel_bytes as u64),
+    ))?;
+    let seconds = |ranks| {
+        plan.growth(ranks, edges)
+            .seconds(planned.link, planned.latency)
+    };
+    let alone = seconds(1);
+    let mut table = Table::new(&[
+        "ranks",
+        "pieces a rank",
+        "operations a rank",
+        "panels",
+        "exchange",
+        "exchange, bytes",
+        "all",
+        "of 1 / ranks",
+    ]);
+    for &ranks in &planned.ranks {
+        let growth = plan.growth(ranks, edges);
+        table.row([
+            ranks.to_string(),
+            growth.pieces.to_string(),
+            format!("{:.2e}", growth.operations),
+            format!("{:.3} s", growth.panel_seconds),
+            format!(
+                "{:.3} s",
+                growth.exchange_seconds(planned.link, planned.latency) + growth.join_seconds
+            ),
+            memory::size(growth.exchange_bytes as u64),
+            format!("{:.3} s", seconds(ranks)),
+            format!("{:.2}", alone / seconds(ranks) / ranks as f64),
         ]);
     }
     table.print()

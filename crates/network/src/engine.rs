@@ -354,6 +354,9 @@ pub(crate) fn extreme_pairs(
                         continue;
                     }
                     let (i, j) = (a.min(b), a.max(b));
+                    if !chunk.rows.contains(i) {
+                        continue;
+                    }
                     let pair = (q, i as usize, j as usize);
                     if let Some(r) = exact_of(signal, chunk, of, pair, &mut x, &mut y)
                         && reaches(cut.size(r), cut.thresholds[q], cut.strict)

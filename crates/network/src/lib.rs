@@ -59,11 +59,13 @@
 mod block;
 mod chunk;
 mod cuda;
+mod deal;
 mod engine;
 pub mod export;
 #[cfg(feature = "npz")]
 pub mod file;
 pub mod graph;
+mod growth;
 mod hold;
 pub mod live;
 mod moments;
@@ -99,6 +101,7 @@ mod tests;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use cuda::DeviceCount;
+pub use growth::Growth;
 pub use network::{Meta, Network, WindowEdges};
 pub use oracle::Undefined;
 pub use plan::{Estimate, Plan};

@@ -260,6 +260,7 @@ impl Panels {
             width: self.arch.columns(),
             steps: self.steps,
             windows: self.chunk.windows,
+            only: self.chunk.rows,
         }
     }
 

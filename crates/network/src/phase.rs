@@ -160,6 +160,7 @@ impl Scan for Phases<'_> {
             width: self.arch.columns(),
             steps: self.steps,
             windows: self.chunk.windows,
+            only: self.chunk.rows,
         }
     }
 

@@ -219,7 +219,6 @@ impl Plan {
         let windows = self.grid.len();
         let pair_windows = pairs as f64 * windows as f64;
         let threads = rayon::current_num_threads();
-        let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
         let chunks = self.chunks();
         let largest = chunks
             .iter()
@@ -228,18 +227,7 @@ impl Plan {
             .unwrap_or(0);
         let longest = chunks.iter().map(|c| c.windows).max().unwrap_or(1);
         let room = threads as u128 * (longest * crate::tile::MAX_PAIRS * 8) as u128;
-        // Steps a pair: one window from zero in every chunk, then the steps of the others; two steps
-        // and the filter are what the rate was measured with.
-        let steps: f64 = (chunks.iter())
-            .map(|c| {
-                let further = if direct(c) || self.making().of.anew() {
-                    w
-                } else {
-                    2.0 * s
-                };
-                w + (c.windows - 1) as f64 * further + c.windows as f64
-            })
-            .sum();
+        let steps: f64 = chunks.iter().map(|c| self.steps_of(c)).sum();
         Estimate {
             windows,
             pairs,
@@ -248,6 +236,18 @@ impl Plan {
             bytes: u64::try_from(largest + room).unwrap_or(u64::MAX),
             seconds: pairs as f64 * steps / 3.0 / self.rate(threads),
         }
+    }
+
+    /// Steps a pair: one window from zero, then the steps of the others; two steps and the filter are what the rate
+    /// was measured with.
+    pub(crate) fn steps_of(&self, chunk: &Chunk) -> f64 {
+        let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
+        let further = if direct(chunk) || self.making().of.anew() {
+            w
+        } else {
+            2.0 * s
+        };
+        w + (chunk.windows - 1) as f64 * further + chunk.windows as f64
     }
 
     /// Pairs and windows a second, two steps each.

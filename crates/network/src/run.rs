@@ -142,9 +142,13 @@ impl Plan {
         let mut give = |chunk: &Chunk, done: Done, meta: &mut Meta, left: &mut u64| {
             let Done {
                 mut edges,
-                undefined,
-                extreme,
+                mut undefined,
+                mut extreme,
             } = done;
+            if chunk.rows.from > 0 {
+                // Said with the first rows.
+                (undefined, extreme) = (Vec::new(), 0);
+            }
             if let Some(hold) = &mut hold {
                 hold.filter(chunk, &mut edges);
             }

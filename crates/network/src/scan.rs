@@ -332,7 +332,8 @@ pub(crate) fn scan(
         .for_each_init(Room::default, |room, (q, extreme)| {
             for &a in extreme {
                 for b in 0..tiling.nodes as u32 {
-                    if a == b || b < a && extreme.binary_search(&b).is_ok() {
+                    let other_rows = !tiling.only.contains(a.min(b));
+                    if a == b || other_rows || b < a && extreme.binary_search(&b).is_ok() {
                         continue;
                     }
                     let bound = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! A network by a team of processes: each takes windows, the first gets them all.
+//! A network by a team of processes: each takes windows or a part of their pairs, the first gets them all.
 
 use betz_base::team::Team;
 use betz_base::{Error, Progress, Result};
@@ -7,15 +7,14 @@ use crate::hold::Hold;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::signal::Signal;
+use crate::window::Chunk;
 use crate::words::{absorb, to_words};
-
-/// Runs of windows that a team shares out, where there are as many windows: enough for ranks to be about even, few
-/// enough for their beginnings, each of which is summed from zero, to cost little.
-const RUNS: usize = 32;
 
 impl Plan {
     /// [`Plan::run`] by `team`, every process of which has the whole signal; the first gets the network, the others
-    /// `None`. The edges are those of [`Plan::run`]; values are the same to the last bit for any team.
+    /// `None`. With [`Threshold::Absolute`](crate::Threshold::Absolute) on CPUs, but for partial correlations, the pairs
+    /// of a window are shared out, too, and edges and values are those of [`Plan::run`] to the last bit; else windows
+    /// are shared out in runs of their own, edges are the same and so are values, to the last bit, for any team.
     ///
     /// # Errors
     /// As [`Plan::stream`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
@@ -28,31 +27,99 @@ impl Plan {
         progress: &dyn Progress,
     ) -> Result<Option<Network>> {
         self.check_apart("a team")?;
-        let windows = self.grid.len();
-        let limit = self.chunk_windows.min(windows.div_ceil(RUNS).max(1));
-        let chunks = self.grid.chunks(limit);
-        let own = &chunks[team.share(chunks.len())];
+        let dealt = self.agreed(team)?;
         let mut meta = self.meta(signal);
         let mut network = Network::empty(self.meta(signal));
+        let own = &dealt[team.rank()];
         self.each_of(own, signal, progress, &mut meta, &mut |chunk| {
             network.absorb(chunk);
             Ok(())
         })?;
         network.meta = meta;
-        let parts = team.collect(&to_words(&network))?;
-        if parts.is_empty() {
+        if team.size() == 1 {
+            return Ok(Some(network));
+        }
+        if team.rank() > 0 {
+            let words = to_words(&network);
+            drop(network);
+            team.collect(&words)?;
             return Ok(None);
         }
+        // The first sends itself nothing.
+        let sent = team.collect(&[])?;
         let mut whole = Network::empty(self.meta(signal));
         whole.meta.device.clone_from(&network.meta.device);
-        drop(network);
-        for words in parts {
-            absorb(&mut whole, &words)?;
+        let mut parts = vec![network];
+        for words in sent.into_iter().skip(1) {
+            let mut part = Network::empty(self.meta(signal));
+            absorb(&mut part, &words)?;
+            parts.push(part);
         }
-        if whole.edges() > self.spec.max_edges {
+        let parts = (parts.into_iter().zip(&dealt))
+            .filter_map(|(part, own)| Some((own.first()?.first, part)))
+            .collect();
+        self.put_together(&mut whole, parts)?;
+        Ok(Some(whole))
+    }
+
+    /// What each process does, as all of them see it, whatever threads and devices they have.
+    fn agreed(&self, team: &dyn Team) -> Result<Vec<Vec<Chunk>>> {
+        let own = [self.chunk_windows as u64, u64::from(self.has_rows())];
+        let all = team.gather(&own)?;
+        let least = |at: usize| all.iter().filter_map(|words| words.get(at).copied()).min();
+        let (windows, rows) = (least(0).unwrap_or(own[0]), least(1).unwrap_or(own[1]));
+        let mut plan = self.clone();
+        plan.chunk_windows = (windows as usize).min(self.chunk_windows);
+        Ok(plan.deal(team.size(), rows == 1))
+    }
+
+    /// Appends the edges of all `parts`, each with the number of its first window, window by window; those of a window
+    /// that several have in the order of the parts.
+    fn put_together(&self, whole: &mut Network, parts: Vec<(usize, Network)>) -> Result<()> {
+        let edges: u64 = parts.iter().map(|(_, part)| part.edges()).sum();
+        if edges > self.spec.max_edges {
             return Err(crate::engine::too_many(self.spec.max_edges));
         }
-        Ok(Some(whole))
+        for (_, part) in &parts {
+            whole.meta.rechecked += part.meta.rechecked;
+            whole.meta.rebuilt += part.meta.rebuilt;
+            whole.meta.extreme += part.meta.extreme;
+        }
+        let edges = edges as usize;
+        whole.i.reserve_exact(edges);
+        whole.j.reserve_exact(edges);
+        whole.r.reserve_exact(edges);
+        whole
+            .window_start
+            .extend(self.grid.starts().map(|s| s as u64));
+        let mut first = 0;
+        for k in 0..self.grid.len() {
+            while parts
+                .get(first)
+                .is_some_and(|(from, part)| from + part.len() <= k)
+            {
+                first += 1;
+            }
+            let here = parts[first..].iter().take_while(|(from, _)| *from <= k);
+            let mut some = false;
+            for window in here.filter_map(|(from, part)| part.window(k - from)) {
+                whole.i.extend(window.i);
+                whole.j.extend(window.j);
+                whole.r.extend(window.r);
+                whole.lag.extend(window.lag);
+                whole.undefined.extend(window.undefined);
+                whole.why.extend(window.why);
+                some = true;
+            }
+            if !some {
+                return Err(Error::mismatch(format!(
+                    "parts of a network: expected edges of window {k}, got none of its parts"
+                )));
+            }
+            whole.indptr.push(whole.r.len() as u64);
+            whole.undefined_indptr.push(whole.undefined.len() as u64);
+        }
+        Ok(())
     }
 
     /// Refuses `whom`, who take windows apart, what goes from window to window.
@@ -68,25 +135,22 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Barrier, Mutex};
 
     use betz_base::team::Alone;
 
     use super::*;
     use crate::{Measure, NetworkSpec, Threshold, Window};
 
-    /// A rank and its words.
-    type Said = (usize, Vec<u64>);
-
-    /// Threads that send what they have to the first.
-    struct Threads {
+    /// Threads that exchange words.
+    struct Threads<'a> {
         rank: usize,
         size: usize,
-        to: Sender<Said>,
-        from: std::sync::Mutex<Option<Receiver<Said>>>,
+        said: &'a Mutex<Vec<Vec<u64>>>,
+        barrier: &'a Barrier,
     }
 
-    impl Team for Threads {
+    impl Team for Threads<'_> {
         fn rank(&self) -> usize {
             self.rank
         }
@@ -95,19 +159,17 @@ mod tests {
             self.size
         }
 
-        fn gather(&self, _own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            Err(Error::argument("not asked for"))
+        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+            self.said.lock().unwrap()[self.rank] = own.to_vec();
+            self.barrier.wait();
+            let all = self.said.lock().unwrap().clone();
+            self.barrier.wait();
+            Ok(all)
         }
 
         fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            self.to.send((self.rank, own.to_vec())).unwrap();
-            let from = self.from.lock().unwrap().take();
-            let mut all: Vec<_> = from
-                .iter()
-                .flat_map(|from| from.iter().take(self.size))
-                .collect();
-            all.sort();
-            Ok(all.into_iter().map(|(_, words)| words).collect())
+            let all = self.gather(own)?;
+            Ok(if self.rank == 0 { all } else { Vec::new() })
         }
 
         fn add(&self, _values: &mut [i128]) -> Result<()> {
@@ -116,25 +178,74 @@ mod tests {
     }
 
     fn by(size: usize, plan: &Plan, signal: &Signal<'_>) -> Network {
-        let (to, from) = channel();
-        let mut from = Some(from);
-        let teams: Vec<Threads> = (0..size)
-            .map(|rank| Threads {
-                rank,
-                size,
-                to: to.clone(),
-                from: from.take().into(),
-            })
-            .collect();
+        let (said, barrier) = (Mutex::new(vec![Vec::new(); size]), Barrier::new(size));
         std::thread::scope(|scope| {
-            let all: Vec<_> = (teams.iter())
-                .map(|team| scope.spawn(move || plan.run_by(team, signal, &()).unwrap()))
+            let all: Vec<_> = (0..size)
+                .map(|rank| {
+                    let team = Threads {
+                        rank,
+                        size,
+                        said: &said,
+                        barrier: &barrier,
+                    };
+                    scope.spawn(move || plan.run_by(&team, signal, &()).unwrap())
+                })
                 .collect();
             let mut all = all.into_iter().map(|thread| thread.join().unwrap());
             let first = all.next().flatten();
             assert!(all.all(|none| none.is_none()));
             first.unwrap()
         })
+    }
+
+    /// Windows of 60 samples of 100 nodes, of which some are undefined and one is beyond f32 for a while.
+    #[test]
+    fn a_window_is_shared_out_to_the_last_bit() {
+        let nodes = 100;
+        let samples: Vec<f64> = (0..300_u32)
+            .flat_map(|t| {
+                (0..nodes as u32).map(move |n| {
+                    let value =
+                        f64::from(t * (n % 4 + 1)).sin() + f64::from(t * (n + 7) % 13) / 9.0;
+                    match (n, t) {
+                        (8, _) => 2.0,
+                        (57, 200) => f64::NAN,
+                        (60, 100..200) => value * 1e200,
+                        (61, _) => value * 1e-200,
+                        _ => value,
+                    }
+                })
+            })
+            .collect();
+        let signal = Signal::new(&samples, nodes).unwrap();
+        for (measure, threshold) in [
+            (Measure::Pearson, 0.4),
+            (Measure::GaussianInformation, 0.2),
+            (Measure::Spearman, 0.4),
+            (Measure::Covariance, 0.3),
+            (Measure::Distance { hold: 1 }, 6.0),
+            (Measure::Lagged { lags: 3 }, 0.5),
+            (Measure::PhaseLocking, 0.4),
+            (Measure::ImaginaryPhaseLocking, 0.4),
+            (Measure::PhaseConsistency, 0.2),
+        ] {
+            for length in [60, 290] {
+                let window = Window { length, step: 7 };
+                let spec =
+                    NetworkSpec::new(measure, window).threshold(Threshold::Absolute(threshold));
+                let plan = Plan::new(&spec, &signal).unwrap();
+                let whole = plan.run(&signal, &()).unwrap();
+                assert!(whole.edges() > 0, "{measure:?}");
+                for size in [1, 2, 3, 7, 20] {
+                    // A sum of counts, bits and all: NaN does not occur.
+                    assert_eq!(
+                        by(size, &plan, &signal),
+                        whole,
+                        "{size} of {measure:?}, {length}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! How pairs of nodes are cut into tiles, and these dealt to threads.
 
+use crate::window::Rows;
+
 /// Panels of a unit's rows, and of its columns, stay in this much of the second cache.
 const CACHED: usize = 512 << 10;
 
@@ -20,12 +22,17 @@ pub(crate) struct Tiling {
     /// Steps of a panel.
     pub(crate) steps: usize,
     pub(crate) windows: usize,
+    /// Of which pairs; begins and ends with a tile.
+    pub(crate) only: Rows,
 }
 
-/// All tiles with a pair above the diagonal, in units; by rows, then columns.
+/// All tiles of `tiling.only` with a pair above the diagonal, in units; by rows, then columns.
 pub(crate) fn units(tiling: &Tiling) -> Vec<Unit> {
     let (height, width) = (tiling.height, tiling.width);
-    let (rows, columns) = (tiling.nodes.div_ceil(height), tiling.nodes.div_ceil(width));
+    let Rows { from, to } = tiling.only;
+    let (begin, end) = (from / height, to.min(tiling.nodes).div_ceil(height));
+    let columns = tiling.nodes.div_ceil(width);
+    let rows = end.saturating_sub(begin);
     let mut row_group = (CACHED / (tiling.steps * height * 4)).clamp(1, (1 << 16) / height);
     let mut column_group = (CACHED / (tiling.steps * width * 4)).clamp(1, (1 << 16) / width);
     let wanted = 8 * rayon::current_num_threads();
@@ -41,10 +48,10 @@ pub(crate) fn units(tiling: &Tiling) -> Vec<Unit> {
         }
     }
     let mut units = Vec::new();
-    for i in (0..rows).step_by(row_group) {
+    for i in (begin..end).step_by(row_group) {
         for j in (0..columns).step_by(column_group) {
             let unit = Unit {
-                rows: (i, (i + row_group).min(rows)),
+                rows: (i, (i + row_group).min(end)),
                 columns: (j, (j + column_group).min(columns)),
             };
             if above_diagonal(tiling, unit.rows.0, unit.columns.1 - 1) {

@@ -54,6 +54,24 @@ impl Window {
     }
 }
 
+/// Pairs whose smaller node is one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl Rows {
+    pub(crate) const ALL: Self = Self {
+        from: 0,
+        to: usize::MAX,
+    };
+
+    pub(crate) fn contains(self, node: u32) -> bool {
+        (self.from..self.to).contains(&(node as usize))
+    }
+}
+
 /// A run of windows within one segment that is worked on as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunk {
@@ -63,6 +81,8 @@ pub(crate) struct Chunk {
     pub(crate) window: Window,
     /// Number of the first window in the whole network.
     pub(crate) first: usize,
+    /// Of which pairs; begins and ends with a tile.
+    pub(crate) rows: Rows,
 }
 
 impl Chunk {
@@ -82,6 +102,7 @@ impl Chunk {
                 windows: to - from,
                 window: self.window,
                 first: self.first + from,
+                rows: self.rows,
             }
         })
     }
@@ -193,6 +214,7 @@ impl WindowGrid {
                 windows,
                 window: self.window,
                 first,
+                rows: Rows::ALL,
             };
             chunks.extend(run.pieces(limit));
             first += windows;

@@ -31,6 +31,17 @@ pub(crate) fn run_by(team: &dyn Team, args: &Compute) -> Result<()> {
     run_as(Some(team), args)
 }
 
+/// Plan, edges to be expected, and the signal's bytes, of what a team will do.
+pub(crate) fn planned(args: &Compute) -> Result<(Plan, f64, usize)> {
+    check_apart(args, "with --plan")?;
+    let input = Input::read(&args.input, &args.from)?;
+    let signal = input.signal()?;
+    let mut spec = spec(args, &signal)?;
+    let plan = Bounds::new(args, &signal)?.plan(&mut spec, &signal)?;
+    let edges = expected::edges(&spec, &signal, &plan)?;
+    Ok((plan, edges.unwrap_or(0.0), signal.bytes()))
+}
+
 fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if args.shard.is_some() {
         check_apart(args, "with --shard, which takes windows apart")?;

@@ -104,7 +104,7 @@ pub(super) fn run(
 }
 
 /// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
-fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<Option<f64>> {
+pub(super) fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<Option<f64>> {
     let (nodes, windows) = (signal.nodes(), plan.windows().len());
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
     match spec.threshold {

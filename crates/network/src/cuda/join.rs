@@ -177,7 +177,7 @@ pub(super) fn join(
 mod tests {
     use super::*;
     use crate::spec::Sign;
-    use crate::window::Window;
+    use crate::window::{Rows, Window};
 
     #[test]
     fn pieces_become_sorted_edges_and_doubts_are_decided() {
@@ -203,6 +203,7 @@ mod tests {
                 step: 1,
             },
             first: 0,
+            rows: Rows::ALL,
         };
         let mut cut = Cut {
             thresholds: vec![1.0; 3],

@@ -130,6 +130,7 @@ pub(super) fn tiles(blocks: usize, (at, of): (usize, usize)) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::Rows;
 
     #[test]
     fn every_tile_is_dealt_once() {
@@ -154,6 +155,7 @@ mod tests {
             windows,
             window,
             first: 0,
+            rows: Rows::ALL,
         };
         let one = Shape::new(300, &chunk(1));
         assert!(one.direct && one.panel_words() == 0);

@@ -17,7 +17,7 @@ use super::order::{Order, Piece};
 use super::shape::{SLOT_BYTES, STRETCH, Shape, int, most_windows, tiles};
 use super::{DeviceCount, Limits};
 use crate::engine::too_many;
-use crate::window::{Chunk, Window};
+use crate::window::{Chunk, Rows, Window};
 
 /// Pairs times windows of one launch: about a second of a fast device, so that a request to stop is heard.
 const LAUNCH: f64 = 4e12;
@@ -146,6 +146,7 @@ impl Walker {
                 windows,
                 window,
                 first: 0,
+                rows: Rows::ALL,
             };
             let shape = Shape::new(self.nodes, &chunk);
             let fixed = shape.bytes(size_of::<T>());
