@@ -1,6 +1,8 @@
-//! What a page may do to a session, where it may do anything: swap, roll back, release, mask, mark.
+//! What a page may do to a session, where it may do anything: swap, roll back, release, mask, mark; and what it may ask
+//! before: what a mask would cost.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use betz_base::error::{Error, Result};
 use betz_runtime::model::Decoder;
@@ -8,6 +10,7 @@ use betz_runtime::stream::{PreparedModel, Swapper};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::expected;
 use crate::hub::lock;
 use crate::source::ModelCard;
 
@@ -15,11 +18,22 @@ use crate::source::ModelCard;
 pub struct Control {
     held: Mutex<Held>,
     cards: Vec<ModelCard>,
+    /// What a mask would cost is being worked out.
+    judging: AtomicBool,
 }
 
 struct Held {
     swapper: Swapper,
-    models: Vec<Decoder>,
+    models: Vec<Arc<Decoder>>,
+}
+
+/// The one place for working out what a mask would cost; free again when it is dropped.
+pub(crate) struct Judging<'a>(&'a AtomicBool);
+
+impl Drop for Judging<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// What a page asks for.
@@ -34,7 +48,7 @@ pub(crate) struct Asked {
     warm_up_steps: Option<u64>,
     /// Channels that are to take no part.
     #[serde(default)]
-    channels: Option<Vec<usize>>,
+    pub(crate) channels: Option<Vec<usize>>,
     /// Words of a mark.
     #[serde(default)]
     text: Option<String>,
@@ -58,10 +72,11 @@ impl Control {
             .iter()
             .map(|(name, m)| ModelCard::of(name, m))
             .collect();
-        let models = models.into_iter().map(|(_, m)| m).collect();
+        let models = models.into_iter().map(|(_, m)| Arc::new(m)).collect();
         Ok(Self {
             held: Mutex::new(Held { swapper, models }),
             cards,
+            judging: AtomicBool::new(false),
         })
     }
 
@@ -74,6 +89,28 @@ impl Control {
             "state": format!("{:?}", progress.state),
             "ticks_left": progress.ticks_left,
             "ticks": progress.ticks,
+        })
+    }
+
+    /// The place for working out what a mask would cost; `None` while somebody has it.
+    pub(crate) fn judge(&self) -> Option<Judging<'_>> {
+        (!self.judging.swap(true, Ordering::Acquire)).then_some(Judging(&self.judging))
+    }
+
+    /// The model that gives the estimates.
+    ///
+    /// # Errors
+    /// `Mismatch` where it is none of those that this page knows.
+    pub(crate) fn running(&self) -> Result<Arc<Decoder>> {
+        self.running_of(&lock(&self.held))
+    }
+
+    fn running_of(&self, held: &Held) -> Result<Arc<Decoder>> {
+        let running = held.swapper.progress().running;
+        let found = self.cards.iter().position(|c| c.fingerprint == running);
+        let found = found.map(|i| held.models[i].clone());
+        found.ok_or_else(|| {
+            Error::mismatch("mask: expected one of the models of this page to run, got another")
         })
     }
 
@@ -111,29 +148,13 @@ impl Control {
                 Ok(json!({"what": "release"}))
             }
             "mask" => {
-                let running = held.swapper.progress().running;
-                let model = (self.cards.iter().position(|c| c.fingerprint == running))
-                    .map(|i| &held.models[i])
-                    .ok_or_else(|| {
-                        Error::argument(
-                            "mask: expected one of the models of this page to run, got another",
-                        )
-                    })?;
-                let channels = asked.channels.as_deref().unwrap_or(&[]);
-                let mut mask = vec![true; model.channels()];
-                for &channel in channels {
-                    *mask.get_mut(channel).ok_or_else(|| {
-                        let last = model.channels() - 1;
-                        Error::argument(format!(
-                            "mask: expected channels 0 to {last}, got {channel}"
-                        ))
-                    })? = false;
-                }
-                PreparedModel::new(model, Some(&mask))?;
+                let model = self.running_of(held)?;
+                let mask = expected::mask(&model, asked.channels.as_deref().unwrap_or(&[]))?;
+                PreparedModel::new(&model, Some(&mask))?;
                 // Each once, however often it was named.
                 let off: Vec<usize> = (0..mask.len()).filter(|&c| !mask[c]).collect();
                 let mask = (!off.is_empty()).then_some(mask);
-                held.swapper.set_mask(model, mask.as_deref())?;
+                held.swapper.set_mask(&model, mask.as_deref())?;
                 Ok(json!({"what": "mask", "channels": off}))
             }
             "mark" => {

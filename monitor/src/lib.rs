@@ -39,6 +39,7 @@
 
 mod app;
 mod control;
+mod expected;
 mod explore;
 mod feed;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use betz_base::error::ErrorKind;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
@@ -25,9 +26,9 @@ use crate::frame;
 use crate::guard::{Entry, POLICY};
 use crate::hub::lock;
 use crate::metrics::{self, Served};
-use crate::simulation::Steered;
+use crate::simulation::{Steered, Steering};
 use crate::viewer::{self, FromPage};
-use crate::{looking, maps, page, source::ModelCard};
+use crate::{expected, looking, maps, page, source::ModelCard};
 
 /// Most pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -119,6 +120,7 @@ fn router(app: App) -> Router {
         .route("/network/{id}/edges", get(looking::edges))
         .route("/network/{id}/layout", get(looking::layout))
         .route("/network/{id}/communities", get(looking::communities))
+        .route("/expected", post(expected))
         .route("/control/{what}", post(control));
     Router::new()
         .nest("/api", api)
@@ -316,10 +318,70 @@ fn steer(app: &App, what: &str, body: &[u8]) -> Response {
     let Some(steered) = app.steered.get().filter(|_| app.may_control) else {
         return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
     };
-    match steered.act(what, body) {
+    let asked = match Steering::read(what, body) {
+        Ok(asked) => asked,
+        Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
+    };
+    match steered.act(asked) {
         Ok(event) => {
             let _ = app.events.send(("control".into(), event.clone()));
             (StatusCode::ACCEPTED, json_of(&event)).into_response()
+        }
+        Err(e) => (StatusCode::CONFLICT, e.message().to_owned()).into_response(),
+    }
+}
+
+/// What a mask would cost, before it is set: the session hears nothing of it. One at a time, on a thread of its own;
+/// whoever asked stops it by hanging up.
+async fn expected(State(app): State<App>, body: Bytes) -> Response {
+    let asked: Judged = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
+        Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
+    };
+    if !app.may_control || app.control.get().is_none() {
+        return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
+    }
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let judging = app.clone();
+    let spawned = crate::thread("betz-expected", move || {
+        let answer = judged(&judging, &asked.channels, || tell.is_closed());
+        let _ = tell.send(answer);
+    });
+    match (spawned, told.await) {
+        (Ok(_), Ok(answer)) => answer,
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "it could not be done").into_response(),
+    }
+}
+
+/// Channels that would take no part.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Judged {
+    channels: Vec<usize>,
+}
+
+fn judged(app: &App, off: &[usize], cancelled: impl Fn() -> bool) -> Response {
+    let Some(control) = app.control.get() else {
+        return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
+    };
+    let Some(_place) = control.judge() else {
+        let words = "what a mask would cost is being worked out for somebody: ask again";
+        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+    };
+    let answer = control.running().and_then(|model| {
+        let frames: Vec<Bytes> = {
+            let seen = lock(&app.seen);
+            let all = seen.history.range(i64::MIN..i64::MAX);
+            all.map(|f| f.bytes.clone()).collect()
+        };
+        expected::of_mask(&model, off, &frames, cancelled)
+    });
+    match answer {
+        // Nobody hears this one.
+        Ok(None) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Ok(Some(answer)) => json_of(&answer),
+        Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+            (StatusCode::BAD_REQUEST, e.message().to_owned()).into_response()
         }
         Err(e) => (StatusCode::CONFLICT, e.message().to_owned()).into_response(),
     }

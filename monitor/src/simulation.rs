@@ -85,7 +85,7 @@ pub(crate) struct Steered {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stimulus {
+pub(crate) struct Stimulus {
     population: usize,
     first: u32,
     count: u32,
@@ -94,7 +94,7 @@ struct Stimulus {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Another {
+pub(crate) struct Another {
     name: String,
     scale: f64,
     seed: u64,
@@ -102,8 +102,27 @@ struct Another {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Pause {
+pub(crate) struct Pause {
     paused: bool,
+}
+
+/// What a page asks of a simulation.
+pub(crate) enum Steering {
+    Pause(Pause),
+    Network(Another),
+    Stimulus(Stimulus),
+}
+
+impl Steering {
+    /// # Errors
+    /// Where the body is not what is asked with.
+    pub(crate) fn read(what: &str, body: &[u8]) -> serde_json::Result<Self> {
+        match what {
+            "pause" => serde_json::from_slice(body).map(Self::Pause),
+            "network" => serde_json::from_slice(body).map(Self::Network),
+            _ => serde_json::from_slice(body).map(Self::Stimulus),
+        }
+    }
 }
 
 impl Steered {
@@ -139,35 +158,35 @@ impl Steered {
     }
 
     /// Hands on what is asked; gives the event that tells of it.
-    pub(crate) fn act(&self, what: &str, body: &[u8]) -> Result<Value> {
-        let json = |e: serde_json::Error| Error::argument(format!("expected JSON: {e}"));
-        let (wish, event) = if what == "pause" {
-            let asked: Pause = serde_json::from_slice(body).map_err(json)?;
-            let event = json!({"what": if asked.paused { "pause" } else { "go on" }});
-            (Wish::Pause(asked.paused), event)
-        } else if what == "network" {
-            let Another { name, scale, seed } = serde_json::from_slice(body).map_err(json)?;
-            if name.is_empty() || name.len() > LONGEST_NAME || !(scale > 0.0 && scale <= 1.0) {
-                return Err(Error::argument(format!(
-                    "network: expected a name of up to {LONGEST_NAME} bytes and a scale above 0 and up to 1, got {name:.LONGEST_NAME$?} and {scale}"
-                )));
+    pub(crate) fn act(&self, asked: Steering) -> Result<Value> {
+        let (wish, event) = match asked {
+            Steering::Pause(Pause { paused }) => {
+                let event = json!({"what": if paused { "pause" } else { "go on" }});
+                (Wish::Pause(paused), event)
             }
-            let event = json!({"what": "network", "name": name, "scale": scale, "seed": seed});
-            (Wish::Network { name, scale, seed }, event)
-        } else {
-            let asked: Stimulus = serde_json::from_slice(body).map_err(json)?;
-            let name = self.check(&asked)?;
-            let wish = Wish::Stimulate {
-                population: asked.population,
-                first: asked.first,
-                count: asked.count,
-                current_pa: asked.current_pa,
-            };
-            let event = json!({
-                "what": "stimulus", "population": name, "first": asked.first,
-                "count": asked.count, "current_pa": asked.current_pa,
-            });
-            (wish, event)
+            Steering::Network(Another { name, scale, seed }) => {
+                if name.is_empty() || name.len() > LONGEST_NAME || !(scale > 0.0 && scale <= 1.0) {
+                    return Err(Error::argument(format!(
+                        "network: expected a name of up to {LONGEST_NAME} bytes and a scale above 0 and up to 1, got {name:.LONGEST_NAME$?} and {scale}"
+                    )));
+                }
+                let event = json!({"what": "network", "name": name, "scale": scale, "seed": seed});
+                (Wish::Network { name, scale, seed }, event)
+            }
+            Steering::Stimulus(asked) => {
+                let name = self.check(&asked)?;
+                let wish = Wish::Stimulate {
+                    population: asked.population,
+                    first: asked.first,
+                    count: asked.count,
+                    current_pa: asked.current_pa,
+                };
+                let event = json!({
+                    "what": "stimulus", "population": name, "first": asked.first,
+                    "count": asked.count, "current_pa": asked.current_pa,
+                });
+                (wish, event)
+            }
         };
         let pause = match wish {
             Wish::Pause(paused) => Some(paused),
@@ -241,12 +260,14 @@ mod tests {
         };
         let (to, from) = channel();
         let steered = Steered::new(told, to);
+        let act =
+            |what: &str, body: &str| steered.act(Steering::read(what, body.as_bytes()).unwrap());
         let stimulus = |population: usize, first: u32, count: u32, current: &str| {
             format!(
                 "{{\"population\":{population},\"first\":{first},\"count\":{count},\"current_pa\":{current}}}"
             )
         };
-        let event = steered.act("stimulus", stimulus(0, 70, 10, "250").as_bytes());
+        let event = act("stimulus", &stimulus(0, 70, 10, "250"));
         assert_eq!(event.unwrap()["population"], "e");
         let wish = Wish::Stimulate {
             population: 0,
@@ -255,12 +276,12 @@ mod tests {
             current_pa: 250.0,
         };
         assert_eq!(from.try_recv(), Ok(wish));
-        steered.act("pause", b"{\"paused\":true}").unwrap();
+        act("pause", "{\"paused\":true}").unwrap();
         assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
         assert_eq!(steered.json()["paused"], true);
         let another =
             |name: &str, scale: f64| format!("{{\"name\":{name:?},\"scale\":{scale},\"seed\":7}}");
-        (steered.act("network", another("ring:100", 1.0).as_bytes())).unwrap();
+        act("network", &another("ring:100", 1.0)).unwrap();
         let wish = Wish::Network {
             name: "ring:100".into(),
             scale: 1.0,
@@ -273,7 +294,7 @@ mod tests {
             ("cuba", 1.5),
             (&"x".repeat(101), 1.0),
         ] {
-            let error = steered.act("network", another(name, scale).as_bytes());
+            let error = act("network", &another(name, scale));
             assert!(error.unwrap_err().message().contains("network: expected"));
             assert!(from.try_recv().is_err());
         }
@@ -283,15 +304,21 @@ mod tests {
             (stimulus(0, 71, 10, "1"), "up to 80"),
             (stimulus(0, u32::MAX, u32::MAX, "1"), "up to 80"),
             (stimulus(0, 0, 1, "1e7"), "at most"),
-            (stimulus(0, 0, 1, "\"x\""), "JSON"),
-            ("{".to_owned(), "JSON"),
         ] {
-            let error = steered.act("stimulus", body.as_bytes()).unwrap_err();
+            let error = act("stimulus", &body).unwrap_err();
             assert!(error.message().contains(words), "{body}: {error}");
             assert!(from.try_recv().is_err());
         }
+        for body in [&stimulus(0, 0, 1, "\"x\""), "{", "{}", "{\"paused\":1}"] {
+            for what in ["stimulus", "pause", "network"] {
+                assert!(
+                    Steering::read(what, body.as_bytes()).is_err(),
+                    "{what} {body}"
+                );
+            }
+        }
         drop(from);
-        assert!(steered.act("pause", b"{\"paused\":false}").is_err());
+        assert!(act("pause", "{\"paused\":false}").is_err());
         assert_eq!(
             steered.json()["paused"],
             true,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Control, Monitor, Options, Source};
+use betz_monitor::{Control, Monitor, Options, Simulation, Source};
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_runtime::stream::{Session, SessionConfig};
@@ -276,11 +276,15 @@ fn a_viewer_sees_every_step_and_no_more_than_two_messages_ahead() {
 }
 
 fn post(monitor: &Monitor, what: &str, body: &str) -> String {
+    post_to(monitor, &format!("/api/control/{what}"), body)
+}
+
+fn post_to(monitor: &Monitor, path: &str, body: &str) -> String {
     let length = body.len();
     ask(
         monitor,
         &format!(
-            "POST /api/control/{what} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
+            "POST {path} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
         ),
     )
@@ -334,6 +338,38 @@ fn only_with_control_does_a_page_swap_models() {
     let masked = post(&monitor, "mask", "{\"channels\":[1]}");
     assert!(masked.starts_with("HTTP/1.1 202"), "{masked}");
     assert!(post(&monitor, "mark", "{\"text\":\"<b>here</b>\"}").starts_with("HTTP/1.1 202"));
+}
+
+#[test]
+fn what_a_simulation_cannot_read_is_a_bad_request_and_what_it_cannot_do_a_conflict() {
+    let (monitor, _session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    let _wishes = monitor.simulation(Simulation {
+        populations: Vec::new(),
+        synapses: 0,
+        seed: 1,
+        name: "made up".into(),
+        scale: 1.0,
+        every: 1,
+    });
+    for (what, body, code) in [
+        ("pause", "{", 400),
+        ("pause", "{\"paused\":1}", 400),
+        ("stimulus", "{\"population\":0}", 400),
+        ("network", "[]x", 400),
+        (
+            "stimulus",
+            "{\"population\":0,\"first\":0,\"count\":1,\"current_pa\":1}",
+            409,
+        ),
+        ("pause", "{\"paused\":true}", 202),
+    ] {
+        let answer = post(&monitor, what, body);
+        let begin = format!("HTTP/1.1 {code}");
+        assert!(answer.starts_with(&begin), "{what} {body}: {answer}");
+    }
 }
 
 /// JSON of a few levels, numbers of all sizes among it.
@@ -397,6 +433,7 @@ fn whatever_is_asked_of_control_is_done_or_refused() {
         Just("release"),
         Just("mask"),
         Just("mark"),
+        Just("expected"),
         Just("pause"),
         Just("stimulus"),
         Just("network"),
@@ -411,10 +448,13 @@ fn whatever_is_asked_of_control_is_done_or_refused() {
     let done = RefCell::new(0);
     runner
         .run(&(what, body()), |(what, body)| {
-            let answer = post(&monitor, what, &body);
+            let answer = match what {
+                "expected" => post_to(&monitor, "/api/expected", &body),
+                _ => post(&monitor, what, &body),
+            };
             let code = answer.get(9..12).unwrap_or_default();
             prop_assert!(
-                ["202", "400", "403", "409"].contains(&code),
+                ["200", "202", "400", "403", "409"].contains(&code),
                 "{what} {body}: {answer}"
             );
             let (_, words) = answer.split_once("\r\n\r\n").unwrap_or_default();
@@ -431,6 +471,88 @@ fn whatever_is_asked_of_control_is_done_or_refused() {
         .unwrap();
     assert!(*done.borrow() > 10, "{} done", done.borrow());
     assert!(post(&monitor, "mark", "{\"text\":\"after all\"}").starts_with("HTTP/1.1 202"));
+}
+
+/// What a mask would cost is answered without the session's doing, to those who may control it alone.
+#[test]
+fn what_a_mask_would_cost_is_told_before_it_is_set() {
+    let asked = "{\"channels\":[1]}";
+    let (monitor, _session) = start(Options::default());
+    assert!(post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"));
+
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    assert!(
+        post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"),
+        "no model is known yet"
+    );
+    let models = vec![("a".to_owned(), decoder(0.05))];
+    let control = Control::new(session.swapper().unwrap(), models).unwrap();
+    monitor.control(control).unwrap();
+    let too_few = post_to(&monitor, "/api/expected", asked);
+    assert!(
+        too_few.starts_with("HTTP/1.1 409") && too_few.contains("expected 100 steps"),
+        "{too_few}"
+    );
+    let mut truth = monitor.truth().unwrap();
+    let (mut out, mut estimates) = ([0.0], Vec::new());
+    for step in 0u32..2_000 {
+        let spikes = [step / 100 % 2, 2];
+        session.step_spikes(&spikes, &mut out).unwrap();
+        truth.step(&out);
+        estimates.push(out[0]);
+    }
+    until("the steps are in the history", || {
+        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,2000]")
+    });
+    let answer = post_to(&monitor, "/api/expected", asked);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let told: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(told["against"], "truth");
+    // The truth is here what the model says itself.
+    assert!(
+        told["outputs"][0]["now"].as_f64().unwrap() > 1.0 - 1e-9,
+        "{body}"
+    );
+    assert!(
+        told["outputs"][0]["masked"].as_f64().unwrap() < 0.9,
+        "{body}"
+    );
+    for (body, words) in [
+        ("{\"channels\":[4]}", "0 to 3"),
+        ("{\"channels\":[-1]}", "JSON"),
+        ("{\"channel\":[1]}", "JSON"),
+        ("{}", "JSON"),
+        ("", "JSON"),
+    ] {
+        let answer = post_to(&monitor, "/api/expected", body);
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains(words),
+            "{body}: {answer}"
+        );
+    }
+    let head = |more: &str| {
+        let length = asked.len();
+        format!(
+            "POST /api/expected HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{more}\r\n{asked}"
+        )
+    };
+    let origin = "Origin: http://HOST\r\n";
+    assert!(ask(&monitor, &head(origin)).starts_with("HTTP/1.1 401"));
+    let foreign = format!("Origin: http://evil.example\r\n{KNOWN}");
+    assert!(ask(&monitor, &head(&foreign)).starts_with("HTTP/1.1 403"));
+    assert!(ask(&monitor, &head(KNOWN)).starts_with("HTTP/1.1 403"));
+    // Nothing was set: the same spikes say the same.
+    session.reset();
+    for (step, before) in (0u32..).zip(&estimates) {
+        session.step_spikes(&[step / 100 % 2, 2], &mut out).unwrap();
+        assert_eq!(out[0], *before);
+    }
+    assert!(!get(&monitor, "/api/events", KNOWN).contains("mask"));
 }
 
 #[test]

@@ -66,7 +66,9 @@ test.describe("with --control", () => {
     await known(page, 4);
     await look(page, "#v=channels&c=43");
     await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
-    expect(asked.at(-1)).toMatch(/takes [\d.]+ % of the readout/);
+    // What the server works out is on the page and in the question, before anything is masked.
+    await expect.poll(() => asked.at(-1)).toMatch(/takes [\d.]+ % of the readout.*R² against the truth: vx -?\d\.\d{3} → -?\d\.\d{3}, vy -?\d\.\d{3} → -?\d\.\d{3}\./);
+    await expect(page.locator(".cost")).toContainText("R² against the truth");
     const row = on => on.locator(".panel.table tbody tr", { hasText: /^ch43/ });
     for (const on of [page, other]) {
       await on.getByLabel("Find a channel").fill("ch43");
@@ -75,6 +77,21 @@ test.describe("with --control", () => {
     await page.getByRole("button", { name: "no mask" }).click();
     for (const on of [page, other]) await expect(row(on)).not.toContainText("masked");
     await other.close();
+  });
+
+  test("what a mask would cost is told, and nothing is masked where the question is answered with no", async ({ watched: { page } }) => {
+    await known(page, 4);
+    await look(page, "#v=channels");
+    const question = page.waitForEvent("dialog").then(async d => { const words = d.message(); await d.dismiss(); return words; });
+    await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
+    expect(await question).toContain("R² against the truth: vx");
+    expect((await events(page)).filter(e => e.type === "control")).toEqual([]);
+    const expected = channels => page.evaluate(async c => { const a = await fetch("/api/expected", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ channels: c }) }); return { status: a.status, words: await a.text() }; }, channels);
+    // No mask costs nothing; all of it, everything; a channel that is not there is refused in words.
+    const none = JSON.parse((await expected([])).words), all = JSON.parse((await expected([...Array(64).keys()])).words);
+    for (const o of none.outputs) expect(o.now).toBe(o.masked);
+    for (const o of all.outputs) { expect(o.now).toBeGreaterThan(0.3); expect(o.masked).toBeLessThan(0.05); }
+    expect(await expected([64])).toEqual({ status: 400, words: expect.stringContaining("0 to 63") });
   });
 
   test("a mark by its key is seen by all", async ({ watched: { page } }) => {

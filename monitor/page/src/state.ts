@@ -349,7 +349,8 @@ export async function begin(): Promise<void> {
     // At most twice a second: browsers refuse more.
     if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
   });
-  effect(() => { document.title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; });
+  // Written where it differs: a browser tells its window of every writing.
+  effect(() => { const title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
   requestAnimationFrame(frameLoop);
   // The connection does not wait for the state, nor the first frame for a picture without it.
   let opened = false;

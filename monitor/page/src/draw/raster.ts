@@ -84,10 +84,10 @@ export class Cells {
     for (const hole of store.holes) mark(Math.max(hole.from, from), Math.min(hole.to, to), 2);
     // A tick wider than a column is drawn so wide that the next one is told apart.
     const wide = Math.max(1, Math.floor(this.columns / this.window * 0.7));
-    const end = lowerBound(store.tick, store.spikes, to);
+    const { tick: ticks, channel: channels, weight: weights } = store, end = lowerBound(ticks, store.spikes, to);
     let last = NaN, column = 0;
-    for (let i = lowerBound(store.tick, store.spikes, from); i < end; i++) {
-      const row = rowOf[store.channel[i]!]!, tick = store.tick[i]!, n = store.weight[i]!;
+    for (let i = lowerBound(ticks, store.spikes, from); i < end; i++) {
+      const row = rowOf[channels[i]!]!, tick = ticks[i]!, n = weights[i]!;
       if (!(row >= 0)) continue;
       if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
       sums[column]! += n;

@@ -144,8 +144,8 @@ export class Store {
     } else {
       const n = Math.min(frame.spikeTick.length, frame.spikeChannel.length);
       this.room(n);
-      const at = this.spikes;
-      for (let i = 0; i < n; i++) this.tick[at + i] = first + frame.spikeTick[i]!;
+      const at = this.spikes, ticks = this.tick, offsets = frame.spikeTick;
+      for (let i = 0; i < n; i++) ticks[at + i] = first + offsets[i]!;
       this.channel.set(frame.spikeChannel.subarray(0, n) as Uint16Array, at);
       this.weight.fill(1, at, at + n);
       this.spikes += n;

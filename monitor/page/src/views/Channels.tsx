@@ -6,7 +6,7 @@ import { Electrodes } from "../panels/Electrodes.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { whole } from "../draw/format.ts";
 import * as state from "../state.ts";
-import { control } from "../control.ts";
+import { control, cost } from "../control.ts";
 
 const ROW = 25, SIGNS: Record<ChannelState, string> = { active: "", silent: "☐ silent", noisy: "⊠ noisy", twin: "≈ twin", masked: "╱ masked" };
 export const rules = signal<Rules>(RULES);
@@ -15,6 +15,17 @@ export const masked = (): Set<number> => {
   const last = state.store.value?.events.findLast(e => e.type === "control" && e["what"] === "mask");
   return new Set((last?.["channels"] as number[] | undefined) ?? []);
 };
+
+/** What the mask that was asked about last would cost. */
+const told = signal("");
+/** Says what a mask would cost, then asks whether it is wanted. */
+async function mask(channels: number[], question: string): Promise<void> {
+  told.value = "working out what the mask would cost …";
+  const words = told.value = state.spoken.value = await cost(channels);
+  // The page says it, too, before the question stops it.
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  await control("mask", { channels }, `${question} ${words}`);
+}
 
 type Column = "channel" | "rate" | "fano" | "short" | "neighbour" | "share" | "state";
 const HEADS: [Column, string, string][] = [
@@ -61,8 +72,9 @@ export function Channels() {
     <Panel area="table" title="Channels" note={order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`}
       tools={<span class="tools"><input type="search" placeholder="find a channel or a state" aria-label="Find a channel or a state" value={only} onInput={e => setOnly(e.currentTarget.value)} />
         {state.server.value?.control && noisy.length > 0 && <button class="act" title={`takes ${(lost * 100).toFixed(1)} % of the readout's weights away`}
-          onClick={() => void control("mask", { channels: [...new Set([...off, ...noisy])] }, `Mask ${noisy.length} noisy channels? That takes ${(lost * 100).toFixed(1)} % of the readout's weights away.`)}>mask {noisy.length} noisy · {(lost * 100).toFixed(1)} %</button>}
+          onClick={() => void mask([...new Set([...off, ...noisy])], `Mask ${noisy.length} noisy channels? That takes ${(lost * 100).toFixed(1)} % of the readout's weights away.`)}>mask {noisy.length} noisy · {(lost * 100).toFixed(1)} %</button>}
         {state.server.value?.control && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Take back the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
+      {told.value && <p class="legend cost">{told.value}</p>}
       <div class="rows" ref={box} onScroll={e => setTop(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Table of channels">
         <table aria-rowcount={order.length + 1}>
           <thead><tr>{HEADS.map(([key, words, what]) => <th key={key} scope="col" title={what} aria-sort={sort[0] === key ? (sort[1] ? "descending" : "ascending") : "none"}>
