@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use betz::team::Team;
-use betz::{Error, Result};
+use betz::Result;
 use betz_cli::cluster::{self, plan::Planned};
 use clap::{Parser, Subcommand};
 use mpi::Threading;
