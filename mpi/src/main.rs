@@ -8,8 +8,8 @@ mod team;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use betz::team::Team;
 use betz::Result;
+use betz::team::Team;
 use betz_cli::cluster::{self, plan::Planned};
 use clap::{Parser, Subcommand};
 use mpi::Threading;
