@@ -180,7 +180,7 @@ fn a_plan_says_what_ranks_will_cost() {
     let folder = folder.path();
     recording_of(40, &folder.join("wide.npz"));
     let arguments =
-        "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024";
+        "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024 --out m.npz";
     let Some(output) = good(folder, 1, arguments) else {
         return;
     };

@@ -237,7 +237,6 @@ mod tests {
                 let whole = plan.run(&signal, &()).unwrap();
                 assert!(whole.edges() > 0, "{measure:?}");
                 for size in [1, 2, 3, 7, 20] {
-                    // A sum of counts, bits and all: NaN does not occur.
                     assert_eq!(
                         by(size, &plan, &signal),
                         whole,
