@@ -130,6 +130,10 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             "long.csv",
         ),
         (
+            "mine day.npz --interval 0,0.004 --threshold 60 --memory 300kB --surrogates 19 --fdr 0.5 --csv",
+            "chance.csv",
+        ),
+        (
             "mine day.npz --count-only list.txt --memory 300kB --csv",
             "counts.csv",
         ),
@@ -179,8 +183,7 @@ fn a_plan_says_what_ranks_will_cost() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recording_of(40, &folder.join("wide.npz"));
-    let arguments =
-        "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024 --out m.npz";
+    let arguments = "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024 --out m.npz";
     let Some(output) = good(folder, 1, arguments) else {
         return;
     };

@@ -1,10 +1,11 @@
 //! `betz mine --surrogates`: which counts are more than chance.
 
+use betz::episode::count::{Counter, LongEvents};
 use betz::episode::significance::{
-    ChainOptions, ChainTest, PartOptions, SignificanceOptions, Surrogate, chains_by,
-    significance_by,
+    ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, chains_by,
+    significance_by, significance_in_stretches_by,
 };
-use betz::episode::{Episode, Events, Pattern};
+use betz::episode::{Clock, Episode, Events, Pattern};
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -43,6 +44,24 @@ pub(super) struct How {
     device: &'static str,
 }
 
+/// The events that surrogates are made of.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// They are in memory.
+    Held(&'a Events),
+    /// A stretch of them is, at a time; surrogates' counts may take so many bytes.
+    Stretches(&'a LongEvents, u64),
+}
+
+impl Source<'_> {
+    fn clock(self) -> Clock {
+        match self {
+            Self::Held(events) => events.clock(),
+            Self::Stretches(events, _) => events.alphabet().clock(),
+        }
+    }
+}
+
 /// Refuses what cannot be, before anything is read or counted.
 pub(super) fn check(args: &Chance) -> Result<()> {
     if args.surrogates == Some(0) {
@@ -65,19 +84,50 @@ pub(super) fn check(args: &Chance) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be in these events, of whose episodes the longest delay may have `longest` ticks,
-/// before anything is counted.
-pub(super) fn check_on(args: &Chance, events: &Events, longest: i64) -> Result<()> {
+/// Refuses what cannot be on this clock and in these events, where they are held, of whose episodes the longest delay may
+/// have `longest` ticks, before anything is counted.
+pub(super) fn check_on(
+    args: &Chance,
+    clock: Clock,
+    held: Option<&Events>,
+    longest: i64,
+) -> Result<()> {
     let Some(surrogates) = args.surrogates else {
         return Ok(());
     };
-    let tick = events.clock().tick_seconds();
-    let how = surrogate(args, events, longest)?;
+    let tick = clock.tick_seconds();
+    let how = surrogate(args, clock, longest)?;
     how.check()
         .map_err(|e| e.at(format!("--dither, in ticks of {tick} s")))?;
-    if args.parts {
-        let shifts = shifts(args, surrogates, longest);
-        shifts.check(events).map_err(|e| e.at("--parts"))?;
+    match held {
+        Some(events) if args.parts => {
+            let shifts = shifts(args, surrogates, longest);
+            shifts.check(events).map_err(|e| e.at("--parts"))
+        }
+        Some(_) => Ok(()),
+        None => refuse_in_stretches(args),
+    }
+}
+
+/// Refuses what wants all events at once.
+fn refuse_in_stretches(args: &Chance) -> Result<()> {
+    for (option, given, why) in [
+        (
+            "--shuffle",
+            args.shuffle,
+            "it puts all of a segment's intervals in another order",
+        ),
+        (
+            "--parts",
+            args.parts,
+            "it shifts spikes across all of a segment",
+        ),
+    ] {
+        if given {
+            return Err(Error::argument(format!(
+                "{option}: expected none with --memory: {why}"
+            )));
+        }
     }
     Ok(())
 }
@@ -91,13 +141,11 @@ fn shifts(args: &Chance, shifts: u32, longest: i64) -> PartOptions {
     }
 }
 
-fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> {
+fn surrogate(args: &Chance, clock: Clock, longest: i64) -> Result<Surrogate> {
     if args.shuffle {
         return Ok(Surrogate::ShuffleIntervals);
     }
-    let asked = args
-        .dither
-        .map(|seconds| events.clock().ticks_floor(seconds));
+    let asked = args.dither.map(|seconds| clock.ticks_floor(seconds));
     let asked = asked.transpose().map_err(|e| e.at("--dither"))?;
     Ok(Surrogate::Dither {
         delta: asked.unwrap_or(longest.saturating_mul(DITHER)),
@@ -109,7 +157,7 @@ fn surrogate(args: &Chance, events: &Events, longest: i64) -> Result<Surrogate> 
 pub(super) fn test(
     team: &dyn Team,
     args: &Chance,
-    events: &Events,
+    source: Source<'_>,
     episodes: &[Episode],
     bar: &Bar,
 ) -> Result<Option<Tested>> {
@@ -122,38 +170,46 @@ pub(super) fn test(
         .collect();
     let delays = patterns.iter().flat_map(Pattern::intervals);
     let longest = delays.map(|i| i.high).max().unwrap_or(1);
-    let surrogate = surrogate(args, events, longest)?;
-    let results = if args.parts {
-        let shifts = shifts(args, surrogates, longest);
-        let left_out = shifts.left_out(events);
-        if left_out > 0 && !patterns.is_empty() {
-            eprintln!(
-                "left out where parts are shifted: {left_out} segments too short for at least {} s",
-                events.clock().seconds(shifts.least)
-            );
-        }
-        let options = ChainOptions {
-            surrogate,
-            draws: surrogates,
-            shifts: (shifts.least, shifts.most),
-            rate: args.fdr.unwrap_or(1.0),
-            seed: args.seed,
-        };
-        chains_by(team, events, &patterns, &options, bar)
-    } else {
-        let options = SignificanceOptions {
-            surrogate,
+    let surrogate = surrogate(args, source.clock(), longest)?;
+    let options = SignificanceOptions {
+        surrogate,
+        surrogates,
+        seed: args.seed,
+    };
+    let row = |surrogates: Significance| {
+        Some(ChainTest {
             surrogates,
-            seed: args.seed,
-        };
-        significance_by(team, events, &patterns, &options, bar).map(|tested| {
-            let row = |surrogates| ChainTest {
-                surrogates,
-                parts: None,
-                passed: args.fdr.is_none_or(|fdr| surrogates.q <= fdr),
-            };
-            tested.into_iter().map(|s| Some(row(s))).collect()
+            parts: None,
+            passed: args.fdr.is_none_or(|fdr| surrogates.q <= fdr),
         })
+    };
+    let rows_of = |tested: Vec<Significance>| tested.into_iter().map(row).collect();
+    let results = match source {
+        Source::Held(events) if args.parts => {
+            let shifts = shifts(args, surrogates, longest);
+            let left_out = shifts.left_out(events);
+            if left_out > 0 && !patterns.is_empty() {
+                eprintln!(
+                    "left out where parts are shifted: {left_out} segments too short for at least {} s",
+                    events.clock().seconds(shifts.least)
+                );
+            }
+            let options = ChainOptions {
+                surrogate,
+                draws: surrogates,
+                shifts: (shifts.least, shifts.most),
+                rate: args.fdr.unwrap_or(1.0),
+                seed: args.seed,
+            };
+            chains_by(team, events, &patterns, &options, bar)
+        }
+        Source::Held(events) => {
+            significance_by(team, events, &patterns, &options, bar).map(rows_of)
+        }
+        Source::Stretches(events, memory) => {
+            significance_in_stretches_by(team, events, &patterns, &options, memory, bar)
+                .map(rows_of)
+        }
     };
     let results = match results {
         Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(None),
@@ -168,7 +224,7 @@ pub(super) fn test(
         })
         .collect();
     let (kind, dither_seconds) = match surrogate {
-        Surrogate::Dither { delta } => ("dither", Some(events.clock().seconds(delta))),
+        Surrogate::Dither { delta } => ("dither", Some(source.clock().seconds(delta))),
         Surrogate::ShuffleIntervals => ("shuffle", None),
     };
     Ok(Some(Tested {

@@ -22,7 +22,7 @@ use betz::team::{Alone, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::chance::{self, How, Tested};
+use super::chance::{self, How, Source, Tested};
 use super::listed::{Chance, Listed, given, list, print_rest, print_table};
 use super::{mine_shard, replay};
 use crate::args::Mine;
@@ -146,7 +146,8 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
         return replay::run(args, &events, intervals, speed, device.name());
     }
     let wanted = Wanted::new(args, intervals, events.alphabet())?;
-    chance::check_on(&args.chance, &events, wanted.longest_delay())?;
+    let longest = wanted.longest_delay();
+    chance::check_on(&args.chance, events.clock(), Some(&events), longest)?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
@@ -158,7 +159,6 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     };
     let mut mined = found(args, &counter, wanted, &bar)?;
     let seconds = started.elapsed().as_secs_f64();
-    let testing = Instant::now();
     device::note_fallback(&mined.ran, "counting");
     if args.chance.surrogates.is_some() && mined.ran.device != Device::cpu().name() {
         eprintln!(
@@ -166,16 +166,8 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
             mined.ran.device
         );
     }
-    let tested = if mined.complete {
-        let mut tested = chance::test(team, &args.chance, &events, &mined.episodes, &bar)?;
-        if let Some(tested) = &mut tested {
-            tested.filter(&mut mined.episodes);
-        }
-        tested
-    } else {
-        None
-    };
-    let chance_seconds = tested.is_some().then(|| testing.elapsed().as_secs_f64());
+    let source = Source::Held(&events);
+    let (tested, chance_seconds) = tested(team, args, source, &mut mined, &bar)?;
     drop(bar);
     if team.rank() > 0 {
         return Ok(());
@@ -195,10 +187,30 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     )
 }
 
-/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates; a team shares out its time.
+/// Tests what was found against surrogates where that is asked for, and keeps what passes; the seconds of it.
+fn tested(
+    team: &dyn Team,
+    args: &Mine,
+    source: Source<'_>,
+    mined: &mut Mined,
+    bar: &Bar,
+) -> Result<(Option<Tested>, Option<f64>)> {
+    let testing = Instant::now();
+    if !mined.complete {
+        return Ok((None, None));
+    }
+    let mut tested = chance::test(team, &args.chance, source, &mined.episodes, bar)?;
+    if let Some(tested) = &mut tested {
+        tested.filter(&mut mined.episodes);
+    }
+    let seconds = tested.is_some().then(|| testing.elapsed().as_secs_f64());
+    Ok((tested, seconds))
+}
+
+/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates; a team shares out its time, and
+/// surrogates.
 fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     for (option, given) in [
-        ("--surrogates", args.chance.surrogates.is_some()),
         ("--replay", args.replay.is_some()),
         ("--picture", args.picture.is_some()),
         ("--sort", args.sort),
@@ -219,25 +231,45 @@ fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     expect_npz(path, "--memory")?;
     device::cpu_for("counting in stretches", &args.common.device)?;
     let at = |e: Error| e.at(path.display());
+    let most = (memory / BYTES_AN_EVENT).max(1);
+    let open = |most: u64| -> Result<LongEvents> {
+        let mut stretches = Stretches::open(path)?;
+        let cuts = stretches.cut(most)?;
+        let outline = stretches.outline().clone();
+        LongEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)
+    };
+    // Each thread holds a surrogate's events beside the recording's; half of the room is for their counts.
+    let of_surrogates = || open((most / 2 / (rayon::current_num_threads() as u64 + 1)).max(1));
+    if team.size() == 1 {
+        let events = open(most)?;
+        let found = counted(args, &events)?;
+        return tell_of(
+            team,
+            args,
+            &events,
+            events.len(),
+            found,
+            (of_surrogates, memory / 2),
+        );
+    }
+    mine_shard::the_same(team, path)?;
     let mut stretches = Stretches::open(path)?;
-    let cuts = stretches.cut((memory / BYTES_AN_EVENT).max(1))?;
+    let cuts = stretches.cut(most)?;
     let own = of_rank(team, &mut stretches)?;
     let outline = stretches.outline().clone();
-    let read = move |a, b| stretches.spikes(a, b);
-    if team.size() == 1 {
-        let events = LongEvents::new(&outline, cuts, read).map_err(at)?;
-        let (mined, seconds) = counted(args, &events)?;
-        return tell_of(args, events.alphabet(), events.len(), &mined, seconds);
-    }
     let cuts = mine_shard::between(cuts, own);
-    mine_shard::the_same(team, path)?;
-    let events = ShardEvents::new(&outline, cuts, read).map_err(at)?;
+    let events =
+        ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
     let events = OverTime::new(team, events).map_err(at)?;
-    let (mined, seconds) = counted(args, &events)?;
-    if team.rank() > 0 {
-        return Ok(());
-    }
-    tell_of(args, events.alphabet(), events.len(), &mined, seconds)
+    let found = counted(args, &events)?;
+    tell_of(
+        team,
+        args,
+        &events,
+        events.len(),
+        found,
+        (of_surrogates, memory / 2),
+    )
 }
 
 /// The ticks at which the time of one of a team begins and ends: of as many spikes as the others', to some hundredths.
@@ -273,6 +305,7 @@ fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
         intervals(&args.intervals, alphabet.clock())?,
         alphabet,
     )?;
+    chance::check_on(&args.chance, alphabet.clock(), None, wanted.longest_delay())?;
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
@@ -280,20 +313,40 @@ fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
     Ok((mined, started.elapsed().as_secs_f64()))
 }
 
-/// Tells what was found among `number` events that are not held.
+/// Tests and tells what was found among `number` events that are not held; surrogates are made of those that `open`
+/// opens, and their counts take so many bytes.
 fn tell_of(
+    team: &dyn Team,
     args: &Mine,
-    alphabet: &Alphabet,
+    counter: &dyn Counter,
     number: u64,
-    mined: &Mined,
-    seconds: f64,
+    (mut mined, seconds): (Mined, f64),
+    (open, memory): (impl Fn() -> Result<LongEvents>, u64),
 ) -> Result<()> {
+    let (chance, chance_seconds) = match args.chance.surrogates {
+        Some(_) => {
+            let (events, bar) = (open()?, Bar::new());
+            let source = Source::Stretches(&events, memory);
+            tested(team, args, source, &mut mined, &bar)?
+        }
+        None => (None, None),
+    };
+    if team.rank() > 0 {
+        return Ok(());
+    }
     let seen = Seen {
-        alphabet,
+        alphabet: counter.alphabet(),
         number,
         held: None,
     };
-    tell(args, &seen, mined, None, seconds, None)
+    tell(
+        args,
+        &seen,
+        &mined,
+        chance.as_ref(),
+        seconds,
+        chance_seconds,
+    )
 }
 
 /// What the episodes were found in.

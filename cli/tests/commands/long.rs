@@ -84,6 +84,13 @@ fn mining_in_little_memory_is_mining() {
     assert_eq!(whole["events"], long["events"]);
     let bytes = |name: &str| fs::read(folder.join(name)).unwrap();
     assert!(bytes("whole.csv") == bytes("long.csv"));
+    let mine = format!("{mine} --surrogates 19 --seed 4 --fdr 0.5");
+    let whole = json(folder, &format!("{mine} --csv whole.csv"));
+    let long = json(folder, &format!("{mine} --memory 2MB --csv long.csv"));
+    assert_eq!(whole["episodes"], long["episodes"]);
+    assert_eq!(whole["chance"], long["chance"]);
+    assert!(!whole["chance"].is_null());
+    assert!(bytes("whole.csv") == bytes("long.csv"));
 }
 
 #[test]
@@ -119,8 +126,12 @@ fn what_wants_the_whole_in_memory_says_so() {
             ".npz",
         ),
         (
-            "mine a.npz --interval 0,0.005 --threshold 9 --memory 1MB --surrogates 9 --fdr 0.1",
-            "--surrogates",
+            "mine a.npz --interval 0,0.005 --threshold 9 --memory 1MB --surrogates 9 --fdr 0.1 --parts",
+            "--parts",
+        ),
+        (
+            "mine a.npz --interval 0,0.005 --threshold 9 --memory 1MB --surrogates 9 --shuffle",
+            "--shuffle",
         ),
     ] {
         refused(folder, command, 2, expected);

@@ -6,6 +6,7 @@
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
 //! taken ended. So the counts are those of the whole.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -33,8 +34,94 @@ pub struct LongEvents {
     /// Ticks of the recording at which it is cut.
     pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
-    /// Events that the last pass saw.
-    seen: Mutex<u64>,
+    seen: Mutex<Seen>,
+}
+
+/// What the last pass saw.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    events: u64,
+    /// Ticks here of the first event and of the last one.
+    ends: Option<(i64, i64)>,
+}
+
+impl Seen {
+    /// Takes in the `events` of a stretch, `fresh` of which lie in it and any others before it.
+    fn take(&mut self, events: &Events, fresh: u64) {
+        self.events += fresh;
+        let first = self.ends.map_or(events.first_tick(), |ends| ends.0);
+        self.ends = Some((first, events.last_tick()));
+    }
+}
+
+/// Patterns as they are counted in stretches: cut into runs that threads share out.
+pub(crate) struct Counting<'a> {
+    patterns: &'a [Pattern],
+    order: Vec<usize>,
+    /// Where in the order each run begins, and its end.
+    runs: Vec<Range<usize>>,
+}
+
+/// How far the count of each pattern has come, run by run.
+pub(crate) type Counted = Vec<Vec<Greedy>>;
+
+impl<'a> Counting<'a> {
+    pub(crate) fn new(patterns: &'a [Pattern]) -> Self {
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let mut at = 0;
+        let runs = runs(patterns, &order, rayon::current_num_threads()).into_iter();
+        let runs = runs.map(|run| {
+            at += run.len();
+            at - run.len()..at
+        });
+        Self {
+            patterns,
+            runs: runs.collect(),
+            order,
+        }
+    }
+
+    /// The longest that an occurrence lasts, in ticks.
+    pub(crate) fn span(&self) -> i64 {
+        self.patterns.iter().map(Pattern::span).max().unwrap_or(0)
+    }
+
+    /// Before the first stretch.
+    pub(crate) fn begin(&self) -> Counted {
+        let nothing = |run: &Range<usize>| vec![Greedy::default(); run.len()];
+        self.runs.iter().map(nothing).collect()
+    }
+
+    /// Counts on in `events`: a stretch, and as much before it as an occurrence lasts.
+    pub(crate) fn go_on(
+        &self,
+        counted: &mut Counted,
+        events: &Events,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let runs = counted.par_iter_mut().zip(&self.runs);
+        runs.try_for_each(|(greedy, run)| {
+            let order = self.order[run.clone()].iter();
+            let patterns: Vec<&Pattern> = order.map(|&i| &self.patterns[i]).collect();
+            let mut walk = Walk::new(events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
+            walk.resume(greedy);
+            while walk.advance() {
+                progress::check(progress, "counting")?;
+            }
+            *greedy = walk.greedy();
+            Ok(())
+        })
+    }
+
+    /// The counts, in the patterns' order.
+    pub(crate) fn counts(&self, counted: Counted) -> Vec<u64> {
+        let mut counts = vec![0; self.patterns.len()];
+        for (&i, greedy) in self.order.iter().zip(counted.into_iter().flatten()) {
+            counts[i] = greedy.count;
+        }
+        counts
+    }
 }
 
 impl LongEvents {
@@ -90,13 +177,59 @@ impl LongEvents {
             segments,
             cuts,
             read: Mutex::new(Box::new(read)),
-            seen: Mutex::new(0),
+            seen: Mutex::default(),
         })
     }
 
     /// How many events the last count went through: all that there are.
     pub fn len(&self) -> u64 {
+        self.seen().events
+    }
+
+    fn seen(&self) -> Seen {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stretches in ticks of the recording.
+    pub(crate) fn stretches(&self) -> Vec<Range<i64>> {
+        self.cuts.windows(2).map(|w| w[0]..w[1]).collect()
+    }
+
+    /// As [`Events::segment_bounds`], once all was counted.
+    pub(crate) fn segment_bounds(&self) -> Vec<(i64, i64)> {
+        if self.segments.is_empty() {
+            return self.seen().ends.into_iter().collect();
+        }
+        let bounds = |&(s, here): &(Segment, i64)| (here, here + (s.stop - s.start - 1));
+        self.segments.iter().map(bounds).collect()
+    }
+
+    /// The events of a stretch, of `before` ticks before it and of `behind` behind it; none where there are none.
+    pub(crate) fn around(
+        &self,
+        stretch: Range<i64>,
+        before: i64,
+        behind: i64,
+    ) -> Result<Option<Events>> {
+        let (Some(&first), Some(&last)) = (self.cuts.first(), self.cuts.last()) else {
+            return Ok(None);
+        };
+        let start = stretch.start.saturating_sub(before).max(first);
+        let stop = stretch.end.saturating_add(behind).min(last);
+        Ok(self.events(start, start, stop)?.0)
+    }
+
+    /// Where the tick of the recording that a stretch begins or ends at is here; between segments, where the next one
+    /// begins.
+    pub(crate) fn place(&self, tick: i64) -> i64 {
+        if self.segments.is_empty() {
+            return tick;
+        }
+        let next = self.segments.partition_point(|(s, _)| s.stop <= tick);
+        match self.segments.get(next) {
+            Some(&(segment, here)) => here + (tick - segment.start).max(0),
+            None => i64::MAX,
+        }
     }
 
     /// Whether nothing was counted yet: a count refuses a recording without events.
@@ -172,51 +305,29 @@ impl Counter for LongEvents {
         progress: &dyn Progress,
     ) -> Result<Vec<u64>> {
         self.check(patterns)?;
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
-        let runs = runs(patterns, &order, rayon::current_num_threads());
-        let mut states: Vec<Vec<Greedy>> = (runs.iter())
-            .map(|run| vec![Greedy::default(); run.len()])
-            .collect();
-        let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
+        let counting = Counting::new(patterns);
+        let mut counted = counting.begin();
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
-        let mut seen = 0;
+        let mut seen = Seen::default();
         for (done, cut) in self.cuts.windows(2).enumerate() {
             progress::check(progress, "counting")?;
-            let start = cut[0].saturating_sub(span).max(0);
+            let start = cut[0].saturating_sub(counting.span()).max(0);
             let (events, fresh) = self.events(start, cut[0], cut[1])?;
-            seen += fresh;
             if let Some(events) = events.filter(|_| fresh > 0) {
-                states
-                    .par_iter_mut()
-                    .zip(&runs)
-                    .try_for_each(|(greedy, run)| {
-                        let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
-                        let mut walk =
-                            Walk::new(&events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
-                        walk.resume(greedy);
-                        while walk.advance() {
-                            progress::check(progress, "counting")?;
-                        }
-                        *greedy = walk.greedy();
-                        Ok(())
-                    })?;
+                seen.take(&events, fresh);
+                counting.go_on(&mut counted, &events, progress)?;
             }
             progress.update("counting", total * (done as u64 + 1) / pieces, total);
         }
-        if seen == 0 {
+        if seen.events == 0 {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 "no events: expected at least one",
             ));
         }
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-        let mut counts = vec![0; patterns.len()];
-        for (i, greedy) in order.into_iter().zip(states.into_iter().flatten()) {
-            counts[i] = greedy.count;
-        }
-        Ok(counts)
+        Ok(counting.counts(counted))
     }
 
     fn ran(&self) -> Ran {

@@ -36,6 +36,7 @@ pub use growth::{Cluster, Growth, Share};
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
 pub use local_tracking::{Compaction, LocalTracking};
+pub(crate) use long::Counting;
 pub use long::LongEvents;
 pub use map_concat::MapConcat;
 pub use on_device::{Counted, count_on, strategy_on};

@@ -20,6 +20,7 @@
 
 mod chains;
 mod fdr;
+mod long;
 mod parts;
 mod shift;
 mod surrogate;
@@ -36,6 +37,7 @@ use betz_base::team::{Alone, Team};
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
+pub use long::significance_in_stretches_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
 pub use surrogate::Surrogate;
 
@@ -106,17 +108,21 @@ pub fn significance_by(
         progress,
         |index| options.surrogate.make(events, options.seed, index),
     )?;
-    let p: Vec<f64> = totals.iter().map(|t| t.p(options.surrogates)).collect();
-    let rows = observed.iter().zip(&totals).zip(benjamini_hochberg(&p));
-    Ok(rows
-        .map(|((&observed, total), q)| Significance {
-            observed,
-            expected: total.mean(options.surrogates),
-            std: total.std(options.surrogates),
-            p: total.p(options.surrogates),
-            q,
-        })
-        .collect())
+    Ok(rows(&observed, &totals, options.surrogates))
+}
+
+/// Each count against what its surrogates say, q among them all.
+fn rows(observed: &[u64], totals: &[Total], surrogates: u32) -> Vec<Significance> {
+    let p: Vec<f64> = totals.iter().map(|t| t.p(surrogates)).collect();
+    let rows = observed.iter().zip(totals).zip(benjamini_hochberg(&p));
+    rows.map(|((&observed, total), q)| Significance {
+        observed,
+        expected: total.mean(surrogates),
+        std: total.std(surrogates),
+        p: total.p(surrogates),
+        q,
+    })
+    .collect()
 }
 
 /// What surrogates say of one pattern. Whole numbers: their sums do not depend on their order.
@@ -129,6 +135,15 @@ struct Total {
 }
 
 impl Total {
+    /// Of one surrogate.
+    fn of(count: u64, observed: u64) -> Self {
+        Self {
+            sum: count,
+            squares: u128::from(count) * u128::from(count),
+            reached: u64::from(count >= observed),
+        }
+    }
+
     fn add(self, other: Self) -> Self {
         Self {
             sum: self.sum + other.sum,
@@ -188,12 +203,10 @@ fn count_surrogates(
             let counts = LatestStart.count(&CountJob::new(&make(index)?, &sorted))?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress.update(stage, done, own.len() as u64);
-            let total = |(count, &observed): (u64, &u64)| Total {
-                sum: count,
-                squares: u128::from(count) * u128::from(count),
-                reached: u64::from(count >= observed),
-            };
-            Ok(counts.into_iter().zip(&limits).map(total).collect())
+            let each = counts.into_iter().zip(&limits);
+            Ok(each
+                .map(|(count, &observed)| Total::of(count, observed))
+                .collect())
         })
         .try_reduce(Vec::new, |a: Vec<Total>, b| {
             // The empty list is reduction's neutral element.

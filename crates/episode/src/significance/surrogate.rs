@@ -1,7 +1,7 @@
 //! Surrogate data: the same symbols about as active as before, without their fine timing.
 
+use rand::SeedableRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -46,7 +46,8 @@ impl Surrogate {
     }
 
     /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
-    /// clock and segments' places stay.
+    /// clock and segments' places stay. Where dithering moves an event follows from `seed`, `index`, the event's tick and
+    /// symbol alone, so that a stretch of the events can be moved without the others.
     ///
     /// Allocates new events (as [`Events::new`]) and 16 bytes per event while it runs.
     ///
@@ -54,24 +55,16 @@ impl Surrogate {
     /// As [`Surrogate::check`].
     pub fn make(&self, events: &Events, seed: u64, index: u64) -> Result<Events> {
         self.check()?;
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(index);
+        let segments = events.segment_bounds();
         let mut pairs = Vec::with_capacity(events.len());
         match *self {
             Self::Dither { delta } => {
-                let segments = events.segment_bounds();
-                let mut segment = 0;
-                for (tick, symbol) in events.iter() {
-                    while tick > segments[segment].1 && segment + 1 < segments.len() {
-                        segment += 1;
-                    }
-                    let (first, last) = segments[segment];
-                    let moved = tick + rng.random_range(-delta..=delta);
-                    pairs.push((reflect(moved, first, last), symbol));
-                }
+                let dither = Dither::new(delta, seed, index);
+                pairs.extend(dither.moved(events.iter(), &segments));
             }
             Self::ShuffleIntervals => {
-                let segments = events.segment_bounds();
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream(index);
                 for symbol in 0..events.symbols() as u32 {
                     let mut rest = events.ticks_of(symbol);
                     for &(_, last) in &segments {
@@ -85,6 +78,66 @@ impl Surrogate {
         pairs.par_sort_unstable();
         Events::from_pairs(events.alphabet().clone(), pairs.into_iter(), 0)
     }
+}
+
+/// One surrogate's dithering.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dither {
+    delta: i64,
+    key: u64,
+}
+
+impl Dither {
+    /// That of the `index`-th surrogate from `seed`; `delta` is checked.
+    pub(super) fn new(delta: i64, seed: u64, index: u64) -> Self {
+        let key = mix(mix(seed.wrapping_add(ODD)) ^ index.wrapping_mul(ODD));
+        Self { delta, key }
+    }
+
+    /// `events`, which are in time order, where they are moved to; `segments` by first and last tick.
+    pub(super) fn moved<'a>(
+        self,
+        events: impl Iterator<Item = (i64, u32)> + 'a,
+        segments: &'a [(i64, i64)],
+    ) -> impl Iterator<Item = (i64, u32)> + 'a {
+        let (mut segment, mut same, mut before) = (0, 0_u64, None);
+        events.map(move |(tick, symbol)| {
+            while segment + 1 < segments.len() && tick > segments[segment].1 {
+                segment += 1;
+            }
+            // Several events of a tick and symbol are moved apart from each other, too.
+            same = if before == Some((tick, symbol)) {
+                same + 1
+            } else {
+                0
+            };
+            before = Some((tick, symbol));
+            let moved = tick + self.shift(tick, symbol, same);
+            let moved = match segments.get(segment) {
+                Some(&(first, last)) => reflect(moved, first, last),
+                None => moved,
+            };
+            (moved, symbol)
+        })
+    }
+
+    /// Uniform in [−delta, delta], but for 2δ/2⁶⁴.
+    fn shift(self, tick: i64, symbol: u32, same: u64) -> i64 {
+        let which = (u64::from(symbol) << 32 | same & 0xffff_ffff).wrapping_mul(ODD);
+        let word = mix(mix(self.key ^ tick as u64).wrapping_add(which));
+        let span = 2 * self.delta as u128 + 1;
+        ((u128::from(word) * span) >> 64) as i64 - self.delta
+    }
+}
+
+/// 2⁶⁴ over the golden ratio, odd.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A permutation of words in which every bit depends on all: SplitMix64's (Steele, Lea & Flood 2014).
+fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
 }
 
 /// `tick` mirrored into [first, last]; if it is too far out for one mirror, the nearer end.
@@ -117,6 +170,7 @@ fn shuffle_intervals(ticks: &[i64], rng: &mut ChaCha8Rng, mut emit: impl FnMut(i
 mod tests {
     use super::*;
     use crate::cases::{alphabet, random_case, trials};
+    use rand::RngExt;
 
     fn in_segments(events: &Events, like: &Events) -> Vec<Vec<usize>> {
         let count = |s, (first, last)| {
@@ -168,6 +222,43 @@ mod tests {
                 assert_ne!(one.stream(), different.stream(), "{kind:?}");
             }
         }
+    }
+
+    /// χ² of where events go, over events, symbols, surrogates and seeds that differ by one.
+    #[test]
+    fn shifts_are_uniform_and_neighbours_differ() {
+        let places = 11_usize;
+        let mut counts = vec![0_u32; places];
+        let mut pairs = vec![0_u32; places * places];
+        let mut all = 0_u32;
+        for (seed, index) in [(0, 0), (0, 1), (1, 0), (u64::MAX, 5)] {
+            let dither = Dither::new(places as i64 / 2, seed, index);
+            for symbol in 0..20 {
+                let mut before = None;
+                for tick in 0..500 {
+                    let place = (dither.shift(tick, symbol, 0) + places as i64 / 2) as usize;
+                    counts[place] += 1;
+                    all += 1;
+                    if let Some(before) = before.replace(place) {
+                        pairs[before * places + place] += 1;
+                    }
+                    let twin = Dither::new(places as i64 / 2, seed, index + 1);
+                    let twin = (twin.shift(tick, symbol, 0) + places as i64 / 2) as usize;
+                    pairs[twin * places + place] += 1;
+                }
+            }
+        }
+        let chi = |counts: &[u32]| {
+            let each = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+            counts
+                .iter()
+                .map(|&c| (f64::from(c) - each).powi(2) / each)
+                .sum::<f64>()
+        };
+        assert_eq!(all, 40_000);
+        // Five standard deviations above the mean of χ² with k degrees, k + 5 √(2k).
+        assert!(chi(&counts) < 33.0, "{counts:?}");
+        assert!(chi(&pairs) < 198.0, "{}", chi(&pairs));
     }
 
     #[test]

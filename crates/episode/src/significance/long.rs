@@ -1,0 +1,209 @@
+//! Surrogates of a recording that need not fit in memory.
+//!
+//! Dithering moves an event by δ at most, and where to follows from the event alone. So a stretch of a surrogate is
+//! made of the events of that stretch and of δ around it, and is counted as stretches of the recording are
+//! ([`LongEvents`]): what leaves it for the next one is made again there.
+
+use rayon::prelude::*;
+
+use super::surrogate::Dither;
+use super::{Significance, SignificanceOptions, Surrogate, Total, rows, together};
+use crate::count::{Counter, Counting, LongEvents};
+use crate::{Events, Pattern};
+use betz_base::error::{Error, Result};
+use betz_base::progress::{self, Progress};
+use betz_base::team::Team;
+
+/// [`significance_by`](super::significance_by) on events of which a stretch is held at a time; the same result, to the
+/// bit. Every process of the team reads all of the recording for its share of the surrogates: once to count, and once for
+/// as many of them as take `memory` bytes, 16 a pattern and surrogate. Beside that each thread holds one surrogate's
+/// events of a stretch. The stage is `surrogates`.
+///
+/// # Errors
+/// As there; `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which wants all of a symbol's intervals at once.
+pub fn significance_in_stretches_by(
+    team: &dyn Team,
+    events: &LongEvents,
+    patterns: &[Pattern],
+    options: &SignificanceOptions,
+    memory: u64,
+    progress: &dyn Progress,
+) -> Result<Vec<Significance>> {
+    options.surrogate.check()?;
+    let Surrogate::Dither { delta } = options.surrogate else {
+        return Err(Error::argument(
+            "surrogates in stretches: expected dithering, got shuffled intervals, which are a segment's all at once",
+        ));
+    };
+    if options.surrogates == 0 {
+        return Err(Error::argument("surrogates: expected at least 1, got 0"));
+    }
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let observed = events.count(patterns, None, progress)?;
+    let bounds = events.segment_bounds();
+    let counting = Counting::new(patterns);
+    let own = team.share(options.surrogates as usize);
+    let at_once = memory / (16 * patterns.len() as u64);
+    let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).max(1);
+    let indices: Vec<u64> = (own.start as u64..own.end as u64).collect();
+    let stretches = events.stretches();
+    let passes = indices.len().div_ceil(at_once);
+    let total = (passes * stretches.len()) as u64;
+    let mut done = 0;
+    let mut totals = vec![Total::default(); patterns.len()];
+    for indices in indices.chunks(at_once) {
+        let mut states: Vec<_> = indices.iter().map(|_| counting.begin()).collect();
+        for stretch in &stretches {
+            progress.update("surrogates", done, total);
+            progress::check(progress, "surrogates")?;
+            done += 1;
+            let Some(source) = events.around(stretch.clone(), counting.span() + delta, delta)?
+            else {
+                continue;
+            };
+            let here = events.place(stretch.start) - counting.span()..events.place(stretch.end);
+            (states.par_iter_mut().zip(indices)).try_for_each(|(state, &index)| {
+                let dither = Dither::new(delta, options.seed, index);
+                let moved = dither.moved(source.iter(), &bounds);
+                let mut pairs: Vec<(i64, u32)> = moved.filter(|(t, _)| here.contains(t)).collect();
+                if pairs.is_empty() {
+                    return Ok(());
+                }
+                pairs.sort_unstable();
+                let alphabet = source.alphabet().clone();
+                let surrogate = Events::from_pairs(alphabet, pairs.into_iter(), 0)?;
+                counting.go_on(state, &surrogate, progress)
+            })?;
+        }
+        for state in states {
+            let counts = counting.counts(state);
+            for ((total, count), &observed) in totals.iter_mut().zip(counts).zip(&observed) {
+                *total = total.add(Total::of(count, observed));
+            }
+        }
+    }
+    let totals = together(team, totals, patterns.len())?;
+    Ok(rows(&observed, &totals, options.surrogates))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{random_case, reader, recording};
+    use crate::significance::significance;
+    use betz_base::error::ErrorKind;
+    use betz_base::team::Alone;
+    use betz_recording::{Recording, Segment};
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// One of two that share the surrogates, which adds nothing of the other's.
+    struct Half(usize);
+
+    impl Team for Half {
+        fn rank(&self) -> usize {
+            self.0
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+            Ok(vec![own.to_vec(); 2])
+        }
+
+        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+            self.gather(own)
+        }
+
+        fn add(&self, _values: &mut [i128]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn cut_up(rng: &mut ChaCha8Rng, recording: &Recording) -> LongEvents {
+        let often = rng.random_range(0.0..0.6);
+        let mut cuts = vec![0];
+        cuts.extend((1..recording.ticks).filter(|_| rng.random_bool(often)));
+        cuts.push(recording.ticks);
+        LongEvents::new(recording, cuts, reader(recording)).unwrap()
+    }
+
+    #[test]
+    fn surrogates_in_stretches_say_what_those_of_the_whole_say() {
+        let mut rng = ChaCha8Rng::seed_from_u64(9);
+        for seed in 0..150 {
+            let case = random_case(seed, 120, 8);
+            let mut recording = recording(&case.events, Vec::new());
+            let mut at = 0;
+            while seed % 3 > 0 && at < recording.ticks {
+                let start = at + rng.random_range(0..4);
+                let stop = (start + rng.random_range(1..40)).min(recording.ticks);
+                if start < stop {
+                    recording.segments.push(Segment { start, stop });
+                }
+                at = stop.max(start);
+            }
+            let Ok(whole) = Events::from_recording(&recording) else {
+                continue;
+            };
+            let options = SignificanceOptions {
+                surrogate: Surrogate::Dither {
+                    delta: rng.random_range(1..12),
+                },
+                surrogates: rng.random_range(1..9),
+                seed,
+            };
+            let expected = significance(&whole, &case.patterns, &options, &()).unwrap();
+            let long = cut_up(&mut rng, &recording);
+            // One surrogate a pass, three, all.
+            for memory in [0, 3 * 16 * case.patterns.len() as u64, u64::MAX] {
+                let found = significance_in_stretches_by(
+                    &Alone,
+                    &long,
+                    &case.patterns,
+                    &options,
+                    memory,
+                    &(),
+                );
+                assert_eq!(found.unwrap(), expected, "seed {seed}, {options:?}");
+            }
+            // Two halves make the whole: sums of counts are those of all.
+            let of = |rank| {
+                significance_in_stretches_by(&Half(rank), &long, &case.patterns, &options, 0, &())
+                    .unwrap()
+            };
+            for ((a, b), all) in of(0).iter().zip(of(1)).zip(&expected) {
+                assert!((a.expected + b.expected - all.expected).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn what_wants_all_events_at_once_is_refused() {
+        let case = random_case(3, 30, 2);
+        let recording = recording(&case.events, Vec::new());
+        let long = LongEvents::new(&recording, vec![0, recording.ticks], reader(&recording));
+        let long = long.unwrap();
+        let with = |surrogate, surrogates| {
+            let options = SignificanceOptions {
+                surrogate,
+                surrogates,
+                seed: 1,
+            };
+            significance_in_stretches_by(&Alone, &long, &case.patterns, &options, 0, &())
+                .unwrap_err()
+                .kind()
+        };
+        assert_eq!(
+            with(Surrogate::ShuffleIntervals, 3),
+            ErrorKind::InvalidArgument
+        );
+        let dither = |delta| Surrogate::Dither { delta };
+        assert_eq!(with(dither(0), 3), ErrorKind::InvalidArgument);
+        assert_eq!(with(dither(3), 0), ErrorKind::InvalidArgument);
+    }
+}
