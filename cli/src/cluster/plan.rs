@@ -102,14 +102,19 @@ pub fn train(planned: &Planned, args: &Train) -> Result<()> {
 }
 
 /// Prints what `betz-mpi network` will cost, without computing it: the signal is read, and a few windows and nodes of it
-/// tell how many edges to expect.
+/// tell how many edges to expect, and how fast this machine is.
 ///
 /// # Errors
 /// As the command's, about its arguments and the signal.
 pub fn network(planned: &Planned, args: &Network) -> Result<()> {
-    let (plan, edges, signal_bytes) = networks::compute::planned(args)?;
+    let networks::compute::Planned {
+        plan,
+        edges,
+        pace,
+        signal_bytes,
+    } = networks::compute::planned(args)?;
     let estimate = plan.estimate();
-    let one = plan.growth(1, edges);
+    let one = plan.growth(1, edges, pace);
     report::line(&format!(
         "{}, {:.3e} pairs in all; {:.3e} operations in {:.1} s of one rank's {}, {:.1} s for its panels; about {:.2e} edges; \
          every rank holds the signal, {}, and {} of panels",
@@ -124,7 +129,7 @@ pub fn network(planned: &Planned, args: &Network) -> Result<()> {
         memory::size(one.panel_bytes as u64),
     ))?;
     let seconds = |ranks| {
-        plan.growth(ranks, edges)
+        plan.growth(ranks, edges, pace)
             .seconds(planned.link, planned.latency)
     };
     let alone = seconds(1);
@@ -139,7 +144,7 @@ pub fn network(planned: &Planned, args: &Network) -> Result<()> {
         "of 1 / ranks",
     ]);
     for &ranks in &planned.ranks {
-        let growth = plan.growth(ranks, edges);
+        let growth = plan.growth(ranks, edges, pace);
         table.row([
             ranks.to_string(),
             growth.pieces.to_string(),

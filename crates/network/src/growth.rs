@@ -53,8 +53,9 @@ impl Growth {
 }
 
 impl Plan {
-    /// What [`Plan::run_by`] costs a team of `size` where all windows together have `edges` edges.
-    pub fn growth(&self, size: usize, edges: f64) -> Growth {
+    /// What [`Plan::run_by`] costs a team of `size`, each of which does `pace` operations a second, where all windows
+    /// together have `edges` edges.
+    pub fn growth(&self, size: usize, edges: f64, pace: f64) -> Growth {
         let size = size.max(1);
         let dealt = self.deal(size, self.has_rows());
         let pairs = |chunk: &Chunk| {
@@ -74,10 +75,8 @@ impl Plan {
             steps * self.nodes as f64 * walks
         };
         let threads = rayon::current_num_threads() as f64;
-        // The rate is of two steps and the filter.
-        let walk_rate = 3.0 * self.arch().rate() * threads;
         let all: Vec<(f64, f64)> = dealt.iter().map(|o| (walked(o), panels(o))).collect();
-        let seconds = |(walk, panel): (f64, f64)| walk / walk_rate + panel * PANEL / threads;
+        let seconds = |(walk, panel): (f64, f64)| walk / pace + panel * PANEL / threads;
         let most = (0..all.len())
             .max_by(|a, b| seconds(all[*a]).total_cmp(&seconds(all[*b])))
             .unwrap_or(0);
@@ -86,7 +85,7 @@ impl Plan {
         Growth {
             pieces: dealt[most].len(),
             operations: all[most].0,
-            walk_seconds: all[most].0 / walk_rate,
+            walk_seconds: all[most].0 / pace,
             panel_seconds: all[most].1 * PANEL / threads,
             panel_bytes: walks
                 * (dealt[most].iter())
@@ -115,18 +114,18 @@ mod tests {
         };
         let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.5));
         let plan = Plan::new(&spec, &signal).unwrap();
-        let one = plan.growth(1, 1e6);
+        let one = plan.growth(1, 1e6, 1e10);
         let pairs = nodes as f64 * (nodes as f64 - 1.0) / 2.0;
         assert!((one.operations / (pairs * 41.0) - 1.0).abs() < 1e-9);
         assert_eq!(one.exchange_bytes, 0.0);
         for size in [2, 8, 32] {
-            let by = plan.growth(size, 1e6);
+            let by = plan.growth(size, 1e6, 1e10);
             let share = by.operations * size as f64 / one.operations;
             assert!((1.0 - 1e-9..1.2).contains(&share), "{size}: {share}");
             assert_eq!(by.panel_seconds, one.panel_seconds);
             assert!(by.exchange_seconds(1e9, 1e-5) > 0.0);
         }
         // As much as is asked for, but no row of tiles is cut.
-        assert!(plan.growth(100_000, 0.0).operations > 0.0);
+        assert!(plan.growth(100_000, 0.0, 1e10).operations > 0.0);
     }
 }

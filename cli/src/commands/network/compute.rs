@@ -31,15 +31,29 @@ pub(crate) fn run_by(team: &dyn Team, args: &Compute) -> Result<()> {
     run_as(Some(team), args)
 }
 
-/// Plan, edges to be expected, and the signal's bytes, of what a team will do.
-pub(crate) fn planned(args: &Compute) -> Result<(Plan, f64, usize)> {
+/// What a team will do.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// Edges to be expected.
+    pub(crate) edges: f64,
+    /// Operations a second of this machine's threads.
+    pub(crate) pace: f64,
+    pub(crate) signal_bytes: usize,
+}
+
+/// Reads the signal, and tries some of its nodes and windows.
+pub(crate) fn planned(args: &Compute) -> Result<Planned> {
     check_apart(args, "with --plan")?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
     let mut spec = spec(args, &signal)?;
     let plan = Bounds::new(args, &signal)?.plan(&mut spec, &signal)?;
-    let edges = expected::edges(&spec, &signal, &plan)?;
-    Ok((plan, edges.unwrap_or(0.0), signal.bytes()))
+    Ok(Planned {
+        edges: expected::edges(&spec, &signal, &plan)?.unwrap_or(0.0),
+        pace: expected::pace(&spec, &signal, &plan)?,
+        signal_bytes: signal.bytes(),
+        plan,
+    })
 }
 
 fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
