@@ -10,7 +10,7 @@ use betz::{Error, Result, memory};
 
 use super::plan::Planned;
 use crate::args::Mine;
-use crate::commands::mine;
+use crate::commands::{mine, mine_long};
 use crate::report::{self, Table};
 
 /// Events of the stretch that is counted to see what an event takes.
@@ -23,7 +23,7 @@ const SAMPLE: u64 = 1 << 21;
 /// As the command's, about its arguments and the recording.
 pub fn mine(planned: &Planned, args: &Mine) -> Result<()> {
     let started = Instant::now();
-    mine::expect_npz(&args.events, "--plan")?;
+    mine_long::expect_npz(&args.events, "--plan")?;
     let mut stretches = Stretches::open(&args.events)?;
     let open_seconds = started.elapsed().as_secs_f64();
     let at = |e: Error| e.at(args.events.display());

@@ -2,14 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{
-    Counter, InMemory, LatestStart, LongEvents, OverTime, ShardEvents, Shared, Strategy,
-    strategy_on,
-};
+use betz::episode::count::{Counter, InMemory, Shared, Strategy, strategy_on};
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
@@ -17,14 +13,13 @@ use betz::episode::{
     write_chains_csv, write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
-use betz::recording::Stretches;
 use betz::team::{Alone, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
 use super::chance::{self, How, Source, Tested};
 use super::listed::{Chance, Listed, given, list, print_rest, print_table};
-use super::{mine_shard, replay};
+use super::{mine_long, mine_shard, replay};
 use crate::args::Mine;
 use crate::data;
 use crate::device;
@@ -69,7 +64,7 @@ struct Found {
 }
 
 /// What is to be counted.
-enum Wanted {
+pub(super) enum Wanted {
     /// These episodes.
     Given(Vec<Pattern>),
     /// The frequent ones over these intervals.
@@ -77,7 +72,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn new(args: &Mine, intervals: Vec<Interval>, alphabet: &Alphabet) -> Result<Self> {
+    pub(super) fn new(args: &Mine, intervals: Vec<Interval>, alphabet: &Alphabet) -> Result<Self> {
         Ok(match &args.count_only {
             Some(path) => Self::Given(given(alphabet, &intervals, path)?),
             None if intervals.is_empty() => {
@@ -90,7 +85,7 @@ impl Wanted {
     }
 
     /// The longest that an episode may have, in ticks; 1 where there is no edge.
-    fn longest_delay(&self) -> i64 {
+    pub(super) fn longest_delay(&self) -> i64 {
         let longest = match self {
             Self::Given(patterns) => {
                 let edges = patterns.iter().flat_map(Pattern::intervals);
@@ -132,7 +127,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
         };
     }
     if let Some(memory) = args.memory {
-        return run_long(team, args, memory);
+        return mine_long::run(team, args, memory);
     }
     let events = read(args)?;
     let device = device_for(args)?;
@@ -188,7 +183,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
 }
 
 /// Tests what was found against surrogates where that is asked for, and keeps what passes; the seconds of it.
-fn tested(
+pub(super) fn tested(
     team: &dyn Team,
     args: &Mine,
     source: Source<'_>,
@@ -207,158 +202,16 @@ fn tested(
     Ok((tested, seconds))
 }
 
-/// `betz mine --memory`: the recording is read in stretches, once a batch of candidates; a team shares out its time, and
-/// surrogates.
-fn run_long(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
-    for (option, given) in [
-        ("--replay", args.replay.is_some()),
-        ("--picture", args.picture.is_some()),
-        ("--sort", args.sort),
-    ] {
-        if given {
-            return Err(Error::argument(format!(
-                "{option}: expected none with --memory: it needs all events at once"
-            )));
-        }
-    }
-    if args.strategy != LatestStart.name() {
-        return Err(Error::argument(format!(
-            "--strategy: expected latest-start with --memory, got {}",
-            args.strategy
-        )));
-    }
-    let path = &args.events;
-    expect_npz(path, "--memory")?;
-    device::cpu_for("counting in stretches", &args.common.device)?;
-    let at = |e: Error| e.at(path.display());
-    let most = (memory / BYTES_AN_EVENT).max(1);
-    let open = |most: u64| -> Result<LongEvents> {
-        let mut stretches = Stretches::open(path)?;
-        let cuts = stretches.cut(most)?;
-        let outline = stretches.outline().clone();
-        LongEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)
-    };
-    // Each thread holds a surrogate's events beside the recording's; half of the room is for their counts.
-    let of_surrogates = || open((most / 2 / (rayon::current_num_threads() as u64 + 1)).max(1));
-    if team.size() == 1 {
-        let events = open(most)?;
-        let found = counted(args, &events)?;
-        return tell_of(
-            team,
-            args,
-            &events,
-            events.len(),
-            found,
-            (of_surrogates, memory / 2),
-        );
-    }
-    mine_shard::the_same(team, path)?;
-    let mut stretches = Stretches::open(path)?;
-    let cuts = stretches.cut(most)?;
-    let own = of_rank(team, &mut stretches)?;
-    let outline = stretches.outline().clone();
-    let cuts = mine_shard::between(cuts, own);
-    let events =
-        ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
-    let events = OverTime::new(team, events).map_err(at)?;
-    let found = counted(args, &events)?;
-    tell_of(
-        team,
-        args,
-        &events,
-        events.len(),
-        found,
-        (of_surrogates, memory / 2),
-    )
-}
-
-/// The ticks at which the time of one of a team begins and ends: of as many spikes as the others', to some hundredths.
-fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<(i64, i64)> {
-    /// Pieces that a rank gets.
-    const PIECES: u64 = 32;
-    if team.size() == 1 {
-        return Ok((0, stretches.outline().ticks));
-    }
-    let pieces = PIECES * team.size() as u64;
-    let cuts = stretches.cut(stretches.entries().div_ceil(pieces).max(1))?;
-    let own = team.share(cuts.len() - 1);
-    Ok((cuts[own.start], cuts[own.end]))
-}
-
-/// Refuses for `option` what cannot be read in stretches.
-pub(crate) fn expect_npz(path: &Path, option: &str) -> Result<()> {
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-    if ending.eq_ignore_ascii_case("npz") {
-        return Ok(());
-    }
-    Err(Error::argument(format!(
-        "{option}: expected a recording that is read in stretches (.npz), got {}",
-        path.display()
-    )))
-}
-
-/// What is asked for, and the seconds it took.
-fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
-    let alphabet = counter.alphabet();
-    let wanted = Wanted::new(
-        args,
-        intervals(&args.intervals, alphabet.clock())?,
-        alphabet,
-    )?;
-    chance::check_on(&args.chance, alphabet.clock(), None, wanted.longest_delay())?;
-    report::stop_on_interrupt();
-    let bar = Bar::new();
-    let started = Instant::now();
-    let mined = found(args, counter, wanted, &bar)?;
-    Ok((mined, started.elapsed().as_secs_f64()))
-}
-
-/// Tests and tells what was found among `number` events that are not held; surrogates are made of those that `open`
-/// opens, and their counts take so many bytes.
-fn tell_of(
-    team: &dyn Team,
-    args: &Mine,
-    counter: &dyn Counter,
-    number: u64,
-    (mut mined, seconds): (Mined, f64),
-    (open, memory): (impl Fn() -> Result<LongEvents>, u64),
-) -> Result<()> {
-    let (chance, chance_seconds) = match args.chance.surrogates {
-        Some(_) => {
-            let (events, bar) = (open()?, Bar::new());
-            let source = Source::Stretches(&events, memory);
-            tested(team, args, source, &mut mined, &bar)?
-        }
-        None => (None, None),
-    };
-    if team.rank() > 0 {
-        return Ok(());
-    }
-    let seen = Seen {
-        alphabet: counter.alphabet(),
-        number,
-        held: None,
-    };
-    tell(
-        args,
-        &seen,
-        &mined,
-        chance.as_ref(),
-        seconds,
-        chance_seconds,
-    )
-}
-
 /// What the episodes were found in.
-struct Seen<'a> {
-    alphabet: &'a Alphabet,
-    number: u64,
+pub(super) struct Seen<'a> {
+    pub(super) alphabet: &'a Alphabet,
+    pub(super) number: u64,
     /// The events, where they are in memory.
-    held: Option<&'a Events>,
+    pub(super) held: Option<&'a Events>,
 }
 
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
-fn tell(
+pub(super) fn tell(
     args: &Mine,
     seen: &Seen<'_>,
     mined: &Mined,
@@ -476,7 +329,12 @@ fn read(args: &Mine) -> Result<Events> {
 }
 
 /// The counts of the given episodes, or the frequent ones.
-fn found(args: &Mine, counter: &dyn Counter, wanted: Wanted, bar: &Bar) -> Result<Mined> {
+pub(super) fn found(
+    args: &Mine,
+    counter: &dyn Counter,
+    wanted: Wanted,
+    bar: &Bar,
+) -> Result<Mined> {
     let patterns = match wanted {
         Wanted::Given(patterns) => patterns,
         Wanted::Frequent(intervals) => {

@@ -15,7 +15,8 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::listed::{Listed, given, list, print_rest, print_table};
-use super::mine::{BYTES_AN_EVENT, expect_npz, intervals};
+use super::mine::{BYTES_AN_EVENT, intervals};
+use super::mine_long::expect_npz;
 use crate::args::Mine;
 use crate::device;
 use crate::files::{CANDIDATES, Files, Kind};

@@ -17,6 +17,7 @@ pub(crate) mod listed;
 mod live;
 pub(crate) mod long;
 pub(crate) mod mine;
+pub(crate) mod mine_long;
 mod mine_shard;
 pub(crate) mod monitor;
 pub(crate) mod network;
