@@ -449,7 +449,7 @@ pub struct Mine {
     #[arg(long, value_name = "PART", requires = "shard")]
     pub(crate) out: Option<PathBuf>,
     /// Read the recording (.npz) in stretches, once for each batch of candidates, so that its events take about this
-    /// much of memory, such as 1GiB, however long it is; candidates come on top. The counts are the same
+    /// much of memory, such as 1GiB, however long it is; candidates come on top. Counts and p-values are the same
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
     /// How to count (all give the same counts): latest-start, or as published serial, two-pass, hybrid,
