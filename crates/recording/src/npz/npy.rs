@@ -65,6 +65,10 @@ pub(super) fn for_each_number<T: Number>(
     // A block of bytes is a whole number of elements: both are powers of two.
     for_each_block(reader, bytes, |raw: &[u8]| {
         block.clear();
+        if T::of_integers(&header.descr, raw, &mut block) {
+            done += block.len() as u64;
+            return take(&block);
+        }
         for bytes in raw.chunks_exact(stored.size) {
             let value = stored.value(bytes);
             let fits = match value {

@@ -43,6 +43,29 @@ pub trait Number: Element {
     fn of_integer(value: i128) -> Option<Self>;
     /// The number that `value` is, to this type's precision; `None` where there is none.
     fn of_float(value: f64) -> Option<Self>;
+    /// Appends the numbers in `bytes` (whole elements of NumPy's type `descr`) to `out`, where that is an integer type with
+    /// a way of its own here and this type holds all of them; otherwise `false`, and `out` as it was.
+    fn of_integers(descr: &str, bytes: &[u8], out: &mut Vec<Self>) -> bool {
+        let _ = (descr, bytes, out);
+        false
+    }
+}
+
+/// Appends the integers in `bytes`, each read by `read`, to `out` where all of them fit.
+fn all_fit<const N: usize, S, T: TryFrom<S>>(
+    bytes: &[u8],
+    read: impl Fn([u8; N]) -> S,
+    out: &mut Vec<T>,
+) -> bool {
+    let before = out.len();
+    for element in bytes.as_chunks().0 {
+        let Ok(number) = T::try_from(read(*element)) else {
+            out.truncate(before);
+            return false;
+        };
+        out.push(number);
+    }
+    true
 }
 
 macro_rules! integer {
@@ -55,6 +78,18 @@ macro_rules! integer {
                 // Within ±2⁶⁴ the cast is exact for what has no fraction.
                 (value.fract() == 0.0 && value.abs() <= u64::MAX as f64)
                     .then(|| (value as i128).try_into().ok())?
+            }
+            fn of_integers(descr: &str, bytes: &[u8], out: &mut Vec<Self>) -> bool {
+                match descr {
+                    "|u1" => all_fit(bytes, u8::from_le_bytes, out),
+                    "<u2" => all_fit(bytes, u16::from_le_bytes, out),
+                    "<u4" => all_fit(bytes, u32::from_le_bytes, out),
+                    "<u8" => all_fit(bytes, u64::from_le_bytes, out),
+                    "<i2" => all_fit(bytes, i16::from_le_bytes, out),
+                    "<i4" => all_fit(bytes, i32::from_le_bytes, out),
+                    "<i8" => all_fit(bytes, i64::from_le_bytes, out),
+                    _ => false,
+                }
             }
         }
     )*};

@@ -1,5 +1,7 @@
 //! A decoder on a recording that is larger than memory: through a session, whose state goes from stretch to stretch.
 
+use std::ops::Range;
+
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Ran;
@@ -7,7 +9,8 @@ use betz_recording::{Dataset, Segment};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, SessionConfig};
 
-use super::job::told;
+use super::ahead;
+use super::job::tell;
 use super::{Outline, Read};
 use crate::gram::paired_steps;
 use crate::score::{Evaluation, ScoreSums, check_outputs, sums_of};
@@ -45,13 +48,15 @@ pub fn evaluate(
     let delay = decoder.delay_steps();
     let mut all = vec![ScoreSums::default(); width];
     let (mut steps, mut segments) = (0, 0);
-    for stretch in told(cuts, "decode", progress) {
-        let stretch = stretch?;
-        // One step before tells whether a segment goes on; a delay on either side is paired with.
-        let reach = delay.abs().max(1);
-        let first = (stretch.start - reach).max(0);
-        let stop = stretch.end.saturating_add(reach).min(outline.steps);
-        let data = read.read(first..stop)?;
+    // One step before tells whether a segment goes on; a delay on either side is paired with.
+    let around = delay.abs().max(1);
+    let reach = |stretch: &Range<i64>| {
+        (stretch.start - around).max(0)..stretch.end.saturating_add(around).min(outline.steps)
+    };
+    let stretches: Vec<Range<i64>> = cuts.windows(2).map(|ends| ends[0]..ends[1]).collect();
+    ahead::each(read, &stretches, reach, |done, stretch, data| {
+        tell(progress, "decode", done, stretches.len())?;
+        let first = reach(stretch).start;
         let labelled = !data.outputs.is_empty();
         if labelled {
             check_outputs(decoder, &data)?;
@@ -99,7 +104,8 @@ pub fn evaluate(
                     .for_each(|(all, here)| all.join(here));
             }
         }
-    }
+        Ok(())
+    })?;
     let scored = all.iter().any(|sums| sums.to_array()[0] > 0.0);
     let outputs = match scored {
         true => (all.iter().zip(decoder.outputs()))

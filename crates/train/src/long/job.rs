@@ -347,16 +347,16 @@ fn slowest(low_pass: LowPass) -> f64 {
     1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * angle.sin())
 }
 
-/// The stretches between `cuts`, of which `progress` is told, as long as it lets them.
-pub(super) fn told<'a>(
-    cuts: &'a [i64],
+/// Tells `progress` of a stretch of `total` before it is at work.
+///
+/// # Errors
+/// [`ErrorKind::Interrupted`] when it is to stop.
+pub(super) fn tell(
+    progress: &dyn Progress,
     stage: &'static str,
-    progress: &'a dyn Progress,
-) -> impl Iterator<Item = Result<Range<i64>>> + 'a {
-    let total = cuts.len().saturating_sub(1) as u64;
-    (0..).zip(cuts.windows(2)).map(move |(done, ends)| {
-        progress.update(stage, done, total);
-        progress::check(progress, stage)?;
-        Ok(ends[0]..ends[1])
-    })
+    done: usize,
+    total: usize,
+) -> Result<()> {
+    progress.update(stage, done as u64, total as u64);
+    progress::check(progress, stage)
 }

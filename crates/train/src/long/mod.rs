@@ -14,6 +14,7 @@
 //! Sums are added as whole numbers (see [`sums`](crate::sums)): stretches can be summed in any order, anywhere, and
 //! give the same bits. So several processes can share them out ([`Team`]): each sums its own, and all know the sums.
 
+mod ahead;
 mod chosen;
 mod evaluate;
 #[cfg(feature = "npz")]
@@ -31,10 +32,11 @@ mod words;
 use std::ops::Range;
 
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::progress::{self, Progress};
+use betz_base::progress::Progress;
 use betz_base::team::Team;
 use betz_device::Device;
 use betz_recording::{Dataset, OutputInfo};
+use betz_runtime::model::Decoder;
 
 use crate::device::Trained;
 use crate::options::TrainOptions;
@@ -48,12 +50,12 @@ pub use evaluate::{Decoded, evaluate};
 pub use file::File;
 #[cfg(feature = "npz")]
 pub use growth::{Cluster, Growth};
-use job::{Groups, Job, Pass, told};
+use job::{Groups, Job, Pass, Stretch, tell};
 use partial::Facts;
 use survey::Survey;
 
-/// A recording on its clock that is read a stretch at a time.
-pub trait Read {
+/// A recording on its clock that is read a stretch at a time, the next on a thread of its own while one is at work.
+pub trait Read: Send {
     /// The `steps` of the recording, the first of them as step 0; segments that reach beyond are cut there.
     ///
     /// # Errors
@@ -61,7 +63,7 @@ pub trait Read {
     fn read(&mut self, steps: Range<i64>) -> Result<Dataset>;
 }
 
-impl<F: FnMut(Range<i64>) -> Result<Dataset>> Read for F {
+impl<F: FnMut(Range<i64>) -> Result<Dataset> + Send> Read for F {
     fn read(&mut self, steps: Range<i64>) -> Result<Dataset> {
         self(steps)
     }
@@ -134,11 +136,7 @@ impl Work<'_> {
             Some(bank) => Some(self.summed(&job, read, bank, Groups::Whole)?),
             None => None,
         };
-        let mut words = Vec::new();
-        for stretch in told(self.own(), "score", self.progress) {
-            let sums = job.score(&decided.decoders, read, stretch?)?;
-            words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
-        }
+        let words = self.scored(&job, read, &decided.decoders)?;
         let mut scores = vec![ScoreSums::default(); self.outline.outputs.len()];
         let all = self.team.collect(&words)?.concat();
         // Stretch after stretch, in their order.
@@ -176,25 +174,41 @@ impl Work<'_> {
         Ok(sums)
     }
 
-    /// The ends of this process' stretches.
-    fn own(&self) -> &[i64] {
+    /// This process' stretches.
+    fn own(&self) -> Vec<Range<i64>> {
         let own = self.team.share(self.cuts.len().saturating_sub(1));
-        match own.is_empty() {
-            true => &[],
-            false => &self.cuts[own.start..=own.end],
+        own.map(|i| self.cuts[i]..self.cuts[i + 1]).collect()
+    }
+
+    /// What the decoders of the folds leave unexplained of this process' stretches, in their order; nothing without folds.
+    fn scored(&self, job: &Job, read: &mut dyn Read, decoders: &[Decoder]) -> Result<Vec<u64>> {
+        let (own, parts) = (self.own(), job.parts(Groups::Wanted));
+        let mut words = Vec::new();
+        if decoders.is_empty() {
+            return Ok(words);
         }
+        let reach = |stretch: &Range<i64>| job.reach(&parts, stretch);
+        ahead::each(read, &own, reach, |done, stretch, data| {
+            tell(self.progress, "score", done, own.len())?;
+            let sums = job.score(decoders, data, stretch, &parts)?;
+            words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
+            Ok(())
+        })?;
+        Ok(words)
     }
 
     fn surveyed(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Job> {
-        let mut own: Option<Survey> = None;
-        for stretch in told(self.own(), "survey", self.progress) {
-            let next = Survey::of(read, stretch?)?;
-            match &mut own {
-                Some(own) => own.append(&next)?,
-                None => own = Some(next),
+        let (own, mut known) = (self.own(), None);
+        ahead::each(read, &own, Survey::reach, |done, stretch, data| {
+            tell(self.progress, "survey", done, own.len())?;
+            let next = Survey::of(&data, stretch.clone());
+            match &mut known {
+                None => known = Some(next),
+                Some(known) => Survey::append(known, &next)?,
             }
-        }
-        let words = own.map_or_else(Vec::new, |own| own.to_words());
+            Ok(())
+        })?;
+        let words = known.map_or_else(Vec::new, |known| known.to_words());
         let mut survey = Survey::nothing(self.outline);
         for words in self.team.gather(&words)?.iter().filter(|w| !w.is_empty()) {
             survey.append(&Survey::from_words(words)?)?;
@@ -224,7 +238,7 @@ impl Work<'_> {
     ) -> Result<(Facts, Gathered)> {
         let passes = job.passes(bank, groups, self.cuts, self.memory);
         let own = |pass: &Pass| self.team.share(pass.stretches.len());
-        let total = passes.iter().map(|pass| own(pass).len() as u64).sum();
+        let total = passes.iter().map(|pass| own(pass).len()).sum();
         let at_once = passes.first().map_or(0, |pass| pass.parts.len());
         let folds = passes.iter().map(|pass| pass.parts.len()).sum();
         job.check_room(bank, at_once, (self.team.rank() == 0).then_some(folds))?;
@@ -232,12 +246,17 @@ impl Work<'_> {
         let mut gathered = job.gathered(bank, groups);
         for pass in &passes {
             let mut sums = job.nothing(pass)?;
-            for stretch in &pass.stretches[own(pass)] {
-                self.progress.update("sum", done, total);
-                progress::check(self.progress, "sum")?;
-                job.add(&mut facts, &mut sums, read, stretch, pass)?;
-                done += 1;
-            }
+            let reach = |stretch: &Stretch| job.reach(&pass.parts, &stretch.steps);
+            ahead::each(
+                read,
+                &pass.stretches[own(pass)],
+                reach,
+                |_, stretch, data| {
+                    tell(self.progress, "sum", done, total)?;
+                    done += 1;
+                    job.add(&mut facts, &mut sums, data, stretch, pass)
+                },
+            )?;
             for mut sums in sums {
                 let steps = self.team.collect(&[sums.steps])?;
                 self.team.reduce(&mut sums.values)?;

@@ -6,8 +6,7 @@ use betz_base::error::Result;
 use betz_recording::{Dataset, DatasetView, Segment};
 use betz_runtime::model::Decoder;
 
-use super::Read;
-use super::job::{Groups, Job, Pass, Stretch};
+use super::job::{Job, Pass, Stretch};
 use super::partial::{Facts, Group};
 use crate::blank::{Cleaned, Usual};
 use crate::decode::decode;
@@ -40,20 +39,21 @@ struct Piece {
 }
 
 impl Job {
-    /// Adds what a stretch is worth to the sums `to` of a pass' groups, and to the facts.
+    /// Adds what a stretch is worth to the sums `to` of a pass' groups, and to the facts; `data` is its
+    /// [`reach`](Self::reach).
     ///
     /// # Errors
-    /// What reading says; as [`Sums::over`](crate::sums::Sums::over) for values that whole numbers do not hold.
+    /// As [`Sums::over`](crate::sums::Sums::over) for values that whole numbers do not hold.
     pub(super) fn add(
         &self,
         facts: &mut Facts,
         to: &mut [Group],
-        read: &mut dyn Read,
+        data: Dataset,
         stretch: &Stretch,
         pass: &Pass,
     ) -> Result<()> {
         let pieces = self.pieces(&pass.parts, &stretch.steps);
-        let around = self.around(read, &stretch.steps, &pieces)?;
+        let around = self.around(data, &stretch.steps, &pieces)?;
         let bank = &self.banks[pass.bank];
         let view = around.data.view();
         if stretch.counted {
@@ -165,13 +165,12 @@ impl Job {
         pieces
     }
 
-    /// Reads `stretch` and what its pieces need before and behind it, without artefacts and silent channels.
-    fn around(
-        &self,
-        read: &mut dyn Read,
-        stretch: &Range<i64>,
-        pieces: &[Piece],
-    ) -> Result<Around> {
+    /// The steps that are read for `stretch`: itself, and what the pieces of `groups` in it need before and behind it.
+    pub(super) fn reach(&self, groups: &[Vec<Part>], stretch: &Range<i64>) -> Range<i64> {
+        self.reach_of(stretch, &self.pieces(groups, stretch))
+    }
+
+    fn reach_of(&self, stretch: &Range<i64>, pieces: &[Piece]) -> Range<i64> {
         let delay = self.options.delay_steps.abs();
         let from = pieces.iter().map(|p| p.from).min().unwrap_or(stretch.start);
         let first = (from.min(stretch.start - delay)).max(0);
@@ -179,7 +178,12 @@ impl Job {
             .end
             .saturating_add(BEHIND.max(delay))
             .min(self.outline.steps);
-        let mut data = read.read(first..stop)?;
+        first..stop
+    }
+
+    /// `data`, the reach of `stretch`, without artefacts and silent channels.
+    fn around(&self, mut data: Dataset, stretch: &Range<i64>, pieces: &[Piece]) -> Result<Around> {
+        let first = self.reach_of(stretch, pieces).start;
         if let Some(active) = &self.active {
             let mut number = vec![u32::MAX; self.outline.channel_names.len()];
             for (new, &channel) in active.iter().enumerate() {
@@ -205,23 +209,20 @@ impl Job {
     }
 
     /// What the decoders of the folds leave unexplained of what they did not see, in the steps `stretch`: one an
-    /// output; none without cross-validation.
+    /// output. `parts` are the steps of each fold, `data` is the stretch's [`reach`](Self::reach).
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of decoding.
     pub(super) fn score(
         &self,
         decoders: &[Decoder],
-        read: &mut dyn Read,
-        stretch: Range<i64>,
+        data: Dataset,
+        stretch: &Range<i64>,
+        parts: &[Vec<Part>],
     ) -> Result<Vec<ScoreSums>> {
-        if decoders.is_empty() {
-            return Ok(Vec::new());
-        }
         let outputs = self.outline.outputs.len();
-        let parts = self.parts(Groups::Wanted);
-        let pieces = self.pieces(&parts, &stretch);
-        let around = self.around(read, &stretch, &pieces)?;
+        let pieces = self.pieces(parts, stretch);
+        let around = self.around(data, stretch, &pieces)?;
         let mut sums = vec![ScoreSums::default(); outputs];
         let delay = self.options.delay_steps;
         for piece in &pieces {

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use betz_base::error::{Error, Result};
-use betz_recording::Segment;
+use betz_recording::{Dataset, Segment};
 
+use super::Outline;
 use super::words::{Words, put_extremes, put_usual};
-use super::{Outline, Read};
 use crate::blank::Usual;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 
@@ -48,14 +48,15 @@ impl Survey {
         }
     }
 
-    /// Of the steps `stretch`; reads one more, before them, to see whether a segment goes on.
-    ///
-    /// # Errors
-    /// What reading says.
-    pub(super) fn of(read: &mut dyn Read, stretch: Range<i64>) -> Result<Self> {
-        let lead = stretch.start.min(1);
-        let first = stretch.start - lead;
-        let data = read.read(first..stretch.end)?;
+    /// The steps that are read to survey `stretch`: one more, before them, to see whether a segment goes on.
+    pub(super) fn reach(stretch: &Range<i64>) -> Range<i64> {
+        (stretch.start - 1).max(0)..stretch.end
+    }
+
+    /// Of the steps `stretch`, from `data`, its [`reach`](Self::reach).
+    pub(super) fn of(data: &Dataset, stretch: Range<i64>) -> Self {
+        let first = Self::reach(&stretch).start;
+        let lead = stretch.start - first;
         let own = |s: &Segment| Segment {
             start: s.start.max(lead),
             stop: s.stop,
@@ -76,7 +77,7 @@ impl Survey {
             start: s.start + first,
             stop: s.stop + first,
         };
-        Ok(Self {
+        Self {
             goes_on: lead > 0
                 && data
                     .segments
@@ -90,7 +91,7 @@ impl Survey {
             weighted: view.spikes.is_weighted(),
             segments: segments.iter().map(global).collect(),
             steps: stretch,
-        })
+        }
     }
 
     /// Takes in the survey of the steps that follow.

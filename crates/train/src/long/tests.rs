@@ -39,6 +39,10 @@ fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
     }
 }
 
+fn survey(whole: &Dataset, stretch: Range<i64>) -> Survey {
+    Survey::of(&cut(whole, Survey::reach(&stretch)), stretch)
+}
+
 fn outline(data: &Dataset) -> Outline {
     Outline {
         step_seconds: data.step_seconds,
@@ -387,10 +391,9 @@ proptest! {
     ) {
         let whole = data(seed, TRIALS, false);
         let mut survey = Survey::nothing(&outline(&whole));
-        let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
         let mut start = 0;
         for end in cuts.into_iter().chain([6000]) {
-            let one = Survey::of(&mut read, start..end).unwrap();
+            let one = survey(&whole, start..end);
             let sent = Survey::from_words(&one.to_words()).unwrap();
             prop_assert_eq!(&one, &sent);
             survey.append(&sent).unwrap();
@@ -404,11 +407,9 @@ proptest! {
 fn what_does_not_belong_together_is_refused() {
     let whole = data(1, TRIALS, false);
     let outline = outline(&whole);
-    let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
-    let survey = |read: &mut dyn Read, steps| Survey::of(read, steps).unwrap();
     let mut first = Survey::nothing(&outline);
-    first.append(&survey(&mut read, 0..10)).unwrap();
-    assert!(first.append(&survey(&mut read, 11..20)).is_err());
+    first.append(&survey(&whole, 0..10)).unwrap();
+    assert!(first.append(&survey(&whole, 11..20)).is_err());
     let long = LongOptions {
         train: options(&[(0.1, 1)]),
         search: None,
@@ -418,7 +419,7 @@ fn what_does_not_belong_together_is_refused() {
     for words in [&[][..], &[0, 5, u64::MAX], &[0, 0, 0, 0, 0, 1 << 40]] {
         assert!(Survey::from_words(words).is_err());
     }
-    let all = survey(&mut read, 0..6000);
+    let all = survey(&whole, 0..6000);
     let job = Job::new(&Device::cpu(), &outline, all, &long).unwrap();
     assert!(job.no_facts(0).absorb(&[1, 2, 3]).is_err());
     for words in [
@@ -437,8 +438,7 @@ fn what_does_not_belong_together_is_refused() {
 fn passes_share_out_folds_and_count_each_stretch_once() {
     let whole = data(1, &[(0, 6000)], false);
     let outline = outline(&whole);
-    let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
-    let survey = Survey::of(&mut read, 0..6000).unwrap();
+    let survey = survey(&whole, 0..6000);
     let long = LongOptions {
         train: options(&[(0.1, 1)]),
         search: Some(Search {
