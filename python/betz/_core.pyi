@@ -1,7 +1,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -288,6 +288,24 @@ class Network:
     def save(self, path: Path) -> None: ...
     def __len__(self) -> int: ...
 
+class NetworkPart:
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> NetworkPart: ...
+    def save(self, path: Path) -> None: ...
+    @property
+    def shard(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+
+class CountPart:
+    @classmethod
+    def from_bytes(cls, bytes: bytes) -> CountPart: ...
+    def save(self, path: Path) -> None: ...
+    @property
+    def shard(self) -> tuple[int, int]: ...
+    @property
+    def events(self) -> int: ...
+    def __len__(self) -> int: ...
+
 def train(data: Dataset, options: Mapping[str, Any], progress: Progress | None) -> tuple[Model, dict[str, Any]]: ...
 def presets() -> dict[str, str]: ...
 def mine(
@@ -298,6 +316,7 @@ def mine(
     max_size: int | None = None,
     progress: Progress | None = None,
 ) -> Mined: ...
+@overload
 def network(
     signal: ArrayLike,
     *,
@@ -312,8 +331,39 @@ def network(
     sign: str = "both",
     strict: bool = False,
     device: str = "cpu",
+    shard: None = None,
     progress: Progress | None = None,
 ) -> Network: ...
+@overload
+def network(
+    signal: ArrayLike,
+    *,
+    window: int,
+    step: int = 1,
+    threshold: float | None = None,
+    density: float | None = None,
+    top: int | None = None,
+    top_per_node: int | None = None,
+    measure: str = "pearson",
+    lags: int = 0,
+    sign: str = "both",
+    strict: bool = False,
+    device: str = "cpu",
+    shard: tuple[int, int],
+    progress: Progress | None = None,
+) -> NetworkPart: ...
+def count(
+    path: Path,
+    episodes: Sequence[Episode | str],
+    *,
+    shard: tuple[int, int] = (1, 1),
+    memory: int = 1 << 30,
+    progress: Progress | None = None,
+) -> CountPart: ...
+@overload
+def join(parts: Sequence[NetworkPart]) -> Network: ...
+@overload
+def join(parts: Sequence[CountPart]) -> list[Episode]: ...
 
 class simulate:
     @staticmethod

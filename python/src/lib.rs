@@ -14,6 +14,7 @@ mod model;
 mod network;
 mod recording;
 mod session;
+mod shards;
 mod simulate;
 mod sort;
 mod sums;
@@ -39,6 +40,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
+    module.add_class::<shards::NetworkPart>()?;
+    module.add_class::<shards::CountPart>()?;
+    module.add_function(wrap_pyfunction!(shards::count, module)?)?;
+    module.add_function(wrap_pyfunction!(shards::join, module)?)?;
     module.add_submodule(&simulate::module(module.py())?)?;
     module.add_submodule(&sort::module(module.py())?)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Episode mining.
 
-use betz::episode::{self as rust, Events, Interval, MineOptions};
+use betz::episode::{self as rust, Alphabet, Events, Interval, MineOptions};
 use pyo3::prelude::*;
 
 use crate::recording::Recording;
@@ -10,13 +10,40 @@ use crate::work;
 #[pyclass(frozen, module = "betz", get_all)]
 pub(crate) struct Episode {
     /// Names of the channels, in the order in which they fire.
-    channels: Vec<String>,
+    pub(crate) channels: Vec<String>,
     /// Their numbers in the recording.
     numbers: Vec<usize>,
     /// The delay between neighbours in seconds, (low, high] of each.
-    delays: Vec<(f64, f64)>,
+    pub(crate) delays: Vec<(f64, f64)>,
     /// Non-overlapped occurrences.
     count: u64,
+}
+
+impl Episode {
+    /// `found`, of symbols of `alphabet`, which are called as the channels `names` of a recording.
+    pub(crate) fn of(
+        py: Python<'_>,
+        found: &rust::Episode,
+        alphabet: &Alphabet,
+        names: &[String],
+    ) -> PyResult<Py<Self>> {
+        let symbols = found.pattern.symbols().iter();
+        let channels: Vec<String> = symbols.map(|&s| alphabet.label(s).to_owned()).collect();
+        let number = |name: &String| names.iter().position(|n| n == name);
+        let seconds = |ticks| alphabet.clock().seconds(ticks);
+        let delays = found.pattern.intervals().iter();
+        Py::new(
+            py,
+            Self {
+                numbers: channels.iter().filter_map(number).collect(),
+                delays: delays
+                    .map(|delay| (seconds(delay.low), seconds(delay.high)))
+                    .collect(),
+                channels,
+                count: found.count,
+            },
+        )
+    }
 }
 
 #[pymethods]
@@ -94,25 +121,8 @@ pub(crate) fn mine(
         betz::progress::check(progress, "mining")?;
         Ok((events, mined))
     })?;
-    let clock = events.clock();
-    let (alphabet, names) = (events.alphabet(), &inner.channel_names);
-    let episode = |found: &rust::Episode| {
-        let symbols = found.pattern.symbols().iter();
-        let channels: Vec<String> = symbols.map(|&s| alphabet.label(s).to_owned()).collect();
-        let number = |name: &String| names.iter().position(|n| n == name);
-        let delays = found.pattern.intervals().iter();
-        Py::new(
-            py,
-            Episode {
-                numbers: channels.iter().filter_map(number).collect(),
-                delays: delays
-                    .map(|delay| (clock.seconds(delay.low), clock.seconds(delay.high)))
-                    .collect(),
-                channels,
-                count: found.count,
-            },
-        )
-    };
+    let names = &inner.channel_names;
+    let episode = |found: &rust::Episode| Episode::of(py, found, events.alphabet(), names);
     let maximal = mined.maximal().into_iter().map(episode);
     Ok(Mined {
         maximal: maximal.collect::<PyResult<_>>()?,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use betz::Error;
-use betz::network::file::NetworkFile;
+use betz::network::file::{NetworkFile, Part, Source};
 use betz::network::graph::leiden::Leiden;
 use betz::network::graph::{Graph, measures};
 use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, SignalData, Threshold, Window};
@@ -13,12 +13,13 @@ use pyo3::prelude::*;
 
 use crate::arrays;
 use crate::error::OrRaise;
+use crate::shards::{self, NetworkPart};
 use crate::{train, work};
 
 /// The edges of every window: window k has those from `indptr[k]` to `indptr[k + 1]` of `i` < `j` and `r`.
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct Network {
-    file: NetworkFile,
+    pub(crate) file: NetworkFile,
 }
 
 #[pymethods]
@@ -163,7 +164,8 @@ impl<'py> Samples<'py> {
 ///
 /// One of `threshold` (values that reach it), `density` (share of all pairs), `top` (pairs of each window) and
 /// `top_per_node`; `measure` as `betz network compute --measure` has them, `lags` for "lagged"; `sign`: "both", "pos",
-/// "neg"; `strict`: beyond the threshold instead of reaching it.
+/// "neg"; `strict`: beyond the threshold instead of reaching it. With `shard=(k, n)` a `NetworkPart`: share k, from 1, of n of
+/// the windows, of all of which `betz.join` makes the network.
 ///
 /// >>> import numpy as np, betz
 /// >>> t = np.arange(600)[:, None]
@@ -172,11 +174,11 @@ impl<'py> Samples<'py> {
 /// >>> len(network), network.communities(0).tolist()
 /// (9, [0, 0, 0, 1, 1, 1])
 #[pyfunction]
-#[pyo3(signature = (signal, *, window, step=1, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", progress=None))]
+#[pyo3(signature = (signal, *, window, step=1, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", shard=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
-pub(crate) fn network(
-    py: Python<'_>,
-    signal: &Bound<'_, PyAny>,
+pub(crate) fn network<'py>(
+    py: Python<'py>,
+    signal: &Bound<'py, PyAny>,
     window: usize,
     step: usize,
     threshold: Option<f64>,
@@ -188,8 +190,9 @@ pub(crate) fn network(
     sign: &str,
     strict: bool,
     device: &str,
-    progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Network> {
+    shard: Option<(usize, usize)>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let given = [
         threshold.map(Threshold::Absolute),
         density.map(Threshold::Density),
@@ -229,12 +232,28 @@ pub(crate) fn network(
     let device = train::device(py, device)?;
     let samples = Samples::of(signal)?;
     let signal = Signal::new(samples.data()?, samples.nodes()).or_raise(py)?;
-    let made = work::run(py, progress, |progress| {
-        Plan::new(&spec, &signal)?
-            .on(&device)?
-            .run(&signal, progress)
+    let shard = shard.map(shards::shard).transpose().or_raise(py)?;
+    let (plan, file) = work::run(py, progress, |progress| {
+        let plan = Plan::new(&spec, &signal)?.on(&device)?;
+        let network = match shard {
+            Some(shard) => plan.run_shard(shard, &signal, progress)?,
+            None => plan.run(&signal, progress)?,
+        };
+        let file = NetworkFile {
+            // What tells shards of other signals.
+            source: Some(Source {
+                name: "array".into(),
+                hash: format!("{:016x}", signal.hash()),
+            }),
+            ..NetworkFile::new(network)
+        };
+        Ok((plan, file))
     })?;
-    Ok(Network {
-        file: NetworkFile::new(made),
+    Ok(match shard {
+        Some(shard) => {
+            let inner = Part::new(&plan, shard, file).or_raise(py)?;
+            Bound::new(py, NetworkPart { inner })?.into_any()
+        }
+        None => Bound::new(py, Network { file })?.into_any(),
     })
 }

@@ -35,10 +35,11 @@ def test_docstring(name, text):
     assert doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append).failed == 0, "".join(said)
 
 
-def test_the_page():
+def test_the_page(tmp_path, monkeypatch):
     page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
     if not page.exists():
         pytest.skip("no docs beside the package")
+    monkeypatch.chdir(tmp_path)  # It writes a recording.
     result = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS, globs={"np": np, "betz": betz})
     assert result.failed == 0 and result.attempted > 10
 

@@ -1,5 +1,6 @@
 //! `betz mine --memory`: episodes of a recording that is read a stretch at a time.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
@@ -61,12 +62,11 @@ pub(super) fn run(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
             (of_surrogates, memory / 2),
         );
     }
-    mine_shard::the_same(team, path)?;
     let mut stretches = Stretches::open(path)?;
-    let cuts = stretches.cut(most)?;
+    mine_shard::the_same(team, &stretches, path)?;
     let own = of_rank(team, &mut stretches)?;
+    let cuts = stretches.cut_between(own, most)?;
     let outline = stretches.outline().clone();
-    let cuts = mine_shard::between(cuts, own);
     let events =
         ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b)).map_err(at)?;
     let events = OverTime::new(team, events).map_err(at)?;
@@ -82,16 +82,16 @@ pub(super) fn run(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
 }
 
 /// The ticks at which the time of one of a team begins and ends: of as many spikes as the others', to some hundredths.
-fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<(i64, i64)> {
+fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
     /// Pieces that a rank gets.
     const PIECES: u64 = 32;
     if team.size() == 1 {
-        return Ok((0, stretches.outline().ticks));
+        return Ok(0..stretches.outline().ticks);
     }
     let pieces = PIECES * team.size() as u64;
     let cuts = stretches.cut(stretches.entries().div_ceil(pieces).max(1))?;
     let own = team.share(cuts.len() - 1);
-    Ok((cuts[own.start], cuts[own.end]))
+    Ok(cuts[own.start]..cuts[own.end])
 }
 
 /// Refuses for `option` what cannot be read in stretches.

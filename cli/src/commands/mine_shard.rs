@@ -1,14 +1,12 @@
 //! Counts by shards of time: one written, all joined.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
 use betz::episode::count::{CountPart, LatestStart, ShardEvents, Strategy};
 use betz::episode::{Alphabet, Pattern, next_candidates, write_csv};
 use betz::file::write_atomically;
-use betz::hash::Fnv1a;
 use betz::recording::Stretches;
 use betz::team::{Shard, Team};
 use betz::{Error, Result};
@@ -97,11 +95,11 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     expect_npz(path, "--shard")?;
     device::cpu_for("counting a shard", &args.common.device)?;
     let mut stretches = Stretches::open(path)?;
-    let recording = name_of(path).map_err(|e| Error::io("reading", path, &e))?;
+    let recording = stretches.fingerprint()?;
     let outline = stretches.outline().clone();
-    let ends = ends(shard, outline.ticks);
+    let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
     let most = args.memory.unwrap_or(MEMORY) / BYTES_AN_EVENT;
-    let cuts = between(stretches.cut(most.max(1))?, ends);
+    let cuts = stretches.cut_between(own.start as i64..own.end as i64, most.max(1))?;
     let events = ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
         .map_err(|e| e.at(path.display()))?;
     let alphabet = events.alphabet();
@@ -128,23 +126,9 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     Counted::of(&part, out, Some(seconds)).print(args.common.json)
 }
 
-/// The ticks at which a shard of `ticks` begins and ends.
-fn ends(shard: Shard, ticks: i64) -> (i64, i64) {
-    let own = shard.among(usize::try_from(ticks).unwrap_or(0));
-    (own.start as i64, own.end as i64)
-}
-
-/// Those of `cuts` that lie between `ends`, and these.
-pub(super) fn between(cuts: Vec<i64>, (from, to): (i64, i64)) -> Vec<i64> {
-    let inside = cuts.into_iter().filter(|cut| from < *cut && *cut < to);
-    let mut cuts: Vec<i64> = [from].into_iter().chain(inside).chain([to]).collect();
-    cuts.dedup();
-    cuts
-}
-
-/// Refuses a team whose processes do not find the same archive at `path`.
-pub(super) fn the_same(team: &dyn Team, path: &Path) -> Result<()> {
-    let own = name_of(path).map_err(|e| Error::io("reading", path, &e))?;
+/// Refuses a team whose processes do not find the same archive as the `stretches` of `path`.
+pub(super) fn the_same(team: &dyn Team, stretches: &Stretches, path: &Path) -> Result<()> {
+    let own = stretches.fingerprint()?;
     let all = team.gather(&[own])?;
     match all.iter().position(|other| *other != [own]) {
         None => Ok(()),
@@ -160,22 +144,6 @@ fn symbols(alphabet: &Alphabet) -> Result<Vec<Pattern>> {
     (0..alphabet.len() as u32)
         .map(|symbol| Pattern::new(vec![symbol], Vec::new()))
         .collect()
-}
-
-/// What tells the archive at `path` from others without reading it: its length, and its end, where a list of its arrays
-/// has the checksum of each.
-fn name_of(path: &Path) -> std::io::Result<u64> {
-    /// Bytes at the end that hold such lists.
-    const END: u64 = 1 << 16;
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
-    let mut end = Vec::new();
-    file.read_to_end(&mut end)?;
-    let mut hash = Fnv1a::new();
-    hash.word(length);
-    hash.bytes(&end);
-    Ok(hash.finish())
 }
 
 #[derive(Serialize)]

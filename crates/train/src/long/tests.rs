@@ -39,7 +39,7 @@ fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
     }
 }
 
-fn survey(whole: &Dataset, stretch: Range<i64>) -> Survey {
+fn surveyed(whole: &Dataset, stretch: Range<i64>) -> Survey {
     Survey::of(&cut(whole, Survey::reach(&stretch)), stretch)
 }
 
@@ -393,7 +393,7 @@ proptest! {
         let mut survey = Survey::nothing(&outline(&whole));
         let mut start = 0;
         for end in cuts.into_iter().chain([6000]) {
-            let one = survey(&whole, start..end);
+            let one = surveyed(&whole, start..end);
             let sent = Survey::from_words(&one.to_words()).unwrap();
             prop_assert_eq!(&one, &sent);
             survey.append(&sent).unwrap();
@@ -408,8 +408,8 @@ fn what_does_not_belong_together_is_refused() {
     let whole = data(1, TRIALS, false);
     let outline = outline(&whole);
     let mut first = Survey::nothing(&outline);
-    first.append(&survey(&whole, 0..10)).unwrap();
-    assert!(first.append(&survey(&whole, 11..20)).is_err());
+    first.append(&surveyed(&whole, 0..10)).unwrap();
+    assert!(first.append(&surveyed(&whole, 11..20)).is_err());
     let long = LongOptions {
         train: options(&[(0.1, 1)]),
         search: None,
@@ -419,7 +419,7 @@ fn what_does_not_belong_together_is_refused() {
     for words in [&[][..], &[0, 5, u64::MAX], &[0, 0, 0, 0, 0, 1 << 40]] {
         assert!(Survey::from_words(words).is_err());
     }
-    let all = survey(&whole, 0..6000);
+    let all = surveyed(&whole, 0..6000);
     let job = Job::new(&Device::cpu(), &outline, all, &long).unwrap();
     assert!(job.no_facts(0).absorb(&[1, 2, 3]).is_err());
     for words in [
@@ -438,7 +438,7 @@ fn what_does_not_belong_together_is_refused() {
 fn passes_share_out_folds_and_count_each_stretch_once() {
     let whole = data(1, &[(0, 6000)], false);
     let outline = outline(&whole);
-    let survey = survey(&whole, 0..6000);
+    let survey = surveyed(&whole, 0..6000);
     let long = LongOptions {
         train: options(&[(0.1, 1)]),
         search: Some(Search {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::archive::ArchiveWriter;
 use super::*;
+use crate::npz::number::Element;
 use crate::{OutputInfo, Segment};
 
 /// A recording and how it is cut.
@@ -135,8 +136,21 @@ fn as_the_whole(case: &Case, path: &Path) {
         max_gap_seconds: case.gap,
     };
     let mut spikes = Spikes::default();
-    let cuts = stretches.cut(case.most).unwrap();
-    assert_eq!((cuts[0], *cuts.last().unwrap()), (0, read.ticks));
+    // Two parts of it, cut apart, are cut from end to end.
+    let middle = read.ticks / 3;
+    let mut cuts = stretches.cut_between(0..middle, case.most).unwrap();
+    assert_eq!((cuts[0], cuts.pop()), (0, Some(middle)));
+    cuts.extend(
+        stretches
+            .cut_between(middle..read.ticks, case.most)
+            .unwrap(),
+    );
+    assert_eq!(cuts.last(), Some(&read.ticks));
+    let whole = stretches.cut(case.most).unwrap();
+    assert_eq!((whole[0], whole.last()), (0, Some(&read.ticks)));
+    for ends in cuts.windows(2).chain(whole.windows(2)) {
+        assert!(ends[0] < ends[1]);
+    }
     for ends in cuts.windows(2) {
         let part = stretches.spikes(ends[0], ends[1]).unwrap();
         let entries = match read.form {
@@ -296,6 +310,33 @@ fn a_matrix_in_fortran_order_is_read_in_stretches_too() {
         ticks.extend(stretches.spikes(ends[0], ends[1]).unwrap().ticks);
     }
     assert_eq!(ticks, whole.spikes.ticks);
+}
+
+#[test]
+fn an_archive_is_told_from_others_by_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let fingerprint = |name: &str, channel: u32| {
+        let path = folder.path().join(name);
+        let recording = Recording {
+            tick_seconds: 0.001,
+            ticks: 1_000,
+            spikes: Spikes::new((0..1_000).collect(), vec![channel; 1_000]),
+            channel_names: vec!["a".into(), "b".into()],
+            behavior: None,
+            segments: vec![Segment {
+                start: 0,
+                stop: 1_000,
+            }],
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        };
+        recording.write_npz(&path).unwrap();
+        Stretches::open(&path).unwrap().fingerprint().unwrap()
+    };
+    let first = fingerprint("first.npz", 0);
+    assert_eq!(first, fingerprint("copy.npz", 0));
+    assert_ne!(first, fingerprint("other.npz", 1));
 }
 
 /// CRC-32 as zips have it, bit by bit.

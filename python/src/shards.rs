@@ -1,0 +1,258 @@
+//! Shards: what one of several machines finds of a network or of episodes' counts, and what all of them make.
+
+use std::path::PathBuf;
+
+use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
+use betz::episode::{Alphabet, Interval, Pattern};
+use betz::network::file::Part;
+use betz::recording::Stretches;
+use betz::team::Shard;
+use betz::{Error, Result};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyType};
+
+use crate::error::OrRaise;
+use crate::mine::Episode;
+use crate::network::Network;
+use crate::work;
+
+/// Bytes of a stretch at work where nothing is said, and what an event takes of them at most.
+const MEMORY: u64 = 1 << 30;
+const BYTES_AN_EVENT: u64 = 64;
+
+/// What pickle calls, and with what.
+type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
+
+/// Share (k, n), k from 1.
+pub(crate) fn shard((number, of): (usize, usize)) -> Result<Shard> {
+    Shard::new(number, of).map_err(|e| e.at("shard"))
+}
+
+/// One shard's windows of a network; [`betz.join`] makes the network of all of them. It pickles.
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct NetworkPart {
+    pub(crate) inner: Part,
+}
+
+#[pymethods]
+impl NetworkPart {
+    /// The part in the bytes of a file.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let inner = py.detach(|| Part::from_bytes(bytes)).or_raise(py)?;
+        Ok(Self { inner })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let bytes = slf.get().inner.to_bytes().or_raise(slf.py())?;
+        let make = slf.get_type().getattr("from_bytes")?;
+        Ok((make, (PyBytes::new(slf.py(), &bytes),)))
+    }
+
+    /// Writes the file that `betz join` takes.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.save(&path)).or_raise(py)
+    }
+
+    /// (k, n): share k, from 1, of n.
+    #[getter]
+    fn shard(&self) -> (usize, usize) {
+        let shard = self.inner.shard();
+        (shard.number(), shard.of())
+    }
+
+    /// Number of its windows.
+    fn __len__(&self) -> usize {
+        self.inner.network().len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.NetworkPart: shard {}, {} of {} windows>",
+            self.inner.shard(),
+            self.inner.network().len(),
+            self.inner.windows_of_all()
+        )
+    }
+}
+
+/// What given episodes count in one shard of a recording's time; [`betz.join`] makes their counts of all of them. It
+/// pickles.
+#[pyclass(frozen, module = "betz")]
+pub(crate) struct CountPart {
+    inner: RustCountPart,
+}
+
+#[pymethods]
+impl CountPart {
+    /// The part in the bytes of a file.
+    #[classmethod]
+    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        let inner = py
+            .detach(|| RustCountPart::from_bytes(bytes))
+            .or_raise(py)?;
+        Ok(Self { inner })
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        let make = slf.get_type().getattr("from_bytes")?;
+        Ok((make, (PyBytes::new(slf.py(), &slf.get().inner.to_bytes()),)))
+    }
+
+    /// Writes the file that `betz join` takes.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.save(&path)).or_raise(py)
+    }
+
+    /// (k, n): share k, from 1, of n.
+    #[getter]
+    fn shard(&self) -> (usize, usize) {
+        let shard = self.inner.shard();
+        (shard.number(), shard.of())
+    }
+
+    /// Events in its stretch of time.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.inner.events()
+    }
+
+    /// Number of episodes that it counts.
+    fn __len__(&self) -> usize {
+        self.inner.episodes()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<betz.CountPart: shard {}, {} episodes in {} events>",
+            self.inner.shard(),
+            self.inner.episodes(),
+            self.inner.events()
+        )
+    }
+}
+
+/// An episode as it is asked for: one that was found, or a line of text.
+#[derive(FromPyObject)]
+pub(crate) enum Asked<'py> {
+    #[pyo3(transparent)]
+    Found(PyRef<'py, Episode>),
+    #[pyo3(transparent)]
+    Text(String),
+}
+
+/// What is kept of it without the interpreter's lock.
+enum Named {
+    Found(Vec<String>, Vec<(f64, f64)>),
+    Text(String),
+}
+
+impl Named {
+    fn pattern(&self, alphabet: &Alphabet) -> Result<Pattern> {
+        let (channels, delays) = match self {
+            Self::Text(text) => return Pattern::parse(text, alphabet, None),
+            Self::Found(channels, delays) => (channels, delays),
+        };
+        let symbol = |name: &String| {
+            alphabet.symbol(name).ok_or_else(|| {
+                Error::argument(format!(
+                    "an episode: expected a channel of the recording, got {name:?}"
+                ))
+            })
+        };
+        let interval =
+            |&(low, high): &(f64, f64)| Interval::from_seconds(low, high, alphabet.clock());
+        Pattern::new(
+            channels.iter().map(symbol).collect::<Result<_>>()?,
+            delays.iter().map(interval).collect::<Result<_>>()?,
+        )
+    }
+}
+
+/// Counts the non-overlapped occurrences of `episodes` in shard `(k, n)`, k from 1, of the time of the `.npz` recording at
+/// `path`, which is read in stretches of about `memory` bytes. `betz.join` makes of all n, in any order, the counts of the
+/// whole, exact at the seams.
+///
+/// `episodes`: those that `betz.mine` found, or lines like "left -(0.004,0.006]-> right" (seconds).
+///
+/// >>> import os, tempfile, betz
+/// >>> culture, chains = betz.simulate.chains(seconds=10, seed=1)
+/// >>> mined = betz.mine(culture, delays=[(0.004, 0.006)], threshold=60)
+/// >>> with tempfile.TemporaryDirectory() as folder:
+/// ...     path = os.path.join(folder, "culture.npz")
+/// ...     culture.save(path)
+/// ...     parts = [betz.count(path, mined.episodes, shard=(k, 3)) for k in (3, 1, 2)]
+/// >>> [episode.count for episode in betz.join(parts)] == [episode.count for episode in mined.episodes]
+/// True
+#[pyfunction]
+#[pyo3(signature = (path, episodes, *, shard=(1, 1), memory=MEMORY, progress=None))]
+pub(crate) fn count(
+    py: Python<'_>,
+    path: PathBuf,
+    episodes: Vec<Asked<'_>>,
+    shard: (usize, usize),
+    memory: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<CountPart> {
+    let shard = self::shard(shard).or_raise(py)?;
+    let named = episodes.into_iter().map(|asked| match asked {
+        Asked::Text(text) => Named::Text(text),
+        Asked::Found(episode) => Named::Found(episode.channels.clone(), episode.delays.clone()),
+    });
+    let named: Vec<Named> = named.collect();
+    let inner = work::run(py, progress, |progress| {
+        let mut stretches = Stretches::open(&path)?;
+        let recording = stretches.fingerprint()?;
+        let outline = stretches.outline().clone();
+        let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
+        let most = (memory / BYTES_AN_EVENT).max(1);
+        let cuts = stretches.cut_between(own.start as i64..own.end as i64, most)?;
+        let events = ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
+            .map_err(|e| e.at(path.display()))?;
+        let patterns = named.iter().map(|named| named.pattern(events.alphabet()));
+        let patterns = patterns.collect::<Result<Vec<_>>>()?;
+        if patterns.is_empty() {
+            return Err(Error::argument("episodes: expected one at least, got none"));
+        }
+        RustCountPart::count(shard, recording, &events, patterns, progress)
+    })?;
+    Ok(CountPart { inner })
+}
+
+/// What all shards make, in whatever order they come: of `NetworkPart`s the network, of `CountPart`s the episodes with their
+/// counts. One that is missing, there twice, or of something else is refused by name.
+///
+/// >>> import numpy as np, betz
+/// >>> signal = np.random.default_rng(0).normal(size=(400, 6))
+/// >>> asked = dict(window=100, step=20, top=3)
+/// >>> parts = [betz.network(signal, shard=(k, 2), **asked) for k in (2, 1)]
+/// >>> bool((betz.join(parts).r == betz.network(signal, **asked).r).all())
+/// True
+#[pyfunction]
+pub(crate) fn join<'py>(
+    py: Python<'py>,
+    parts: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let networks = parts.iter().map(|part| part.cast::<NetworkPart>().ok());
+    if let Some(networks) = networks.collect::<Option<Vec<_>>>()
+        && !networks.is_empty()
+    {
+        let inner: Vec<Part> = networks.iter().map(|p| p.get().inner.clone()).collect();
+        let file = py.detach(|| Part::join(inner)).or_raise(py)?;
+        return Ok(Bound::new(py, Network { file })?.into_any());
+    }
+    let counts = parts.iter().map(|part| part.cast::<CountPart>().ok());
+    let Some(counts) = counts.collect::<Option<Vec<_>>>().filter(|c| !c.is_empty()) else {
+        return Err(PyTypeError::new_err(
+            "parts: expected NetworkParts or CountParts, one at least and all of one kind",
+        ));
+    };
+    let inner: Vec<RustCountPart> = counts.iter().map(|p| p.get().inner.clone()).collect();
+    let joined = py.detach(|| RustCountPart::join(inner)).or_raise(py)?;
+    let names = joined.alphabet.labels();
+    let episodes = (joined.episodes.iter())
+        .map(|found| Episode::of(py, found, &joined.alphabet, names))
+        .collect::<PyResult<Vec<_>>>()?;
+    Ok(PyList::new(py, episodes)?.into_any())
+}
