@@ -18,9 +18,9 @@ use std::path::Path;
 use super::{Form, Sums, fixed};
 use crate::blank::Usual;
 use crate::limits::Extremes;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
-use betz_base::frame::{self, Content};
+use betz_base::frame::{self, Content, Fields};
 use betz_base::hash::Fnv1a;
 use betz_recording::OutputInfo;
 use betz_runtime::model::{MAX_DELAY_STEPS, check_sizes};
@@ -36,9 +36,6 @@ const CONTENT: Content = Content {
 };
 
 const VERSION: u32 = 2;
-
-/// Longest name in a file, in bytes.
-const LONGEST_NAME: u32 = 1 << 16;
 
 impl Sums {
     /// The sums as the bytes of a file. Equal sums give equal bytes.
@@ -111,14 +108,8 @@ impl Sums {
     /// [`ErrorKind::InvalidModel`] for bytes that are no sums, are damaged or cut short, or hold what no sums
     /// can; [`ErrorKind::UnsupportedVersion`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (version, payload) = frame::open(CONTENT, bytes)?;
-        if !(1..=VERSION).contains(&version) {
-            return Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("sums: expected version 1 to {VERSION}, got {version}"),
-            ));
-        }
-        read(payload, version)
+        let (version, from) = CONTENT.read(bytes, 1..=VERSION)?;
+        read(from, version)
     }
 
     /// Writes the file `path`: complete, or not at all.
@@ -140,64 +131,7 @@ impl Sums {
     }
 }
 
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidModel, format!("sums: {what}"))
-}
-
-/// Takes numbers from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((head, rest)) = self.0.split_first_chunk::<N>() else {
-            return Err(damaged(format_args!(
-                "expected {N} more bytes, got {}",
-                self.0.len()
-            )));
-        };
-        self.0 = rest;
-        Ok(*head)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn f64(&mut self) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.array()?))
-    }
-
-    fn text(&mut self) -> Result<String> {
-        let length = self.u32()?.min(LONGEST_NAME) as usize;
-        let Some((text, rest)) = self.0.split_at_checked(length) else {
-            return Err(damaged(format_args!(
-                "expected a name of {length} bytes, got {}",
-                self.0.len()
-            )));
-        };
-        self.0 = rest;
-        let text = std::str::from_utf8(text).map_err(|_| damaged("expected names in UTF-8"))?;
-        Ok(text.to_owned())
-    }
-
-    /// Refuses a list of `count` items of `size` bytes that what is left has no room for.
-    fn room(&self, count: u64, size: usize, what: &str) -> Result<usize> {
-        match usize::try_from(count) {
-            Ok(count) if count <= self.0.len() / size => Ok(count),
-            _ => Err(damaged(format_args!(
-                "expected at most {} {what}, got {count}",
-                self.0.len() / size
-            ))),
-        }
-    }
-}
-
-fn read(payload: &[u8], version: u32) -> Result<Sums> {
-    let mut from = Reader(payload);
+fn read(mut from: Fields<'_>, version: u32) -> Result<Sums> {
     let form = read_form(&mut from)?;
     let path = from.text()?;
     let count = from.u32()?;
@@ -206,14 +140,12 @@ fn read(payload: &[u8], version: u32) -> Result<Sums> {
         .map(|_| from.u64())
         .collect::<Result<Vec<u64>>>()?;
     if parts.is_empty() || !parts.is_sorted_by(|a, b| a < b) {
-        return Err(damaged(
-            "expected names of parts, each once and in ascending order",
-        ));
+        return Err(CONTENT.error("expected names of parts, each once and in ascending order"));
     }
     let (steps, segments) = (from.u64()?, from.u64()?);
     let (spikes, artefacts, largest) = (from.u64()?, from.u64()?, from.f64()?);
     if steps == 0 || !(largest.is_finite() && largest >= 0.0) {
-        return Err(damaged(format_args!(
+        return Err(CONTENT.error(format_args!(
             "expected at least one step and a finite largest response of at least 0, got {steps} and {largest}"
         )));
     }
@@ -229,18 +161,18 @@ fn read(payload: &[u8], version: u32) -> Result<Sums> {
         .iter()
         .any(|(low, high)| low.is_nan() || high.is_nan())
     {
-        return Err(damaged("expected the labels' range, got NaN"));
+        return Err(CONTENT.error("expected the labels' range, got NaN"));
     }
     let count = fixed::len(form.features(), form.outputs.len());
-    if count.and_then(|c| c.checked_mul(16)) != Some(from.0.len()) {
-        return Err(damaged(format_args!(
+    if count.and_then(|c| c.checked_mul(16)) != Some(from.rest().len()) {
+        return Err(CONTENT.error(format_args!(
             "expected the sums of {} features and {} outputs, got {} bytes",
             form.features(),
             form.outputs.len(),
-            from.0.len()
+            from.rest().len()
         )));
     }
-    let (values, _) = from.0.as_chunks::<16>();
+    let (values, _) = from.rest().as_chunks::<16>();
     Ok(Sums {
         values: values.iter().map(|v| i128::from_le_bytes(*v)).collect(),
         form,
@@ -257,7 +189,7 @@ fn read(payload: &[u8], version: u32) -> Result<Sums> {
     })
 }
 
-fn read_form(from: &mut Reader<'_>) -> Result<Form> {
+fn read_form(from: &mut Fields<'_>) -> Result<Form> {
     let (channels, filters, outputs) = (from.u32()?, from.u32()?, from.u32()?);
     let (channels, filters, outputs) = (channels as usize, filters as usize, outputs as usize);
     check_sizes(ErrorKind::InvalidModel, channels, filters, outputs).map_err(|e| e.at("sums"))?;
@@ -270,14 +202,14 @@ fn read_form(from: &mut Reader<'_>) -> Result<Form> {
     let (order, cutoff_hz) = (from.u32()?, from.f64()?);
     let low_pass = (order > 0).then_some(LowPass { order, cutoff_hz });
     let step_seconds = from.f64()?;
-    let delay_steps = i64::from_le_bytes(from.array()?);
+    let delay_steps = from.i64()?;
     if !(step_seconds.is_finite() && step_seconds > 0.0) {
-        return Err(damaged(format_args!(
+        return Err(CONTENT.error(format_args!(
             "expected a step of a finite length above 0 s, got {step_seconds}"
         )));
     }
     if delay_steps.unsigned_abs() > MAX_DELAY_STEPS as u64 {
-        return Err(damaged(format_args!(
+        return Err(CONTENT.error(format_args!(
             "expected a delay of at most {MAX_DELAY_STEPS} steps, got {delay_steps}"
         )));
     }
@@ -308,7 +240,7 @@ fn read_form(from: &mut Reader<'_>) -> Result<Form> {
     })
 }
 
-fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<Usual> {
+fn read_usual(from: &mut Fields<'_>, channels: usize) -> Result<Usual> {
     let signal = from.u32()? != 0;
     let count = from.u64()?;
     let count = from.room(count, 16, "pairs of a histogram")?;
@@ -319,7 +251,7 @@ fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<Usual> {
     }
     let total = |sum: u64, steps: &u64| sum.checked_add(*steps);
     if histogram.len() != count || histogram.values().try_fold(0, total).is_none() {
-        return Err(damaged("expected a histogram of steps, each number once"));
+        return Err(CONTENT.error("expected a histogram of steps, each number once"));
     }
     from.room(channels as u64, 8, "channels")?;
     let counts = (0..channels)

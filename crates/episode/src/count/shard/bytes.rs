@@ -11,9 +11,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
-use betz_base::frame::{self, Content};
+use betz_base::frame::{self, Content, Fields};
 use betz_base::team::Shard;
 
 use super::part::{CountPart, Whole};
@@ -30,10 +30,6 @@ pub(super) const CONTENT: Content = Content {
 };
 
 pub(super) const VERSION: u32 = 1;
-
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::recording(format!("a shard of counts: {what}"))
-}
 
 impl CountPart {
     /// The bytes of its file.
@@ -85,14 +81,8 @@ impl CountPart {
     /// `InvalidRecording` for bytes that are none, are damaged or cut short, or hold what no counts can;
     /// `UnsupportedVersion`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (version, payload) = frame::open(CONTENT, bytes)?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("a shard of counts: expected version {VERSION}, got {version}"),
-            ));
-        }
-        read(&mut Reader(payload))
+        let (_, mut from) = CONTENT.read(bytes, VERSION..=VERSION)?;
+        read(&mut from)
     }
 
     /// Writes the file `path`: complete, or not at all.
@@ -116,55 +106,16 @@ impl CountPart {
     }
 }
 
-/// Takes numbers from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((head, rest)) = self.0.split_first_chunk::<N>() else {
-            return Err(damaged(format_args!(
-                "expected {N} more bytes, got {}",
-                self.0.len()
-            )));
-        };
-        self.0 = rest;
-        Ok(*head)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn i64(&mut self) -> Result<i64> {
-        Ok(i64::from_le_bytes(self.array()?))
-    }
-
-    /// How many items of at least `size` bytes follow; refused where what is left has no room for them.
-    fn room(&self, count: u64, size: usize, what: &str) -> Result<usize> {
-        match usize::try_from(count) {
-            Ok(count) if count <= self.0.len() / size => Ok(count),
-            _ => Err(damaged(format_args!(
-                "expected at most {} {what}, got {count}",
-                self.0.len() / size
-            ))),
-        }
-    }
-}
-
-fn read(from: &mut Reader<'_>) -> Result<CountPart> {
+fn read(from: &mut Fields<'_>) -> Result<CountPart> {
     let (number, of) = (from.u32()? as usize, from.u32()? as usize);
-    let shard = Shard::new(number, of).map_err(|e| damaged(e.message()))?;
+    let shard = Shard::new(number, of).map_err(|e| CONTENT.error(e.message()))?;
     let recording = from.u64()?;
-    let tick_seconds = f64::from_le_bytes(from.array()?);
-    Clock::from_tick_seconds(tick_seconds).map_err(|e| damaged(e.message()))?;
+    let tick_seconds = from.f64()?;
+    Clock::from_tick_seconds(tick_seconds).map_err(|e| CONTENT.error(e.message()))?;
     let (all, segments) = (from.i64()?, from.u64()?);
     let ticks = (from.i64()?, from.i64()?);
     if !(0 <= ticks.0 && ticks.0 <= ticks.1 && ticks.1 <= all) {
-        return Err(damaged(format_args!(
+        return Err(CONTENT.error(format_args!(
             "expected ticks within 0 to {all}, got {} to {}",
             ticks.0, ticks.1
         )));
@@ -172,7 +123,7 @@ fn read(from: &mut Reader<'_>) -> Result<CountPart> {
     let events = from.u64()?;
     let labels = read_labels(from)?;
     let patterns = read_patterns(from, labels.len())?;
-    let mut passages = Vec::with_capacity(patterns.len().min(from.0.len() / 28));
+    let mut passages = Vec::with_capacity(patterns.len().min(from.rest().len() / 28));
     for _ in 0..patterns.len() {
         let count = u64::from(from.u32()?);
         let count = from.room(count, 24, "steps")?;
@@ -185,21 +136,17 @@ fn read(from: &mut Reader<'_>) -> Result<CountPart> {
         });
         let steps = steps.collect::<Result<Vec<Step>>>()?;
         if let Some(step) = steps.iter().find(|step| step.count > events) {
-            return Err(damaged(format_args!(
+            return Err(CONTENT.error(format_args!(
                 "expected counts of at most {events}, the events, got {}",
                 step.count
             )));
         }
         passages.push(
-            Passage::of(steps).ok_or_else(|| damaged("expected steps that ascend, got others"))?,
+            Passage::of(steps)
+                .ok_or_else(|| CONTENT.error("expected steps that ascend, got others"))?,
         );
     }
-    if !from.0.is_empty() {
-        return Err(damaged(format_args!(
-            "expected its end, got {} more bytes",
-            from.0.len()
-        )));
-    }
+    from.end()?;
     Ok(CountPart {
         name: format!("shard {shard}"),
         shard,
@@ -217,30 +164,20 @@ fn read(from: &mut Reader<'_>) -> Result<CountPart> {
     })
 }
 
-fn read_labels(from: &mut Reader<'_>) -> Result<Vec<String>> {
+fn read_labels(from: &mut Fields<'_>) -> Result<Vec<String>> {
     let count = u64::from(from.u32()?);
     let count = from.room(count, 4, "labels")?;
-    (0..count)
-        .map(|_| {
-            let length = u64::from(from.u32()?);
-            let length = from.room(length, 1, "bytes of a label")?;
-            let (text, rest) = from.0.split_at(length);
-            from.0 = rest;
-            let text =
-                std::str::from_utf8(text).map_err(|_| damaged("expected labels in UTF-8"))?;
-            Ok(text.to_owned())
-        })
-        .collect()
+    (0..count).map(|_| from.text()).collect()
 }
 
-fn read_patterns(from: &mut Reader<'_>, symbols: usize) -> Result<Vec<Pattern>> {
+fn read_patterns(from: &mut Fields<'_>, symbols: usize) -> Result<Vec<Pattern>> {
     let count = from.u64()?;
     let count = from.room(count, 8, "episodes")?;
     (0..count)
         .map(|_| {
             let size = from.u32()? as usize;
             if size == 0 || size > MAX_SYMBOLS {
-                return Err(damaged(format_args!(
+                return Err(CONTENT.error(format_args!(
                     "expected episodes of 1 to {MAX_SYMBOLS} symbols, got {size}"
                 )));
             }
@@ -248,15 +185,15 @@ fn read_patterns(from: &mut Reader<'_>, symbols: usize) -> Result<Vec<Pattern>> 
                 .map(|_| from.u32())
                 .collect::<Result<Vec<u32>>>()?;
             if let Some(symbol) = named.iter().find(|symbol| **symbol as usize >= symbols) {
-                return Err(damaged(format_args!(
+                return Err(CONTENT.error(format_args!(
                     "expected symbols below {symbols}, got {symbol}"
                 )));
             }
             let edges = (1..size).map(|_| Interval::new(from.i64()?, from.i64()?));
             let edges = edges
                 .collect::<Result<Vec<_>>>()
-                .map_err(|e| damaged(e.message()))?;
-            Pattern::new(named, edges).map_err(|e| damaged(e.message()))
+                .map_err(|e| CONTENT.error(e.message()))?;
+            Pattern::new(named, edges).map_err(|e| CONTENT.error(e.message()))
         })
         .collect()
 }

@@ -31,10 +31,6 @@ pub(super) const CONTENT: Content = Content {
 
 pub(super) const VERSION: u32 = 1;
 
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::recording(format!("a shard of a network: {what}"))
-}
-
 impl Part {
     /// The bytes of its file.
     ///
@@ -67,38 +63,22 @@ impl Part {
     /// [`InvalidRecording`](ErrorKind::InvalidRecording) for bytes that are none, are damaged or cut short, or hold what
     /// no network can; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (version, payload) = frame::open(CONTENT, bytes)?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("a shard of a network: expected version {VERSION}, got {version}"),
-            ));
-        }
-        let short = || damaged("expected more than it holds");
-        let (length, rest) = payload.split_first_chunk::<4>().ok_or_else(short)?;
-        let length = u32::from_le_bytes(*length) as usize;
-        let (text, rest) = rest.split_at_checked(length).ok_or_else(short)?;
-        let mut head: Head = serde_json::from_slice(text).map_err(damaged)?;
+        let (_, mut from) = CONTENT.read(bytes, VERSION..=VERSION)?;
+        let damaged = |what: &dyn std::fmt::Display| CONTENT.error(what);
+        let length = from.u32()?;
+        let text = from.bytes(u64::from(length))?;
+        let mut head: Head = serde_json::from_slice(text).map_err(|e| damaged(&e))?;
         let number = |bits: Option<u64>| bits.map(f64::from_bits);
         [
             head.meta.threshold,
             head.meta.density,
             head.meta.sample_seconds,
         ] = head.exact.map(number);
-        let shard = Shard::new(head.shard, head.shards).map_err(|e| damaged(e.message()))?;
-        let meta = header::meta(&head.meta).map_err(|e| damaged(e.message()))?;
-        let (words, odd) = rest.as_chunks::<8>();
-        if !odd.is_empty() {
-            return Err(damaged(format_args!(
-                "expected words of 8 bytes, got {} more",
-                odd.len()
-            )));
-        }
-        let mut rest = words;
+        let shard = Shard::new(head.shard, head.shards).map_err(|e| damaged(&e.message()))?;
+        let meta = header::meta(&head.meta).map_err(|e| damaged(&e.message()))?;
         let mut numbers = |count: usize| -> Result<Vec<f64>> {
-            let (taken, left) = rest.split_at_checked(count).ok_or_else(short)?;
-            rest = left;
-            Ok(taken.iter().map(|w| f64::from_le_bytes(*w)).collect())
+            let count = from.room(count as u64, 8, "numbers")?;
+            (0..count).map(|_| from.f64()).collect()
         };
         let window_seconds = match head.timed {
             true => Some(numbers(head.own_windows)?),
@@ -111,7 +91,14 @@ impl Part {
             }),
             None => None,
         };
-        let words: Vec<u64> = rest.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        let (words, odd) = from.rest().as_chunks::<8>();
+        if !odd.is_empty() {
+            return Err(damaged(&format_args!(
+                "expected words of 8 bytes, got {} more",
+                odd.len()
+            )));
+        }
+        let words: Vec<u64> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();
         // The words have what was counted.
         let mut network = Network::empty(Meta {
             rechecked: 0,
@@ -119,15 +106,15 @@ impl Part {
             extreme: 0,
             ..meta
         });
-        absorb(&mut network, &words).map_err(|e| damaged(e.message()))?;
+        absorb(&mut network, &words).map_err(|e| damaged(&e.message()))?;
         if network.len() != head.own_windows {
-            return Err(damaged(format_args!(
+            return Err(damaged(&format_args!(
                 "expected {} windows, got {}",
                 head.own_windows,
                 network.len()
             )));
         }
-        read::check(&network).map_err(|e| damaged(e.message()))?;
+        read::check(&network).map_err(|e| damaged(&e.message()))?;
         let file = NetworkFile {
             network,
             names: head.names.clone(),
@@ -139,7 +126,7 @@ impl Part {
             compact: head.meta.compact,
             full: None,
         };
-        (file.nodes().check(file.network.nodes())).map_err(|e| damaged(e.message()))?;
+        (file.nodes().check(file.network.nodes())).map_err(|e| damaged(&e.message()))?;
         Ok(Self {
             name: format!("shard {shard}"),
             shard,

@@ -16,7 +16,7 @@ use crate::online::config::TrainerConfig;
 use crate::online::sums::Forgetting;
 use crate::retained::Retained;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::frame::{self, Content};
+use betz_base::frame::{self, Content, Fields};
 use betz_runtime::model::Decoder;
 
 /// The first bytes of what was learned.
@@ -88,41 +88,32 @@ impl Learner {
         config: &TrainerConfig,
         like: &Decoder,
     ) -> Result<Self> {
-        let (version, payload) = frame::open(CONTENT, bytes)?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!(
-                    "{}: expected version {VERSION}, got {version}",
-                    CONTENT.name
-                ),
-            ));
-        }
-        let mut from = Reader(payload);
-        let first = Decoder::from_bytes(from.list()?)?;
+        let (_, mut from) = CONTENT.read(bytes, VERSION..=VERSION)?;
+        let from = &mut from;
+        let first = Decoder::from_bytes(list(from)?)?;
         same_steps(like, &first)?;
-        let current = match from.list()? {
+        let current = match list(from)? {
             [] => first.clone(),
             bytes => Decoder::from_bytes(bytes)?,
         };
         same_steps(&first, &current)?;
         let mut learner = Self::new(&first, config)?;
-        learner.best = from.number()?;
-        learner.labelled_seconds = from.number()?;
-        learner.trials = from.count()?;
-        learner.accepted = from.count()?;
-        learner.refused = from.count()?;
-        learner.rolled_back = from.count()?;
-        learner.labels.count = from.number()?;
+        learner.best = number(from)?;
+        learner.labelled_seconds = number(from)?;
+        learner.trials = from.u64()?;
+        learner.accepted = from.u64()?;
+        learner.refused = from.u64()?;
+        learner.rolled_back = from.u64()?;
+        learner.labels.count = number(from)?;
         let labels = &mut learner.labels;
         let sums = labels.sum.iter_mut().zip(&mut labels.squares);
         for ((sum, square), extremes) in sums.zip(&mut labels.extremes) {
-            (*sum, *square) = (from.number()?, from.number()?);
-            *extremes = (from.bound()?, from.bound()?);
+            (*sum, *square) = (number(from)?, number(from)?);
+            *extremes = (bound(from)?, bound(from)?);
         }
-        let count = from.count()?;
+        let count = from.u64()?;
         if !(1..=MEMORIES).contains(&count) {
-            return Err(damaged(format_args!(
+            return Err(CONTENT.error(format_args!(
                 "expected 1 to {MEMORIES} memories, got {count}"
             )));
         }
@@ -130,22 +121,17 @@ impl Learner {
         let size = (sums.features, sums.outputs);
         let mut memories = Vec::new();
         for _ in 0..count {
-            let steps = from.number()?;
-            let sums = Retained::from_bytes(from.list()?)?.sums;
+            let steps = number(from)?;
+            let sums = Retained::from_bytes(list(from)?)?.sums;
             if (sums.features, sums.outputs) != size || steps < 0.0 {
-                return Err(damaged(format_args!(
+                return Err(CONTENT.error(format_args!(
                     "expected sums of (features, targets) {size:?} over at least 0 steps, got {:?} and {steps}",
                     (sums.features, sums.outputs)
                 )));
             }
             memories.push(Memory::new(Forgetting::from_parts(sums, steps)));
         }
-        if !from.0.is_empty() {
-            return Err(damaged(format_args!(
-                "expected its end, got {} more bytes",
-                from.0.len()
-            )));
-        }
+        from.end()?;
         learner.memories = memories;
         learner.current = current;
         learner.set_half_life(config.half_life_seconds);
@@ -181,53 +167,26 @@ fn put_all(bytes: &mut Vec<u8>, content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
-fn damaged(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidModel, format!("{}: {what}", CONTENT.name))
+/// A finite number.
+fn number(from: &mut Fields<'_>) -> Result<f64> {
+    let value = from.f64()?;
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(CONTENT.error(format_args!("expected finite numbers, got {value}")))
 }
 
-/// Takes numbers and lists from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: u64) -> Result<&'a [u8]> {
-        let split = usize::try_from(count).ok();
-        let Some((head, rest)) = split.and_then(|n| self.0.split_at_checked(n)) else {
-            return Err(damaged(format_args!(
-                "expected {count} more bytes, got {}",
-                self.0.len()
-            )));
-        };
-        self.0 = rest;
-        Ok(head)
+/// A number that may be infinite.
+fn bound(from: &mut Fields<'_>) -> Result<f32> {
+    let value = from.f64()? as f32;
+    if !value.is_nan() {
+        return Ok(value);
     }
+    Err(CONTENT.error("expected bounds, got NaN"))
+}
 
-    fn count(&mut self) -> Result<u64> {
-        let (words, _) = self.take(8)?.as_chunks::<8>();
-        Ok(words.first().map_or(0, |w| u64::from_le_bytes(*w)))
-    }
-
-    /// A finite number.
-    fn number(&mut self) -> Result<f64> {
-        let value = f64::from_bits(self.count()?);
-        if value.is_finite() {
-            return Ok(value);
-        }
-        Err(damaged(format_args!(
-            "expected finite numbers, got {value}"
-        )))
-    }
-
-    /// A number that may be infinite.
-    fn bound(&mut self) -> Result<f32> {
-        let value = f64::from_bits(self.count()?) as f32;
-        if !value.is_nan() {
-            return Ok(value);
-        }
-        Err(damaged("expected bounds, got NaN"))
-    }
-
-    fn list(&mut self) -> Result<&'a [u8]> {
-        let count = self.count()?;
-        self.take(count)
-    }
+/// Bytes behind their number.
+fn list<'a>(from: &mut Fields<'a>) -> Result<&'a [u8]> {
+    let count = from.u64()?;
+    from.bytes(count)
 }
