@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Collects what is needed to test and measure on a machine with a GPU into gpu-bundle/: the test and
-# bench binaries and the command line, stripped, run-tests.sh, and compare_mine.py (`betz mine` on the
-# device against the CPU). Build here, copy, run there; no Rust is needed there,
+# bench binaries and the command line, stripped, run-tests.sh, and compare_mine.py and compare_surrogates.py
+# (`betz mine` on the device against the CPU). Build here, copy, run there; no Rust is needed there,
 # only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER, cuFFT).
 #
 #   scripts/gpu-bundle.sh            # tests and benches
 #   scripts/gpu-bundle.sh tests      # tests alone
+#   scripts/gpu-bundle.sh tests betz-device betz-episode     # those of these rooms
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${GPU_BUNDLE:-gpu-bundle}
@@ -21,8 +22,12 @@ for line in sys.stdin:
         print(message["target"]["name"], message["executable"])'
 }
 
-# Prints "-p NAME" for every room of crates/ that has a feature `cuda`: the GPU tests are theirs.
+# Prints "-p NAME" for the rooms given, or for every room of crates/ that has a feature `cuda`: the GPU tests are theirs.
 cuda_crates() {
+    if [ $# -gt 0 ]; then
+        printf -- '-p %s ' "$@"
+        return
+    fi
     cargo metadata --no-deps --format-version 1 | python3 -c '
 import json, pathlib, sys
 for package in json.load(sys.stdin)["packages"]:
@@ -40,17 +45,17 @@ collect() {
 
 rm -f "$out"/test-*
 # shellcheck disable=SC2046
-cargo test $(cuda_crates) --lib --no-run --message-format=json-render-diagnostics | executables | collect test-
+cargo test $(cuda_crates "${@:2}") --lib --no-run --message-format=json-render-diagnostics | executables | collect test-
 for tests in "$out"/test-*; do
-    # One without a test of that name would pass for nothing.
-    "$tests" cuda --list 2>/dev/null | grep -q ': test$' || rm "$tests"
+    # One without a test of that name would pass for nothing. All is read: one that writes to a closed pipe fails.
+    "$tests" cuda --list 2>/dev/null | grep ': test$' >/dev/null || rm "$tests"
 done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-sort --example som_record --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-spiking --example spiking_record --message-format=json-render-diagnostics | executables | collect ""
-    cp scripts/compare_mine.py benches/peers/*.py "$out"
+    cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'
 #!/usr/bin/env bash

@@ -86,6 +86,62 @@ kernel! {
 }
 
 kernel! {
+    /// Every event moved.
+    EPISODE_SURROGATE, surrogate_dither:
+    struct SurrogateDither<'a> {
+        events: In<'a, u64>,
+        count: u32,
+        symbol_bits: u32,
+        firsts: In<'a, i64>,
+        lasts: In<'a, i64>,
+        segments: u32,
+        origin: i64,
+        key: u64,
+        delta: i64,
+        moved: Out<'a, u64>,
+    }
+    needs |own, blocks| {
+        events: n(own.count),
+        firsts: n(own.segments),
+        lasts: n(own.segments),
+        moved: n(own.count),
+    }
+}
+
+kernel! {
+    /// The events' ticks alone.
+    EPISODE_SURROGATE, surrogate_ticks:
+    struct SurrogateTicks<'a, T: Tick = "WIDE"> {
+        events: In<'a, u64>,
+        count: u32,
+        symbol_bits: u32,
+        ticks: Out<'a, T>,
+    }
+    needs |own, blocks| {
+        events: n(own.count),
+        ticks: n(own.count),
+    }
+}
+
+kernel! {
+    /// Where in the ticks each symbol's cells begin.
+    EPISODE_SURROGATE, surrogate_index:
+    struct SurrogateIndex<'a, T: Tick = "WIDE"> {
+        ticks: In<'a, T>,
+        offsets: In<'a, u32>,
+        symbols: u32,
+        cuts: In<'a, T>,
+        cells: u32,
+        index: Out<'a, u32>,
+    }
+    needs |own, blocks| {
+        offsets: n(own.symbols) + 1,
+        cuts: n(own.cells) + 1,
+        index: n(own.symbols) * (n(own.cells) + 1),
+    }
+}
+
+kernel! {
     /// Algorithm 1, a thread an episode.
     EPISODE_SERIAL, episode_serial:
     struct EpisodeSerial<'a> {

@@ -12,6 +12,7 @@ pub mod network;
 pub mod psc;
 pub mod scan;
 pub mod solve;
+pub mod sort;
 pub mod spiking;
 
 pub use arguments::{
@@ -43,6 +44,7 @@ pub const ALL: &[Source] = &[
     EPISODE_MAP_CONCAT,
     EPISODE_SERIAL,
     EPISODE_SIBLINGS,
+    EPISODE_SURROGATE,
     EPISODE_TWO_PASS,
     GRAM_DENSE,
     GRAM_EVENT,
@@ -59,6 +61,7 @@ pub const ALL: &[Source] = &[
     SCAN,
     SCORES,
     SOLVE,
+    SORT,
     SPIKING_RESIDENT,
     SPIKING_SPREAD,
     SPIKING_WIRE,
@@ -100,6 +103,12 @@ pub const EPISODE_SIBLINGS: Source = Source {
     name: "episode_siblings",
     text: include_str!("../episode_siblings.cu"),
     headers: &[EPISODE_CHAINS, EPISODE_TICK, LAYOUT],
+};
+/// `episode_surrogate.cu`: Makes a surrogate of events: every event is moved by up to `delta` ticks, by a number that follows from the
+pub const EPISODE_SURROGATE: Source = Source {
+    name: "episode_surrogate",
+    text: include_str!("../episode_surrogate.cu"),
+    headers: &[EPISODE_TICK],
 };
 /// `episode_two_pass.cu`: The first pass of the papers' two-pass elimination (PreElim; Feng et al., §1.3.2, Algorithm 4), a
 pub const EPISODE_TWO_PASS: Source = Source {
@@ -195,6 +204,12 @@ pub const SCORES: Source = Source {
 pub const SOLVE: Source = Source {
     name: "solve",
     text: include_str!("../solve.cu"),
+    headers: &[],
+};
+/// `sort.cu`: Sorts 64-bit keys by some of their bits, keys that agree in those staying in the order they were in: digit by digit,
+pub const SORT: Source = Source {
+    name: "sort",
+    text: include_str!("../sort.cu"),
     headers: &[],
 };
 /// `spiking_resident.cu`: Spiking networks that fit on the chip: rings of input in shared memory, all steps in one launch.

@@ -9,7 +9,7 @@ use betz_kernels::{
     ALL, Arguments, Block, Cells, Chunk, Counts, Direction, Entry, Filter, Layout, Link, Mask,
     Node, Pair, Parameter, Part, Section, Shared, Source, Step, Tally, Target, Tuple, Wires,
 };
-use betz_kernels::{decode, episode, gram, map, network, psc, scan, solve, spiking};
+use betz_kernels::{decode, episode, gram, map, network, psc, scan, solve, sort, spiking};
 
 /// What a struct of arguments says of its kernel.
 struct Declared {
@@ -46,6 +46,11 @@ fn structs() -> Vec<Declared> {
         episode::EpisodeGreedy<'_, i64>,
         episode::EpisodeSiblings<'_, i32>,
         episode::EpisodeSiblings<'_, i64>,
+        episode::SurrogateDither<'_>,
+        episode::SurrogateTicks<'_, i32>,
+        episode::SurrogateTicks<'_, i64>,
+        episode::SurrogateIndex<'_, i32>,
+        episode::SurrogateIndex<'_, i64>,
         episode::EpisodeSerial<'_>,
         episode::EpisodeUpperBound<'_>,
         episode::EpisodeMap<'_>,
@@ -137,6 +142,8 @@ fn structs() -> Vec<Declared> {
         solve::MeasureF32<'_>,
         solve::MeasureF64<'_>,
         solve::MirrorLower<'_>,
+        sort::SortCount<'_>,
+        sort::SortPlace<'_>,
         spiking::SpikingDegrees<'_>,
         spiking::SpikingCount<'_>,
         spiking::SpikingPlace<'_>,

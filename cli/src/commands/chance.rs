@@ -1,12 +1,12 @@
 //! `betz mine --surrogates`: which counts are more than chance.
 
+use betz::device::Ran;
 use betz::episode::count::{Counter, LongEvents};
 use betz::episode::significance::{
-    ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, chains_by,
-    significance_by, significance_in_stretches_by,
+    By, ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate,
+    chains_by, significance_by, significance_in_stretches_by,
 };
 use betz::episode::{Clock, Episode, Events, Pattern};
-use betz::team::Team;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub(super) struct How {
     /// Whether every part was tested too.
     pub(super) parts: bool,
     /// Where surrogates were counted, wherever the episodes were.
-    device: &'static str,
+    pub(super) device: String,
 }
 
 /// The events that surrogates are made of.
@@ -155,7 +155,7 @@ fn surrogate(args: &Chance, clock: Clock, longest: i64) -> Result<Surrogate> {
 /// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted. Events
 /// and parts are moved by what the longest delay of the episodes says, not by one that none of them has.
 pub(super) fn test(
-    team: &dyn Team,
+    by: By<'_>,
     args: &Chance,
     source: Source<'_>,
     episodes: &[Episode],
@@ -201,13 +201,11 @@ pub(super) fn test(
                 rate: args.fdr.unwrap_or(1.0),
                 seed: args.seed,
             };
-            chains_by(team, events, &patterns, &options, bar)
+            chains_by(by, events, &patterns, &options, bar)
         }
-        Source::Held(events) => {
-            significance_by(team, events, &patterns, &options, bar).map(rows_of)
-        }
+        Source::Held(events) => significance_by(by, events, &patterns, &options, bar).map(rows_of),
         Source::Stretches(events, memory) => {
-            significance_in_stretches_by(team, events, &patterns, &options, memory, bar)
+            significance_in_stretches_by(by.team, events, &patterns, &options, memory, bar)
                 .map(rows_of)
         }
     };
@@ -223,6 +221,10 @@ pub(super) fn test(
             of_several.then(|| results.next()).flatten().flatten()
         })
         .collect();
+    let ran = match source {
+        Source::Held(_) => by.place.ran(),
+        Source::Stretches(..) => Ran::default(),
+    };
     let (kind, dither_seconds) = match surrogate {
         Surrogate::Dither { delta } => ("dither", Some(source.clock().seconds(delta))),
         Surrogate::ShuffleIntervals => ("shuffle", None),
@@ -237,7 +239,7 @@ pub(super) fn test(
             tested,
             fdr: args.fdr,
             parts: args.parts,
-            device: "cpu",
+            device: ran.device,
         },
     }))
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use betz::device::Device;
 use betz::episode::count::{Counter, InMemory, Shared, Strategy, strategy_on};
 use betz::episode::graph::Graph;
-use betz::episode::significance::ChainTest;
+use betz::episode::significance::{By, ChainTest, Place};
 use betz::episode::{
     Alphabet, Clock, Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine_by,
     write_chains_csv, write_csv, write_tested_csv,
@@ -155,14 +155,14 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let mut mined = found(args, &counter, wanted, &bar)?;
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
-    if args.chance.surrogates.is_some() && mined.ran.device != Device::cpu().name() {
-        eprintln!(
-            "surrogates are counted on the CPU; {} counted the episodes only",
-            mined.ran.device
-        );
-    }
     let source = Source::Held(&events);
-    let (tested, chance_seconds) = tested(team, args, source, &mut mined, &bar)?;
+    let place = Place::new(&device);
+    let by = By {
+        team,
+        place: &place,
+    };
+    let (tested, chance_seconds) = tested(by, args, source, &mut mined, &bar)?;
+    device::note_fallback(&place.ran(), "surrogates");
     drop(bar);
     if team.rank() > 0 {
         return Ok(());
@@ -184,7 +184,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
 
 /// Tests what was found against surrogates where that is asked for, and keeps what passes; the seconds of it.
 pub(super) fn tested(
-    team: &dyn Team,
+    by: By<'_>,
     args: &Mine,
     source: Source<'_>,
     mined: &mut Mined,
@@ -194,7 +194,7 @@ pub(super) fn tested(
     if !mined.complete {
         return Ok((None, None));
     }
-    let mut tested = chance::test(team, &args.chance, source, &mined.episodes, bar)?;
+    let mut tested = chance::test(by, &args.chance, source, &mined.episodes, bar)?;
     if let Some(tested) = &mut tested {
         tested.filter(&mut mined.episodes);
     }
@@ -464,8 +464,10 @@ fn print(
     if let Some(tested) = tested {
         report::line(&tested.describe())?;
     }
+    let elsewhere = (tested.map(|t| t.how.device.as_str())).filter(|d| *d != found.device);
+    let elsewhere = elsewhere.map_or_else(String::new, |device| format!(" on {device}"));
     let chance = match found.chance_seconds {
-        Some(seconds) => format!(", {seconds:.3} s of surrogates"),
+        Some(seconds) => format!(", {seconds:.3} s of surrogates{elsewhere}"),
         None => String::new(),
     };
     report::line(&format!(

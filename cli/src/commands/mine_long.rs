@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use betz::episode::Mined;
 use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
+use betz::episode::significance::{By, Place};
 use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
@@ -136,7 +137,12 @@ fn tell_of(
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
             let source = Source::Stretches(&events, memory);
-            tested(team, args, source, &mut mined, &bar)?
+            let place = Place::cpu();
+            let by = By {
+                team,
+                place: &place,
+            };
+            tested(by, args, source, &mut mined, &bar)?
         }
         None => (None, None),
     };

@@ -140,6 +140,9 @@ impl Context {
         fn real_fft_bytes((&), usize, usize) -> Result<usize>;
         fn load<A: Arguments>((&), &[String], usize) -> Result<Kernel>;
         fn exclusive_sums((&), &mut Buffer<u32>, usize) -> Result<()>;
+        fn sorted_by_bits(
+            (&), &Buffer<u64>, usize, std::ops::Range<u32>,
+        ) -> Result<Buffer<u64>>;
         fn alloc<T: betz_kernels::Element>((&), usize) -> Result<Buffer<T>>;
         fn zeros<T: Plain>((&), usize) -> Result<Buffer<T>>;
         fn copy<T: betz_kernels::Element>((&), &Buffer<T>, &mut Buffer<T>) -> Result<()>;

@@ -13,6 +13,7 @@ mod pinned;
 mod product;
 mod scan;
 mod solver;
+mod sort;
 
 pub use compile::{compile, nvrtc_version};
 pub use context::{Context, device_count};

@@ -65,7 +65,7 @@ impl Left {
 ///
 /// # Errors
 /// The first device's that failed, in the order of `devices`; no piece is taken once one has.
-pub(super) fn deal<D: Sync, T: Send>(
+pub(crate) fn deal<D: Sync, T: Send>(
     devices: &[D],
     total: usize,
     sizes: (usize, usize),
@@ -95,7 +95,7 @@ pub(super) fn deal<D: Sync, T: Send>(
 }
 
 /// `work` on all devices at once, a thread each, for a thread mostly waits for its device; in order.
-pub(super) fn on_each<D: Sync, T: Send>(devices: &[D], work: impl Fn(&D) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_each<D: Sync, T: Send>(devices: &[D], work: impl Fn(&D) -> T + Sync) -> Vec<T> {
     let work = &work;
     thread::scope(|scope| {
         let threads: Vec<_> = (devices.iter())

@@ -32,6 +32,8 @@ use super::{Events, Pattern};
 
 pub use counter::{Counter, InMemory};
 pub use cuda::DeviceEvents;
+pub(crate) use cuda::{DeviceSurrogates, Moves};
+pub(crate) use dealing::{deal, on_each};
 pub use growth::{Cluster, Growth, Share};
 pub use hybrid::Hybrid;
 pub use latest_start::LatestStart;
@@ -39,6 +41,7 @@ pub use local_tracking::{Compaction, LocalTracking};
 pub(crate) use long::Counting;
 pub use long::LongEvents;
 pub use map_concat::MapConcat;
+pub(crate) use on_device::{AUTO_WORK, count_at, count_placed, fits};
 pub use on_device::{Counted, count_on, strategy_on};
 pub use over_time::OverTime;
 pub use serial::Serial;

@@ -1,9 +1,16 @@
 //! Strategies by the device they run on.
 
+use std::sync::Arc;
+
 use betz_base::error::Result;
-use betz_device::{Device, Ran};
+use betz_device::cuda::Context;
+use betz_device::{Device, Placement, Ran};
 
 use super::{CountJob, LatestStart, Strategy, strategy};
+
+/// Events times patterns below which opening a device costs more than it saves (0.25 s for a
+/// context, against 2 to 4 · 10⁹ a second and core on the CPU).
+pub(crate) const AUTO_WORK: u64 = 1 << 30;
 
 /// The strategy that has `name`, on `device`. With a device that the user did not name
 /// ([`Device::auto`]) latest-start leaves work too small to gain to the CPU, and the others, which
@@ -64,25 +71,42 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
     Ok(Counted { counts, ran })
 }
 
+/// True when devices' kernels take the patterns of `job`.
+pub(crate) fn fits(job: &CountJob<'_>) -> bool {
+    cuda::fits(job)
+}
+
+/// Counts on the devices of `placement` with the default strategy, from events in host memory.
+///
+/// # Errors
+/// As [`Strategy::count`], and those of the devices.
+pub(crate) fn count_placed(placement: &Placement, job: &CountJob<'_>) -> Result<Vec<u64>> {
+    cuda::count(placement, job)
+}
+
+/// Counts on one device with the default strategy, from events in host memory; fastest where the patterns are sorted by
+/// their prefixes.
+///
+/// # Errors
+/// As [`count_placed`].
+pub(crate) fn count_at(context: &Arc<Context>, job: &CountJob<'_>) -> Result<Vec<u64>> {
+    cuda::count_at(context, job)
+}
+
 mod cuda {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+    use std::sync::{Mutex, OnceLock, PoisonError};
 
     use super::*;
-    use crate::count::cuda::{DeviceEvents, Kernels, Resident};
+    use crate::count::cuda::{DeviceEvents, Kernels, Resident, most_at_once};
     use crate::count::dealing::{deal, on_each};
     use crate::count::{Compaction, Hybrid, LocalTracking, MapConcat, Serial, TwoPass};
     use crate::{Events, Pattern};
     use betz_base::error::{Error, ErrorKind};
     use betz_base::progress::Quiet;
-    use betz_device::Placement;
 
     /// The kernels that gain where nobody named the device; the others are there to be compared.
     pub(super) const GAINS: Kernels = Kernels::LatestStart;
-
-    /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
-    /// context, against 2 to 4 · 10⁹ a second and core on the CPU).
-    const AUTO_WORK: u64 = 1 << 30;
 
     /// The kernels of the strategy that has `name`.
     pub(super) fn kernels(name: &str) -> Option<Kernels> {
@@ -127,16 +151,25 @@ mod cuda {
         })
     }
 
+    /// As [`count`], on one device.
+    pub(super) fn count_at(context: &Arc<Context>, job: &CountJob<'_>) -> Result<Vec<u64>> {
+        job.check()?;
+        let there = Resident::new(context);
+        let mut counts = Vec::with_capacity(job.patterns.len());
+        for patterns in job.patterns.chunks(most_at_once(job.events.len())) {
+            let own = CountJob {
+                patterns,
+                progress: &Quiet(job.progress),
+                ..*job
+            };
+            counts.extend(there.count(Kernels::LatestStart, &own)?);
+        }
+        Ok(counts)
+    }
+
     /// Fewest candidates that a device is given at once where there are more: a launch of fewer leaves a
     /// large device waiting at its end.
     const LEAST: usize = 512;
-
-    /// Most candidates that a device is given at once in so many events. What a launch keeps between stretches of
-    /// time no longer fits the device's cache where both are many: 43,656 at once in 10⁸ events took 73 s on an
-    /// H200, in pieces of 1,024 they take 5.4 s; in 5·10⁵ events pieces of 8,192 are the quickest.
-    fn most(events: usize) -> usize {
-        (100_000_000_000 / events.max(1)).clamp(1_024, 8_192)
-    }
 
     /// Counts on devices pieces of the patterns sorted by prefix, as the devices come to them
     /// ([`deal`]). Every pattern's count is exact by itself, so the counts do not depend on who made them.
@@ -151,7 +184,9 @@ mod cuda {
                 let gone = "counting: the device was given up meanwhile";
                 return Err(Error::new(ErrorKind::DeviceUnavailable, gone));
             }
-            [device] if job.patterns.len() <= most(job.events.len()) => return count(device, job),
+            [device] if job.patterns.len() <= most_at_once(job.events.len()) => {
+                return count(device, job);
+            }
             _ => {}
         }
         let mut order: Vec<usize> = (0..job.patterns.len()).collect();
@@ -162,7 +197,7 @@ mod cuda {
         let pieces = deal(
             devices,
             order.len(),
-            (LEAST, most(job.events.len())),
+            (LEAST, most_at_once(job.events.len())),
             |device, piece| {
                 let patterns: Vec<Pattern> = (order[piece].iter())
                     .map(|&i| job.patterns[i].clone())

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use super::{
-    PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate,
+    By, PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate,
     part_significance_by, significance_by,
 };
 use crate::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
-use betz_base::team::{Alone, Team};
 
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,15 +68,16 @@ pub fn chains(
     options: &ChainOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Option<ChainTest>>> {
-    chains_by(&Alone, events, patterns, options, progress)
+    chains_by(By::alone(), events, patterns, options, progress)
 }
 
-/// [`chains`] by a team, whose processes share out surrogates and shifts; the same result, known to all.
+/// [`chains`] by a team, whose processes share out surrogates and shifts, and on devices; the same result, to the bit,
+/// known to all.
 ///
 /// # Errors
-/// As there, and the team's.
+/// As there; the team's and the devices'.
 pub fn chains_by(
-    team: &dyn Team,
+    by: By<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &ChainOptions,
@@ -108,7 +108,7 @@ pub fn chains_by(
             .filter(|&i| patterns[i].size() == size)
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
-        let found = of_one_size(team, events, patterns, (&candidates, options), progress)?;
+        let found = of_one_size(by, events, patterns, (&candidates, options), progress)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -117,7 +117,7 @@ pub fn chains_by(
 }
 
 fn of_one_size(
-    team: &dyn Team,
+    by: By<'_>,
     events: &Events,
     patterns: &[Pattern],
     (candidates, options): (&[usize], &ChainOptions),
@@ -138,7 +138,7 @@ fn of_one_size(
         seed: options.seed,
     };
     let against_surrogates =
-        significance_by(team, events, &chosen(candidates), &surrogates, progress)?;
+        significance_by(by, events, &chosen(candidates), &surrogates, progress)?;
     let above = |s: &Significance| s.q <= options.rate;
     let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
@@ -146,7 +146,7 @@ fn of_one_size(
         .collect();
     let shifts = options.parts(draws);
     let mut parts =
-        part_significance_by(team, events, &chosen(&rest), &shifts, progress)?.into_iter();
+        part_significance_by(by, events, &chosen(&rest), &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

@@ -12,6 +12,8 @@
 //!
 //! [`chains`] does both for all that mining found, size by size.
 //!
+//! Both make surrogates and count in them on the CPU or on CUDA devices ([`Place`]).
+//!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
 //! looking at these counts. A list that is the result of mining the same events is chosen by its
@@ -21,10 +23,13 @@
 mod chains;
 mod fdr;
 mod long;
+mod on_device;
 mod parts;
+mod place;
 mod shift;
 mod surrogate;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
@@ -34,12 +39,18 @@ use super::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::{Alone, Team};
+use betz_device::Placement;
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
 pub use long::significance_in_stretches_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
+pub use place::Place;
 pub use surrogate::Surrogate;
+
+use shift::Shifted;
+#[cfg(test)]
+pub(crate) use surrogate::Dither;
 
 /// How to test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,32 +94,92 @@ pub fn significance(
     options: &SignificanceOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Significance>> {
-    significance_by(&Alone, events, patterns, options, progress)
+    significance_by(By::alone(), events, patterns, options, progress)
 }
 
-/// [`significance`] by a team, whose processes share out the surrogates; the same result, known to all.
+/// Who makes surrogates and counts in them: the processes that share them out, and where this one works.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    /// The processes.
+    pub team: &'a dyn Team,
+    /// Where this one works.
+    pub place: &'a Place,
+}
+
+impl By<'static> {
+    /// This process alone, on the CPU.
+    pub fn alone() -> Self {
+        static ON_CPU: Place = Place::cpu();
+        Self {
+            team: &Alone,
+            place: &ON_CPU,
+        }
+    }
+}
+
+/// [`significance`] by a team, whose processes share out the surrogates, and on devices, each of which takes the next
+/// one whenever it is idle; the same result, to the bit, known to all. Dithered surrogates are made where they are
+/// counted, which takes 33 bytes an event of each device's memory beside what counting takes.
 ///
 /// # Errors
-/// As there, and the team's.
+/// As there; the team's and the devices'.
 pub fn significance_by(
-    team: &dyn Team,
+    by: By<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &SignificanceOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Significance>> {
     options.surrogate.check()?;
-    let observed = LatestStart.count(&CountJob::new(events, patterns))?;
-    let totals = count_surrogates(
-        team,
+    let kind = match options.surrogate {
+        Surrogate::Dither { delta } => Kind::Dithered(events, delta, options.seed),
+        Surrogate::ShuffleIntervals => Kind::Shuffled(events, options.seed),
+    };
+    let job = CountJob::new(events, patterns);
+    let placement = by.place.placed(&job, options.surrogates, kind);
+    let observed = by.place.count(placement, &job)?;
+    let wanted = Wanted {
         patterns,
-        &observed,
-        options.surrogates,
-        "surrogates",
+        limits: &observed,
+        stage: "surrogates",
         progress,
-        |index| options.surrogate.make(events, options.seed, index),
-    )?;
+    };
+    let totals = count_surrogates(by, placement, kind, options.surrogates, wanted)?;
     Ok(rows(&observed, &totals, options.surrogates))
+}
+
+/// What surrogates are made of, and how.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    /// Events moved by up to so many ticks, from a seed.
+    Dithered(&'a Events, i64, u64),
+    /// Intervals in another order, from a seed.
+    Shuffled(&'a Events, u64),
+    /// Events beside a shifted copy, from this shift on.
+    Shifted(&'a Shifted<'a>, u64),
+}
+
+impl Kind<'_> {
+    /// The `index`-th, on the CPU.
+    fn make(self, index: u64) -> Result<Events> {
+        match self {
+            Self::Dithered(events, delta, seed) => {
+                Surrogate::Dither { delta }.make(events, seed, index)
+            }
+            Self::Shuffled(events, seed) => Surrogate::ShuffleIntervals.make(events, seed, index),
+            Self::Shifted(shifted, first) => shifted.make(first + index),
+        }
+    }
+}
+
+/// What is counted in surrogates, and what is told of it.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    patterns: &'a [Pattern],
+    /// The count of each that surrogates may reach.
+    limits: &'a [u64],
+    stage: &'a str,
+    progress: &'a dyn Progress,
 }
 
 /// Each count against what its surrogates say, q among them all.
@@ -126,7 +197,7 @@ fn rows(observed: &[u64], totals: &[Total], surrogates: u32) -> Vec<Significance
 }
 
 /// What surrogates say of one pattern. Whole numbers: their sums do not depend on their order.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Total {
     sum: u64,
     squares: u128,
@@ -171,19 +242,20 @@ impl Total {
     }
 }
 
-/// Counts `patterns` in `surrogates` events made by `make`, in parallel and shared out over `team`, against `observed`.
+/// What `surrogates` of a kind say of the patterns that are wanted, shared out over the team; counted where `placement`
+/// says.
 fn count_surrogates(
-    team: &dyn Team,
-    patterns: &[Pattern],
-    observed: &[u64],
+    by: By<'_>,
+    placement: Option<&Placement>,
+    kind: Kind<'_>,
     surrogates: u32,
-    stage: &str,
-    progress: &dyn Progress,
-    make: impl Fn(u64) -> Result<Events> + Sync,
+    wanted: Wanted<'_>,
 ) -> Result<Vec<Total>> {
+    let Wanted { patterns, .. } = wanted;
     if surrogates == 0 {
         return Err(Error::argument(format!(
-            "{stage}: expected at least 1, got 0"
+            "{}: expected at least 1, got 0",
+            wanted.stage
         )));
     }
     if patterns.is_empty() {
@@ -193,17 +265,41 @@ fn count_surrogates(
     let mut order: Vec<usize> = (0..patterns.len()).collect();
     order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
     let sorted: Vec<Pattern> = order.iter().map(|&i| patterns[i].clone()).collect();
-    let limits: Vec<u64> = order.iter().map(|&i| observed[i]).collect();
+    let limits: Vec<u64> = order.iter().map(|&i| wanted.limits[i]).collect();
+    let wanted = Wanted {
+        patterns: &sorted,
+        limits: &limits,
+        ..wanted
+    };
+    let own = by.team.share(surrogates as usize);
+    let own = own.start as u64..own.end as u64;
+    let found = by.place.on(
+        placement,
+        |placement| on_device::totals(placement, kind, own.clone(), wanted),
+        || on_cpu(kind, own.clone(), wanted),
+    )?;
+    let found = together(by.team, found, patterns.len())?;
+    let mut totals = vec![Total::default(); patterns.len()];
+    for (i, total) in order.into_iter().zip(found) {
+        totals[i] = total;
+    }
+    Ok(totals)
+}
+
+/// What the surrogates `own` say, a thread a surrogate; nothing where there are none.
+fn on_cpu(kind: Kind<'_>, own: Range<u64>, wanted: Wanted<'_>) -> Result<Vec<Total>> {
+    let Wanted {
+        stage, progress, ..
+    } = wanted;
+    let all = own.end - own.start;
     let done = AtomicU64::new(0);
-    let own = team.share(surrogates as usize);
-    let found = (own.start as u64..own.end as u64)
-        .into_par_iter()
+    own.into_par_iter()
         .map(|index| {
             progress::check(progress, stage)?;
-            let counts = LatestStart.count(&CountJob::new(&make(index)?, &sorted))?;
+            let counts = LatestStart.count(&CountJob::new(&kind.make(index)?, wanted.patterns))?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress.update(stage, done, own.len() as u64);
-            let each = counts.into_iter().zip(&limits);
+            progress.update(stage, done, all);
+            let each = counts.into_iter().zip(wanted.limits);
             Ok(each
                 .map(|(count, &observed)| Total::of(count, observed))
                 .collect())
@@ -215,13 +311,7 @@ fn count_surrogates(
                 (_, true) => a,
                 _ => a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect(),
             })
-        })?;
-    let found = together(team, found, patterns.len())?;
-    let mut totals = vec![Total::default(); patterns.len()];
-    for (i, total) in order.into_iter().zip(found) {
-        totals[i] = total;
-    }
-    Ok(totals)
+        })
 }
 
 /// The sums over all processes of `own`, which is empty where a process had no surrogate.

@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use super::shift::{Shifted, check_segments, too_short, with_room};
-use super::{benjamini_hochberg, count_surrogates};
+use super::{By, Kind, Wanted, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
 use crate::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
-use betz_base::team::{Alone, Team};
 
 /// A part that so many shifts leave as frequent as it is will not become significant: no more of
 /// them are tried (Besag & Clifford 1991, sequential Monte Carlo p-values).
@@ -110,15 +109,16 @@ pub fn part_significance(
     options: &PartOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<PartSignificance>> {
-    part_significance_by(&Alone, events, patterns, options, progress)
+    part_significance_by(By::alone(), events, patterns, options, progress)
 }
 
-/// [`part_significance`] by a team, whose processes share out the shifts; the same result, known to all.
+/// [`part_significance`] by a team, whose processes share out the shifts, and on devices, which count what the CPU shifts;
+/// the same result, to the bit, known to all.
 ///
 /// # Errors
-/// As there, and the team's.
+/// As there; the team's and the devices'.
 pub fn part_significance_by(
-    team: &dyn Team,
+    by: By<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &PartOptions,
@@ -134,7 +134,8 @@ pub fn part_significance_by(
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
     let looks = Looks {
-        team,
+        by,
+        events,
         shifted,
         symbols: events.symbols() as u32,
         progress,
@@ -239,7 +240,8 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
 
 /// What all looks share.
 struct Looks<'a> {
-    team: &'a dyn Team,
+    by: By<'a>,
+    events: &'a Events,
     shifted: Shifted<'a>,
     /// Number of symbols in the events.
     symbols: u32,
@@ -263,15 +265,16 @@ impl Looks<'_> {
                 limits.push(test.observed);
             }
         }
-        let totals = count_surrogates(
-            self.team,
-            &variants,
-            &limits,
-            until - done,
-            "shifts",
-            self.progress,
-            |index| self.shifted.make(u64::from(done) + index),
-        )?;
+        let kind = Kind::Shifted(&self.shifted, u64::from(done));
+        let job = CountJob::new(self.events, &variants);
+        let placement = self.by.place.placed(&job, until - done, kind);
+        let wanted = Wanted {
+            patterns: &variants,
+            limits: &limits,
+            stage: "shifts",
+            progress: self.progress,
+        };
+        let totals = count_surrogates(self.by, placement, kind, until - done, wanted)?;
         let mut totals = totals.iter();
         for test in &mut open {
             for (i, total) in totals.by_ref().take(test.parts.len()).enumerate() {

@@ -82,16 +82,21 @@ impl Surrogate {
 
 /// One surrogate's dithering.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dither {
+pub(crate) struct Dither {
     delta: i64,
     key: u64,
 }
 
 impl Dither {
     /// That of the `index`-th surrogate from `seed`; `delta` is checked.
-    pub(super) fn new(delta: i64, seed: u64, index: u64) -> Self {
+    pub(crate) fn new(delta: i64, seed: u64, index: u64) -> Self {
         let key = mix(mix(seed.wrapping_add(ODD)) ^ index.wrapping_mul(ODD));
         Self { delta, key }
+    }
+
+    /// The word that it differs from others by.
+    pub(crate) const fn key(self) -> u64 {
+        self.key
     }
 
     /// `events`, which are in time order, where they are moved to; `segments` by first and last tick.

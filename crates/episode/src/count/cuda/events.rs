@@ -91,6 +91,29 @@ pub(in crate::count) struct EventLayout {
     pub(in crate::count) wide: bool,
 }
 
+impl EventLayout {
+    /// That of `events` that last `duration` ticks.
+    pub(super) fn of(events: &Events, duration: i64) -> Self {
+        let cells = events.len() / (CELL_EVENTS * events.symbols());
+        Self {
+            cells: cells.clamp(1, MOST_CELLS),
+            wide: duration > NARROW,
+        }
+    }
+}
+
+/// Where `cells` cells begin that have as many of `events` each, in ticks from `origin`, and where the last ends.
+pub(super) fn cuts(events: &Events, cells: usize, origin: i64, duration: i64) -> Vec<i64> {
+    let stream = events.stream();
+    (0..=cells)
+        .map(|c| match c {
+            0 => 0,
+            _ if c == cells => duration,
+            _ => events.unpack(stream[c * stream.len() / cells]).0 - origin,
+        })
+        .collect()
+}
+
 impl DeviceEvents {
     /// Most symbols of an episode.
     pub const MAX_SIZE: usize = 2048;
@@ -114,27 +137,15 @@ impl DeviceEvents {
         check_number(events)?;
         let origin = events.first_tick();
         let duration = events.last_tick() - origin + 1;
-        let EventLayout { cells, wide } = layout.unwrap_or_else(|| {
-            let cells = events.len() / (CELL_EVENTS * events.symbols());
-            EventLayout {
-                cells: cells.clamp(1, MOST_CELLS),
-                wide: duration > NARROW,
-            }
-        });
+        let EventLayout { cells, wide } =
+            layout.unwrap_or_else(|| EventLayout::of(events, duration));
         let (offsets, all_ticks) = events.index();
         let lists: Vec<&[i64]> = offsets
             .windows(2)
             .zip(held)
             .map(|(w, &held)| &all_ticks[if held { w[0]..w[1] } else { 0..0 }])
             .collect();
-        let stream = events.stream();
-        let host_cuts: Vec<i64> = (0..=cells)
-            .map(|c| match c {
-                0 => 0,
-                _ if c == cells => duration,
-                _ => events.unpack(stream[c * stream.len() / cells]).0 - origin,
-            })
-            .collect();
+        let host_cuts = cuts(events, cells, origin, duration);
         let mut total = 0;
         let firsts: Vec<usize> = lists
             .iter()
@@ -169,6 +180,29 @@ impl DeviceEvents {
             ticks,
             host_cuts,
             host_index,
+        })
+    }
+
+    /// Events made on the device of `context` from `source`, of all symbols: ticks and index as they are described, the
+    /// cells cut at `host_cuts`. Waits for them.
+    pub(super) fn made(
+        context: &Arc<Context>,
+        source: &Events,
+        ticks: Ticks,
+        index: Buffer<u32>,
+        host_cuts: Vec<i64>,
+    ) -> Result<Self> {
+        let places = source.symbols() * host_cuts.len();
+        Ok(Self {
+            host_index: context.download(&index, places)?,
+            index,
+            context: Arc::clone(context),
+            duration: host_cuts.last().copied().unwrap_or(0),
+            gap: source.segment_gap(),
+            clock: source.clock(),
+            held: vec![true; source.symbols()],
+            ticks,
+            host_cuts,
         })
     }
 

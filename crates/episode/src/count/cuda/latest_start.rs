@@ -25,7 +25,7 @@ const WARPS: usize = THREADS as usize / 32;
 const WARPS_PER_MULTIPROCESSOR: usize = 32;
 
 /// Table entries for each pattern and part at first; the kernel says when it needs more.
-const SLOTS: usize = 4;
+pub(super) const SLOTS: usize = 4;
 
 /// Bytes that the tables of one launch should stay below.
 const TABLE_BYTES: u64 = 1 << 30;
@@ -56,30 +56,41 @@ impl DeviceEvents {
         progress: &dyn Progress,
         slots: usize,
     ) -> Result<Vec<u64>> {
+        self.check(patterns)?;
+        let plan = RunPlan::new(patterns, self.cells(), self.duration());
+        self.count_planned(&plan, progress, slots)
+    }
+
+    /// The counts of the patterns that `plan` was made for, which are checked, in events of as many cells and as
+    /// long.
+    pub(super) fn count_planned(
+        &self,
+        plan: &RunPlan,
+        progress: &dyn Progress,
+        slots: usize,
+    ) -> Result<Vec<u64>> {
         match &self.ticks {
-            Ticks::Narrow(ticks) => self.count_ticks(ticks, patterns, progress, slots),
-            Ticks::Wide(ticks) => self.count_ticks(ticks, patterns, progress, slots),
+            Ticks::Narrow(ticks) => self.count_ticks(ticks, plan, progress, slots),
+            Ticks::Wide(ticks) => self.count_ticks(ticks, plan, progress, slots),
         }
     }
 
     fn count_ticks<T: Tick>(
         &self,
         ticks: &TicksOf<T>,
-        patterns: &[Pattern],
+        plan: &RunPlan,
         progress: &dyn Progress,
         slots: usize,
     ) -> Result<Vec<u64>> {
-        self.check(patterns)?;
-        let plan = RunPlan::new(patterns, self.cells(), self.duration());
-        let mut launcher = Launcher::new(self, ticks, &plan)?;
+        let mut launcher = Launcher::new(self, ticks, plan)?;
         let mut slots = slots;
-        let mut counts = vec![0; patterns.len()];
+        let mut counts = vec![0; plan.patterns];
         let mut done = 0;
         let mut rest = plan.runs.as_slice();
         while !rest.is_empty() {
             progress::check(progress, "counting")?;
             let (batch, after) = rest.split_at(launcher.fitting(rest, slots)?);
-            let (found, longest) = launcher.count(&plan, batch, slots)?;
+            let (found, longest) = launcher.count(plan, batch, slots)?;
             if longest > slots {
                 // Larger tables: fewer runs may fit a launch.
                 slots = longest.next_power_of_two();
@@ -94,7 +105,7 @@ impl DeviceEvents {
                 done += run.patterns.len();
             }
             rest = after;
-            progress.update("counting", done as u64, patterns.len() as u64);
+            progress.update("counting", done as u64, plan.patterns as u64);
         }
         Ok(counts)
     }

@@ -35,6 +35,8 @@ pub(super) struct Run {
 /// Runs, and into how many parts the time is cut for each.
 pub(super) struct RunPlan {
     pub(super) runs: Vec<Run>,
+    /// How many patterns there are.
+    pub(super) patterns: usize,
     pub(super) parts: usize,
     /// Symbols of the longest pattern.
     pub(super) levels: usize,
@@ -62,6 +64,7 @@ impl RunPlan {
             .min(each(MOST_PIECES))
             .clamp(1, cells);
         Self {
+            patterns: patterns.len(),
             parts,
             levels: patterns.iter().map(Pattern::size).max().unwrap_or(1),
             longest_span,

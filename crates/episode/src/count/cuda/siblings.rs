@@ -7,13 +7,15 @@
 use std::sync::Arc;
 
 use super::events::{Ticks, TicksOf};
+use super::latest_start::SLOTS;
+use super::plan::RunPlan;
 use super::{DeviceEvents, DeviceStream, list_memory};
 use crate::count::CountJob;
 use crate::count::siblings::local_density;
 use crate::{Interval, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
-use betz_device::cuda::Buffer;
+use betz_device::cuda::{Buffer, Context};
 use betz_kernels::episode::EpisodeSiblings;
 use betz_kernels::{Link, Tick};
 
@@ -103,7 +105,6 @@ impl Split {
         job: &CountJob<'_>,
         counts: &mut [u64],
     ) -> Result<()> {
-        events.check(job.patterns)?;
         let symbols = job.events.symbols();
         let leaves = self.intervals.len() * symbols;
         let memory = list_memory(events.context())?;
@@ -197,7 +198,7 @@ impl Split {
             events: stream.events.read(),
             event_count: stream.count,
             symbol_bits: stream.symbol_bits,
-            origin: job.events.first_tick(),
+            origin: stream.origin,
             links: links.read(),
             size: size as u32,
             prefixes: prefixes.len() as u32,
@@ -231,26 +232,73 @@ fn siblings(a: &Pattern, b: &Pattern) -> bool {
         && a.intervals()[..prefix - 1] == b.intervals()[..prefix - 1]
 }
 
+/// How patterns are counted by latest starts in any events of as many cells and as long: families at once, the rest one
+/// by one.
+pub(super) struct Planned {
+    split: Option<Split>,
+    /// All patterns, or those that are in no family; none where families are all.
+    rest: Option<RunPlan>,
+}
+
+impl Planned {
+    /// The plan for `job` on the device of `context`, in events that are cut in `cells` and last `duration` ticks.
+    pub(super) fn new(
+        context: &Context,
+        job: &CountJob<'_>,
+        (cells, duration): (usize, i64),
+    ) -> Self {
+        let multiprocessors = context.info().multiprocessors as usize;
+        let split = Split::new(job, multiprocessors, context.shared_bytes());
+        let plan = |patterns: &[Pattern]| {
+            (!patterns.is_empty()).then(|| RunPlan::new(patterns, cells, duration))
+        };
+        let rest = match &split {
+            None => plan(job.patterns),
+            Some(split) => {
+                let rest: Vec<Pattern> = (split.rest.iter())
+                    .map(|&i| job.patterns[i].clone())
+                    .collect();
+                plan(&rest)
+            }
+        };
+        Self { split, rest }
+    }
+
+    /// True when counting wants the events in the order of time, too.
+    pub(super) const fn wants_stream(&self) -> bool {
+        self.split.is_some()
+    }
+
+    /// The counts of the patterns of `job`, which are those of the plan.
+    pub(super) fn count(
+        &self,
+        events: &DeviceEvents,
+        stream: impl FnOnce() -> Result<Arc<DeviceStream>>,
+        job: &CountJob<'_>,
+    ) -> Result<Vec<u64>> {
+        events.check(job.patterns)?;
+        let rest = || match &self.rest {
+            Some(plan) => events.count_planned(plan, job.progress, SLOTS),
+            None => Ok(Vec::new()),
+        };
+        let Some(split) = &self.split else {
+            return rest();
+        };
+        let mut counts = vec![0; job.patterns.len()];
+        split.count(events, stream()?.as_ref(), job, &mut counts)?;
+        for (&i, count) in split.rest.iter().zip(rest()?) {
+            counts[i] = count;
+        }
+        Ok(counts)
+    }
+}
+
 /// Latest starts with [`Split`]: families at once, the rest one by one.
 pub(super) fn count(
     events: &DeviceEvents,
     stream: impl FnOnce() -> Result<Arc<DeviceStream>>,
     job: &CountJob<'_>,
 ) -> Result<Vec<u64>> {
-    let context = events.context();
-    let multiprocessors = context.info().multiprocessors as usize;
-    let Some(split) = Split::new(job, multiprocessors, context.shared_bytes()) else {
-        return events.count(job.patterns, job.progress);
-    };
-    let mut counts = vec![0; job.patterns.len()];
-    split.count(events, stream()?.as_ref(), job, &mut counts)?;
-    let rest: Vec<Pattern> = split
-        .rest
-        .iter()
-        .map(|&i| job.patterns[i].clone())
-        .collect();
-    for (&i, count) in split.rest.iter().zip(events.count(&rest, job.progress)?) {
-        counts[i] = count;
-    }
-    Ok(counts)
+    let shape = (events.cells(), events.duration());
+    Planned::new(events.context(), job, shape).count(events, stream, job)
 }

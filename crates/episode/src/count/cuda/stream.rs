@@ -7,12 +7,15 @@ use crate::Events;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 
-/// A recording's events in time order on one device: 8 bytes an event, packed as on the host.
+/// A recording's events in time order on one device: 8 bytes an event, packed as on the host; events of one tick in any
+/// order.
 pub(in crate::count) struct DeviceStream {
     pub(super) context: Arc<Context>,
     pub(super) events: Buffer<u64>,
     pub(super) count: u32,
     pub(super) symbol_bits: u32,
+    /// The tick from which those of [`DeviceEvents`](super::DeviceEvents) count.
+    pub(super) origin: i64,
 }
 
 impl DeviceStream {
@@ -24,6 +27,7 @@ impl DeviceStream {
             events: context.upload(events.stream())?,
             count: events.len() as u32,
             symbol_bits: events.symbol_bits(),
+            origin: events.first_tick(),
         })
     }
 }

@@ -1,0 +1,264 @@
+//! Surrogates on devices, each of which takes the next one whenever it is idle.
+//!
+//! Dithered ones are made where they are counted: the CPU takes 45 to 59 ns an event and thread to make one, and a device
+//! that counts thousands of episodes in the meantime would wait for it. What the CPU has to make (shuffled
+//! intervals, shifted parts) is made on all its threads, and is counted as it comes.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::surrogate::Dither;
+use super::{Kind, Total, Wanted};
+use crate::count::{CountJob, DeviceSurrogates, Moves, count_at, deal, on_each};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress;
+use betz_device::Placement;
+use betz_device::cuda::Context;
+
+/// Most threads that make surrogates for one device.
+const MOST_MAKERS: usize = 16;
+
+/// What the surrogates `own` of `kind` say of each pattern (which are sorted by their prefixes), counted on the devices
+/// of `placement`. Sums of whole numbers, so that it does not matter which device had which surrogate.
+pub(super) fn totals(
+    placement: &Placement,
+    kind: Kind<'_>,
+    own: Range<u64>,
+    wanted: Wanted<'_>,
+) -> Result<Vec<Total>> {
+    if own.is_empty() {
+        return Ok(Vec::new());
+    }
+    if placement.contexts().is_empty() {
+        // Another thread's work may have gone back to the CPU meanwhile.
+        let gone = "surrogates: the device was given up meanwhile";
+        return Err(Error::new(ErrorKind::DeviceUnavailable, gone));
+    }
+    match kind {
+        Kind::Dithered(events, delta, seed) if DeviceSurrogates::can_be_made(events) => {
+            let there = on_each(placement.contexts(), |context| {
+                DeviceSurrogates::new(context, events, wanted.patterns)
+            });
+            let there: Vec<DeviceSurrogates<'_>> = there.into_iter().collect::<Result<_>>()?;
+            dealt(&there, own, wanted, |there, index| {
+                let key = Dither::new(delta, seed, index).key();
+                there.count(Moves { delta, key }, wanted.progress)
+            })
+        }
+        _ => {
+            let threads = rayon::current_num_threads();
+            let contexts = placement.contexts();
+            let makers = threads.div_ceil(contexts.len()).min(MOST_MAKERS);
+            // One surrogate at a time is on a device; the others are being made, or wait for it.
+            let devices: Vec<(&Arc<Context>, Mutex<()>)> =
+                contexts.iter().map(|c| (c, Mutex::new(()))).collect();
+            let makers: Vec<_> = (0..makers).flat_map(|_| &devices).collect();
+            dealt(&makers, own, wanted, |(context, device), index| {
+                let events = kind.make(index)?;
+                let _turn = device.lock().unwrap_or_else(PoisonError::into_inner);
+                let job = CountJob {
+                    progress: wanted.progress,
+                    ..CountJob::new(&events, wanted.patterns)
+                };
+                count_at(context, &job)
+            })
+        }
+    }
+}
+
+/// The sum over `own` of what each surrogate's counts say, the surrogates dealt over `workers`.
+fn dealt<W: Sync>(
+    workers: &[W],
+    own: Range<u64>,
+    wanted: Wanted<'_>,
+    count: impl Fn(&W, u64) -> Result<Vec<u64>> + Sync,
+) -> Result<Vec<Total>> {
+    let all = own.end - own.start;
+    let done = AtomicU64::new(0);
+    let totals = Mutex::new(vec![Total::default(); wanted.patterns.len()]);
+    deal(workers, all as usize, (1, 1), |worker, piece| {
+        for index in piece {
+            progress::check(wanted.progress, wanted.stage)?;
+            let counts = count(worker, own.start + index as u64)?;
+            let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+            for ((total, count), &limit) in totals.iter_mut().zip(counts).zip(wanted.limits) {
+                *total = total.add(Total::of(count, limit));
+            }
+            // Told in order, too.
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            wanted.progress.update(wanted.stage, done, all);
+        }
+        Ok(())
+    })?;
+    Ok(totals.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{bursts, random_case, random_pattern};
+    use crate::count::{LatestStart, Strategy};
+    use crate::significance::{
+        By, ChainOptions, PartOptions, Place, SignificanceOptions, Surrogate, chains_by, on_cpu,
+        part_significance_by, significance_by,
+    };
+    use betz_base::error::ErrorKind;
+    use betz_base::progress::Progress;
+    use betz_base::team::Alone;
+    use betz_device::Device;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn whoever_takes_them_surrogates_say_the_same() {
+        let case = random_case(4, 200, 9);
+        let kinds = [
+            Kind::Dithered(&case.events, 9, 3),
+            Kind::Shuffled(&case.events, 3),
+        ];
+        for kind in kinds {
+            let wanted = Wanted {
+                patterns: &case.patterns,
+                limits: &[4; 9],
+                stage: "surrogates",
+                progress: &(),
+            };
+            let expected = on_cpu(kind, 3..40, wanted).unwrap();
+            for workers in 1..4 {
+                let found = dealt(&vec![(); workers], 3..40, wanted, |(), index| {
+                    LatestStart.count(&CountJob::new(&kind.make(index)?, wanted.patterns))
+                });
+                assert_eq!(found.unwrap(), expected, "{workers} workers");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_to_stop_ends_the_dealing_and_what_is_done_is_told() {
+        #[derive(Default)]
+        struct Two(Mutex<Vec<(u64, u64)>>, AtomicBool);
+        impl Progress for Two {
+            fn update(&self, stage: &str, done: u64, total: u64) {
+                assert_eq!(stage, "surrogates");
+                self.0.lock().unwrap().push((done, total));
+                self.1.store(done >= 2, Ordering::Relaxed);
+            }
+            fn cancelled(&self) -> bool {
+                self.1.load(Ordering::Relaxed)
+            }
+        }
+        let case = random_case(4, 20, 1);
+        let two = Two::default();
+        let wanted = Wanted {
+            patterns: &case.patterns,
+            limits: &[1],
+            stage: "surrogates",
+            progress: &two,
+        };
+        let stopped = dealt(&[()], 0..9, wanted, |(), _| Ok(vec![1])).unwrap_err();
+        assert_eq!(stopped.kind(), ErrorKind::Interrupted);
+        assert_eq!(*two.0.lock().unwrap(), [(1, 9), (2, 9)]);
+    }
+
+    /// One device, and all where there are several.
+    fn devices() -> Vec<Device> {
+        match (Device::cuda(0), Device::cuda(1)) {
+            (Err(error), _) => {
+                eprintln!("skipped: {}", error.message());
+                Vec::new()
+            }
+            (Ok(one), Err(_)) => vec![one],
+            (Ok(one), Ok(_)) => vec![one, Device::cuda_all().unwrap()],
+        }
+    }
+
+    #[test]
+    fn cuda_significance_is_the_cpus_to_the_bit() {
+        let devices = devices();
+        let mut rng = ChaCha8Rng::seed_from_u64(6);
+        for seed in 0..if devices.is_empty() { 0 } else { 8 } {
+            let case = bursts(&mut rng, 500..4_000, 6);
+            let symbols = case.events.symbols() as u32;
+            let mut patterns = case.patterns;
+            patterns.extend((0..200).map(|_| random_pattern(&mut rng, symbols, 3)));
+            for surrogate in [
+                Surrogate::Dither { delta: 20 },
+                Surrogate::Dither { delta: 1 << 30 },
+                Surrogate::ShuffleIntervals,
+            ] {
+                let options = SignificanceOptions {
+                    surrogate,
+                    surrogates: 13,
+                    seed,
+                };
+                let test = |by: By<'_>| significance_by(by, &case.events, &patterns, &options, &());
+                let expected = test(By::alone()).unwrap();
+                for device in &devices {
+                    let place = &Place::new(device);
+                    let by = By {
+                        team: &Alone,
+                        place,
+                    };
+                    assert_eq!(test(by).unwrap(), expected, "{surrogate:?}");
+                    assert_eq!(place.ran().device, device.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cuda_parts_and_chains_are_the_cpus_to_the_bit() {
+        let devices = devices();
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for seed in 0..if devices.is_empty() { 0 } else { 4 } {
+            let case = bursts(&mut rng, 2_000..4_000, 6);
+            let shifts = (60, 300);
+            let parts = PartOptions {
+                shifts: 30,
+                least: shifts.0,
+                most: shifts.1,
+                seed,
+            };
+            let chains = ChainOptions {
+                surrogate: Surrogate::Dither { delta: 20 },
+                draws: 9,
+                shifts,
+                rate: 1.0,
+                seed,
+            };
+            let test = |by: By<'_>| {
+                let parts = part_significance_by(by, &case.events, &case.patterns, &parts, &());
+                let chains = chains_by(by, &case.events, &case.patterns, &chains, &());
+                (parts.unwrap(), chains.unwrap())
+            };
+            let expected = test(By::alone());
+            for device in &devices {
+                let place = &Place::new(device);
+                let by = By {
+                    team: &Alone,
+                    place,
+                };
+                assert!(test(by) == expected, "seed {seed}");
+                assert!(place.ran().device.ends_with(&device.name()));
+            }
+        }
+    }
+
+    #[test]
+    fn cuda_surrogates_of_none_of_the_processes_share_are_none() {
+        for device in devices() {
+            let case = random_case(4, 20, 1);
+            let wanted = Wanted {
+                patterns: &case.patterns,
+                limits: &[1],
+                stage: "surrogates",
+                progress: &(),
+            };
+            let kind = Kind::Dithered(&case.events, 3, 1);
+            let placement = Placement::on(&device);
+            assert!(totals(&placement, kind, 4..4, wanted).unwrap().is_empty());
+        }
+    }
+}
