@@ -4,3 +4,4 @@ export { Networks } from "./views/Networks.tsx";
 export { Episodes } from "./views/Episodes.tsx";
 export { Model } from "./views/Model.tsx";
 export { Simulation } from "./views/Simulation.tsx";
+export { Channels } from "./views/Channels.tsx";

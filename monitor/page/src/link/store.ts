@@ -221,7 +221,7 @@ export class Store {
     }
     if (covered.length === 0) return;
     this.trials.sort((a, b) => a - b);
-    this.misses.sort((a, b) => a.tick - b.tick);
+    this.sortMisses();
     this.hasTruth ||= late.hasTruth;
     this.hasBeside ||= late.hasBeside;
     const cut = this.insertSpikes(late, from, to);
@@ -243,6 +243,11 @@ export class Store {
     left.push(...late.holes.filter(h => h.from >= from && h.to <= to && h.from >= this.first));
     this.holes = left.sort((a, b) => a.from - b.from);
     this.version++;
+  }
+
+  /** In order, and each once: they come with the frames, and by the server's list of those before. */
+  sortMisses(): void {
+    this.misses = this.misses.sort((a, b) => a.tick - b.tick).filter((m, i, all) => m.tick !== all[i - 1]?.tick);
   }
 
   private insertSpikes(late: Store, from: number, to: number): boolean {

@@ -23,7 +23,7 @@ export function Export() {
     if (!open && box.current?.open) box.current.close();
   }, [open]);
   const take = async (what: string): Promise<void> => {
-    const s = state.store.value, server = state.server.value;
+    const s = state.shown.value, server = state.server.value;
     if (what === "link") { await navigator.clipboard.writeText(location.href); setWords("The link works while this program runs, for who has its token."); return; }
     if (what === "state") {
       const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };

@@ -12,10 +12,10 @@ export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 
 
 export function Latency() {
   const canvas = useRef<HTMLCanvasElement>(null);
-  usePainter(s => {
+  usePainter(() => {
     void painted.value;
-    const on = surface(canvas.current);
-    if (!on) return;
+    const on = surface(canvas.current), s = state.store.value;
+    if (!on || !s) return;
     const { g, w, h } = on, foot = 17, high = h - foot - 4, recent = s.recentLatency(), all = s.latency;
     // From a tenth of a microsecond to what there is, at least to the deadline.
     const deadline = state.server.value?.source.deadline_ns ?? null;

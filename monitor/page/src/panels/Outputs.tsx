@@ -31,7 +31,7 @@ export function Line({ k }: { k: number }) {
   /** What the lines say where the cursor is, in words; to those who listen at most once a second. */
   const reading = (u: uPlot): void => {
     const i = u.cursor.idx ?? -1, at = u.data[0][i], said = (s: number): string => { const v = u.data[s]?.[i]; return v === null || v === undefined ? "–" : String(Number(v.toPrecision(4))); };
-    const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.store.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
+    const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.shown.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
     if (read.current) read.current.textContent = words;
     if (words && document.activeElement === box.current && now - spokenAt.current > 1000) { spokenAt.current = now; state.spoken.value = `${name} ${words}`; }
   };

@@ -7,10 +7,10 @@ import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 export function Timeline() {
   const canvas = useRef<HTMLCanvasElement>(null), span = useRef<[number, number]>([0, 1]), dragging = useRef(false);
-  usePainter(s => {
+  usePainter(() => {
     void painted.value;
-    const on = surface(canvas.current);
-    if (!on) return;
+    const on = surface(canvas.current), s = state.store.value;
+    if (!on || !s) return;
     const { g, w, h } = on, reach = state.reach(s), step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(reach.first), end = s.seconds_(reach.end);
     const begin = state.file.value ? 0 : Math.min(first, Math.max(0, end - 60)), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
     span.current = [begin, begin + length];
