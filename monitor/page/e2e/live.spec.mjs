@@ -131,7 +131,7 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
 });
 
 test.describe("misses", () => {
-  test.use({ args: ["--channels", "64", "--slow-every", "700"] });
+  test.use({ args: ["--channels", "64", "--slow-every", "1700"] });
   test("each is listed, and goes to what was around it", async ({ watched: { page } }) => {
     await known(page, 3);
     const listed = page.locator(".misses button");
@@ -140,6 +140,39 @@ test.describe("misses", () => {
     // By the keyboard: the list moves with every miss, and a pointer may find another there.
     await listed.first().press("Enter");
     await expect(page.getByRole("status").first()).toHaveText("paused");
+  });
+
+  test("what lay round one is shown when the last minute has it no longer", async ({ watched: { page, faults }, context }) => {
+    await known(page, 4);
+    const tick = await page.waitForFunction(() => globalThis.betz.store.misses.find(m => m.tick > 1000)?.tick).then(t => t.jsonValue());
+    const spikes = () => page.evaluate(t => { const s = globalThis.betz.store; let n = 0; for (let i = 0; i < s.spikes; i++) if (Math.abs(s.tick[i] - t) < 400) n++; return n; }, tick);
+    const before = await spikes();
+    expect(before).toBeGreaterThan(100);
+    // The page forgets, as it does after a minute; the server has kept what lay around.
+    await page.evaluate(t => { const s = globalThis.betz.store; s.first = t + 700; s.spikes = 0; }, tick);
+    await page.evaluate(t => { location.hash = `#v=live&w=1&t=${(t + 500) / 1000}`; }, tick);
+    await page.waitForFunction(() => globalThis.betz.shown !== globalThis.betz.store);
+    const kept = await page.evaluate(t => { const s = globalThis.betz.shown; let n = 0; for (let i = 0; i < s.spikes; i++) if (Math.abs(s.tick[i] - t) < 400) n++; return { n, first: s.first, end: s.end }; }, tick);
+    expect(kept.n).toBe(before);
+    expect(kept.first).toBeLessThanOrEqual(tick - 500);
+    expect(kept.end).toBeGreaterThan(tick + 500);
+    await expect(page.locator(".raster .note")).toContainText("kept because a deadline was missed");
+    await expect.poll(() => ink(page)).toBeGreaterThan(0.01);
+    // Where there was no miss nothing was kept, and that is said. A busy machine misses more than it is asked to: a place between two is looked for.
+    const empty = await page.evaluate(async t => { const { moments } = await (await fetch("/api/misses")).json(); for (let at = t + 600; at > 60; at -= 20) if (!moments.some(m => m.from <= at && at < m.to)) return at; return null; }, tick);
+    expect(empty).not.toBeNull();
+    await page.evaluate(t => { location.hash = `#v=live&w=0.1&t=${(t + 50) / 1000}`; }, empty);
+    await expect(page.locator(".raster .note")).toContainText("nothing of then is kept any more");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => globalThis.betz.shown === globalThis.betz.store);
+    await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+    // A page that comes later knows of them, too, and the key leads from one to the next.
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await known(other, 1);
+    await other.waitForFunction(t => globalThis.betz.store.misses.some(m => m.tick === t), tick);
+    await other.close();
+    expect(faults).toEqual([]);
   });
 });
 

@@ -13,8 +13,10 @@ import * as theme from "./theme.ts";
 /** Views of a script of their own, which is asked for when one of them is first looked at. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
 const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model"];
+/** A session whose episodes are counted shows them on the first view, too. */
+const counts = (): boolean => state.server.value?.mode === "live" && state.server.value.mined > 0;
 effect(() => {
-  if (HEAVY.includes(state.address.value.view) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
+  if ((HEAVY.includes(state.address.value.view) || counts()) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
 
 function App() {
@@ -26,7 +28,7 @@ function App() {
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
       {!own && !s && <main><Waiting /></main>}
-      {s && view === "live" && <Live />}
+      {s && view === "live" && <Live>{found && counts() && <found.Counted />}</Live>}
       {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}

@@ -6,3 +6,10 @@ export function viridis(share: number): string {
   const [a, b] = [POINTS[i]!, POINTS[i + 1]!];
   return `rgb(${[0, 1, 2].map(k => Math.round(a[k]! + (b[k]! - a[k]!) * f)).join(" ")})`;
 }
+
+const BELOW = [0, 114, 178], MIDDLE = [244, 244, 242], ABOVE = [213, 94, 0];
+/** Diverging colours: blue below the middle, white in it, orange above. */
+export function diverging(share: number): string {
+  const at = Math.min(1, Math.max(0, share)) * 2 - 1, end = at < 0 ? BELOW : ABOVE;
+  return `rgb(${MIDDLE.map((m, k) => Math.round(m + (end[k]! - m) * Math.abs(at))).join(" ")})`;
+}

@@ -6,7 +6,7 @@ import { Raster } from "../panels/Raster.tsx";
 import { Aligned, Delays } from "../panels/Aligned.tsx";
 import { whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
-import { HEADS, MOST_LISTED, labelOf, type Column } from "../mined/model.ts";
+import { HEADS, MOST_LISTED, labelOf, sorted, type Column } from "../mined/model.ts";
 import * as state from "../state.ts";
 
 const digits = (value: number | null, n: number): string => value === null ? "–" : value !== 0 && Math.abs(value) < 10 ** -n ? value.toExponential(1) : value.toFixed(n);
@@ -49,4 +49,15 @@ export function Episodes() {
     <Panel area="ep-chain" title="Chain" note={picked ? labelOf(picked) : ""}>
       {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
   </main>;
+}
+
+/** Beside a session at work, those that come most. */
+const MOST_BESIDE = 3;
+export function Counted() {
+  const open = (e: number): void => state.go({ view: "episodes", more: { ...state.address.value.more, ep: `0.${e}` } });
+  useEffect(() => mined.watch(), []);
+  const file = mined.current.value, all = file ? sorted(file.episodes, "count", true) : [];
+  return <Panel area="counted" title="Episodes" note={file ? `${all.length > MOST_BESIDE ? `the ${MOST_BESIDE} most frequent of ${whole(all.length)}, counted` : "counted"} as they come` : "…"} tools={<span class="tools"><button class="link" onClick={() => state.go({ view: "episodes" })}>all of them</button></span>}>
+    {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
+    <table aria-label="Episodes"><tbody>{all.slice(0, MOST_BESIDE).map(e => <tr key={e.index} onClick={() => open(e.index)}><th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); open(e.index); }}>{labelOf(e)}</button></th><td>{whole(e.count)}</td><td>{digits(e.rate, 1)} /min</td></tr>)}</tbody></table></Panel>;
 }
