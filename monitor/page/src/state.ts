@@ -4,6 +4,7 @@ import { Link } from "./link/socket.ts";
 import { Store, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
+import { clock } from "./draw/format.ts";
 import { missesSoFar } from "./moments.ts";
 import * as url from "./url.ts";
 
@@ -55,8 +56,8 @@ export const acts = new Map<string, () => void>();
 export const keeps = new Map<string, () => unknown>();
 /** What is drawn over the raster's spikes. */
 export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
-/** What a view gives to take along, in place of spikes and outputs. */
-export const offers = signal<{ words: string; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
+/** What a view gives to take along, in place of spikes and outputs or, where it shows them, `beside` them. */
+export const offers = signal<{ words: string; beside?: boolean; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
 
@@ -361,7 +362,8 @@ export async function begin(): Promise<void> {
     if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
   });
   // Written where it differs: a browser tells its window of every writing.
-  effect(() => { const title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
+  // Lost, it says until when it knows.
+  effect(() => { const s = store.value, words = connection.value === "lost" && s ? `lost at ${clock(s.seconds_(s.end), 1)}` : pill.value.words, title = `${pill.value.kind === "good" ? "" : `${words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
   requestAnimationFrame(frameLoop);
   // The connection does not wait for the state, nor the first frame for a picture without it.
   let opened = false;

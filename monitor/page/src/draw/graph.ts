@@ -51,13 +51,14 @@ export class GraphView {
   /** Milliseconds of script that the last picture took, and the last filling of buffers. */
   spent = 0; filled = 0;
 
-  constructor(readonly canvas: HTMLCanvasElement) {
+  /** `again`: what was lost is there once more, and wants a picture. */
+  constructor(readonly canvas: HTMLCanvasElement, again: () => void) {
     const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("no WebGL2");
     this.gl = gl;
     this.make();
     canvas.addEventListener("webglcontextlost", e => e.preventDefault());
-    canvas.addEventListener("webglcontextrestored", () => { this.held.clear(); this.last = this.timed = null; this.make(); });
+    canvas.addEventListener("webglcontextrestored", () => { this.held.clear(); this.last = this.timed = null; this.make(); again(); });
   }
 
   private make(): void {
@@ -131,7 +132,7 @@ export class GraphView {
     return made;
   }
 
-  /** How many edges can be drawn in so many milliseconds, by what the last pictures took. */
+  /** How many edges can be drawn in so many milliseconds, by what the last whole pictures took. */
   within(ms: number): number { return this.cost > 0 ? Math.max(LEAST, Math.floor(ms / this.cost)) : Infinity; }
 
   /** When the picture that was just asked for is done, what an edge cost is known. */
@@ -198,7 +199,8 @@ export class GraphView {
     gl.drawArrays(gl.POINTS, 0, nodes.places.length / 2);
     gl.bindVertexArray(null);
     this.spent = performance.now() - began;
-    this.time(drawn);
+    // Of a picture that was cut, more of the time is waiting.
+    if (drawn === all) this.time(drawn);
     return drawn;
   }
 }

@@ -51,50 +51,55 @@ function outline(g: CanvasRenderingContext2D, info: Info, l: Layout, node: numbe
   g.stroke();
 }
 
+/** Draws the map as it is shown into a plane of so many pixels; gives where its nodes lie. */
+export function paintField(g: CanvasRenderingContext2D, w: number, h: number, info: Info): Layout {
+  const picked = som.cell.value, around = som.around.value;
+  const foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
+  l.x += 4; l.y += 4;
+  if (!how) return l;
+  if (l.size >= DRAWN_ONE_BY_ONE) {
+    // A hair more than its place: no seams.
+    for (let n = 0; n < nodes; n++) {
+      const [x, y] = middle(info, l, n), c = how.of(n);
+      g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`;
+      if (info.hexagonal) { hexagon(g, x, y, l.size + 0.6); g.fill(); } else g.fillRect(x - l.size / 2, y - l.size / 2, l.size + 0.5, l.size + 0.5);
+    }
+  } else {
+    const held = document.createElement("canvas"), image = new ImageData(info.columns, info.rows);
+    for (let n = 0; n < nodes; n++) image.data.set([...how.of(n), 255], 4 * n);
+    held.width = info.columns; held.height = info.rows;
+    held.getContext("2d")!.putImageData(image, 0, 0);
+    g.imageSmoothingEnabled = false;
+    if (!info.hexagonal) g.drawImage(held, l.x - l.size / 2, l.y - l.size / 2, l.wide, l.high);
+    else for (let r = 0; r < info.rows; r++) { const [x, y] = middle(info, l, r * info.columns); g.drawImage(held, 0, r, info.columns, 1, x - l.size / 2, y - l.size / 2, info.columns * l.size, l.size); }
+  }
+  if (picked !== null) {
+    g.lineWidth = 1.5; g.strokeStyle = colours.warn.css;
+    for (const n of around) outline(g, info, l, n);
+    g.lineWidth = 3; g.strokeStyle = colours.bad.css;
+    outline(g, info, l, picked);
+  }
+  const units = som.surface.value?.units;
+  if (som.shown.value.what === "units" && units && l.size >= 12) {
+    g.font = font(Math.min(13, l.size * 0.5)); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#000";
+    for (let n = 0; n < nodes; n++) if (units[n] !== NO_UNIT) { const [x, y] = middle(info, l, n); g.fillText((info.units[units[n]!]?.name ?? "").replace(/^unit/, ""), x, y); }
+  }
+  if (how.ramp) {
+    const bar = Math.min(180, w / 2);
+    for (let i = 0; i < bar; i++) { const c = how.ramp[Math.floor(255 * i / bar)]!; g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`; g.fillRect(w / 2 - bar / 2 + i, h - 12, 1.5, 8); }
+    g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
+    g.textAlign = "right"; g.fillText(how.low, w / 2 - bar / 2 - 6, h - 7);
+    g.textAlign = "left"; g.fillText(how.high, w / 2 + bar / 2 + 6, h - 7);
+  }
+  return l;
+}
+
 export function Field() {
   const canvas = useRef<HTMLCanvasElement>(null), placed = useRef<Layout | null>(null);
   useDrawn(() => {
     void painted.value;
-    const info = som.info.value, picked = som.cell.value, around = som.around.value, on = surface(canvas.current);
-    if (!info || !on) return;
-    const { g, w, h } = on, foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
-    l.x += 4; l.y += 4;
-    placed.current = l;
-    if (!how) return;
-    if (l.size >= DRAWN_ONE_BY_ONE) {
-      // A hair more than its place: no seams.
-      for (let n = 0; n < nodes; n++) {
-        const [x, y] = middle(info, l, n), c = how.of(n);
-        g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`;
-        if (info.hexagonal) { hexagon(g, x, y, l.size + 0.6); g.fill(); } else g.fillRect(x - l.size / 2, y - l.size / 2, l.size + 0.5, l.size + 0.5);
-      }
-    } else {
-      const held = document.createElement("canvas"), image = new ImageData(info.columns, info.rows);
-      for (let n = 0; n < nodes; n++) image.data.set([...how.of(n), 255], 4 * n);
-      held.width = info.columns; held.height = info.rows;
-      held.getContext("2d")!.putImageData(image, 0, 0);
-      g.imageSmoothingEnabled = false;
-      if (!info.hexagonal) g.drawImage(held, l.x - l.size / 2, l.y - l.size / 2, l.wide, l.high);
-      else for (let r = 0; r < info.rows; r++) { const [x, y] = middle(info, l, r * info.columns); g.drawImage(held, 0, r, info.columns, 1, x - l.size / 2, y - l.size / 2, info.columns * l.size, l.size); }
-    }
-    if (picked !== null) {
-      g.lineWidth = 1.5; g.strokeStyle = colours.warn.css;
-      for (const n of around) outline(g, info, l, n);
-      g.lineWidth = 3; g.strokeStyle = colours.bad.css;
-      outline(g, info, l, picked);
-    }
-    const units = som.surface.value?.units;
-    if (som.shown.value.what === "units" && units && l.size >= 12) {
-      g.font = font(Math.min(13, l.size * 0.5)); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#000";
-      for (let n = 0; n < nodes; n++) if (units[n] !== NO_UNIT) { const [x, y] = middle(info, l, n); g.fillText((info.units[units[n]!]?.name ?? "").replace(/^unit/, ""), x, y); }
-    }
-    if (how.ramp) {
-      const bar = Math.min(180, w / 2);
-      for (let i = 0; i < bar; i++) { const c = how.ramp[Math.floor(255 * i / bar)]!; g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`; g.fillRect(w / 2 - bar / 2 + i, h - 12, 1.5, 8); }
-      g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
-      g.textAlign = "right"; g.fillText(how.low, w / 2 - bar / 2 - 6, h - 7);
-      g.textAlign = "left"; g.fillText(how.high, w / 2 + bar / 2 + 6, h - 7);
-    }
+    const info = som.info.value, on = surface(canvas.current);
+    if (info && on) placed.current = paintField(on.g, on.w, on.h, info);
   }, canvas);
   const click = (e: MouseEvent): void => {
     const box = canvas.current?.getBoundingClientRect(), info = som.info.value, l = placed.current;

@@ -1,9 +1,11 @@
 // Channels: a map of electrodes, a table of what each does, and what masking some would take away.
 import { signal } from "@preact/signals";
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { RULES, measure, neighbours, type ChannelState, type Health, type Rules } from "../link/health.ts";
 import { Electrodes } from "../panels/Electrodes.tsx";
+import { origin, save } from "../panels/Export.tsx";
 import { Panel } from "../panels/Panel.tsx";
+import { table } from "../draw/table.ts";
 import { whole } from "../draw/format.ts";
 import * as state from "../state.ts";
 import { control, cost } from "../control.ts";
@@ -55,10 +57,19 @@ export function Channels() {
     found.sort((a, b) => { const x = key(a), y = key(b); return (x < y ? -1 : x > y ? 1 : Number.isNaN(x) ? 1 : a - b) * (sort[1] ? -1 : 1); });
     return found;
   }, [health, sort, only]);
+  // As it stands when it is asked for.
+  const latest = useRef<() => string>(() => "");
+  latest.current = () => health ? table(origin(), [...HEADS.map(h => h[0]), "x_um", "y_um"], order.map(c => [names[c] ?? c, health.rate[c], health.fano[c], health.short[c], health.neighbour[c], share[c], health.state[c], ...(source?.electrode_um?.[c] ?? [null, null])])) : "";
+  useEffect(() => {
+    state.offers.value = { words: "The table of channels, as it is sorted and narrowed; spikes and outputs of the window.", beside: true, take: [["channels, CSV", () => save(new Blob([latest.current()], { type: "text/csv" }), "betz-channels.csv")]] };
+    return () => { state.offers.value = null; };
+  }, []);
+  // What is ticked as it is masked asks nothing, and is forgotten.
+  const open = asked && (asked.size !== off.size || [...asked].some(c => !off.has(c))) ? asked : null;
+  useEffect(() => { if (asked && !open) setAsked(null); }, [asked, open]);
   if (!s || !health || !source) return null;
   const count = (k: ChannelState) => health.state.filter(v => v === k).length;
-  // What is ticked as it is masked asks nothing.
-  const controlled = state.server.value?.control ?? false, open = asked && (asked.size !== off.size || [...asked].some(c => !off.has(c))) ? asked : null, wanted = open ?? off, part = (of: Iterable<number>): string => { let sum = 0; for (const c of of) sum += share[c] ?? 0; return `${(sum * 100).toFixed(1)} %`; };
+  const controlled = state.server.value?.control ?? false, wanted = open ?? off, part = (of: Iterable<number>): string => { let sum = 0; for (const c of of) sum += share[c] ?? 0; return `${(sum * 100).toFixed(1)} %`; };
   const tick = (c: number): void => { const next = new Set(wanted); if (!next.delete(c)) next.add(c); setAsked(next); };
   const noisy = health.state.flatMap((v, c) => v === "noisy" ? [c] : []);
   const high = Math.max(1, health.median * 2.5), view = box.current?.clientHeight ?? 500, from = Math.max(0, Math.floor(top / ROW) - 4), to = Math.min(order.length, from + Math.ceil(view / ROW) + 10);

@@ -1,9 +1,11 @@
 // Mined episodes: a list that can be sorted, and of one of them every occurrence, over the raster and laid upon each other.
 import { useEffect, useState } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
+import { origin, save } from "../panels/Export.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { Raster } from "../panels/Raster.tsx";
 import { Aligned, Delays } from "../panels/Aligned.tsx";
+import { table } from "../draw/table.ts";
 import { whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
 import { HEADS, MOST_LISTED, labelOf, sorted, type Column } from "../mined/model.ts";
@@ -28,8 +30,23 @@ function List() {
   </>;
 }
 
+const csv = (text: string, name: string): void => save(new Blob([text], { type: "text/csv" }), name);
+/** The list as it is sorted and narrowed, and every occurrence of the one that is picked. */
+const takes: [string, () => void][] = [
+  ["list, CSV", () => csv(table({ ...origin(), episodes: mined.current.value?.name ?? "" }, ["episode", "count", "per_minute", "expected", "z", "p", "q"], mined.listed.value.map(e => [labelOf(e), e.count, e.rate, e.expected, e.z, e.p, e.q])), "betz-episodes.csv")],
+  ["occurrences, CSV", () => {
+    const e = mined.picked.value, found = mined.occurrences.value;
+    if (!e || !found) throw new Error("No episode is picked.");
+    csv(table({ ...origin(), episodes: mined.current.value?.name ?? "", episode: labelOf(e), occurrences: `${found.times.length} of ${found.total}` }, e.labels.map((l, k) => `${k + 1}: ${l}, s`), found.times.map(t => [...t])), "betz-occurrences.csv");
+  }],
+];
+
 export function Episodes() {
-  useEffect(() => { mined.begin(); return () => mined.leave(); }, []);
+  useEffect(() => {
+    mined.begin();
+    state.offers.value = { words: "The list as it is sorted and narrowed, the occurrences of what is picked; spikes and outputs of the window.", beside: true, take: takes };
+    return () => { mined.leave(); state.offers.value = null; };
+  }, []);
   const file = mined.current.value, picked = mined.picked.value, found = mined.occurrences.value, s = state.store.value;
   if (!file || !s) return <main class="networks"><div class="waiting" role="status">
     <p class="large">There are no mined episodes here.</p>

@@ -14,7 +14,7 @@ export const shownView = signal<View | null>(null);
 export const part = signal<[number, number, number, number] | null>(null);
 /** Milliseconds of script of the last picture and of the last filling of buffers, for those who measure; the edges above the threshold, and those drawn. */
 export const spent = { ms: 0, filled: 0, edges: 0, drawn: 0 };
-/** While a picture moves it has the strongest edges that can be drawn in so many milliseconds; all, once it stands still for as long as that. */
+/** A picture that changes has the strongest edges that can be drawn in so many milliseconds; all of them, once it has stood still for so many. */
 const MOVING_MS = 30, STILL_MS = 200;
 
 export interface Shape { places: Float32Array; nodes: Nodes; layers: Layer[]; counts: (node: number) => boolean; label: string; head: boolean }
@@ -52,11 +52,11 @@ function Tip({ places, view, wide }: { places: () => Float32Array | undefined; v
 
 export function Graph({ shape, title }: { shape: () => Shape | null; title?: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), below = useRef<HTMLCanvasElement>(null), top = useRef<HTMLCanvasElement>(null), picture = useRef<GraphView | "plain" | null>(null), view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), drawnAt = useRef(-Infinity), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
+  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), whole = useRef(true), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
   const again = useRef(() => {}), draw = (): void => {
     const now = shape(), on = canvas.current;
     if (!now || !on || on.clientWidth < 2) return;
-    if (picture.current === null) try { picture.current = new GraphView(on); } catch { picture.current = "plain"; setPlain(true); }
+    if (picture.current === null) try { picture.current = new GraphView(on, () => again.current()); } catch { picture.current = "plain"; setPlain(true); }
     view.current = shownView.value ?? fitted(now, on.clientWidth, on.clientHeight);
     const v = view.current;
     if (now.head) part.value = [v.x, v.y, v.x + on.clientWidth / v.scale, v.y + on.clientHeight / v.scale];
@@ -65,11 +65,10 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
       const plane = surface(on), drawn = plane ? drawPlain(plane.g, plane.w, plane.h, now.nodes, now.layers, v) : 0;
       setCut(all > MOST_PLAIN ? drawn : 0);
     } else {
-      const began = performance.now(), moves = began - drawnAt.current < STILL_MS, drawn = picture.current.draw(now.nodes, now.layers, v, moves ? picture.current.within(MOVING_MS) : Infinity);
-      drawnAt.current = began;
+      const drawn = picture.current.draw(now.nodes, now.layers, v, whole.current ? Infinity : picture.current.within(MOVING_MS));
+      whole.current = false;
       clearTimeout(later.current);
-      // A picture that was cut is made whole once nothing moves.
-      if (drawn < all) later.current = window.setTimeout(again.current, STILL_MS + 20);
+      if (drawn < all) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
       partial.value = drawn < all ? drawn : 0;
       Object.assign(spent, { ms: picture.current.spent, filled: picture.current.filled, edges: all, drawn });
     }
