@@ -207,12 +207,13 @@ export class Store {
   fill(frames: Frame[], from: number, to: number): void {
     const late = new Store(this.shape, this.base);
     late.first = late.end = Math.max(from, -2147483648);
-    const covered: [number, number][] = [];
+    const covered: [number, number][] = [], rates: Float32Array[] = [];
     for (const frame of frames) {
       const first = frame.first - this.base;
       if (first + frame.ticks <= from || first >= to || first < late.end - frame.ticks) continue;
       late.append(frame, first);
       late.end = first + frame.ticks;
+      if (frame.rates) rates.push(frame.rates.slice());
       covered.push([Math.max(first, from), Math.min(first + frame.ticks, to)]);
       const within = first >= from && first + frame.ticks <= to;
       for (const offset of frame.trials) if (first + offset >= from && first + offset < to) this.trials.push(first + offset);
@@ -227,6 +228,8 @@ export class Store {
     const cut = this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
     const before = from < this.first;
+    // Into a hole they do not fit any more: their seconds are not kept.
+    if (before) this.trend = [...rates, ...this.trend].slice(-60);
     if (before) this.first = Math.max(from, covered[0]![0]);
     // Where the oldest had to go, what is known begins with the oldest that is there.
     if (cut) { this.cut = true; this.first = Math.max(this.first, this.tick[0] ?? 0); }

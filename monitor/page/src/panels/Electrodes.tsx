@@ -54,7 +54,10 @@ export function Electrodes({ value, states, label, low, high, path, ink = viridi
       g.strokeStyle = g.fillStyle = colours.bad.css; g.lineWidth = 2;
       g.beginPath(); points.forEach(([x, y], k) => k === 0 ? g.moveTo(x, y) : g.lineTo(x, y)); g.stroke();
       g.font = font(11); g.textAlign = "center"; g.textBaseline = "bottom";
-      points.forEach(([x, y], k) => { g.beginPath(); g.arc(x, y, 3, 0, 2 * Math.PI); g.fill(); g.fillText(String(k + 1), x, y - 4); });
+      // On whatever colour lies below.
+      g.strokeStyle = colours.panel.css; g.lineWidth = 3; g.lineJoin = "round";
+      points.forEach(([x, y], k) => { g.beginPath(); g.arc(x, y, 3, 0, 2 * Math.PI); g.fill(); g.strokeText(String(k + 1), x, y - 4); g.fillText(String(k + 1), x, y - 4); });
+      g.lineWidth = 1;
     }
     const bar = Math.min(160, w / 2);
     for (let i = 0; i < bar; i++) { g.fillStyle = ink(i / bar); g.fillRect(w / 2 - bar / 2 + i, h - 11, 1.5, 8); }

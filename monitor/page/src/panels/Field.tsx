@@ -1,6 +1,6 @@
 // The nodes of a map: heights in grey, dark is far; hits and planes by viridis, three planes as colours, units by theirs.
 import { useRef } from "preact/hooks";
-import { viridis } from "../draw/colour.ts";
+import { dim, ramp } from "../draw/colour.ts";
 import { communityInk, css } from "../net/ink.ts";
 import { NO_UNIT, layout, middle, nodeAt, range, share, type Info, type Layout } from "../som/model.ts";
 import * as som from "../som/state.ts";
@@ -8,14 +8,13 @@ import { colours, painted } from "../theme.ts";
 import { useDrawn } from "./Canvas.tsx";
 import { font, surface } from "./Panel.tsx";
 
-const RAMP = Array.from({ length: 256 }, (_, k) => viridis(k / 255).match(/\d+/g)!.map(Number) as [number, number, number]);
 const GREYS = Array.from({ length: 256 }, (_, k) => { const v = Math.round(245 - k * 0.86); return [v, v, v] as [number, number, number]; });
 /** Nodes smaller than this are pixels of a picture. */
 const DRAWN_ONE_BY_ONE = 5;
 
 /** A colour a node, or null until it is there; and what the ends of the scale are. */
 export function colouring(info: Info): { of: (node: number) => readonly [number, number, number]; low: string; high: string; ramp: readonly (readonly [number, number, number])[] | null } | null {
-  const shown = som.shown.value, now = som.surface.value, at = `${info.id}/${info.stages[som.stage.value]?.number}`, digits = (v: number): string => String(Number(v.toPrecision(3)));
+  const shown = som.shown.value, now = som.surface.value, at = `${info.id}/${info.stages[som.stage.value]?.number}`, digits = (v: number): string => String(Number(v.toPrecision(3))), RAMP = ramp(), greys = dim() ? [...RAMP].reverse() : GREYS;
   if (shown.what === "plane" || shown.what === "rgb") {
     const nodes = info.rows * info.columns, dims = shown.what === "plane" ? [shown.dim] : shown.dims, found = som.planes.value;
     if (found?.of !== `${at} ${dims.join()}`) return null;
@@ -36,7 +35,7 @@ export function colouring(info: Info): { of: (node: number) => readonly [number,
     return { of: n => RAMP[Math.round(255 * Math.sqrt(now.hits[n]! / most))]!, low: "0", high: digits(most), ramp: RAMP };
   }
   const ends = range(now.heights);
-  return { of: n => GREYS[Math.round(255 * share(now.heights[n]!, ends))]!, low: digits(ends[0]), high: digits(ends[1]), ramp: GREYS };
+  return { of: n => greys[Math.round(255 * share(now.heights[n]!, ends))]!, low: digits(ends[0]), high: digits(ends[1]), ramp: greys };
 }
 
 function hexagon(g: CanvasRenderingContext2D, x: number, y: number, size: number): void {

@@ -57,7 +57,7 @@ export function Timeline() {
     if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
     else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
-  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second <span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}>
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
     <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
       onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
       onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />

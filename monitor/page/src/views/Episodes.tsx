@@ -62,7 +62,7 @@ export function Episodes() {
       tools={<span class="tools"><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
       {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
       {picked && found ? <Aligned /> : <p class="dim">Every occurrence of the episode that is picked is drawn here in a row, and over the raster as a line.</p>}</Panel>
-    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && found ? <Delays /> : null}</Panel>
+    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && picked.low.length === 0 ? <p class="dim">One spike alone has no delay.</p> : picked && found ? <Delays /> : null}</Panel>
     <Panel area="ep-chain" title="Chain" note={picked ? labelOf(picked) : ""}>
       {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
   </main>;

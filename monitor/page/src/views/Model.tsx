@@ -76,11 +76,11 @@ function Weights({ model, outputs }: { model: state.ModelCard | null; outputs: s
   const share = model?.weight_share ?? [], top = Math.max(1e-9, ...share), weight = (c: number): number => all && one ? all[(c * filters + one.filter) * latents + one.latent] ?? 0 : 0;
   let most = 1e-12;
   if (one) for (let c = 0; c < share.length; c++) most = Math.max(most, Math.abs(weight(c)));
-  return <Panel area="weights" title="Weights" note={one ? "φ: what a filtered spike adds" : "Σ|φ| of each channel, as a share of all"} tools={model && latents > 0 ? <span class="tools">
+  return <Panel area="weights" title="Weights" note={!model ? "" : one ? "φ: what a filtered spike adds" : "Σ|φ| of each channel, as a share of all"} tools={model && latents > 0 ? <span class="tools">
     <label>of <select value={one ? String(one.latent) : ""} onChange={e => say(e.currentTarget.value, one?.filter ?? 0)}><option value="">all</option>{Array.from({ length: Math.min(latents, 64) }, (_, k) => <option key={k} value={String(k)}>{named(k)}</option>)}</select></label>
     {one && <label>filter <select value={String(one.filter)} onChange={e => say(String(one.latent), Number(e.currentTarget.value))}>{model.filters.map((f, k) => <option key={k} value={String(k)}>{of(f)}</option>)}</select></label>}</span> : undefined}>
     {wrong && <p role="alert" class="bad">{wrong}</p>}
-    {one ? <Electrodes label={`Weights of ${named(one.latent)}, filter ${of(model!.filters[one.filter]!)}`} ink={diverging} value={c => 0.5 + weight(c) / most / 2} states={() => "active"} low={all ? (-most).toPrecision(3) : "…"} high={all ? most.toPrecision(3) : "…"} />
+    {!model ? <p class="dim">No model is known.</p> : one ? <Electrodes label={`Weights of ${named(one.latent)}, filter ${of(model.filters[one.filter]!)}`} ink={diverging} value={c => 0.5 + weight(c) / most / 2} states={() => "active"} low={all ? (-most).toPrecision(3) : "…"} high={all ? most.toPrecision(3) : "…"} />
       : <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />}
   </Panel>;
 }
@@ -107,7 +107,7 @@ export function Model() {
   const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
   return <main class={two ? "model two" : "model"}>
     <Panel area="card" title="Model in use" note={models ? STATES[models.state] ?? models.state : ""}>
-      {running ? <Card model={running} step={step} running /> : <p>The session does not say.</p>}
+      {running ? <Card model={running} step={step} running /> : <p class="dim">{state.file.value ? "No model was given beside the recording: betz serve MODEL RECORDING shows what it makes of it." : "The session does not say."}</p>}
       {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
       {server.control && <p class="acts">
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
@@ -117,8 +117,8 @@ export function Model() {
     </Panel>
     <Weights model={running ?? null} outputs={server.source.outputs} />
     {two && <Both s={s} warming={busy} />}
-    <Panel area="others" title="May be swapped in" note={server.control ? "" : "read-only: start with --control to swap"}>
-      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : "A page that is read-only has none."}</p>}
+    <Panel area="others" title="May be swapped in" note={server.control || state.file.value ? "" : "read-only: start with --control to swap"}>
+      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only in a session." : "A page that is read-only has none."}</p>}
       <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
         {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the one that runs.`)}>swap to this</button>}</article>)}</div>
     </Panel>

@@ -15,13 +15,12 @@ import { Node } from "../panels/net/Node.tsx";
 import { Threshold } from "../panels/net/Threshold.tsx";
 import { Time } from "../panels/net/Time.tsx";
 import { whole } from "../draw/format.ts";
-import { viridis } from "../draw/colour.ts";
+import { ramp } from "../draw/colour.ts";
 import { colours, painted } from "../theme.ts";
 import * as state from "../state.ts";
 
 /** A colour as four bytes of a picture, in the order that memory has them. */
 const word = (c: Rgb, alpha: number): number => (alpha << 24 | Math.round(c[2] * 255) << 16 | Math.round(c[1] * 255) << 8 | Math.round(c[0] * 255)) >>> 0;
-const DEGREES = Array.from({ length: 256 }, (_, k) => (viridis(k / 255).match(/\d+/g) ?? []).map(v => Number(v) / 255) as Rgb);
 
 /** Nodes of a session as they are drawn. */
 function nodesOf(l: net.Loaded, places: Float32Array, degree: Uint32Array): Nodes {
@@ -30,10 +29,10 @@ function nodesOf(l: net.Loaded, places: Float32Array, degree: Uint32Array): Node
   if (how === "degree") {
     let most = 1;
     for (const d of degree) most = Math.max(most, d);
-    const own = size.slice();
+    const own = size.slice(), inks = ramp().map(c => c.map(v => v / 255) as Rgb);
     for (let k = 0; k < n; k++) {
       const share = degree[k]! / most;
-      ink[k] = word(DEGREES[Math.round(share * 255)]!, degree[k]! > 0 ? 255 : 110);
+      ink[k] = word(inks[Math.round(share * 255)]!, degree[k]! > 0 ? 255 : 110);
       own[k]! *= 0.7 + 1.6 * Math.sqrt(share);
     }
     return { places, ink: hidden(ink, inside), size: own };
