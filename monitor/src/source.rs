@@ -120,7 +120,6 @@ impl ModelCard {
             "channels": decoder.channels(),
             "masked": decoder.channel_mask().iter().filter(|&&m| !m).count(),
             "latents": decoder.latents(),
-            "linear": decoder.is_linear(),
             "filters": filters,
             "delay_steps": decoder.delay_steps(),
             "memory_steps": memory,

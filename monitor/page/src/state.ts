@@ -10,7 +10,7 @@ import * as url from "./url.ts";
 
 export interface Output { name: string; unit: string }
 export interface ModelCard {
-  name: string; fingerprint: string; kind: string; channels: number; masked: number; latents: number; linear: boolean;
+  name: string; fingerprint: string; kind: string; channels: number; masked: number; latents: number;
   filters: { tau_seconds: number; order: number }[]; delay_steps: number; memory_steps: number; ridge: number | null;
   trained: { betz_version: string; steps: number; segments: number; spikes: number; folds: number; solver: string };
   scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[];

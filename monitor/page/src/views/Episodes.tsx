@@ -23,7 +23,7 @@ function List() {
     <div class="rows" tabIndex={0} role="region" aria-label="List of episodes"><table>
       <thead><tr>{HEADS.map(([key, words, title]) => <th key={key} scope="col" aria-sort={column === key ? down ? "descending" : "ascending" : "none"}><button title={title} onClick={() => mined.sortBy(key as Column)}>{words}{column === key ? down ? " ▾" : " ▴" : ""}</button></th>)}</tr></thead>
       <tbody>{all.slice(0, MOST_LISTED).map(e => <tr key={e.index} class={picked?.index === e.index ? "on" : ""} onClick={() => mined.pick(e.index)}>
-        <th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{labelOf(e)}</button></th>
+        <th scope="row"><button class="link" title={labelOf(e)} onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{labelOf(e)}</button></th>
         <td>{whole(e.count)}</td><td>{digits(e.rate, 2)}</td><td>{digits(e.expected, 1)}</td><td>{digits(e.z, 1)}</td><td>{digits(e.q, 4)}</td></tr>)}</tbody></table>
       {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: narrow them, or sort otherwise</p>}
       {all.length === 0 && <p class="dim">None of {whole(mined.current.value?.episodes.length ?? 0)} episodes is so{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>

@@ -71,8 +71,8 @@ function Weights({ model, outputs }: { model: state.ModelCard | null; outputs: s
     if (one && id !== "" && !held.has(id)) void frames(`/api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
   }, [id, one === null]);
   const say = (latent: string, filter: number): void => { const { wt: _, ...more } = state.address.value.more; state.go({ more: latent === "" ? more : { ...more, wt: `${latent}.${filter}` } }); };
-  // Of a linear decoder the latents are its outputs.
-  const named = (k: number): string => model?.linear ? outputs[k]?.name ?? String(k) : `latent ${k + 1}`, of = (f: { tau_seconds: number; order: number }): string => `τ ${(f.tau_seconds * 1e3).toFixed(0)} ms, order ${f.order}`;
+  // Without a head the latents are the outputs.
+  const named = (k: number): string => model?.kind === "linear" ? outputs[k]?.name ?? String(k) : `latent ${k + 1}`, of = (f: { tau_seconds: number; order: number }): string => `τ ${(f.tau_seconds * 1e3).toFixed(0)} ms, order ${f.order}`;
   const share = model?.weight_share ?? [], top = Math.max(1e-9, ...share), weight = (c: number): number => all && one ? all[(c * filters + one.filter) * latents + one.latent] ?? 0 : 0;
   let most = 1e-12;
   if (one) for (let c = 0; c < share.length; c++) most = Math.max(most, Math.abs(weight(c)));
