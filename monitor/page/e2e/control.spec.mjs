@@ -80,7 +80,8 @@ test.describe("with --control", () => {
   });
 
   test("what a mask would cost is told, and nothing is masked where the question is answered with no", async ({ watched: { page } }) => {
-    await known(page, 4);
+    // How well it decodes is said of what there is: of a few seconds, little.
+    await known(page, 9);
     await look(page, "#v=channels");
     const question = page.waitForEvent("dialog").then(async d => { const words = d.message(); await d.dismiss(); return words; });
     await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
@@ -90,7 +91,7 @@ test.describe("with --control", () => {
     // No mask costs nothing; all of it, everything; a channel that is not there is refused in words.
     const none = JSON.parse((await expected([])).words), all = JSON.parse((await expected([...Array(64).keys()])).words);
     for (const o of none.outputs) expect(o.now).toBe(o.masked);
-    for (const o of all.outputs) { expect(o.now).toBeGreaterThan(0.3); expect(o.masked).toBeLessThan(0.05); }
+    for (const o of all.outputs) { expect(o.masked).toBeLessThan(0.05); expect(o.now).toBeGreaterThan(o.masked + 0.1); }
     expect(await expected([64])).toEqual({ status: 400, words: expect.stringContaining("0 to 63") });
   });
 

@@ -11,7 +11,7 @@ use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_runtime::stream::{Session, SessionConfig};
 
-pub fn decoder(tau_seconds: f64) -> Decoder {
+pub(crate) fn decoder(tau_seconds: f64) -> Decoder {
     let bank = FilterBank::new(vec![Filter {
         tau_seconds,
         order: 0,
@@ -25,7 +25,7 @@ pub fn decoder(tau_seconds: f64) -> Decoder {
     Decoder::new(parts).unwrap()
 }
 
-pub fn start(options: Options) -> (Monitor, Session) {
+pub(crate) fn start(options: Options) -> (Monitor, Session) {
     let model = decoder(0.05);
     let mut session = Session::open(&model, SessionConfig::default()).unwrap();
     let (monitor, feed) = Monitor::start(Source::of("a test", &model), options).unwrap();
@@ -35,7 +35,7 @@ pub fn start(options: Options) -> (Monitor, Session) {
 }
 
 /// Asks `monitor` as a browser would; gives the whole answer.
-pub fn ask(monitor: &Monitor, request: &str) -> String {
+pub(crate) fn ask(monitor: &Monitor, request: &str) -> String {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
@@ -48,7 +48,7 @@ pub fn ask(monitor: &Monitor, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-pub fn get(monitor: &Monitor, path: &str, more: &str) -> String {
+pub(crate) fn get(monitor: &Monitor, path: &str, more: &str) -> String {
     ask(
         monitor,
         &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{more}\r\n"),
@@ -56,7 +56,7 @@ pub fn get(monitor: &Monitor, path: &str, more: &str) -> String {
 }
 
 /// The body of an answer; `None` where it is not 200.
-pub fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());
     let request = format!(
@@ -69,9 +69,9 @@ pub fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
     (answer.starts_with(b"HTTP/1.1 200")).then(|| answer.split_off(body))
 }
 
-pub const KNOWN: &str = "Cookie: betz=TOKEN\r\n";
+pub(crate) const KNOWN: &str = "Cookie: betz=TOKEN\r\n";
 
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
         assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
