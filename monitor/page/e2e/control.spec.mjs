@@ -80,8 +80,7 @@ test.describe("with --control", () => {
   });
 
   test("what a mask would cost is told, and nothing is masked where the question is answered with no", async ({ watched: { page } }) => {
-    // How well it decodes is said of what there is: of a few seconds, little.
-    await known(page, 9);
+    await known(page, 4);
     await look(page, "#v=channels");
     const question = page.waitForEvent("dialog").then(async d => { const words = d.message(); await d.dismiss(); return words; });
     await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
@@ -91,7 +90,9 @@ test.describe("with --control", () => {
     // No mask costs nothing; all of it, everything; a channel that is not there is refused in words.
     const none = JSON.parse((await expected([])).words), all = JSON.parse((await expected([...Array(64).keys()])).words);
     for (const o of none.outputs) expect(o.now).toBe(o.masked);
-    for (const o of all.outputs) { expect(o.masked).toBeLessThan(0.05); expect(o.now).toBeGreaterThan(o.masked + 0.1); }
+    for (const o of all.outputs) { expect(o.masked).toBeLessThan(0.05); expect(o.now).not.toBe(o.masked); }
+    // The noisy channel pulls one output aside; how far that counts hangs on the seconds that there are.
+    expect(Math.max(...all.outputs.map(o => o.now))).toBeGreaterThan(0.3);
     expect(await expected([64])).toEqual({ status: 400, words: expect.stringContaining("0 to 63") });
   });
 
