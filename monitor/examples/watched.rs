@@ -1,10 +1,11 @@
 //! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--stay]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--stay]
 //! ```
 //! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
-//! one noisy; with `--simulation` it says that it is a network, which pages pause; with `--slow-every` a step now and then
+//! one noisy; with `--simulation` it says that it is a network, which pages pause; with `--episodes` pairs of channels are
+//! counted while it runs; with `--slow-every` a step now and then
 //! takes far too long, as it may on a machine that does something else; and with `--stay` the page stays when the session
 //! has ended.
 
@@ -12,6 +13,8 @@ use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
 
 use betz_base::error::{Error, Result};
+use betz_episode::online::{MinerConfig, open};
+use betz_episode::{Interval, Pattern};
 use betz_monitor::{
     Control, Monitor, Options, SimulatedPopulation, Simulation, Source, Token, Wish,
 };
@@ -162,6 +165,15 @@ fn main() -> Result<()> {
         false => None,
     };
     session.attach(Box::new(feed), 0)?;
+    if std::env::args().any(|a| a == "--episodes") {
+        let edge = Interval::new(0, 5)?;
+        let pairs = (0..channels as u32 / 2).take(20);
+        let pairs = pairs.map(|c| Pattern::new(vec![2 * c, 2 * c + 1], vec![edge]));
+        let pairs = pairs.collect::<Result<Vec<_>>>()?;
+        let (counted, miner) = open(MinerConfig::new(channels, pairs))?;
+        session.attach(Box::new(counted), 0)?;
+        monitor.mine("pairs of channels", miner)?;
+    }
     if slow_every > 0 {
         session.attach(
             Box::new(Hiccup {

@@ -15,7 +15,7 @@ const browser = await chromium.launch({
   args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"],
 });
 const rig = await start("--channels", "192", "--slow-every", "9000", "--control");
-for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 1400], ["live-dark", "#v=live", "dark", 1400], ["channels", "#v=channels&c=43", "light", 1400], ["model", "#v=model", "light", 1400]].filter(asked)) {
+for (const [name, hash, colorScheme, width] of [["live", "#v=live", "light", 1400], ["live-dark", "#v=live", "dark", 1400], ["channels", "#v=channels&c=43", "light", 1400], ["model", "#v=model&wt=0.0", "light", 1400]].filter(asked)) {
   const page = await browser.newPage({ viewport: { width, height: 820 }, colorScheme });
   await page.goto(rig.url);
   await page.evaluate(h => { location.hash = h; }, hash);

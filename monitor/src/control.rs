@@ -92,6 +92,11 @@ impl Control {
         })
     }
 
+    /// What is told of the model with this fingerprint; `None` where it is none of those that may be swapped in.
+    pub(crate) fn card(&self, fingerprint: u64) -> Option<&ModelCard> {
+        self.cards.iter().find(|c| c.fingerprint == fingerprint)
+    }
+
     /// The place for working out what a mask would cost; `None` while somebody has it.
     pub(crate) fn judge(&self) -> Option<Judging<'_>> {
         (!self.judging.swap(true, Ordering::Acquire)).then_some(Judging(&self.judging))

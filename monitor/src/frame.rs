@@ -44,6 +44,8 @@ pub enum Kind {
     Network = 8,
     /// Of a self-organising map: heights, hits and units of its nodes, planes, or one node's weights.
     Map = 9,
+    /// A model's weights.
+    Model = 10,
 }
 
 /// The number of a section.

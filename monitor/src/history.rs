@@ -118,6 +118,12 @@ impl Moments {
             && span.end - open.ticks.start <= LONGEST_MOMENT * self.around
         {
             open.ticks.end = span.end.max(open.ticks.end);
+            // Where the one before was over already, what lay between the two has only the history.
+            let held = open.frames.last().map_or(i64::MIN, |f| f.ticks.end);
+            for frame in history.range(span).filter(|f| f.ticks.start >= held) {
+                self.bytes += frame.bytes.len();
+                open.frames.push(frame.clone());
+            }
             if open.misses.len() < MISSES_OF_A_MOMENT {
                 open.misses.push(miss);
             } else {
@@ -226,6 +232,25 @@ mod tests {
         );
         let starts: Vec<i64> = all[0].frames.iter().map(|f| f.ticks.start).collect();
         assert_eq!(starts, [80, 90, 100, 110, 120]);
+    }
+
+    #[test]
+    fn a_miss_soon_after_another_has_what_lay_between_the_two() {
+        // The first is over at 124, the second is at 135: its twenty ticks before begin at 115.
+        let (mut history, mut moments) = (History::new(1000), Moments::new(20));
+        for i in 0..20 {
+            let f = frame(i * 10, i * 10 + 10);
+            history.push(f.clone());
+            moments.push(&f);
+            if let Some(tick) = [(10, 103), (13, 135)].iter().find(|m| m.0 == i) {
+                let (tick, nanoseconds) = (tick.1, 7);
+                moments.miss(Miss { tick, nanoseconds }, &history);
+            }
+        }
+        let all: Vec<&Moment> = moments.iter().collect();
+        assert_eq!((all.len(), all[0].ticks.clone()), (1, 83..156));
+        let starts: Vec<i64> = all[0].frames.iter().map(|f| f.ticks.start).collect();
+        assert_eq!(starts, [80, 90, 100, 110, 120, 130, 140, 150]);
     }
 
     #[test]

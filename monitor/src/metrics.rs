@@ -106,9 +106,31 @@ pub(crate) fn text(seen: &Seen, served: Served, checksum: &str) -> String {
     out
 }
 
+/// Most episodes whose counts are told: a label each is a series each.
+const EPISODES: usize = 100;
+
+/// Of a session whose episodes are counted, the counts of the first [`EPISODES`] in the list's order.
+pub(crate) fn episodes(out: &mut String, counts: &[u64]) {
+    out.push_str(
+        "# HELP betz_episode_count Occurrences of an episode, by its place in the list.\n\
+         # TYPE betz_episode_count counter\n",
+    );
+    for (id, n) in counts.iter().take(EPISODES).enumerate() {
+        let _ = writeln!(out, "betz_episode_count{{id=\"{id}\"}} {n}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_than_a_hundred_episodes_are_told() {
+        let mut text = String::new();
+        episodes(&mut text, &(0..1000).collect::<Vec<_>>());
+        assert_eq!(text.lines().filter(|l| !l.starts_with('#')).count(), 100);
+        assert!(text.ends_with("betz_episode_count{id=\"99\"} 99\n"));
+    }
 
     #[test]
     fn buckets_are_cumulative_and_every_sample_has_a_type() {

@@ -102,6 +102,7 @@ fn router(app: App) -> Router {
         .route("/events", get(events))
         .route("/outline", get(outline))
         .route("/spikes", get(spikes))
+        .route("/weights/{model}", get(weights))
         .route("/misses", get(misses))
         .route("/misses/{id}", get(moment))
         .route("/networks", get(looking::networks))
@@ -222,6 +223,24 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
     }))
 }
 
+/// The weights of one of the models that the page knows, by its fingerprint.
+async fn weights(State(app): State<App>, Path(model): Path<String>) -> Response {
+    let wanted = u64::from_str_radix(&model, 16).ok();
+    let own = app.recorded.iter().map(|r| &r.source).chain([&app.source]);
+    let mut own = own.filter_map(|s| s.model.as_ref());
+    let card = wanted.and_then(|w| {
+        let swapped = || app.control.get().and_then(|c| c.card(w));
+        own.find(|c| c.fingerprint == w).or_else(swapped)
+    });
+    match card {
+        Some(card) => {
+            let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+            (kind, card.weights()).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "there is no such model here").into_response(),
+    }
+}
+
 async fn events(State(app): State<App>) -> Response {
     let all: Vec<String> = lock(&app.seen).events.iter().cloned().collect();
     let headers = [(header::CONTENT_TYPE, "application/json")];
@@ -301,7 +320,7 @@ async fn metrics(State(app): State<App>) -> Response {
         viewers: app.viewers.load(Ordering::Relaxed),
         frames_skipped: app.skipped.load(Ordering::Relaxed),
     };
-    let text = {
+    let mut text = {
         let seen = lock(&app.seen);
         let model = match (seen.model, &app.source.model) {
             (0, Some(card)) => card.fingerprint,
@@ -309,6 +328,9 @@ async fn metrics(State(app): State<App>) -> Response {
         };
         metrics::text(&seen, served, &format!("{model:016x}"))
     };
+    if let Some(counted) = app.counted.get() {
+        metrics::episodes(&mut text, &counted.totals());
+    }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }

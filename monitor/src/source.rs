@@ -1,11 +1,15 @@
 //! What a session is, for those who look at it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::PreparedModel;
+use bytes::Bytes;
 use serde_json::{Value, json};
+
+use crate::frame::{Kind, Section, Writer};
 
 /// What is told of a session before its first step.
 #[derive(Debug, Clone)]
@@ -88,6 +92,8 @@ pub struct ModelCard {
     /// Of the decoder: [`PreparedModel::decoder_fingerprint`].
     pub fingerprint: u64,
     card: Value,
+    /// (channels, filters, latents), in units of the latent per unit-sum filtered spike.
+    weights: Arc<[f32]>,
 }
 
 impl ModelCard {
@@ -129,7 +135,17 @@ impl ModelCard {
             name: name.to_owned(),
             fingerprint,
             card,
+            weights: decoder.weights().iter().map(|w| *w as f32).collect(),
         }
+    }
+
+    /// The weights as a page reads them: (channels, filters, latents).
+    pub(crate) fn weights(&self) -> Bytes {
+        let channels = self.card["channels"].as_u64().unwrap_or(0) as u32;
+        let room = self.weights.len() * 4 + 64;
+        let mut frame = Writer::new(Kind::Model, 0, channels, 0, 0, room);
+        frame.f32(Section::VALUE, &self.weights);
+        frame.finish()
     }
 
     pub(crate) fn json(&self) -> &Value {

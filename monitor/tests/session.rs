@@ -2,47 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::cell::RefCell;
+mod common;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Control, Monitor, Options, Simulation, Source};
-use betz_runtime::model::{Decoder, DecoderParts};
-use betz_runtime::psc::{Filter, FilterBank};
-use betz_runtime::stream::{Session, SessionConfig};
-use proptest::collection::{hash_map, vec};
-use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
-use serde_json::Value;
+use betz_monitor::{Monitor, Options, Source};
+use common::{KNOWN, ask, bytes, decoder, get, start, until};
 
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;
-
-fn decoder(tau_seconds: f64) -> Decoder {
-    let bank = FilterBank::new(vec![Filter {
-        tau_seconds,
-        order: 0,
-    }])
-    .unwrap();
-    let names = (0..4).map(|c| format!("ch{c}")).collect();
-    let parts = DecoderParts {
-        weights: vec![1.0, -1.0, 0.5, 0.0],
-        ..DecoderParts::linear(0.001, bank, names, vec!["x".into()])
-    };
-    Decoder::new(parts).unwrap()
-}
-
-fn start(options: Options) -> (Monitor, Session) {
-    let model = decoder(0.05);
-    let mut session = Session::open(&model, SessionConfig::default()).unwrap();
-    let (monitor, feed) = Monitor::start(Source::of("a test", &model), options).unwrap();
-    monitor.watch(session.health());
-    session.attach(Box::new(feed), 0).unwrap();
-    (monitor, session)
-}
 
 #[test]
 fn steps_with_a_feed_allocate_nothing_whoever_reads() {
@@ -63,37 +35,6 @@ fn steps_with_a_feed_allocate_nothing_whoever_reads() {
         session.reset();
         session.step_spikes(&[0], &mut out).unwrap();
     });
-}
-
-/// Asks `monitor` as a browser would; gives the whole answer.
-fn ask(monitor: &Monitor, request: &str) -> String {
-    let mut stream = TcpStream::connect(monitor.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
-    let request = request.replace("HOST", &monitor.address().to_string());
-    let request = request.replace("TOKEN", monitor.token().map_or("", |t| t.as_str()));
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn get(monitor: &Monitor, path: &str, more: &str) -> String {
-    ask(
-        monitor,
-        &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{more}\r\n"),
-    )
-}
-
-const KNOWN: &str = "Cookie: betz=TOKEN\r\n";
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -163,15 +104,8 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
         assert!(metrics.contains(line), "{line} is missing in {metrics}");
     }
     assert!(get(&monitor, "/api/spikes?from=5&to=5", KNOWN).starts_with("HTTP/1.1 400"));
-    let spikes = "GET /api/spikes?from=0&to=500 HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nCookie: betz=TOKEN\r\n\r\n";
-    let mut stream = TcpStream::connect(monitor.address()).unwrap();
-    let request = spikes.replace("HOST", &monitor.address().to_string());
-    let request = request.replace("TOKEN", monitor.token().unwrap().as_str());
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let body = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
-    let frames = Frame::read_all(&answer[body..]).unwrap();
+    let answer = bytes(&monitor, "/api/spikes?from=0&to=500").unwrap();
+    let frames = Frame::read_all(&answer).unwrap();
     assert!(frames.iter().all(|f| f.kind == 5));
     let spikes: usize = frames
         .iter()
@@ -275,286 +209,6 @@ fn a_viewer_sees_every_step_and_no_more_than_two_messages_ahead() {
     });
 }
 
-fn post(monitor: &Monitor, what: &str, body: &str) -> String {
-    post_to(monitor, &format!("/api/control/{what}"), body)
-}
-
-fn post_to(monitor: &Monitor, path: &str, body: &str) -> String {
-    let length = body.len();
-    ask(
-        monitor,
-        &format!(
-            "POST {path} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
-        ),
-    )
-}
-
-#[test]
-fn only_with_control_does_a_page_swap_models() {
-    let (monitor, _session) = start(Options::default());
-    assert!(post(&monitor, "swap", "{\"model\":1}").starts_with("HTTP/1.1 403"));
-
-    let (monitor, mut session) = start(Options {
-        control: true,
-        ..Options::default()
-    });
-    assert!(
-        post(&monitor, "swap", "{\"model\":1}").starts_with("HTTP/1.1 403"),
-        "nothing to control yet"
-    );
-    let models = vec![
-        ("a".to_owned(), decoder(0.05)),
-        ("b".to_owned(), decoder(0.1)),
-    ];
-    let second = decoder(0.1);
-    monitor
-        .control(Control::new(session.swapper().unwrap(), models).unwrap())
-        .unwrap();
-    let mut out = [0.0];
-    session.step_spikes(&[1], &mut out).unwrap();
-    assert!(post(&monitor, "swap", "{\"model\":2}").starts_with("HTTP/1.1 409"));
-    assert!(post(&monitor, "swap", "{\"modle\":1}").starts_with("HTTP/1.1 400"));
-    assert!(post(&monitor, "roll-back", "{}").starts_with("HTTP/1.1 409"));
-    let done = post(&monitor, "swap", "{\"model\":1,\"warm_up_steps\":3}");
-    assert!(
-        done.starts_with("HTTP/1.1 202") && done.contains("\"model\":\"b\""),
-        "{done}"
-    );
-    for _ in 0..10 {
-        session.step_spikes(&[1], &mut out).unwrap();
-    }
-    assert_eq!(session.model().decoder_fingerprint(), {
-        betz_runtime::stream::PreparedModel::new(&second, None)
-            .unwrap()
-            .decoder_fingerprint()
-    });
-    until("the swap is told of", || {
-        get(&monitor, "/api/events", KNOWN).contains("\"type\":\"swap\"")
-    });
-    assert!(post(&monitor, "roll-back", "{}").starts_with("HTTP/1.1 202"));
-    session.step_spikes(&[1], &mut out).unwrap();
-    assert!(post(&monitor, "mask", "{\"channels\":[9]}").starts_with("HTTP/1.1 409"));
-    let masked = post(&monitor, "mask", "{\"channels\":[1]}");
-    assert!(masked.starts_with("HTTP/1.1 202"), "{masked}");
-    assert!(post(&monitor, "mark", "{\"text\":\"<b>here</b>\"}").starts_with("HTTP/1.1 202"));
-}
-
-#[test]
-fn what_a_simulation_cannot_read_is_a_bad_request_and_what_it_cannot_do_a_conflict() {
-    let (monitor, _session) = start(Options {
-        control: true,
-        ..Options::default()
-    });
-    let _wishes = monitor.simulation(Simulation {
-        populations: Vec::new(),
-        synapses: 0,
-        seed: 1,
-        name: "made up".into(),
-        scale: 1.0,
-        every: 1,
-    });
-    for (what, body, code) in [
-        ("pause", "{", 400),
-        ("pause", "{\"paused\":1}", 400),
-        ("stimulus", "{\"population\":0}", 400),
-        ("network", "[]x", 400),
-        (
-            "stimulus",
-            "{\"population\":0,\"first\":0,\"count\":1,\"current_pa\":1}",
-            409,
-        ),
-        ("pause", "{\"paused\":true}", 202),
-    ] {
-        let answer = post(&monitor, what, body);
-        let begin = format!("HTTP/1.1 {code}");
-        assert!(answer.starts_with(&begin), "{what} {body}: {answer}");
-    }
-}
-
-/// JSON of a few levels, numbers of all sizes among it.
-fn json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        (0u64..6).prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        ".{0,12}".prop_map(Value::from),
-    ];
-    leaf.prop_recursive(3, 24, 5, |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..5).prop_map(Value::from),
-            hash_map("[a-z_]{0,6}", inner, 0..4).prop_map(|m| m.into_iter().collect()),
-        ]
-    })
-}
-
-/// Bodies of what a page may ask for, some of them cut short.
-fn body() -> impl Strategy<Value = String> {
-    let field = prop_oneof![
-        Just("model"),
-        Just("warm_up_steps"),
-        Just("channels"),
-        Just("text"),
-        Just("paused"),
-        Just("nothing"),
-    ];
-    let small = vec(0u64..6, 0..9).prop_map(Value::from);
-    let asked = hash_map(field, prop_oneof![json(), small], 0..4);
-    let asked = asked.prop_map(|m| m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect());
-    let whole = prop_oneof![4 => asked, 1 => json()].prop_map(|v: Value| v.to_string());
-    (whole, any::<Option<prop::sample::Index>>()).prop_map(|(whole, cut)| match cut {
-        Some(cut) if !whole.is_empty() => {
-            let at = cut.index(whole.chars().count());
-            whole.chars().take(at).collect()
-        }
-        _ => whole,
-    })
-}
-
-/// Whatever a page asks for is done or refused with words, and neither the page nor the session falls.
-#[test]
-fn whatever_is_asked_of_control_is_done_or_refused() {
-    let (monitor, mut session) = start(Options {
-        control: true,
-        ..Options::default()
-    });
-    let models = vec![
-        ("a".to_owned(), decoder(0.05)),
-        ("b".to_owned(), decoder(0.1)),
-    ];
-    let control = Control::new(session.swapper().unwrap(), models).unwrap();
-    monitor.control(control).unwrap();
-    let what = prop_oneof![
-        Just("swap"),
-        Just("roll-back"),
-        Just("release"),
-        Just("mask"),
-        Just("mark"),
-        Just("expected"),
-        Just("pause"),
-        Just("stimulus"),
-        Just("network"),
-        Just("else"),
-    ];
-    let session = RefCell::new(session);
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
-    let done = RefCell::new(0);
-    runner
-        .run(&(what, body()), |(what, body)| {
-            let answer = match what {
-                "expected" => post_to(&monitor, "/api/expected", &body),
-                _ => post(&monitor, what, &body),
-            };
-            let code = answer.get(9..12).unwrap_or_default();
-            prop_assert!(
-                ["200", "202", "400", "403", "409"].contains(&code),
-                "{what} {body}: {answer}"
-            );
-            let (_, words) = answer.split_once("\r\n\r\n").unwrap_or_default();
-            prop_assert!(!words.is_empty(), "{what} {body}: {answer}");
-            prop_assert!(
-                words.len() < 1000 + 2 * body.len(),
-                "{what} {body}: {answer}"
-            );
-            *done.borrow_mut() += usize::from(code == "202");
-            let mut out = [0.0];
-            session.borrow_mut().step_spikes(&[1], &mut out).unwrap();
-            Ok(())
-        })
-        .unwrap();
-    assert!(*done.borrow() > 10, "{} done", done.borrow());
-    assert!(post(&monitor, "mark", "{\"text\":\"after all\"}").starts_with("HTTP/1.1 202"));
-}
-
-/// What a mask would cost is answered without the session's doing, to those who may control it alone.
-#[test]
-fn what_a_mask_would_cost_is_told_before_it_is_set() {
-    let asked = "{\"channels\":[1]}";
-    let (monitor, _session) = start(Options::default());
-    assert!(post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"));
-
-    let (monitor, mut session) = start(Options {
-        control: true,
-        ..Options::default()
-    });
-    assert!(
-        post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"),
-        "no model is known yet"
-    );
-    let models = vec![("a".to_owned(), decoder(0.05))];
-    let control = Control::new(session.swapper().unwrap(), models).unwrap();
-    monitor.control(control).unwrap();
-    let too_few = post_to(&monitor, "/api/expected", asked);
-    assert!(
-        too_few.starts_with("HTTP/1.1 409") && too_few.contains("expected 100 steps"),
-        "{too_few}"
-    );
-    let mut truth = monitor.truth().unwrap();
-    let (mut out, mut estimates) = ([0.0], Vec::new());
-    for step in 0u32..2_000 {
-        let spikes = [step / 100 % 2, 2];
-        session.step_spikes(&spikes, &mut out).unwrap();
-        truth.step(&out);
-        estimates.push(out[0]);
-    }
-    until("the steps are in the history", || {
-        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,2000]")
-    });
-    let answer = post_to(&monitor, "/api/expected", asked);
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let told: Value = serde_json::from_str(body).unwrap();
-    assert_eq!(told["against"], "truth");
-    // The truth is here what the model says itself.
-    assert!(
-        told["outputs"][0]["now"].as_f64().unwrap() > 1.0 - 1e-9,
-        "{body}"
-    );
-    assert!(
-        told["outputs"][0]["masked"].as_f64().unwrap() < 0.9,
-        "{body}"
-    );
-    for (body, words) in [
-        ("{\"channels\":[4]}", "0 to 3"),
-        ("{\"channels\":[-1]}", "JSON"),
-        ("{\"channel\":[1]}", "JSON"),
-        ("{}", "JSON"),
-        ("", "JSON"),
-    ] {
-        let answer = post_to(&monitor, "/api/expected", body);
-        assert!(
-            answer.starts_with("HTTP/1.1 400") && answer.contains(words),
-            "{body}: {answer}"
-        );
-    }
-    let head = |more: &str| {
-        let length = asked.len();
-        format!(
-            "POST /api/expected HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n{more}\r\n{asked}"
-        )
-    };
-    let origin = "Origin: http://HOST\r\n";
-    assert!(ask(&monitor, &head(origin)).starts_with("HTTP/1.1 401"));
-    let foreign = format!("Origin: http://evil.example\r\n{KNOWN}");
-    assert!(ask(&monitor, &head(&foreign)).starts_with("HTTP/1.1 403"));
-    assert!(ask(&monitor, &head(KNOWN)).starts_with("HTTP/1.1 403"));
-    // Nothing was set: the same spikes say the same.
-    session.reset();
-    for (step, before) in (0u32..).zip(&estimates) {
-        session.step_spikes(&[step / 100 % 2, 2], &mut out).unwrap();
-        assert_eq!(out[0], *before);
-    }
-    assert!(!get(&monitor, "/api/events", KNOWN).contains("mask"));
-}
-
 #[test]
 fn a_page_that_would_be_open_to_all_is_refused() {
     let model = decoder(0.05);
@@ -613,6 +267,11 @@ fn episodes_are_counted_while_the_session_runs() {
         serde_json::json!(["ch0", "ch2"])
     );
     assert!(list["live"]["dropped"] == 0 && list["live"]["running"] == true);
+    let metrics = get(&monitor, "/metrics", KNOWN);
+    assert!(
+        metrics.contains("\nbetz_episode_count{id=\"0\"} 10"),
+        "{metrics}"
+    );
     let found = body("/api/mined/0/0");
     assert_eq!(found["times"][3], serde_json::json!([0.034, 0.036]));
     let none = get(&monitor, "/api/mined/0/7", KNOWN);

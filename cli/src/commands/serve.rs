@@ -34,9 +34,14 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         files.recordings.len() + files.networks.len() + files.maps.len() + files.sorters.len();
     if files.models.len() > 1 || anything == 0 {
         return Err(Error::argument(format!(
-            "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}",
+            "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}{}",
             report::count(anything as u64, "of the former"),
-            report::count(files.models.len() as u64, "other file")
+            report::count(files.models.len() as u64, "other file"),
+            // What is none of these was taken for a model.
+            (files.models.last()).map_or(String::new(), |p| format!(
+                ", the last of them {}",
+                p.display()
+            ))
         )));
     }
     let model = files

@@ -22,10 +22,17 @@ test("draws spikes, lines and numbers, without a word and asking nobody else", a
   expect(faults).toEqual([]);
 });
 
-for (const scheme of ["light", "dark"]) {
+for (const scheme of ["light", "dark", "low"]) {
   test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
-    await page.emulateMedia({ colorScheme: scheme });
+    // The third, red on black, is nobody's system's: the key chooses it.
+    if (scheme !== "low") await page.emulateMedia({ colorScheme: scheme });
     await page.goto(rig.url);
+    if (scheme === "low") {
+      await known(page, 0.2);
+      for (let k = 0; k < 3; k++) await page.keyboard.press("t");
+      await expect(page.locator("html")).toHaveAttribute("data-theme", "low");
+      await expect(page.locator("body")).toHaveCSS("background-color", "rgb(0, 0, 0)");
+    }
     for (const view of ["live", "channels", "model", "networks"]) {
       await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
       await known(page, 1);
@@ -69,6 +76,47 @@ test("everything by the keyboard, and the address says it", async ({ watched: { 
   await expect(page.getByRole("dialog")).toBeHidden();
   await page.keyboard.press("4");
   await expect(page.locator("nav a[aria-current]")).toHaveText("Networks");
+});
+
+test("shortcuts can be switched off, and Escape still leads out", async ({ watched: { page } }) => {
+  await known(page, 1);
+  await page.keyboard.press("?");
+  await page.getByLabel("no shortcuts").check();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toBeHidden();
+  // A letter that does something otherwise, and one that is typed into a field.
+  await page.keyboard.press("4");
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toBeHidden();
+  await expect(page.locator("nav a[aria-current]")).toHaveText("Live");
+  await page.getByRole("button", { name: "Keys" }).click();
+  await page.getByLabel("no shortcuts").uncheck();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("2");
+  await expect(page.locator("nav a[aria-current]")).toHaveText("Channels");
+  await page.getByLabel("Find a channel").fill("4");
+  await page.getByLabel("Find a channel").press("4");
+  await expect(page.locator("nav a[aria-current]")).toHaveText("Channels");
+});
+
+test.describe("episodes", () => {
+  test.use({ args: ["--channels", "64", "--episodes"] });
+  test("are counted beside a session, and lead to their view", async ({ watched: { page, faults } }) => {
+    await known(page, 3);
+    const panel = page.locator(".panel.counted"), rows = panel.locator("tbody tr");
+    await expect(panel).toContainText("the 3 most frequent of 20");
+    await expect(rows).toHaveCount(3);
+    const count = async k => Number((await rows.nth(k).locator("td").first().innerText()).replaceAll(",", "")), before = await count(0);
+    expect(before).toBeGreaterThan(0);
+    expect(await count(1)).toBeLessThanOrEqual(before);
+    await expect.poll(() => count(0)).toBeGreaterThan(before);
+    expect(await findings(page)).toEqual([]);
+    const name = await rows.first().locator("button").innerText();
+    await rows.first().locator("button").press("Enter");
+    await expect(page.locator("nav a[aria-current]")).toHaveText("Episodes");
+    await expect(page.locator(".ep-list tr.on th")).toHaveText(name);
+    expect(faults).toEqual([]);
+  });
 });
 
 test("correlations of the session's last minute, on the session's clock", async ({ watched: { page, faults } }) => {
@@ -122,6 +170,7 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
   await rig.stop();
   await expect(page.getByRole("status").first()).toHaveText(/lost/);
   await expect(page.locator(".content.lost")).toBeVisible();
+  await expect(page).toHaveTitle(/^lost at 0:\d\d\.\d · a made-up session$/);
   // Another program at the same address has another token: the page stays lost rather than showing it.
   rig = await start("--channels", "64", "--port", rig.port);
   await page.goto(rig.url);
@@ -131,7 +180,7 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
 });
 
 test.describe("misses", () => {
-  test.use({ args: ["--channels", "64", "--slow-every", "700"] });
+  test.use({ args: ["--channels", "64", "--slow-every", "1700"] });
   test("each is listed, and goes to what was around it", async ({ watched: { page } }) => {
     await known(page, 3);
     const listed = page.locator(".misses button");
@@ -140,6 +189,39 @@ test.describe("misses", () => {
     // By the keyboard: the list moves with every miss, and a pointer may find another there.
     await listed.first().press("Enter");
     await expect(page.getByRole("status").first()).toHaveText("paused");
+  });
+
+  test("what lay round one is shown when the last minute has it no longer", async ({ watched: { page, faults }, context }) => {
+    await known(page, 4);
+    const tick = await page.waitForFunction(() => globalThis.betz.store.misses.find(m => m.tick > 1000)?.tick).then(t => t.jsonValue());
+    const spikes = () => page.evaluate(t => { const s = globalThis.betz.store; let n = 0; for (let i = 0; i < s.spikes; i++) if (Math.abs(s.tick[i] - t) < 400) n++; return n; }, tick);
+    const before = await spikes();
+    expect(before).toBeGreaterThan(100);
+    // The page forgets, as it does after a minute; the server has kept what lay around.
+    await page.evaluate(t => { const s = globalThis.betz.store; s.first = t + 700; s.spikes = 0; }, tick);
+    await page.evaluate(t => { location.hash = `#v=live&w=1&t=${(t + 500) / 1000}`; }, tick);
+    await page.waitForFunction(() => globalThis.betz.shown !== globalThis.betz.store);
+    const kept = await page.evaluate(t => { const s = globalThis.betz.shown; let n = 0; for (let i = 0; i < s.spikes; i++) if (Math.abs(s.tick[i] - t) < 400) n++; return { n, first: s.first, end: s.end }; }, tick);
+    expect(kept.n).toBe(before);
+    expect(kept.first).toBeLessThanOrEqual(tick - 500);
+    expect(kept.end).toBeGreaterThan(tick + 500);
+    await expect(page.locator(".raster .note")).toContainText("kept because a deadline was missed");
+    await expect.poll(() => ink(page)).toBeGreaterThan(0.01);
+    // Where there was no miss nothing was kept, and that is said. A busy machine misses more than it is asked to: a place between two is looked for.
+    const empty = await page.evaluate(async t => { const { moments } = await (await fetch("/api/misses")).json(); for (let at = t + 600; at > 60; at -= 20) if (!moments.some(m => m.from <= at && at < m.to)) return at; return null; }, tick);
+    expect(empty).not.toBeNull();
+    await page.evaluate(t => { location.hash = `#v=live&w=0.1&t=${(t + 50) / 1000}`; }, empty);
+    await expect(page.locator(".raster .note")).toContainText("nothing of then is kept any more");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => globalThis.betz.shown === globalThis.betz.store);
+    await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
+    // A page that comes later knows of them, too, and the key leads from one to the next.
+    const other = await context.newPage();
+    await other.goto(page.url());
+    await known(other, 1);
+    await other.waitForFunction(t => globalThis.betz.store.misses.some(m => m.tick === t), tick);
+    await other.close();
+    expect(faults).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 // What is looked at rather than run: recordings, networks, mined episodes.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { drawn, expect, shown as test } from "./rig.mjs";
+import { drawn, expect, run, shown as test } from "./rig.mjs";
 
 test.setTimeout(45_000);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -268,6 +268,55 @@ test("what is taken along is what is shown", async ({ looked: { page } }) => {
   await page.keyboard.press("e");
   const [spikes] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "spikes, CSV" }).click()]);
   expect(readFileSync(await spikes.path(), "utf8")).toContain("seconds,channel,spikes");
+  const rows = async (hash, ready, name) => {
+    await page.keyboard.press("Escape");
+    await look(page, hash);
+    await ready();
+    await page.keyboard.press("e");
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name, exact: true }).click()]);
+    const all = readFileSync(await file.path(), "utf8").trim().split("\n");
+    expect(all.filter(l => l.startsWith("# address: http://127.0.0.1"))).toHaveLength(1);
+    return all.filter(l => !l.startsWith("#"));
+  };
+  const channels = await rows("#v=channels", () => expect(page.locator(".panel.table tbody tr").first()).toBeVisible(), "channels, CSV");
+  expect(channels[0]).toBe("channel,rate,fano,short,neighbour,share,state,x_um,y_um");
+  expect(channels).toHaveLength(1 + 64);
+  const found = await rows("#v=episodes&ep=0.0&t=20", () => expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes"), "occurrences, CSV");
+  const [, shown] = /([\d,]+) of/.exec(await page.locator(".ep-aligned .note").innerText());
+  expect(found).toHaveLength(1 + Number(shown.replaceAll(",", "")));
+  const nodes = await rows("#v=map&mv=2", () => page.waitForFunction(() => globalThis.betzMap?.planes.value), "nodes, CSV");
+  expect(nodes[0]).toBe("row,column,height,hits,unit,ch2");
+  expect(nodes).toHaveLength(1 + await page.evaluate(() => globalThis.betzMap.info.value.rows * globalThis.betzMap.info.value.columns));
+  const [map] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "PNG × 2" }).click()]);
+  expect([...readFileSync(await map.path()).subarray(16, 24)]).toEqual([0, 0, 8, 152, 0, 0, 7, 8]);
+});
+
+test("a network whose context was lost is drawn again", async ({ looked: { page, faults } }) => {
+  await networks(page);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
+  await page.evaluate(() => { globalThis.lose = document.querySelector("canvas.net").getContext("webgl2").getExtension("WEBGL_lose_context"); globalThis.lose.loseContext(); });
+  await page.waitForFunction(() => document.querySelector("canvas.net").getContext("webgl2").isContextLost());
+  // Told by an event, after which it may be restored.
+  await expect.poll(() => page.evaluate(() => { try { globalThis.lose.restoreContext(); } catch { /* Not yet. */ } return document.querySelector("canvas.net").getContext("webgl2").isContextLost(); })).toBe(false);
+  await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
+  expect(faults.filter(f => f.startsWith("error"))).toEqual([]);
+});
+
+test("a picture of many edges that moves has the strongest of them and says so; still, it has all", async ({ page }) => {
+  const rig = await run(process.env.BETZ_SHOWN, ["--nodes", "4000"]);
+  await page.goto(rig.url);
+  await networks(page, "#v=networks&n=2");
+  await page.evaluate(() => { const { net } = globalThis.betzNet; net.setThreshold(net.first.value.info.levels[0]); });
+  const spent = () => page.evaluate(() => ({ ...globalThis.betzNet.spent }));
+  await page.waitForFunction(() => globalThis.betzNet.spent.edges === 40_000 && globalThis.betzNet.spent.drawn === 40_000);
+  const cut = page.waitForFunction(() => { const { drawn, edges } = globalThis.betzNet.spent; return drawn < edges ? drawn : null; });
+  const box = await page.locator("canvas.net").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  for (let k = 0; k < 6; k++) await page.mouse.wheel(0, k % 2 === 0 ? -100 : 100);
+  expect(await (await cut).jsonValue()).toBeGreaterThan(0);
+  await expect.poll(async () => (await spent()).drawn).toBe(40_000);
+  await expect(page.locator(".field .plain")).toHaveCount(0);
+  await rig.stop();
 });
 
 for (const scheme of ["light", "dark"]) test(`axe finds nothing in the ${scheme}`, async ({ looked: { page } }) => {

@@ -4,17 +4,19 @@ import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { Export } from "./panels/Export.tsx";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
-import { Channels } from "./views/Channels.tsx";
 import { Live } from "./views/Live.tsx";
 import * as keys from "./keys.ts";
+import * as moments from "./moments.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
 
 /** Views of a script of their own, which is asked for when one of them is first looked at. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
-const HEAVY = ["episodes", "networks", "simulation", "map", "model"];
+const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model"];
+/** A session whose episodes are counted shows them on the first view, too. */
+const counts = (): boolean => state.server.value?.mode === "live" && state.server.value.mined > 0;
 effect(() => {
-  if (HEAVY.includes(state.address.value.view) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
+  if ((HEAVY.includes(state.address.value.view) || counts()) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
 
 function App() {
@@ -26,13 +28,13 @@ function App() {
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
       {!own && !s && <main><Waiting /></main>}
-      {s && view === "live" && <Live />}
-      {s && view === "channels" && <Channels />}
+      {s && view === "live" && <Live>{found && counts() && <found.Counted />}</Live>}
       {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}
       {found && state.server.value && view === "simulation" && <found.Simulation />}
       {found && state.server.value && view === "map" && <found.SelfMap />}
+      {found && view === "channels" && (s ? <found.Channels /> : <main><Waiting /></main>)}
       {found && view === "model" && (s ? <found.Model /> : <main><Waiting /></main>)}
     </div>
     <Help />
@@ -43,6 +45,7 @@ function App() {
 
 theme.begin();
 keys.begin();
+moments.begin();
 Object.assign(globalThis, { betz: state.inspect });
 // What is asked for comes while the first picture is made.
 void state.begin();

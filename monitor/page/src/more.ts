@@ -1,6 +1,7 @@
 // Views of a script of their own: the first view does not wait for them.
 export { SelfMap } from "./views/Map.tsx";
 export { Networks } from "./views/Networks.tsx";
-export { Episodes } from "./views/Episodes.tsx";
+export { Counted, Episodes } from "./views/Episodes.tsx";
 export { Model } from "./views/Model.tsx";
 export { Simulation } from "./views/Simulation.tsx";
+export { Channels } from "./views/Channels.tsx";

@@ -4,6 +4,8 @@ import { Link } from "./link/socket.ts";
 import { Store, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
+import { clock } from "./draw/format.ts";
+import { missesSoFar } from "./moments.ts";
 import * as url from "./url.ts";
 
 export interface Output { name: string; unit: string }
@@ -32,6 +34,10 @@ export const address = signal<url.Address>(url.read(location.hash));
 export const server = signal<ServerState | null>(null);
 export const connection = signal<"connecting" | "open" | "lost" | "version" | "damaged">("connecting");
 export const store = signal<Store | null>(null);
+/** What lay round a missed deadline that `store` no longer has. */
+export const aside = signal<Store | null>(null);
+/** What is drawn. */
+export const shown = computed(() => aside.value ?? store.value);
 /** Once a second, and whenever something other than the end changes. */
 export const beat = signal(0);
 export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
@@ -50,8 +56,8 @@ export const acts = new Map<string, () => void>();
 export const keeps = new Map<string, () => unknown>();
 /** What is drawn over the raster's spikes. */
 export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
-/** What a view gives to take along, in place of spikes and outputs. */
-export const offers = signal<{ words: string; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
+/** What a view gives to take along, in place of spikes and outputs or, where it shows them, `beside` them. */
+export const offers = signal<{ words: string; beside?: boolean; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
 
@@ -105,7 +111,7 @@ export function pause(on = live.value): void {
 }
 
 export function move(windows: number): void {
-  const s = store.value;
+  const s = shown.value;
   if (!s) return;
   const { first, end } = reach(s), step = s.shape.stepSeconds, now = address.value.at ?? s.seconds_(end);
   const at = Math.min(now + windows * address.value.window, s.seconds_(end));
@@ -115,7 +121,7 @@ export function move(windows: number): void {
 
 export function zoom(factor: number, around = 1): void {
   const { window, at } = address.value, next = Math.min(60, Math.max(0.05, window * factor));
-  const s = store.value;
+  const s = shown.value;
   const end = at !== null && s ? Math.min(at + (next - window) * (1 - around), s.seconds_(reach(s).end)) : at;
   go({ window: next, at: end });
 }
@@ -125,7 +131,8 @@ export function jump(forward: boolean): void {
   const s = store.value;
   if (!s) return;
   const now = viewEnd(s) - viewWindow(s) / 2;
-  const all = [...(file.value?.trials ?? []), ...s.misses.map(m => m.tick), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= reach(s).first).sort((a, b) => a - b);
+  const others = [...(file.value?.trials ?? []), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= reach(s).first);
+  const all = [...others, ...s.misses.map(m => m.tick)].sort((a, b) => a - b);
   const found = forward ? all.find(t => t > now + 1) : all.findLast(t => t < now - 1);
   if (found === undefined) { spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to"; return; }
   showAround(found);
@@ -133,7 +140,10 @@ export function jump(forward: boolean): void {
 
 export function showAround(tick: number): void {
   const s = store.value;
-  if (s) go({ at: Math.min(s.seconds_(tick) + address.value.window / 2, s.seconds_(reach(s).end)) });
+  if (!s) return;
+  // Of what the last minute no longer has, half a second on both sides is kept.
+  const window = tick < reach(s).first ? Math.min(1, address.value.window) : address.value.window;
+  go({ window, at: Math.min(s.seconds_(tick) + window / 2, s.seconds_(reach(s).end)) });
 }
 
 export async function refresh(): Promise<void> {
@@ -183,6 +193,7 @@ function take(frame: Frame, lost: boolean): void {
     s.add(frame, false);
     if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / step_seconds)), to: s.first });
     void eventsSoFar(s);
+    void missesSoFar(s).catch(() => undefined);
   } else s.add(frame, lost);
   for (const hole of s.holes) if (hole.fillable) { hole.fillable = false; void fill(s, hole as Hole); }
   if (lost) void eventsSoFar(s);
@@ -199,6 +210,7 @@ async function past(): Promise<void> {
   for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
   store.value = s;
   void eventsSoFar(s);
+  void missesSoFar(s).catch(() => undefined);
 }
 
 export const painters = new Set<(s: Store) => void>();
@@ -284,7 +296,7 @@ function frameLoop(now: number): void {
   taken();
   link?.drawn();
   const s = store.value;
-  if (s) for (const paint of painters) paint(s);
+  if (s) for (const paint of painters) paint(shown.value!);
   if (came > 0) spent[spentAt++ % spent.length] = performance.now() - began;
   drawn++;
   if (now - marks.time >= 1000) second(now, s);
@@ -330,7 +342,7 @@ function late(frame: Frame): void {
 }
 
 /** For tests, and for whoever asks the page how it does. */
-export const inspect = { get store() { return store.value; }, get link() { return link; }, get slowly() { return slowly.value; }, spent };
+export const inspect = { get store() { return store.value; }, get shown() { return shown.value; }, get link() { return link; }, get slowly() { return slowly.value; }, spent };
 
 export async function begin(): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;
@@ -350,7 +362,8 @@ export async function begin(): Promise<void> {
     if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
   });
   // Written where it differs: a browser tells its window of every writing.
-  effect(() => { const title = `${pill.value.kind === "good" ? "" : `${pill.value.words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
+  // Lost, it says until when it knows.
+  effect(() => { const s = store.value, words = connection.value === "lost" && s ? `lost at ${clock(s.seconds_(s.end), 1)}` : pill.value.words, title = `${pill.value.kind === "good" ? "" : `${words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
   requestAnimationFrame(frameLoop);
   // The connection does not wait for the state, nor the first frame for a picture without it.
   let opened = false;

@@ -18,8 +18,8 @@ export interface Address {
   more: Record<string, string>;
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
- * what of it, stage, node; region of a network. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink"];
+ * what of it, stage, node; region of a network, colours of its sessions; output and filter of weights. */
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 

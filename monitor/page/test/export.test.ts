@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MOST_MARKS, outputsCsv, spikesCsv, svg, type Facts, type Inks } from "../src/draw/export.ts";
+import { table } from "../src/draw/table.ts";
 import type { Picture } from "../src/draw/raster.ts";
 import { Store } from "../src/link/store.ts";
 import { frame } from "./make.ts";
@@ -39,4 +40,9 @@ test("many spikes are a picture in the drawing", () => {
   const s = new Store({ channels: 8, outputs: 1, stepSeconds: 0.001, keepSeconds: 60 }, 0);
   s.add(frame(0, 0, 100, Array.from({ length: MOST_MARKS + 1 }, (_, i) => [i % 100, i % 8] as [number, number])), false);
   assert.match(svg(s, { ...picture, window: 100 }, facts, inks, () => "data:image/png;base64,AA"), /<image[^>]*href="data:image\/png;base64,AA"/);
+});
+
+test("a table's cells are quoted where they must be, and empty where nothing is known", () => {
+  const text = table({ source: "two\nlines", betz: "1" }, ["channel", "rate, Hz"], [["a,b", 1.5], ['c"d', NaN], ["e", null], ["f", undefined], ["g", 0]]);
+  assert.equal(text, '# source: two lines\n# betz: 1\nchannel,"rate, Hz"\n"a,b",1.5\n"c""d",\ne,\nf,\ng,0\n');
 });

@@ -89,3 +89,13 @@ test("GraphML has every node, the edges that are shown, and no markup out of nam
   assert.ok(text.includes(`<edge source="n${e.i[2]}" target="n${e.j[2]}"><data key="weight">${e.r[2]}</data></edge>`));
   assert.ok(text.includes('<data key="name">&#60;b&#62;&#38;</data></node>') && text.includes('<data key="name">c</data><data key="x">3</data><data key="y">4</data>'));
 });
+
+test("degrees from those of another number of edges are those counted anew", () => {
+  const e = edges(11, 40, 300), nodes = 40, inside = Uint8Array.from({ length: nodes }, (_, k) => k % 3 === 0 ? 0 : 1);
+  for (const part of [null, inside]) for (const from of [0, 17, 300]) for (const to of [0, 5, 17, 299, 300]) {
+    const before = degrees(e, from, nodes, part), kept = before.slice();
+    assert.deepEqual(degrees(e, to, nodes, part, { n: from, all: before }), degrees(e, to, nodes, part));
+    // What was counted before is not written over: a picture may still be made of it.
+    assert.deepEqual(before, kept);
+  }
+});

@@ -33,7 +33,10 @@ test("a page that comes late is given what was before", () => {
   const s = store();
   s.add(frame(5, 500, 100, [[510, 1]]), false);
   assert.equal(s.first, 500);
-  s.fill([frame(3, 300, 100, [[310, 2]]), frame(4, 400, 100, [[410, 3]])], 0, 500);
+  const rates = (v: number) => ({ rates: new Float32Array(8).fill(v) });
+  s.add(frame(6, 600, 100, [], rates(6)), false);
+  s.fill([frame(3, 300, 100, [[310, 2]], rates(3)), frame(4, 400, 100, [[410, 3]], rates(4))], 0, 500);
+  assert.deepEqual(s.trend.map(r => r[0]), [3, 4, 6]);
   assert.equal(s.first, 300);
   assert.deepEqual(spikes(s), [[310, 2], [410, 3], [510, 1]]);
   assert.deepEqual(s.holes, []);

@@ -40,6 +40,12 @@ impl Counted {
         &self.name
     }
 
+    /// Occurrences of each episode until now, in the list's order.
+    pub(crate) fn totals(&self) -> Vec<u64> {
+        let now = self.miner.snapshot().watched;
+        now.iter().map(|w| w.count).collect()
+    }
+
     /// The list with its counts until now; `seconds`: of the session.
     pub(crate) fn json(&self, seconds: f64) -> Value {
         let now = self.miner.snapshot();

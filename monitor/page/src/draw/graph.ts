@@ -33,28 +33,43 @@ void main(){ ivec2 t=ivec2(gl_VertexID%${ROW},gl_VertexID/${ROW}); vec2 p=(texel
   gl_Position=c.a==0.?vec4(2,2,2,1):vec4(p.x/size.x*2.-1.,1.-p.y/size.y*2.,0,1); gl_PointSize=radius*2.*view.w; }`;
 const NODE_INK = `in vec4 c; out vec4 o; void main(){ float d=length(gl_PointCoord-.5)*2.; if(d>1.) discard; o=vec4(c.rgb,c.a*smoothstep(1.,.75,d)); }`;
 
+interface Held { vao: WebGLVertexArrayObject; ends: WebGLBuffer; keys: WebGLBuffer }
+type Uniform = "at" | "ink" | "view" | "size" | "range" | "wide" | "colour" | "dash";
+interface Program { program: WebGLProgram; at: Partial<Record<Uniform, WebGLUniformLocation | null>> }
+/** Fewer edges than this say nothing of what one costs, and are drawn whatever they cost. */
+const LEAST = 2_000;
+
 export class GraphView {
   private readonly gl: WebGL2RenderingContext;
-  private edge!: WebGLProgram; private nodes!: WebGLProgram;
+  private edge!: Program; private nodes!: Program;
   private at!: WebGLTexture; private ink!: WebGLTexture; private radius!: WebGLBuffer; private points!: WebGLVertexArrayObject;
-  private held = new Map<Edges, { vao: WebGLVertexArrayObject; buffers: WebGLBuffer[] }>();
+  private held = new Map<Edges, Held>();
   private last: Nodes | null = null;
-  /** Milliseconds of script that the last picture took. */
-  spent = 0;
+  /** Milliseconds from a picture's calls to its end, an edge; 0: not known. */
+  private cost = 0;
+  private timed: WebGLSync | null = null;
+  /** Milliseconds of script that the last picture took, and the last filling of buffers. */
+  spent = 0; filled = 0;
 
-  constructor(readonly canvas: HTMLCanvasElement) {
+  /** `again`: what was lost is there once more, and wants a picture. */
+  constructor(readonly canvas: HTMLCanvasElement, again: () => void) {
     const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("no WebGL2");
     this.gl = gl;
     this.make();
     canvas.addEventListener("webglcontextlost", e => e.preventDefault());
-    canvas.addEventListener("webglcontextrestored", () => { this.held.clear(); this.last = null; this.make(); });
+    canvas.addEventListener("webglcontextrestored", () => { this.held.clear(); this.last = this.timed = null; this.make(); again(); });
   }
 
   private make(): void {
     const gl = this.gl;
-    this.edge = program(gl, EDGE, EDGE_INK);
-    this.nodes = program(gl, NODE, NODE_INK);
+    // Where a uniform is, is asked once: asking is a word with another process.
+    const ready = (vertex: string, fragment: string, names: Uniform[]): Program => {
+      const made = program(gl, vertex, fragment);
+      return { program: made, at: Object.fromEntries(names.map(n => [n, gl.getUniformLocation(made, n)])) };
+    };
+    this.edge = ready(EDGE, EDGE_INK, ["at", "ink", "view", "size", "range", "wide", "colour", "dash"]);
+    this.nodes = ready(NODE, NODE_INK, ["at", "ink", "view", "size"]);
     this.at = gl.createTexture();
     this.ink = gl.createTexture();
     this.radius = gl.createBuffer();
@@ -89,36 +104,62 @@ export class GraphView {
     this.last = nodes;
   }
 
-  private hold(e: Edges): { vao: WebGLVertexArrayObject; buffers: WebGLBuffer[] } {
+  /** Fills the buffers of edges, once when they come: a picture only says how many of them it draws. */
+  hold(e: Edges): Held {
     const known = this.held.get(e);
     if (known) { this.held.delete(e); this.held.set(e, known); return known; }
-    const gl = this.gl, vao = gl.createVertexArray(), n = e.key.length, buffers = [gl.createBuffer(), gl.createBuffer()], ends = new Uint32Array(2 * n);
-    for (let k = 0; k < n; k++) { ends[2 * (n - 1 - k)] = e.i[k]!; ends[2 * (n - 1 - k) + 1] = e.j[k]!; }
+    const began = performance.now(), gl = this.gl, vao = gl.createVertexArray(), n = e.key.length, ends = new Uint32Array(2 * n), made: Held = { vao, ends: gl.createBuffer(), keys: gl.createBuffer() };
+    const { i, j } = e;
+    for (let k = 0, to = 2 * n - 2; k < n; k++, to -= 2) { ends[to] = i[k]!; ends[to + 1] = j[k]!; }
     gl.bindVertexArray(vao);
-    gl.bindBuffer(gl.ARRAY_BUFFER, buffers[0]!);
+    gl.bindBuffer(gl.ARRAY_BUFFER, made.ends);
     gl.bufferData(gl.ARRAY_BUFFER, ends, gl.STATIC_DRAW);
     gl.enableVertexAttribArray(0);
     gl.vertexAttribDivisor(0, 1);
-    gl.bindBuffer(gl.ARRAY_BUFFER, buffers[1]!);
+    gl.bindBuffer(gl.ARRAY_BUFFER, made.keys);
     gl.bufferData(gl.ARRAY_BUFFER, e.key.slice().reverse(), gl.STATIC_DRAW);
     gl.enableVertexAttribArray(1);
     gl.vertexAttribDivisor(1, 1);
-    const made = { vao, buffers };
     this.held.set(e, made);
-    for (const [old, { vao: gone, buffers: all }] of this.held) {
+    for (const [old, gone] of this.held) {
       if (this.held.size <= 8) break;
-      gl.deleteVertexArray(gone);
-      all.forEach(b => gl.deleteBuffer(b));
+      gl.deleteVertexArray(gone.vao);
+      gl.deleteBuffer(gone.ends);
+      gl.deleteBuffer(gone.keys);
       this.held.delete(old);
     }
+    this.filled = performance.now() - began;
     return made;
   }
 
-  draw(nodes: Nodes, layers: Layer[], view: View): void {
+  /** How many edges can be drawn in so many milliseconds, by what the last whole pictures took. */
+  within(ms: number): number { return this.cost > 0 ? Math.max(LEAST, Math.floor(ms / this.cost)) : Infinity; }
+
+  /** When the picture that was just asked for is done, what an edge cost is known. */
+  private time(edges: number): void {
+    const gl = this.gl, began = performance.now(), sync = edges >= LEAST && !this.timed ? gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0) : null;
+    if (!sync) return;
+    this.timed = sync;
+    // Looked at ever more seldom: a third more or less does not matter, and looking costs, too.
+    let wait = 2;
+    const look = (): void => {
+      if (this.timed !== sync || gl.isContextLost()) return;
+      if (gl.getSyncParameter(sync, gl.SYNC_STATUS) !== gl.SIGNALED) { setTimeout(look, wait *= 1.5); return; }
+      gl.deleteSync(sync);
+      this.timed = null;
+      const now = (performance.now() - began) / edges;
+      this.cost = this.cost > 0 ? (this.cost + now) / 2 : now;
+    };
+    setTimeout(look);
+  }
+
+  /** At most `most` edges, the strongest of each layer; gives how many were drawn. */
+  draw(nodes: Nodes, layers: Layer[], view: View, most = Infinity): number {
+    for (const l of layers) if (l.n > 0) this.hold(l.edges);
     const began = performance.now(), gl = this.gl, ratio = devicePixelRatio || 1;
     const w = Math.max(1, Math.round(this.canvas.clientWidth * ratio)), h = Math.max(1, Math.round(this.canvas.clientHeight * ratio));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
-    if (gl.isContextLost()) return;
+    if (gl.isContextLost()) return 0;
     this.put(nodes);
     gl.viewport(0, 0, w, h);
     gl.clearColor(0, 0, 0, 0);
@@ -127,36 +168,40 @@ export class GraphView {
     gl.blendFuncSeparate(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA, gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.at);
     gl.activeTexture(gl.TEXTURE1); gl.bindTexture(gl.TEXTURE_2D, this.ink);
-    const use = (p: WebGLProgram): ((name: string) => WebGLUniformLocation | null) => {
-      gl.useProgram(p);
-      const at = (name: string) => gl.getUniformLocation(p, name);
-      gl.uniform1i(at("at"), 0);
-      gl.uniform1i(at("ink"), 1);
-      gl.uniform4f(at("view"), view.x, view.y, view.scale * ratio, ratio);
-      gl.uniform2f(at("size"), w, h);
+    const use = ({ program, at }: Program): Program["at"] => {
+      gl.useProgram(program);
+      gl.uniform1i(at.at!, 0);
+      gl.uniform1i(at.ink!, 1);
+      gl.uniform4f(at.view!, view.x, view.y, view.scale * ratio, ratio);
+      gl.uniform2f(at.size!, w, h);
       return at;
     };
-    const all = layers.reduce((sum, l) => sum + l.n, 0), at = use(this.edge), dense = Math.min(0.9, Math.max(0.05, Math.sqrt(400 / Math.max(1, all))));
+    const all = layers.reduce((sum, l) => sum + l.n, 0), share = Math.min(1, most / Math.max(1, all)), at = use(this.edge), dense = Math.min(0.9, Math.max(0.05, Math.sqrt(400 / Math.max(1, all)))), wide = all <= WIDE;
+    let drawn = 0;
     for (const l of layers) {
-      if (l.n === 0) continue;
-      const held = this.hold(l.edges), before = l.edges.key.length - l.n;
+      const n = Math.floor(l.n * share);
+      if (n === 0) continue;
+      const held = this.hold(l.edges), before = l.edges.key.length - n;
       gl.bindVertexArray(held.vao);
-      gl.bindBuffer(gl.ARRAY_BUFFER, held.buffers[0]!);
+      gl.bindBuffer(gl.ARRAY_BUFFER, held.ends);
       gl.vertexAttribIPointer(0, 2, gl.UNSIGNED_INT, 8, 8 * before);
-      gl.bindBuffer(gl.ARRAY_BUFFER, held.buffers[1]!);
+      gl.bindBuffer(gl.ARRAY_BUFFER, held.keys);
       gl.vertexAttribPointer(1, 1, gl.FLOAT, false, 4, 4 * before);
-      gl.uniform3f(at("range"), l.lowest, l.highest, dense);
-      gl.uniform3f(at("colour"), ...l.ink);
-      gl.uniform1f(at("dash"), l.dash * ratio);
-      const wide = all <= WIDE;
-      gl.uniform1f(at("wide"), wide ? 1 : 0);
-      if (wide) gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, l.n); else gl.drawArraysInstanced(gl.LINES, 0, 2, l.n);
+      gl.uniform3f(at.range!, l.lowest, l.highest, dense);
+      gl.uniform3f(at.colour!, ...l.ink);
+      gl.uniform1f(at.dash!, l.dash * ratio);
+      gl.uniform1f(at.wide!, wide ? 1 : 0);
+      if (wide) gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, n); else gl.drawArraysInstanced(gl.LINES, 0, 2, n);
+      drawn += n;
     }
     use(this.nodes);
     gl.bindVertexArray(this.points);
     gl.drawArrays(gl.POINTS, 0, nodes.places.length / 2);
     gl.bindVertexArray(null);
     this.spent = performance.now() - began;
+    // Of a picture that was cut, more of the time is waiting.
+    if (drawn === all) this.time(drawn);
+    return drawn;
   }
 }
 

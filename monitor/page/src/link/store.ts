@@ -207,12 +207,13 @@ export class Store {
   fill(frames: Frame[], from: number, to: number): void {
     const late = new Store(this.shape, this.base);
     late.first = late.end = Math.max(from, -2147483648);
-    const covered: [number, number][] = [];
+    const covered: [number, number][] = [], rates: Float32Array[] = [];
     for (const frame of frames) {
       const first = frame.first - this.base;
       if (first + frame.ticks <= from || first >= to || first < late.end - frame.ticks) continue;
       late.append(frame, first);
       late.end = first + frame.ticks;
+      if (frame.rates) rates.push(frame.rates.slice());
       covered.push([Math.max(first, from), Math.min(first + frame.ticks, to)]);
       const within = first >= from && first + frame.ticks <= to;
       for (const offset of frame.trials) if (first + offset >= from && first + offset < to) this.trials.push(first + offset);
@@ -221,12 +222,14 @@ export class Store {
     }
     if (covered.length === 0) return;
     this.trials.sort((a, b) => a - b);
-    this.misses.sort((a, b) => a.tick - b.tick);
+    this.sortMisses();
     this.hasTruth ||= late.hasTruth;
     this.hasBeside ||= late.hasBeside;
     const cut = this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
     const before = from < this.first;
+    // Into a hole they do not fit any more: their seconds are not kept.
+    if (before) this.trend = [...rates, ...this.trend].slice(-60);
     if (before) this.first = Math.max(from, covered[0]![0]);
     // Where the oldest had to go, what is known begins with the oldest that is there.
     if (cut) { this.cut = true; this.first = Math.max(this.first, this.tick[0] ?? 0); }
@@ -243,6 +246,11 @@ export class Store {
     left.push(...late.holes.filter(h => h.from >= from && h.to <= to && h.from >= this.first));
     this.holes = left.sort((a, b) => a.from - b.from);
     this.version++;
+  }
+
+  /** In order, and each once: they come with the frames, and by the server's list of those before. */
+  sortMisses(): void {
+    this.misses = this.misses.sort((a, b) => a.tick - b.tick).filter((m, i, all) => m.tick !== all[i - 1]?.tick);
   }
 
   private insertSpikes(late: Store, from: number, to: number): boolean {

@@ -74,6 +74,10 @@ export function begin(): void {
   state.overRaster.add(lines);
   state.acts.set("n", () => step(1));
   state.acts.set("p", () => step(-1));
+  watch();
+}
+/** The list, and of a session its counts as they grow. */
+export function watch(): void {
   if (begun) return;
   begun = true;
   void (async () => {
@@ -96,7 +100,7 @@ export function begin(): void {
   const key = computed(() => picked.value ? `${which.value} ${picked.value.index}` : null);
   // Of a session counts grow, and so do occurrences.
   effect(() => {
-    if (state.beat.value % 2 > 0 || !current.peek()?.live || state.address.peek().view !== "episodes") return;
+    if (state.beat.value % 2 > 0 || !current.peek()?.live || !["episodes", "live"].includes(state.address.peek().view)) return;
     void (async () => {
       const told = await (await fetch("/api/mined/0")).json() as Asked, e = picked.peek();
       current.value = { ...told, episodes: taken(told.episodes, told.seconds) };

@@ -41,12 +41,13 @@ export function windowAt(info: Info, time: number): number {
   return low > 0 && Math.abs(endOf(info, low - 1) - time) <= Math.abs(endOf(info, low) - time) ? low - 1 : Math.max(0, low);
 }
 
-export function degrees(e: Edges, n: number, nodes: number, inside: Uint8Array | null = null): Uint32Array {
-  const all = new Uint32Array(nodes);
-  for (let k = 0; k < n; k++) {
-    const a = e.i[k]!, b = e.j[k]!;
+/** Edges of each node among the `n` strongest. `known`: the same of another number of them, from which only what lies between is counted. */
+export function degrees(e: Edges, n: number, nodes: number, inside: Uint8Array | null = null, known: { n: number; all: Uint32Array } | null = null): Uint32Array {
+  const all = known ? known.all.slice() : new Uint32Array(nodes), from = known?.n ?? 0, by = n < from ? -1 : 1, { i, j } = e;
+  for (let k = Math.min(n, from), to = Math.max(n, from); k < to; k++) {
+    const a = i[k]!, b = j[k]!;
     if (inside && !(inside[a] && inside[b])) continue;
-    all[a]!++; all[b]!++;
+    all[a]! += by; all[b]! += by;
   }
   return all;
 }

@@ -102,19 +102,33 @@ export function shift(by: number): void {
   state.spoken.value = `window ${windowOf(l) + 1} of ${l.info.windows}, ${l.info.seconds ? `${moment.value.toFixed(2)} seconds` : ""}`;
 }
 
+/** Places that were worked out last: they change with the axes and the communities, and with no threshold. */
+const laid = new WeakMap<Info, { by: unknown; places: Float32Array | null }>();
+function laidOut(info: Info, by: unknown, make: () => Float32Array | null): Float32Array | null {
+  const before = laid.get(info);
+  if (before && before.by === by) return before.places;
+  const places = make();
+  laid.set(info, { by, places });
+  return places;
+}
 /** Where the nodes are, as it is chosen. */
 export function placesOf(l: Loaded): Float32Array {
   void moved.value;
   const how = placing.value, head = first.value!;
-  if (how === "place") { const p = projected(l.info, axes.value); if (p) return p; }
-  const same = head.info.nodes === l.info.nodes ? head : l;
+  if (how === "place") { const p = laidOut(l.info, axes.value.join(), () => projected(l.info, axes.value)); if (p) return p; }
+  const same = head.info.nodes === l.info.nodes ? head : l, of = communitiesOf(same);
   if (how === "force" && same.forced) return same.forced;
-  return circle(l.info.nodes, communitiesOf(same));
+  return laidOut(l.info, of, () => circle(l.info.nodes, of))!;
 }
 export function communitiesOf(l: Loaded): Uint32Array | null { void moved.value; return l.communities.get(windowOf(l)) ?? null; }
+/** Degrees that were counted last, of each window's edges: a threshold that moves leaves most of them as they are. */
+const counts = new WeakMap<Edges, { n: number; inside: Uint8Array | null; all: Uint32Array }>();
 export function degreesOf(l: Loaded, from = threshold.value): Uint32Array {
-  const e = edgesOf(l);
-  return e ? degrees(e, prefix(e.key, from), l.info.nodes, region.value) : new Uint32Array(l.info.nodes);
+  const e = edgesOf(l), inside = region.value;
+  if (!e) return new Uint32Array(l.info.nodes);
+  const n = prefix(e.key, from), before = counts.get(e), all = degrees(e, n, l.info.nodes, inside, before?.inside === inside ? before : null);
+  counts.set(e, { n, inside, all });
+  return all;
 }
 
 async function json<T>(path: string): Promise<T> {

@@ -21,7 +21,7 @@ export function Aligned() {
       for (let o = 0; o < n; o++) { const t = found.times[o]!; g.fillRect(6 + (t[k]! - t[0]!) / wide * (w - 12), o * row, 2, dot); }
     }
     g.fillStyle = colours.dim.css; g.font = font(10); g.textBaseline = "bottom"; g.textAlign = "center";
-    for (const t of ticks(0, wide, w / 90)) { const x = 6 + t / wide * (w - 12); g.fillRect(x, high, 1, 4); if (x > 20 && x < w - 24) g.fillText(ms(t), x, h); }
+    for (const t of e.high.length > 0 ? ticks(0, wide, w / 90) : []) { const x = 6 + t / wide * (w - 12); g.fillRect(x, high, 1, 4); if (x > 20 && x < w - 24) g.fillText(ms(t), x, h); }
   };
   const pick = (e: MouseEvent): void => { const box = (e.currentTarget as HTMLElement).getBoundingClientRect(), n = mined.occurrences.value?.times.length ?? 0; mined.show(Math.min(n - 1, Math.max(0, Math.floor((e.clientY - box.top) / (box.height - 16) * n)))); };
   return <Plane class="aligned" draw={draw} onClick={pick} label="Occurrences, one a row, the first spike on the left; a click goes to it, the buttons above go from one to the next" />;

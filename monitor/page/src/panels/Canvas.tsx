@@ -1,21 +1,28 @@
 // A canvas that is drawn when something that its picture reads changes, or its size; at most once a frame.
-import { useSignalEffect } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { JSX } from "preact";
 import { surface } from "./Panel.tsx";
 
-export function useDrawn(draw: () => void, element: { current: HTMLElement | null }): void {
-  const latest = useRef(draw), due = useRef(0);
+/** Gives what asks for the next picture. */
+export function useDrawn(draw: () => void, element: { current: HTMLElement | null }): () => void {
+  const latest = useRef(draw), due = useRef(0), turn = useSignal(0), now = useRef(true);
   latest.current = draw;
-  const ask = (): void => { if (due.current === 0) due.current = requestAnimationFrame(() => { due.current = 0; latest.current(); }); };
+  const ask = useRef(() => { if (due.current === 0) due.current = requestAnimationFrame(() => { due.current = 0; now.current = true; turn.value++; }); }).current;
   useEffect(() => {
     const seen = new ResizeObserver(ask);
     if (element.current) seen.observe(element.current);
     return () => { seen.disconnect(); cancelAnimationFrame(due.current); due.current = 0; };
   }, []);
-  // Whatever is read while drawing is listened to.
-  useSignalEffect(() => { latest.current(); });
+  // Whatever is read while drawing is listened to; a change asks for a picture, and many of them for one.
+  useSignalEffect(() => {
+    void turn.value;
+    if (!now.current) { ask(); return; }
+    now.current = false;
+    latest.current();
+  });
   useEffect(ask);
+  return ask;
 }
 
 /** A canvas in the plane, drawn in CSS pixels. */

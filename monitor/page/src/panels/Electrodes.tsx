@@ -25,8 +25,8 @@ export function places(um: ([number, number] | null)[] | null, channels: number,
   return { at, known, pitch, box: [x0, y0, x1, y1] };
 }
 
-/** `value`: share of the scale, 0 to 1, a channel. */
-export function Electrodes({ value, states, label, low, high, path }: { path?: number[]; value: (c: number) => number; states: (c: number) => ChannelState; label: string; low: string; high: string }) {
+/** `value`: share of the scale, 0 to 1, a channel; `ink`: the scale's colours. */
+export function Electrodes({ value, states, label, low, high, path, ink = viridis }: { path?: number[]; ink?: (share: number) => string; value: (c: number) => number; states: (c: number) => ChannelState; label: string; low: string; high: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), source = state.server.value?.source, where = useRef<{ x: number; y: number; scale: number; places: Places } | null>(null);
   const spots = useMemo(() => source ? places(source.electrode_um, source.channels, 1.4) : null, [source]);
   usePainter(s => {
@@ -43,7 +43,7 @@ export function Electrodes({ value, states, label, low, high, path }: { path?: n
       if (!p) continue;
       const x = p[0] * scale + ox - size / 2, y = p[1] * scale + oy - size / 2, how = states(c);
       if (how === "silent") { g.strokeStyle = colours.dim.css; g.lineWidth = 1; g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1); }
-      else { g.fillStyle = viridis(value(c)); g.fillRect(x, y, size, size); }
+      else { g.fillStyle = ink(value(c)); g.fillRect(x, y, size, size); }
       if (how === "noisy" && size > 4) { g.strokeStyle = colours.bad.css; g.lineWidth = 1.5; g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1); g.beginPath(); g.moveTo(x, y); g.lineTo(x + size, y + size); g.moveTo(x + size, y); g.lineTo(x, y + size); g.stroke(); }
       if (how === "twin" && size > 4) { g.strokeStyle = colours.warn.css; g.lineWidth = 2; g.beginPath(); g.moveTo(x, y + size); g.lineTo(x + size, y + size); g.stroke(); }
       if (how === "masked") { g.fillStyle = colours.panel.css; g.globalAlpha = 0.7; g.fillRect(x, y, size, size); g.globalAlpha = 1; g.strokeStyle = colours.ink.css; g.lineWidth = 1; g.beginPath(); g.moveTo(x, y + size); g.lineTo(x + size, y); g.stroke(); }
@@ -54,10 +54,13 @@ export function Electrodes({ value, states, label, low, high, path }: { path?: n
       g.strokeStyle = g.fillStyle = colours.bad.css; g.lineWidth = 2;
       g.beginPath(); points.forEach(([x, y], k) => k === 0 ? g.moveTo(x, y) : g.lineTo(x, y)); g.stroke();
       g.font = font(11); g.textAlign = "center"; g.textBaseline = "bottom";
-      points.forEach(([x, y], k) => { g.beginPath(); g.arc(x, y, 3, 0, 2 * Math.PI); g.fill(); g.fillText(String(k + 1), x, y - 4); });
+      // On whatever colour lies below.
+      g.strokeStyle = colours.panel.css; g.lineWidth = 3; g.lineJoin = "round";
+      points.forEach(([x, y], k) => { g.beginPath(); g.arc(x, y, 3, 0, 2 * Math.PI); g.fill(); g.strokeText(String(k + 1), x, y - 4); g.fillText(String(k + 1), x, y - 4); });
+      g.lineWidth = 1;
     }
     const bar = Math.min(160, w / 2);
-    for (let i = 0; i < bar; i++) { g.fillStyle = viridis(i / bar); g.fillRect(w / 2 - bar / 2 + i, h - 11, 1.5, 8); }
+    for (let i = 0; i < bar; i++) { g.fillStyle = ink(i / bar); g.fillRect(w / 2 - bar / 2 + i, h - 11, 1.5, 8); }
     g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
     g.textAlign = "right"; g.fillText(low, w / 2 - bar / 2 - 6, h - 6);
     g.textAlign = "left"; g.fillText(high, w / 2 + bar / 2 + 6, h - 6);

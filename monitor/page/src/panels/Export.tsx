@@ -15,6 +15,12 @@ export function save(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** What a file says at its head: where it is from. */
+export const origin = (): Record<string, string> => {
+  const { source, model, running, version } = state.server.value!;
+  return { source: source.name, model: running === "0000000000000000" ? model?.fingerprint ?? "none" : running, address: location.href, betz: version };
+};
+
 export function Export() {
   const box = useRef<HTMLDialogElement>(null), open = state.exportOpen.value, [words, setWords] = useState("");
   // Only this closes it: a browser tells late of what it closed itself, when somebody may have opened it again.
@@ -23,7 +29,7 @@ export function Export() {
     if (!open && box.current?.open) box.current.close();
   }, [open]);
   const take = async (what: string): Promise<void> => {
-    const s = state.store.value, server = state.server.value;
+    const s = state.shown.value, server = state.server.value;
     if (what === "link") { await navigator.clipboard.writeText(location.href); setWords("The link works while this program runs, for who has its token."); return; }
     if (what === "state") {
       const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };
@@ -48,8 +54,8 @@ export function Export() {
   return <dialog ref={box} class="export" aria-labelledby="h-export" onCancel={e => { e.preventDefault(); state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Take along what is shown</h2>
     <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
-    {offers ? <div class="choices">{offers.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve(act()).then(() => setWords("Saved."), e => setWords(String(e)))}>{name}</button>)}{button("link", "copy link")}{button("state", "state")}</div>
-      : <div class="choices">{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}{button("link", "copy link")}{button("state", "state")}</div>}
+    <div class="choices">{offers?.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve().then(act).then(() => setWords("Saved."), e => setWords(String((e as Error).message)))}>{name}</button>)}
+      {(!offers || offers.beside) && <>{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}</>}{button("link", "copy link")}{button("state", "state")}</div>
     <p role="status">{words}</p>
     <button onClick={() => { state.exportOpen.value = false; }}>close</button>
   </dialog>;

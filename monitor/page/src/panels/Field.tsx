@@ -1,6 +1,6 @@
 // The nodes of a map: heights in grey, dark is far; hits and planes by viridis, three planes as colours, units by theirs.
 import { useRef } from "preact/hooks";
-import { viridis } from "../draw/colour.ts";
+import { dim, ramp } from "../draw/colour.ts";
 import { communityInk, css } from "../net/ink.ts";
 import { NO_UNIT, layout, middle, nodeAt, range, share, type Info, type Layout } from "../som/model.ts";
 import * as som from "../som/state.ts";
@@ -8,14 +8,13 @@ import { colours, painted } from "../theme.ts";
 import { useDrawn } from "./Canvas.tsx";
 import { font, surface } from "./Panel.tsx";
 
-const RAMP = Array.from({ length: 256 }, (_, k) => viridis(k / 255).match(/\d+/g)!.map(Number) as [number, number, number]);
 const GREYS = Array.from({ length: 256 }, (_, k) => { const v = Math.round(245 - k * 0.86); return [v, v, v] as [number, number, number]; });
 /** Nodes smaller than this are pixels of a picture. */
 const DRAWN_ONE_BY_ONE = 5;
 
 /** A colour a node, or null until it is there; and what the ends of the scale are. */
 export function colouring(info: Info): { of: (node: number) => readonly [number, number, number]; low: string; high: string; ramp: readonly (readonly [number, number, number])[] | null } | null {
-  const shown = som.shown.value, now = som.surface.value, at = `${info.id}/${info.stages[som.stage.value]?.number}`, digits = (v: number): string => String(Number(v.toPrecision(3)));
+  const shown = som.shown.value, now = som.surface.value, at = `${info.id}/${info.stages[som.stage.value]?.number}`, digits = (v: number): string => String(Number(v.toPrecision(3))), RAMP = ramp(), greys = dim() ? [...RAMP].reverse() : GREYS;
   if (shown.what === "plane" || shown.what === "rgb") {
     const nodes = info.rows * info.columns, dims = shown.what === "plane" ? [shown.dim] : shown.dims, found = som.planes.value;
     if (found?.of !== `${at} ${dims.join()}`) return null;
@@ -36,7 +35,7 @@ export function colouring(info: Info): { of: (node: number) => readonly [number,
     return { of: n => RAMP[Math.round(255 * Math.sqrt(now.hits[n]! / most))]!, low: "0", high: digits(most), ramp: RAMP };
   }
   const ends = range(now.heights);
-  return { of: n => GREYS[Math.round(255 * share(now.heights[n]!, ends))]!, low: digits(ends[0]), high: digits(ends[1]), ramp: GREYS };
+  return { of: n => greys[Math.round(255 * share(now.heights[n]!, ends))]!, low: digits(ends[0]), high: digits(ends[1]), ramp: greys };
 }
 
 function hexagon(g: CanvasRenderingContext2D, x: number, y: number, size: number): void {
@@ -51,50 +50,55 @@ function outline(g: CanvasRenderingContext2D, info: Info, l: Layout, node: numbe
   g.stroke();
 }
 
+/** Draws the map as it is shown into a plane of so many pixels; gives where its nodes lie. */
+export function paintField(g: CanvasRenderingContext2D, w: number, h: number, info: Info): Layout {
+  const picked = som.cell.value, around = som.around.value;
+  const foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
+  l.x += 4; l.y += 4;
+  if (!how) return l;
+  if (l.size >= DRAWN_ONE_BY_ONE) {
+    // A hair more than its place: no seams.
+    for (let n = 0; n < nodes; n++) {
+      const [x, y] = middle(info, l, n), c = how.of(n);
+      g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`;
+      if (info.hexagonal) { hexagon(g, x, y, l.size + 0.6); g.fill(); } else g.fillRect(x - l.size / 2, y - l.size / 2, l.size + 0.5, l.size + 0.5);
+    }
+  } else {
+    const held = document.createElement("canvas"), image = new ImageData(info.columns, info.rows);
+    for (let n = 0; n < nodes; n++) image.data.set([...how.of(n), 255], 4 * n);
+    held.width = info.columns; held.height = info.rows;
+    held.getContext("2d")!.putImageData(image, 0, 0);
+    g.imageSmoothingEnabled = false;
+    if (!info.hexagonal) g.drawImage(held, l.x - l.size / 2, l.y - l.size / 2, l.wide, l.high);
+    else for (let r = 0; r < info.rows; r++) { const [x, y] = middle(info, l, r * info.columns); g.drawImage(held, 0, r, info.columns, 1, x - l.size / 2, y - l.size / 2, info.columns * l.size, l.size); }
+  }
+  if (picked !== null) {
+    g.lineWidth = 1.5; g.strokeStyle = colours.warn.css;
+    for (const n of around) outline(g, info, l, n);
+    g.lineWidth = 3; g.strokeStyle = colours.bad.css;
+    outline(g, info, l, picked);
+  }
+  const units = som.surface.value?.units;
+  if (som.shown.value.what === "units" && units && l.size >= 12) {
+    g.font = font(Math.min(13, l.size * 0.5)); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#000";
+    for (let n = 0; n < nodes; n++) if (units[n] !== NO_UNIT) { const [x, y] = middle(info, l, n); g.fillText((info.units[units[n]!]?.name ?? "").replace(/^unit/, ""), x, y); }
+  }
+  if (how.ramp) {
+    const bar = Math.min(180, w / 2);
+    for (let i = 0; i < bar; i++) { const c = how.ramp[Math.floor(255 * i / bar)]!; g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`; g.fillRect(w / 2 - bar / 2 + i, h - 12, 1.5, 8); }
+    g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
+    g.textAlign = "right"; g.fillText(how.low, w / 2 - bar / 2 - 6, h - 7);
+    g.textAlign = "left"; g.fillText(how.high, w / 2 + bar / 2 + 6, h - 7);
+  }
+  return l;
+}
+
 export function Field() {
   const canvas = useRef<HTMLCanvasElement>(null), placed = useRef<Layout | null>(null);
   useDrawn(() => {
     void painted.value;
-    const info = som.info.value, picked = som.cell.value, around = som.around.value, on = surface(canvas.current);
-    if (!info || !on) return;
-    const { g, w, h } = on, foot = 22, how = colouring(info), l = layout(info, w - 8, h - foot - 8), nodes = info.rows * info.columns;
-    l.x += 4; l.y += 4;
-    placed.current = l;
-    if (!how) return;
-    if (l.size >= DRAWN_ONE_BY_ONE) {
-      // A hair more than its place: no seams.
-      for (let n = 0; n < nodes; n++) {
-        const [x, y] = middle(info, l, n), c = how.of(n);
-        g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`;
-        if (info.hexagonal) { hexagon(g, x, y, l.size + 0.6); g.fill(); } else g.fillRect(x - l.size / 2, y - l.size / 2, l.size + 0.5, l.size + 0.5);
-      }
-    } else {
-      const held = document.createElement("canvas"), image = new ImageData(info.columns, info.rows);
-      for (let n = 0; n < nodes; n++) image.data.set([...how.of(n), 255], 4 * n);
-      held.width = info.columns; held.height = info.rows;
-      held.getContext("2d")!.putImageData(image, 0, 0);
-      g.imageSmoothingEnabled = false;
-      if (!info.hexagonal) g.drawImage(held, l.x - l.size / 2, l.y - l.size / 2, l.wide, l.high);
-      else for (let r = 0; r < info.rows; r++) { const [x, y] = middle(info, l, r * info.columns); g.drawImage(held, 0, r, info.columns, 1, x - l.size / 2, y - l.size / 2, info.columns * l.size, l.size); }
-    }
-    if (picked !== null) {
-      g.lineWidth = 1.5; g.strokeStyle = colours.warn.css;
-      for (const n of around) outline(g, info, l, n);
-      g.lineWidth = 3; g.strokeStyle = colours.bad.css;
-      outline(g, info, l, picked);
-    }
-    const units = som.surface.value?.units;
-    if (som.shown.value.what === "units" && units && l.size >= 12) {
-      g.font = font(Math.min(13, l.size * 0.5)); g.textAlign = "center"; g.textBaseline = "middle"; g.fillStyle = "#000";
-      for (let n = 0; n < nodes; n++) if (units[n] !== NO_UNIT) { const [x, y] = middle(info, l, n); g.fillText((info.units[units[n]!]?.name ?? "").replace(/^unit/, ""), x, y); }
-    }
-    if (how.ramp) {
-      const bar = Math.min(180, w / 2);
-      for (let i = 0; i < bar; i++) { const c = how.ramp[Math.floor(255 * i / bar)]!; g.fillStyle = `rgb(${c[0]} ${c[1]} ${c[2]})`; g.fillRect(w / 2 - bar / 2 + i, h - 12, 1.5, 8); }
-      g.fillStyle = colours.dim.css; g.font = font(11); g.textBaseline = "middle";
-      g.textAlign = "right"; g.fillText(how.low, w / 2 - bar / 2 - 6, h - 7);
-      g.textAlign = "left"; g.fillText(how.high, w / 2 + bar / 2 + 6, h - 7);
-    }
+    const info = som.info.value, on = surface(canvas.current);
+    if (info && on) placed.current = paintField(on.g, on.w, on.h, info);
   }, canvas);
   const click = (e: MouseEvent): void => {
     const box = canvas.current?.getBoundingClientRect(), info = som.info.value, l = placed.current;

@@ -78,9 +78,9 @@ export function Help() {
     if (open && !box.current?.open) box.current?.showModal();
     if (!open && box.current?.open) box.current.close();
   }, [open]);
-  return <dialog ref={box} aria-labelledby="h-keys" onCancel={e => { e.preventDefault(); state.helpOpen.value = false; }}
+  return <dialog ref={box} class="help" aria-labelledby="h-keys" onCancel={e => { e.preventDefault(); state.helpOpen.value = false; }}
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
-    <h2 id="h-keys">Keys</h2>
+    <h2 id="h-keys" tabIndex={-1} autofocus>Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
     <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time, with Alt round a part that is then shown alone. Double click: now.</p>
     <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>

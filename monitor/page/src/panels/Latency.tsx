@@ -12,10 +12,10 @@ export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 
 
 export function Latency() {
   const canvas = useRef<HTMLCanvasElement>(null);
-  usePainter(s => {
+  usePainter(() => {
     void painted.value;
-    const on = surface(canvas.current);
-    if (!on) return;
+    const on = surface(canvas.current), s = state.store.value;
+    if (!on || !s) return;
     const { g, w, h } = on, foot = 17, high = h - foot - 4, recent = s.recentLatency(), all = s.latency;
     // From a tenth of a microsecond to what there is, at least to the deadline.
     const deadline = state.server.value?.source.deadline_ns ?? null;
@@ -24,7 +24,12 @@ export function Latency() {
     if (deadline !== null) last = Math.max(last, Math.log2(deadline / 64) * 4 + 3);
     last = Math.min(64, Math.ceil(last));
     const bar = w / last, top = Math.log10(1 + Math.max(1, ...all)), y = (n: number) => high - Math.log10(1 + n) / top * (high - 4);
-    for (let e = 0; e <= top; e++) { g.fillStyle = colours.line.css; g.fillRect(0, Math.round(y(10 ** e - 1 || 0)), w, 1); }
+    g.font = font(10); g.textBaseline = "top"; g.textAlign = "left";
+    for (let e = 0; e <= top; e++) {
+      const at = Math.round(y(10 ** e - 1 || 0));
+      g.fillStyle = colours.line.css; g.fillRect(0, at, w, 1);
+      if (e > 0) { g.fillStyle = colours.dim.css; g.fillText(whole(10 ** e), 1, at + 2); }
+    }
     for (let i = 0; i < last; i++) {
       const over = deadline !== null && bucketBegins(i) >= deadline;
       g.fillStyle = over ? colours.bad.css : colours.x.css;

@@ -23,6 +23,9 @@ const paths: uPlot.Series.PathBuilder = (u, series, from, to) => {
   return { stroke, fill: null, clip: null };
 };
 
+/** What was recorded is all there is: nothing is decoded. */
+const recorded = (): boolean => state.file.value !== null && state.server.value?.model === null;
+
 export function Line({ k }: { k: number }) {
   const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), read = useRef<HTMLSpanElement>(null), spokenAt = useRef(0);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
@@ -31,7 +34,7 @@ export function Line({ k }: { k: number }) {
   /** What the lines say where the cursor is, in words; to those who listen at most once a second. */
   const reading = (u: uPlot): void => {
     const i = u.cursor.idx ?? -1, at = u.data[0][i], said = (s: number): string => { const v = u.data[s]?.[i]; return v === null || v === undefined ? "–" : String(Number(v.toPrecision(4))); };
-    const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.store.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
+    const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.shown.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
     if (read.current) read.current.textContent = words;
     if (words && document.activeElement === box.current && now - spokenAt.current > 1000) { spokenAt.current = now; state.spoken.value = `${name} ${words}`; }
   };
@@ -49,7 +52,8 @@ export function Line({ k }: { k: number }) {
       width: box.current?.clientWidth ?? 300, height: box.current?.clientHeight ?? 100, legend: { show: false }, pxAlign: 1,
       cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false } },
       scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
-      axes: [{ ...axis, size: 22, space: 70, values: (_u, v) => v.map(t => timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
+      // A label that would be cut off at the right is left out.
+      axes: [{ ...axis, size: 22, space: 70, values: (u, v) => v.map(t => u.valToPos(t, "x") > u.width - 66 ? "" : timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
       padding: [6, 6, 0, 0], hooks: { setCursor: [reading] },
       series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, paths }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, paths }, { stroke: () => colours.warn.css, width: 1.4, dash: [1, 3], points: { show: false }, paths }],
     }, [[], [], [], []], box.current!);
@@ -71,7 +75,7 @@ export function Line({ k }: { k: number }) {
   }, 30);
   const r2 = state.slowly.value.r2[k];
   return <div class="line">
-    <div class="label"><span class={`key ink${k % 3}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}<span class="read" ref={read} /></div>
+    <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}<span class="read" ref={read} /></div>
     <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
   </div>;
 }
@@ -143,11 +147,11 @@ export function Outputs({ title }: { title?: string }) {
   const outputs = state.server.value?.source.outputs ?? [], truth = state.store.value?.hasTruth;
   void state.beat.value;
   const lines = outputs.slice(0, 4), r2 = state.slowly.value.r2, known = r2.filter(v => !Number.isNaN(v));
-  const recorded = state.file.value !== null && state.server.value?.model === null;
-  const note = <>{truth && !recorded && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
+  const bare = recorded();
+  const note = <>{truth && !bare && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
     {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
-  return <Panel area="outputs" title={title ?? (recorded ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
+  return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
     <div class={outputs.length >= 2 && !title ? "split" : "whole"}>
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
       {outputs.length >= 2 && !title && <Plane />}

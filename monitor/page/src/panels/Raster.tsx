@@ -104,7 +104,7 @@ export function Raster() {
   const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null);
   const view = useRef<RasterView | PlainRaster | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
   const [how, setHow] = useState<"at first" | "gl" | "plain">("at first"), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null), [part, setPart] = useState<[number, number, number, number] | null>(null);
-  const address = state.address.value, s = state.store.value, byRate = address.order === "rate";
+  const address = state.address.value, s = state.shown.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
   const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
@@ -156,7 +156,7 @@ export function Raster() {
   };
   /** With Alt a part is drawn round, and then shown alone. */
   const select = (): void => {
-    const box = canvas.current?.getBoundingClientRect(), s = state.store.value;
+    const box = canvas.current?.getBoundingClientRect(), s = state.shown.value;
     setPart(null);
     if (!part || !box || !s) return;
     const p = rasterPicture(s, order), span = (a: number, b: number, whole: number): [number, number] => [Math.max(0, Math.min(a, b) / whole), Math.min(1, Math.max(a, b) / whole)];
@@ -188,6 +188,7 @@ export function Raster() {
   const note = s ? [
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
+    ...(!state.file.value && state.viewEnd(s) <= s.first ? ["nothing of then is kept any more"] : state.aside.value ? ["kept because a deadline was missed"] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
     ...(how === "plain" ? ["no WebGL2: ten pictures a second"] : []),
     ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),

@@ -7,10 +7,10 @@ import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 export function Timeline() {
   const canvas = useRef<HTMLCanvasElement>(null), span = useRef<[number, number]>([0, 1]), dragging = useRef(false);
-  usePainter(s => {
+  usePainter(() => {
     void painted.value;
-    const on = surface(canvas.current);
-    if (!on) return;
+    const on = surface(canvas.current), s = state.store.value;
+    if (!on || !s) return;
     const { g, w, h } = on, reach = state.reach(s), step = s.shape.stepSeconds, high = h - 15, first = s.seconds_(reach.first), end = s.seconds_(reach.end);
     const begin = state.file.value ? 0 : Math.min(first, Math.max(0, end - 60)), length = state.file.value ? Math.max(1e-3, end) : Math.max(60, end - begin), x = (t: number) => (t - begin) / length * w;
     span.current = [begin, begin + length];
@@ -57,7 +57,7 @@ export function Timeline() {
     if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
     else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
-  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second <span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}>
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
     <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
       onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
       onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />

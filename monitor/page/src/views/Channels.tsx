@@ -1,9 +1,11 @@
 // Channels: a map of electrodes, a table of what each does, and what masking some would take away.
 import { signal } from "@preact/signals";
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { RULES, measure, neighbours, type ChannelState, type Health, type Rules } from "../link/health.ts";
 import { Electrodes } from "../panels/Electrodes.tsx";
+import { origin, save } from "../panels/Export.tsx";
 import { Panel } from "../panels/Panel.tsx";
+import { table } from "../draw/table.ts";
 import { whole } from "../draw/format.ts";
 import * as state from "../state.ts";
 import { control, cost } from "../control.ts";
@@ -43,7 +45,7 @@ function Trend({ c }: { c: number }) {
 export function Channels() {
   const s = state.store.value, source = state.server.value?.source, model = state.server.value?.model;
   const near = useMemo(() => source ? neighbours(source.electrode_um, source.channels) : [], [source]);
-  const [sort, setSort] = useState<[Column, boolean]>(["channel", false]), [top, setTop] = useState(0), [only, setOnly] = useState("");
+  const [asked, setAsked] = useState<Set<number> | null>(null), [sort, setSort] = useState<[Column, boolean]>(["channel", false]), [top, setTop] = useState(0), [only, setOnly] = useState("");
   const box = useRef<HTMLDivElement>(null);
   const turn = Math.floor(state.beat.value / 2), off = masked();
   const health: Health | null = useMemo(() => s ? measure(s, near, off, rules.value) : null, [s, turn, near, rules.value, off.size]);
@@ -55,9 +57,21 @@ export function Channels() {
     found.sort((a, b) => { const x = key(a), y = key(b); return (x < y ? -1 : x > y ? 1 : Number.isNaN(x) ? 1 : a - b) * (sort[1] ? -1 : 1); });
     return found;
   }, [health, sort, only]);
+  // As it stands when it is asked for.
+  const latest = useRef<() => string>(() => "");
+  latest.current = () => health ? table(origin(), [...HEADS.map(h => h[0]), "x_um", "y_um"], order.map(c => [names[c] ?? c, health.rate[c], health.fano[c], health.short[c], health.neighbour[c], share[c], health.state[c], ...(source?.electrode_um?.[c] ?? [null, null])])) : "";
+  useEffect(() => {
+    state.offers.value = { words: "The table of channels, as it is sorted and narrowed; spikes and outputs of the window.", beside: true, take: [["channels, CSV", () => save(new Blob([latest.current()], { type: "text/csv" }), "betz-channels.csv")]] };
+    return () => { state.offers.value = null; };
+  }, []);
+  // What is ticked as it is masked asks nothing, and is forgotten.
+  const open = asked && (asked.size !== off.size || [...asked].some(c => !off.has(c))) ? asked : null;
+  useEffect(() => { if (asked && !open) setAsked(null); }, [asked, open]);
   if (!s || !health || !source) return null;
   const count = (k: ChannelState) => health.state.filter(v => v === k).length;
-  const noisy = health.state.flatMap((v, c) => v === "noisy" ? [c] : []), lost = noisy.reduce((sum, c) => sum + (share[c] ?? 0), 0);
+  const controlled = state.server.value?.control ?? false, wanted = open ?? off, part = (of: Iterable<number>): string => { let sum = 0; for (const c of of) sum += share[c] ?? 0; return `${(sum * 100).toFixed(1)} %`; };
+  const tick = (c: number): void => { const next = new Set(wanted); if (!next.delete(c)) next.add(c); setAsked(next); };
+  const noisy = health.state.flatMap((v, c) => v === "noisy" ? [c] : []);
   const high = Math.max(1, health.median * 2.5), view = box.current?.clientHeight ?? 500, from = Math.max(0, Math.floor(top / ROW) - 4), to = Math.min(order.length, from + Math.ceil(view / ROW) + 10);
   const number = (v: number, digits: number) => Number.isNaN(v) ? "–" : v.toFixed(digits);
   const rule = (key: keyof Rules, words: string, step: number) => <label>{words} <input type="number" step={step} min={0} value={rules.value[key]} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) rules.value = { ...rules.value, [key]: v }; }} /></label>;
@@ -71,19 +85,21 @@ export function Channels() {
     </Panel>
     <Panel area="table" title="Channels" note={order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`}
       tools={<span class="tools"><input type="search" placeholder="find a channel or a state" aria-label="Find a channel or a state" value={only} onInput={e => setOnly(e.currentTarget.value)} />
-        {state.server.value?.control && noisy.length > 0 && <button class="act" title={`takes ${(lost * 100).toFixed(1)} % of the readout's weights away`}
-          onClick={() => void mask([...new Set([...off, ...noisy])], `Mask ${noisy.length} noisy channels? That takes ${(lost * 100).toFixed(1)} % of the readout's weights away.`)}>mask {noisy.length} noisy · {(lost * 100).toFixed(1)} %</button>}
-        {state.server.value?.control && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Take back the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
+        {controlled && open && open.size > 0 && <button class="act" onClick={() => void mask([...open], `Mask ${open.size} channels? That takes ${part(open)} of the readout's weights away.`)}>mask {open.size} ticked · {part(open)}</button>}
+        {controlled && !open && noisy.length > 0 && <button class="act" title={`takes ${part(noisy)} of the readout's weights away`}
+          onClick={() => void mask([...new Set([...off, ...noisy])], `Mask ${noisy.length} noisy channels? That takes ${part(noisy)} of the readout's weights away.`)}>mask {noisy.length} noisy · {part(noisy)}</button>}
+        {controlled && open && <button class="act" onClick={() => setAsked(null)}>as it was</button>}
+        {controlled && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Take back the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
       {told.value && <p class="legend cost">{told.value}</p>}
       <div class="rows" ref={box} onScroll={e => setTop(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Table of channels">
         <table aria-rowcount={order.length + 1}>
           <thead><tr>{HEADS.map(([key, words, what]) => <th key={key} scope="col" title={what} aria-sort={sort[0] === key ? (sort[1] ? "descending" : "ascending") : "none"}>
-            <button onClick={() => setSort([key, sort[0] === key ? !sort[1] : key !== "channel"])}>{words}{sort[0] === key ? (sort[1] ? " ↓" : " ↑") : ""}</button></th>)}<th scope="col">minute</th></tr></thead>
+            <button onClick={() => setSort([key, sort[0] === key ? !sort[1] : key !== "channel"])}>{words}{sort[0] === key ? (sort[1] ? " ↓" : " ↑") : ""}</button></th>)}<th scope="col">minute</th>{controlled && <th scope="col">mask</th>}</tr></thead>
           <tbody>
             {from > 0 && <tr aria-hidden="true" style={{ height: `${from * ROW}px` }} />}
             {order.slice(from, to).map((c, i) => <tr key={c} aria-rowindex={from + i + 2} class={state.address.value.channel === c ? "on" : ""} onClick={() => state.go({ channel: c })}>
               <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{number(health.short[c]! * 100, 1)} %</td>
-              <td>{number(health.neighbour[c]!, 2)}</td><td>{share[c] === undefined ? "–" : `${(share[c]! * 100).toFixed(2)} %`}</td><td class={health.state[c]}>{SIGNS[health.state[c]!]}</td><td><Trend c={c} /></td></tr>)}
+              <td>{number(health.neighbour[c]!, 2)}</td><td>{share[c] === undefined ? "–" : `${(share[c]! * 100).toFixed(2)} %`}</td><td class={health.state[c]}>{SIGNS[health.state[c]!]}</td><td><Trend c={c} /></td>{controlled && <td><input type="checkbox" aria-label={`Mask ${names[c]}`} checked={wanted.has(c)} onClick={e => e.stopPropagation()} onChange={() => tick(c)} /></td>}</tr>)}
             {to < order.length && <tr aria-hidden="true" style={{ height: `${(order.length - to) * ROW}px` }} />}
           </tbody>
         </table>

@@ -1,12 +1,14 @@
 // Mined episodes: a list that can be sorted, and of one of them every occurrence, over the raster and laid upon each other.
 import { useEffect, useState } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
+import { origin, save } from "../panels/Export.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { Raster } from "../panels/Raster.tsx";
 import { Aligned, Delays } from "../panels/Aligned.tsx";
+import { table } from "../draw/table.ts";
 import { whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
-import { HEADS, MOST_LISTED, labelOf, type Column } from "../mined/model.ts";
+import { HEADS, MOST_LISTED, labelOf, sorted, type Column } from "../mined/model.ts";
 import * as state from "../state.ts";
 
 const digits = (value: number | null, n: number): string => value === null ? "–" : value !== 0 && Math.abs(value) < 10 ** -n ? value.toExponential(1) : value.toFixed(n);
@@ -21,15 +23,30 @@ function List() {
     <div class="rows" tabIndex={0} role="region" aria-label="List of episodes"><table>
       <thead><tr>{HEADS.map(([key, words, title]) => <th key={key} scope="col" aria-sort={column === key ? down ? "descending" : "ascending" : "none"}><button title={title} onClick={() => mined.sortBy(key as Column)}>{words}{column === key ? down ? " ▾" : " ▴" : ""}</button></th>)}</tr></thead>
       <tbody>{all.slice(0, MOST_LISTED).map(e => <tr key={e.index} class={picked?.index === e.index ? "on" : ""} onClick={() => mined.pick(e.index)}>
-        <th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{labelOf(e)}</button></th>
+        <th scope="row"><button class="link" title={labelOf(e)} onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{labelOf(e)}</button></th>
         <td>{whole(e.count)}</td><td>{digits(e.rate, 2)}</td><td>{digits(e.expected, 1)}</td><td>{digits(e.z, 1)}</td><td>{digits(e.q, 4)}</td></tr>)}</tbody></table>
       {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: narrow them, or sort otherwise</p>}
       {all.length === 0 && <p class="dim">None of {whole(mined.current.value?.episodes.length ?? 0)} episodes is so{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>
   </>;
 }
 
+const csv = (text: string, name: string): void => save(new Blob([text], { type: "text/csv" }), name);
+/** The list as it is sorted and narrowed, and every occurrence of the one that is picked. */
+const takes: [string, () => void][] = [
+  ["list, CSV", () => csv(table({ ...origin(), episodes: mined.current.value?.name ?? "" }, ["episode", "count", "per_minute", "expected", "z", "p", "q"], mined.listed.value.map(e => [labelOf(e), e.count, e.rate, e.expected, e.z, e.p, e.q])), "betz-episodes.csv")],
+  ["occurrences, CSV", () => {
+    const e = mined.picked.value, found = mined.occurrences.value;
+    if (!e || !found) throw new Error("No episode is picked.");
+    csv(table({ ...origin(), episodes: mined.current.value?.name ?? "", episode: labelOf(e), occurrences: `${found.times.length} of ${found.total}` }, e.labels.map((l, k) => `${k + 1}: ${l}, s`), found.times.map(t => [...t])), "betz-occurrences.csv");
+  }],
+];
+
 export function Episodes() {
-  useEffect(() => { mined.begin(); return () => mined.leave(); }, []);
+  useEffect(() => {
+    mined.begin();
+    state.offers.value = { words: "The list as it is sorted and narrowed, the occurrences of what is picked; spikes and outputs of the window.", beside: true, take: takes };
+    return () => { mined.leave(); state.offers.value = null; };
+  }, []);
   const file = mined.current.value, picked = mined.picked.value, found = mined.occurrences.value, s = state.store.value;
   if (!file || !s) return <main class="networks"><div class="waiting" role="status">
     <p class="large">There are no mined episodes here.</p>
@@ -45,8 +62,19 @@ export function Episodes() {
       tools={<span class="tools"><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
       {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
       {picked && found ? <Aligned /> : <p class="dim">Every occurrence of the episode that is picked is drawn here in a row, and over the raster as a line.</p>}</Panel>
-    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && found ? <Delays /> : null}</Panel>
+    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && picked.low.length === 0 ? <p class="dim">One spike alone has no delay.</p> : picked && found ? <Delays /> : null}</Panel>
     <Panel area="ep-chain" title="Chain" note={picked ? labelOf(picked) : ""}>
       {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
   </main>;
+}
+
+/** Beside a session at work, those that come most. */
+const MOST_BESIDE = 3;
+export function Counted() {
+  const open = (e: number): void => state.go({ view: "episodes", more: { ...state.address.value.more, ep: `0.${e}` } });
+  useEffect(() => mined.watch(), []);
+  const file = mined.current.value, all = file ? sorted(file.episodes, "count", true) : [];
+  return <Panel area="counted" title="Episodes" note={file ? `${all.length > MOST_BESIDE ? `the ${MOST_BESIDE} most frequent of ${whole(all.length)}, counted` : "counted"} as they come` : "…"} tools={<span class="tools"><button class="link" onClick={() => state.go({ view: "episodes" })}>all of them</button></span>}>
+    {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
+    <table aria-label="Episodes"><tbody>{all.slice(0, MOST_BESIDE).map(e => <tr key={e.index} onClick={() => open(e.index)}><th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); open(e.index); }}>{labelOf(e)}</button></th><td>{whole(e.count)}</td><td>{digits(e.rate, 1)} /min</td></tr>)}</tbody></table></Panel>;
 }

@@ -2,7 +2,9 @@
 import { useEffect } from "preact/hooks";
 import { ticks, whole } from "../draw/format.ts";
 import { Plane } from "../panels/Canvas.tsx";
-import { Field, unitCss } from "../panels/Field.tsx";
+import { Field, paintField, unitCss } from "../panels/Field.tsx";
+import { origin, save } from "../panels/Export.tsx";
+import { table } from "../draw/table.ts";
 import { Panel, font } from "../panels/Panel.tsx";
 import { NO_UNIT, range, share, type Info } from "../som/model.ts";
 import * as som from "../som/state.ts";
@@ -97,8 +99,36 @@ function line(g: CanvasRenderingContext2D, w: number, h: number, values: ArrayLi
   g.textAlign = "left";
 }
 
+/** Pixels of a picture to take along. */
+const WIDE = 1100, HIGH = 900;
+/** The map as it is shown: as a picture drawn anew, and its nodes as a table. */
+const takes: [string, () => void | Promise<void>][] = [
+  ...[1, 2, 4].map((times): [string, () => Promise<void>] => [times === 1 ? "PNG" : `PNG × ${times}`, async () => {
+    const info = som.info.value, canvas = document.createElement("canvas"), g = canvas.getContext("2d")!;
+    if (!info) throw new Error("There is no map here.");
+    canvas.width = WIDE * times; canvas.height = HIGH * times;
+    g.scale(times, times);
+    g.fillStyle = colours.panel.css; g.fillRect(0, 0, WIDE, HIGH);
+    paintField(g, WIDE, HIGH, info);
+    const blob = await new Promise<Blob | null>(done => canvas.toBlob(done, "image/png"));
+    if (!blob) throw new Error("no picture came of it");
+    save(blob, "betz-map.png");
+  }]),
+  ["nodes, CSV", () => {
+    const info = som.info.value, now = som.surface.value, stage = info?.stages[som.stage.value], shown = som.shown.value, planes = som.planes.value;
+    if (!info || !now) throw new Error("There is no map here.");
+    const nodes = info.rows * info.columns, dims = shown.what === "plane" ? [shown.dim] : shown.what === "rgb" ? shown.dims : [], held = planes?.of === `${info.id}/${stage?.number} ${dims.join()}` ? dims : [];
+    save(new Blob([table({ ...origin(), map: info.name, epochs: String(stage?.epochs ?? "") }, ["row", "column", "height", "hits", "unit", ...held.map(d => nameOf(info, d))],
+      Array.from({ length: nodes }, (_, n) => [Math.floor(n / info.columns) + 1, n % info.columns + 1, now.heights[n], now.hits[n], info.units[now.units[n] ?? NO_UNIT]?.name, ...held.map((_, k) => planes!.values[k * nodes + n])]))], { type: "text/csv" }), "betz-map.csv");
+  }],
+];
+
 export function SelfMap() {
-  useEffect(() => { som.begin(); return () => som.leave(); }, []);
+  useEffect(() => {
+    som.begin();
+    state.offers.value = { words: "The map as it is shown: its nodes, each with what is known of it.", take: takes };
+    return () => { som.leave(); state.offers.value = null; };
+  }, []);
   const info = som.info.value;
   Object.assign(globalThis, { betzMap: som });
   if (!info) return <main class="networks"><div class="waiting" role="status">

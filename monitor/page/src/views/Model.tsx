@@ -1,9 +1,12 @@
 // The model in use, those that may take its place, and what was done.
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { Line } from "../panels/Outputs.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import type { Happened, Store } from "../link/store.ts";
+import { More, floats } from "../link/frame.ts";
+import { frames } from "../link/frames.ts";
+import { diverging } from "../draw/colour.ts";
 import { clock, whole } from "../draw/format.ts";
 import { control, mark } from "../control.ts";
 import * as state from "../state.ts";
@@ -55,6 +58,33 @@ function Both({ s, warming }: { s: Store; warming: boolean }) {
     <div class="lines">{outputs.slice(0, 2).map((_, k) => <Line key={k} k={k} />)}</div></Panel>;
 }
 
+/** Weights of models, as they were asked for: (channels, filters, latents). */
+const held = new Map<string, Float32Array>();
+
+/** Where the readout's weights lie: of all filters and outputs together, or of one of each. */
+function Weights({ model, outputs }: { model: state.ModelCard | null; outputs: state.Output[] }) {
+  const said = /^(\d+)\.(\d+)$/.exec(state.address.value.more["wt"] ?? ""), filters = model?.filters.length ?? 0, latents = model?.latents ?? 0;
+  const one = said && Number(said[1]) < latents && Number(said[2]) < filters ? { latent: Number(said[1]), filter: Number(said[2]) } : null;
+  const [, came] = useState(0), [wrong, setWrong] = useState(""), id = model?.fingerprint ?? "", all = held.get(id);
+  useEffect(() => {
+    setWrong("");
+    if (one && id !== "" && !held.has(id)) void frames(`/api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
+  }, [id, one === null]);
+  const say = (latent: string, filter: number): void => { const { wt: _, ...more } = state.address.value.more; state.go({ more: latent === "" ? more : { ...more, wt: `${latent}.${filter}` } }); };
+  // Without a head the latents are the outputs.
+  const named = (k: number): string => model?.kind === "linear" ? outputs[k]?.name ?? String(k) : `latent ${k + 1}`, of = (f: { tau_seconds: number; order: number }): string => `τ ${(f.tau_seconds * 1e3).toFixed(0)} ms, order ${f.order}`;
+  const share = model?.weight_share ?? [], top = Math.max(1e-9, ...share), weight = (c: number): number => all && one ? all[(c * filters + one.filter) * latents + one.latent] ?? 0 : 0;
+  let most = 1e-12;
+  if (one) for (let c = 0; c < share.length; c++) most = Math.max(most, Math.abs(weight(c)));
+  return <Panel area="weights" title="Weights" note={!model ? "" : one ? "φ: what a filtered spike adds" : "Σ|φ| of each channel, as a share of all"} tools={model && latents > 0 ? <span class="tools">
+    <label>of <select value={one ? String(one.latent) : ""} onChange={e => say(e.currentTarget.value, one?.filter ?? 0)}><option value="">all</option>{Array.from({ length: Math.min(latents, 64) }, (_, k) => <option key={k} value={String(k)}>{named(k)}</option>)}</select></label>
+    {one && <label>filter <select value={String(one.filter)} onChange={e => say(String(one.latent), Number(e.currentTarget.value))}>{model.filters.map((f, k) => <option key={k} value={String(k)}>{of(f)}</option>)}</select></label>}</span> : undefined}>
+    {wrong && <p role="alert" class="bad">{wrong}</p>}
+    {!model ? <p class="dim">No model is known.</p> : one ? <Electrodes label={`Weights of ${named(one.latent)}, filter ${of(model.filters[one.filter]!)}`} ink={diverging} value={c => 0.5 + weight(c) / most / 2} states={() => "active"} low={all ? (-most).toPrecision(3) : "…"} high={all ? most.toPrecision(3) : "…"} />
+      : <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />}
+  </Panel>;
+}
+
 export function Model() {
   const server = state.server.value, models = server?.models, s = state.store.value;
   const busy = models?.state === "Pending" || models?.state === "WarmingUp";
@@ -71,13 +101,13 @@ export function Model() {
   }, [server?.control]);
   if (!server) return null;
   const step = server.source.step_seconds, running = models?.models.find(m => m.fingerprint === models.running) ?? server.model;
-  const share = running?.weight_share ?? [], top = Math.max(1e-9, ...share), said = state.said.value;
+  const said = state.said.value;
   const others = (models?.models ?? []).map((m, i) => [m, i] as const).filter(([m]) => m.fingerprint !== models?.running);
   const history = (s?.events ?? []).filter(e => e.type === "swap" || e.type === "control").slice(-12).reverse();
   const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
   return <main class={two ? "model two" : "model"}>
     <Panel area="card" title="Model in use" note={models ? STATES[models.state] ?? models.state : ""}>
-      {running ? <Card model={running} step={step} running /> : <p>The session does not say.</p>}
+      {running ? <Card model={running} step={step} running /> : <p class="dim">{state.file.value ? "No model was given beside the recording: betz serve MODEL RECORDING shows what it makes of it." : "The session does not say."}</p>}
       {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
       {server.control && <p class="acts">
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
@@ -85,12 +115,10 @@ export function Model() {
         <button class="act" onClick={mark}>⚑ mark</button></p>}
       {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
     </Panel>
-    <Panel area="weights" title="Weights" note="Σ|φ| of each channel, as a share of all">
-      <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />
-    </Panel>
+    <Weights model={running ?? null} outputs={server.source.outputs} />
     {two && <Both s={s} warming={busy} />}
-    <Panel area="others" title="May be swapped in" note={server.control ? "" : "read-only: start with --control to swap"}>
-      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : "A page that is read-only has none."}</p>}
+    <Panel area="others" title="May be swapped in" note={server.control || state.file.value ? "" : "read-only: start with --control to swap"}>
+      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only in a session." : "A page that is read-only has none."}</p>}
       <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
         {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the one that runs.`)}>swap to this</button>}</article>)}</div>
     </Panel>

@@ -15,25 +15,46 @@ import { Node } from "../panels/net/Node.tsx";
 import { Threshold } from "../panels/net/Threshold.tsx";
 import { Time } from "../panels/net/Time.tsx";
 import { whole } from "../draw/format.ts";
-import { viridis } from "../draw/colour.ts";
+import { ramp } from "../draw/colour.ts";
 import { colours, painted } from "../theme.ts";
 import * as state from "../state.ts";
 
+/** A colour as four bytes of a picture, in the order that memory has them. */
+const word = (c: Rgb, alpha: number): number => (alpha << 24 | Math.round(c[2] * 255) << 16 | Math.round(c[1] * 255) << 8 | Math.round(c[0] * 255)) >>> 0;
+
 /** Nodes of a session as they are drawn. */
 function nodesOf(l: net.Loaded, places: Float32Array, degree: Uint32Array): Nodes {
-  const n = l.info.nodes, ink = new Uint8Array(4 * n), size = new Float32Array(n), inside = net.region.value, communities = net.communitiesOf(l), how = net.overlay.value;
-  let most = 1;
-  for (const d of degree) most = Math.max(most, d);
-  const small = n > 5000 ? 1.6 : n > 800 ? 2.4 : 3.4;
-  for (let k = 0; k < n; k++) {
-    let c: Rgb = degree[k]! > 0 ? colours.ink.rgb : colours.dim.rgb;
-    if (how === "communities" && communities) c = communityInk(l.slots.get(communities[k]!) ?? NONE);
-    else if (how === "degree") c = (viridis(degree[k]! / most).match(/\d+/g) ?? []).map(v => Number(v) / 255) as Rgb;
-    ink.set([c[0] * 255, c[1] * 255, c[2] * 255, inside && !inside[k] ? 0 : degree[k]! > 0 ? 255 : 110], 4 * k);
-    size[k] = small * (how === "degree" ? 0.7 + 1.6 * Math.sqrt(degree[k]! / most) : 1);
+  const n = l.info.nodes, ink = new Uint32Array(n), size = sizesOf(n), inside = net.region.value, communities = net.communitiesOf(l), how = net.overlay.value;
+  const linked = word(colours.ink.rgb, 255), alone = word(colours.dim.rgb, 110);
+  if (how === "degree") {
+    let most = 1;
+    for (const d of degree) most = Math.max(most, d);
+    const own = size.slice(), inks = ramp().map(c => c.map(v => v / 255) as Rgb);
+    for (let k = 0; k < n; k++) {
+      const share = degree[k]! / most;
+      ink[k] = word(inks[Math.round(share * 255)]!, degree[k]! > 0 ? 255 : 110);
+      own[k]! *= 0.7 + 1.6 * Math.sqrt(share);
+    }
+    return { places, ink: hidden(ink, inside), size: own };
   }
-  return { places, ink, size };
+  const by = how === "communities" && communities ? new globalThis.Map<number, Rgb>() : null;
+  for (let k = 0; k < n; k++) {
+    if (!by) { ink[k] = degree[k]! > 0 ? linked : alone; continue; }
+    const slot = l.slots.get(communities![k]!) ?? NONE;
+    let c = by.get(slot);
+    if (!c) by.set(slot, c = communityInk(slot));
+    ink[k] = word(c, degree[k]! > 0 ? 255 : 110);
+  }
+  return { places, ink: hidden(ink, inside), size };
 }
+/** What is not in the region has no alpha, and is not drawn. */
+function hidden(ink: Uint32Array, inside: Uint8Array | null): Uint8Array {
+  if (inside) for (let k = 0; k < ink.length; k++) if (!inside[k]) ink[k] = 0;
+  return new Uint8Array(ink.buffer);
+}
+/** The same array for the same number: what has not changed is not put into a buffer again. */
+let sizes = new Float32Array(0);
+const sizesOf = (n: number): Float32Array => sizes.length === n ? sizes : sizes = new Float32Array(n).fill(n > 5000 ? 1.6 : n > 800 ? 2.4 : 3.4);
 
 /** Beyond so many edges dashes are but noise: the curves over time keep theirs. */
 const MOST_DASHED = 500;

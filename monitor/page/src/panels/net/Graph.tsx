@@ -1,5 +1,5 @@
 // Nodes and edges: pan, zoom, a lasso, a node under the pointer.
-import { signal } from "@preact/signals";
+import { signal, untracked, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { GraphView, MOST_PLAIN, drawPlain, type Layer, type Nodes, type View } from "../../draw/graph.ts";
 import { bounds, linksOf, prefix, within } from "../../net/model.ts";
@@ -12,8 +12,10 @@ import { surface } from "../Panel.tsx";
 export const shownView = signal<View | null>(null);
 /** The part that the first picture shows, in the nodes' coordinates, for the map beside it. */
 export const part = signal<[number, number, number, number] | null>(null);
-/** Milliseconds of script of the last picture, for those who measure. */
-export const spent = { ms: 0, edges: 0 };
+/** Milliseconds of script of the last picture and of the last filling of buffers, for those who measure; the edges above the threshold, and those drawn. */
+export const spent = { ms: 0, filled: 0, edges: 0, drawn: 0 };
+/** A picture that changes has the strongest edges that can be drawn in so many milliseconds; all of them, once it has stood still for so many. */
+const MOVING_MS = 30, STILL_MS = 200;
 
 export interface Shape { places: Float32Array; nodes: Nodes; layers: Layer[]; counts: (node: number) => boolean; label: string; head: boolean }
 
@@ -39,52 +41,61 @@ export function zoomBy(factor: number, view: View, x: number, y: number): View {
 }
 
 /** Of the node under the pointer: its edges, the strongest with their values, and where it lies; of every session. */
-function Tip({ n, x, y, wide }: { n: number; x: number; y: number; wide: number }) {
-  const l = net.first.value, own = l?.info.positions?.[n], named = (k: number): string => l?.info.names?.[k] ?? String(k);
-  return <div class="tip" style={{ [x > wide / 2 ? "right" : "left"]: `${(x > wide / 2 ? wide - x : x) + 14}px`, top: `${y + 14}px` }}><b>{named(n)}</b>{own && ` at ${own.map(v => Number(v.toPrecision(5))).join(", ")}`}
+function Tip({ places, view, wide }: { places: () => Float32Array | undefined; view: () => View; wide: () => number }) {
+  const n = net.hovered.value, at = places(), l = net.first.value;
+  if (n === null || !at || 2 * n >= at.length) return null;
+  const v = view(), own = l?.info.positions?.[n], named = (k: number): string => l?.info.names?.[k] ?? String(k), x = (at[2 * n]! - v.x) * v.scale, y = (at[2 * n + 1]! - v.y) * v.scale, w = wide();
+  return <div class="tip" style={{ [x > w / 2 ? "right" : "left"]: `${(x > w / 2 ? w - x : x) + 14}px`, top: `${y + 14}px` }}><b>{named(n)}</b>{own && ` at ${own.map(v => Number(v.toPrecision(5))).join(", ")}`}
     {net.loaded.value.map((one, s) => { const e = n < one.info.nodes ? net.edgesOf(one) : null, links = e ? linksOf(e, prefix(e.key, net.threshold.value), n, net.region.value) : [];
       return <div key={s}>{net.loaded.value.length > 1 && `${one.info.name}: `}{links.length} edges{links.slice(0, 4).map(k => <span key={k.node}> · {k.r.toFixed(2)} {named(k.node)}</span>)}{links.length > 4 && " …"}</div>; })}</div>;
 }
 
 export function Graph({ shape, title }: { shape: () => Shape | null; title?: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), below = useRef<HTMLCanvasElement>(null), top = useRef<HTMLCanvasElement>(null), picture = useRef<GraphView | "plain" | null>(null), view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), [lasso, setLasso] = useState<[number, number][] | null>(null), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
-  const draw = (): void => {
+  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), whole = useRef(true), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
+  const again = useRef(() => {}), draw = (): void => {
     const now = shape(), on = canvas.current;
     if (!now || !on || on.clientWidth < 2) return;
-    if (picture.current === null) try { picture.current = new GraphView(on); } catch { picture.current = "plain"; setPlain(true); }
+    if (picture.current === null) try { picture.current = new GraphView(on, () => again.current()); } catch { picture.current = "plain"; setPlain(true); }
     view.current = shownView.value ?? fitted(now, on.clientWidth, on.clientHeight);
     const v = view.current;
     if (now.head) part.value = [v.x, v.y, v.x + on.clientWidth / v.scale, v.y + on.clientHeight / v.scale];
+    const all = now.layers.reduce((sum, l) => sum + l.n, 0);
     if (picture.current === "plain") {
       const plane = surface(on), drawn = plane ? drawPlain(plane.g, plane.w, plane.h, now.nodes, now.layers, v) : 0;
-      setCut(Math.max(0, now.layers.reduce((sum, l) => sum + l.n, 0) > MOST_PLAIN ? drawn : 0));
+      setCut(all > MOST_PLAIN ? drawn : 0);
     } else {
-      picture.current.draw(now.nodes, now.layers, v);
-      spent.ms = picture.current.spent;
-      spent.edges = now.layers.reduce((sum, l) => sum + l.n, 0);
+      const drawn = picture.current.draw(now.nodes, now.layers, v, whole.current ? Infinity : picture.current.within(MOVING_MS));
+      whole.current = false;
+      clearTimeout(later.current);
+      if (drawn < all) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
+      partial.value = drawn < all ? drawn : 0;
+      Object.assign(spent, { ms: picture.current.spent, filled: picture.current.filled, edges: all, drawn });
     }
     paintBelow(v);
-    marks(now, v);
+    // What lies over it is drawn of its own accord, too, where nothing but the pointer moved.
+    untracked(marks);
   };
   /** The picture that the nodes lie on. */
   const paintBelow = (v: View): void => {
     const on = surface(below.current), image = net.placing.value === "place" ? net.image.value : null;
     if (on && image) drawImage(on.g, image, p => (p - v.x) * v.scale, p => (p - v.y) * v.scale);
   };
-  /** Rings round the node that is picked and the one under the pointer, their edges, the picture below. */
-  const marks = (now: Shape, v: View): void => {
-    const on = surface(top.current);
-    if (!on) return;
+  /** Rings round the node that is picked and the one under the pointer; the lasso. */
+  const marks = (): void => {
+    const on = surface(top.current), now = shape(), v = view.current, around = lasso.value;
+    if (!on || !now) return;
     const { g } = on, x = (n: number) => (now.places[2 * n]! - v.x) * v.scale, y = (n: number) => (now.places[2 * n + 1]! - v.y) * v.scale;
     for (const [n, ink, wide] of [[net.hovered.value, colours.ink.css, 1.4], [net.node.value, colours.bad.css, 2.2]] as const) {
       if (n === null || 2 * n >= now.places.length) continue;
       g.strokeStyle = ink; g.lineWidth = wide;
       g.beginPath(); g.arc(x(n), y(n), (now.nodes.size[n] ?? 3) + 4, 0, 2 * Math.PI); g.stroke();
     }
-    if (lasso) { g.strokeStyle = colours.ink.css; g.setLineDash([4, 3]); g.lineWidth = 1.2; g.beginPath(); lasso.forEach(([a, b], k) => k === 0 ? g.moveTo(a, b) : g.lineTo(a, b)); g.closePath(); g.stroke(); g.setLineDash([]); }
+    if (around) { g.strokeStyle = colours.ink.css; g.setLineDash([4, 3]); g.lineWidth = 1.2; g.beginPath(); around.forEach(([a, b], k) => k === 0 ? g.moveTo(a, b) : g.lineTo(a, b)); g.closePath(); g.stroke(); g.setLineDash([]); }
   };
-  useDrawn(draw, canvas);
+  again.current = useDrawn(draw, canvas);
+  useDrawn(marks, top);
+  useEffect(() => () => clearTimeout(later.current), []);
   const at = (e: MouseEvent): [number, number] => { const box = canvas.current!.getBoundingClientRect(); return [e.clientX - box.left, e.clientY - box.top]; };
   const near = (px: number, py: number): number | null => {
     const now = shape(), v = view.current;
@@ -107,13 +118,13 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
     const [px, py] = at(e), d = drag.current;
     if (!d) { net.hovered.value = near(px, py); return; }
     d.moved ||= Math.abs(px - d.x) + Math.abs(py - d.y) > 3;
-    if (d.lasso) { d.lasso.push([px, py]); setLasso([...d.lasso]); return; }
+    if (d.lasso) { d.lasso.push([px, py]); lasso.value = [...d.lasso]; return; }
     if (d.moved) shownView.value = { ...d.view, x: d.view.x - (px - d.x) / d.view.scale, y: d.view.y - (py - d.y) / d.view.scale };
   };
   const up = (e: MouseEvent): void => {
     const d = drag.current, now = shape(), v = view.current;
     drag.current = null;
-    setLasso(null);
+    lasso.value = null;
     if (!d || !now) return;
     if (d.lasso && d.lasso.length > 3) {
       const inside: number[] = [];
@@ -121,7 +132,6 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
       net.setRegion(inside);
     } else if (!d.moved) { const n = near(...at(e)); net.say({ node: n === null ? undefined : String(n) }); }
   };
-  const under = net.hovered.value, places = shape()?.places;
   return <div class="graph">
     {title && <h3>{title}</h3>}
     <div class="field">
@@ -130,8 +140,14 @@ export function Graph({ shape, title }: { shape: () => Shape | null; title?: str
         onMouseDown={e => { const [x, y] = at(e); drag.current = { x, y, view: view.current, lasso: e.altKey || e.shiftKey ? [[x, y]] : null, moved: false }; }}
         onMouseUp={up} onDblClick={() => { shownView.value = null; }} />
       <canvas ref={top} class="over" aria-hidden="true" />
-      {under !== null && places && 2 * under < places.length && <Tip n={under} wide={canvas.current?.clientWidth ?? 0} x={(places[2 * under]! - view.current.x) * view.current.scale} y={(places[2 * under + 1]! - view.current.y) * view.current.scale} />}
+      <Tip places={() => shape()?.places} view={() => view.current} wide={() => canvas.current?.clientWidth ?? 0} />
+      <Partial drawn={partial} />
       {plain && <p class="note plain">no WebGL2: drawn in the plane{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
     </div>
   </div>;
+}
+
+/** What a picture that moves leaves out. */
+function Partial({ drawn }: { drawn: { value: number } }) {
+  return drawn.value > 0 ? <p class="note plain">while it moves: the {drawn.value.toLocaleString("en")} strongest edges</p> : null;
 }

@@ -2,12 +2,11 @@
 import { useState } from "preact/hooks";
 import { matrix, orderBy, prefix } from "../../net/model.ts";
 import * as net from "../../net/state.ts";
-import { viridis } from "../../draw/colour.ts";
+import { ramp } from "../../draw/colour.ts";
 import { painted } from "../../theme.ts";
 import { Plane } from "../Canvas.tsx";
 
 const MOST = 1024;
-const RAMP = Array.from({ length: 256 }, (_, k) => viridis(k / 255).match(/\d+/g)!.map(Number) as [number, number, number]);
 
 export function Matrix({ l }: { l: net.Loaded }) {
   const [tip, setTip] = useState("");
@@ -15,12 +14,12 @@ export function Matrix({ l }: { l: net.Loaded }) {
     void painted.value;
     const e = net.edgesOf(l);
     if (!e) return;
-    const order = orderBy(l.info.nodes, net.communitiesOf(l)), { size, cells } = matrix(e, prefix(e.key, net.threshold.value), order, MOST), image = new ImageData(size, size);
+    const order = orderBy(l.info.nodes, net.communitiesOf(l)), { size, cells } = matrix(e, prefix(e.key, net.threshold.value), order, MOST), image = new ImageData(size, size), inks = ramp();
     const top = Math.max(1e-9, Math.abs(e.r[0] ?? 1)), low = Math.abs(net.shown(l, l.info.levels[0]!));
     for (let k = 0; k < cells.length; k++) {
       const v = cells[k]!;
       if (Number.isNaN(v)) continue;
-      const t = l.info.distance ? 1 - Math.abs(v) / Math.max(1e-9, low) : Math.abs(v) / top, ink = RAMP[Math.min(255, Math.max(0, Math.round(t * 255)))]!;
+      const t = l.info.distance ? 1 - Math.abs(v) / Math.max(1e-9, low) : Math.abs(v) / top, ink = inks[Math.min(255, Math.max(0, Math.round(t * 255)))]!;
       image.data.set([...ink, 255], 4 * k);
     }
     const held = document.createElement("canvas");
