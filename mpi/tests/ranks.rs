@@ -343,6 +343,31 @@ fn a_full_disk_of_one_rank_ends_the_job() {
 }
 
 #[test]
+fn a_plan_of_training_times_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recording(&folder.join("day.npz"));
+    let plan = "train day.npz --filter 0.05:1 --step 0.01 --folds 3 --memory 300kB --plan 1,64 --out m.betz";
+    // With so many folds each is too short to be trained on.
+    for (arguments, expected) in [
+        (plan.to_owned(), "timed on the recording's beginning"),
+        (
+            plan.replace("--folds 3", "--folds 4000"),
+            "built-in figures",
+        ),
+    ] {
+        let Some(output) = good(folder, 2, &arguments) else {
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said.matches(expected).count(), 1, "{said}");
+        let ranks = said.lines().filter(|line| line.starts_with("64 "));
+        assert_eq!(ranks.count(), 1, "{said}");
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+}
+
+#[test]
 fn a_plan_of_mining_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -48,19 +48,25 @@ impl Planned {
     }
 }
 
-/// Prints what `betz-mpi train` will cost, without training: the recording is opened, but not read.
+/// Prints what `betz-mpi train` will cost: its beginning alone is trained on.
 ///
 /// # Errors
 /// As the command's, about its arguments and the recording.
 pub fn train(planned: &Planned, args: &Train) -> Result<()> {
-    let (file, options) = long::prepared(args, args.memory.unwrap_or(super::MEMORY))?;
-    let growth = Growth::of(&file, &options);
+    let (mut file, options) = long::prepared(args, args.memory.unwrap_or(super::MEMORY))?;
+    let growth = Growth::of(&mut file, &options);
     report::line(&format!(
-        "{} stretches; {:.3e} operations in {:.1} s of one rank's {}; {} a rank and exchange, {} in all; {} read by all; {:.1} s of solving by the first",
+        "{} stretches, {:.0} % of the steps twice more for what filters remember at a cut; {:.3e} operations in {:.1} s of one rank's {}, {}; {} a rank and exchange, {} in all; {} read by all; {:.1} s of solving by the first",
         growth.stretches,
+        50.0 * growth.lead,
         growth.sum_operations,
         growth.sum_seconds,
         report::count(rayon::current_num_threads() as u128, "thread"),
+        match growth.timed {
+            true => "timed on the recording's beginning",
+            false =>
+                "by built-in figures or betz info --calibrate: its beginning cannot be trained on",
+        },
         memory::size((growth.exchange_bytes / growth.exchanges.max(1) as f64) as u64),
         report::count(growth.exchanges as u128, "exchange"),
         memory::size(growth.read_bytes as u64),

@@ -1,16 +1,30 @@
 //! What a training costs by so many processes, before it is run.
 
-use betz_base::team::share;
-use betz_device::cost::Calibration;
+use std::time::Instant;
 
-use super::{File, LongOptions};
+use betz_base::error::Result;
+use betz_base::team::share;
+use betz_device::Device;
+use betz_device::cost::Calibration;
+use betz_recording::Dataset;
+use betz_runtime::psc::FilterBank;
+
+use super::job::lead;
+use super::stretch::retain;
+use super::{File, LongOptions, Read};
 use crate::choice::{SOLVE_CPU, solve_terms};
 use crate::gram::GramPath;
 use crate::gram::cost::{Place, Work};
 use crate::sums::fixed;
+use crate::{MaskPolicy, train_on, train_validated_on};
 
 /// Bytes that an exchange sends at once, each after the other has come.
 const BLOCK: f64 = 8e6;
+
+/// Steps of the recording's beginning that are trained on to be timed, and half of them,
+const SAMPLE: i64 = 100_000;
+/// on so many features at most: with more, channels are left out, and seconds reckoned.
+const MOST_FEATURES: usize = 1_500;
 
 /// Processes, and what is between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,8 +46,12 @@ pub struct Growth {
     pub read_bytes: f64,
     /// Multiply-adds and additions of Γ, all banks.
     pub sum_operations: f64,
-    /// Seconds of summing on one process' threads.
+    /// Seconds of summing and scoring on one process' threads, leads included.
     pub sum_seconds: f64,
+    /// Steps that are summed again since stretches begin with a lead, twice each, in parts of all steps.
+    pub lead: f64,
+    /// Whether that was timed; otherwise models say it.
+    pub timed: bool,
     /// Bytes of sums that a process sends up, over all banks.
     pub exchange_bytes: f64,
     /// How often.
@@ -49,8 +67,10 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Of training on `file` by the CPU, from its outline and this machine's calibration alone.
-    pub fn of(file: &File, options: &LongOptions) -> Self {
+    /// Of training on `file` by the CPU: the beginning of the recording is trained on twice, all of the sample and half of
+    /// it, which tells what a step takes on this machine and what does not depend on steps. Where that cannot be trained on
+    /// (it holds too little), models say it.
+    pub fn of(file: &mut File, options: &LongOptions) -> Self {
         let outline = file.outline();
         let banks = match &options.search {
             Some(search) if !search.banks.is_empty() => search.banks.clone(),
@@ -65,6 +85,8 @@ impl Growth {
             read_bytes: 0.0,
             sum_operations: 0.0,
             sum_seconds: 0.0,
+            lead: 0.0,
+            timed: false,
             exchange_bytes: 0.0,
             exchanges: banks.len(),
             solve_seconds: 0.0,
@@ -116,6 +138,13 @@ impl Growth {
         growth.at_once = usize::try_from(at_once)
             .unwrap_or(usize::MAX)
             .clamp(1, folds.max(1));
+        growth.lead = 2.0 * lead_steps(file, &banks, options) / (steps as f64).max(1.0);
+        if let Ok(pace) = Pace::timed(file, &banks, options) {
+            growth.timed = true;
+            growth.sum_seconds = pace.step_seconds * steps as f64;
+            growth.solve_seconds = pace.solve_seconds;
+        }
+        growth.sum_seconds *= 1.0 + growth.lead;
         growth
     }
 
@@ -143,4 +172,64 @@ impl Growth {
         let blocks = (self.exchange_bytes / BLOCK).ceil();
         levels * (self.exchange_bytes / cluster.link + blocks * cluster.latency)
     }
+}
+
+/// Steps before cuts that stretches begin with, all together: no filter's memory goes beyond where a segment begins.
+fn lead_steps(file: &File, banks: &[FilterBank], options: &LongOptions) -> f64 {
+    let longest = lead(banks, &options.train, file.outline().step_seconds);
+    let segments = file.whole_steps();
+    let before = |&cut: &i64| {
+        let here = segments.partition_point(|s| s.stop <= cut);
+        let from = segments.get(here).map_or(cut, |s| s.start.min(cut));
+        (cut - from).min(longest) as f64
+    };
+    file.cuts().iter().map(before).sum()
+}
+
+/// What training took on a sample of the recording.
+struct Pace {
+    step_seconds: f64,
+    solve_seconds: f64,
+}
+
+impl Pace {
+    fn timed(file: &mut File, banks: &[FilterBank], options: &LongOptions) -> Result<Self> {
+        let filters = banks.iter().map(FilterBank::len).max().unwrap_or(1);
+        let all = file.outline().channel_names.len();
+        let channels = (MOST_FEATURES / filters.max(1)).clamp(1, all.max(1));
+        let run = |steps: i64, file: &mut File| -> Result<f64> {
+            let data = first_channels(file.read(0..steps)?, channels);
+            let train = crate::TrainOptions {
+                mask: MaskPolicy::Mask,
+                ..options.train.clone()
+            };
+            let started = Instant::now();
+            match &options.search {
+                Some(search) => train_validated_on(&Device::cpu(), &data, &train, search, &())?,
+                None => train_on(&Device::cpu(), &data, &train, &())?,
+            };
+            Ok(started.elapsed().as_secs_f64())
+        };
+        let whole = SAMPLE.min(file.outline().steps);
+        // The first run meets what has to be made once.
+        run(whole / 2, file)?;
+        let (long, short) = (run(whole, file)?, run(whole / 2, file)?);
+        let a_step = ((long - short) / (whole - whole / 2) as f64).max(0.0);
+        // Γ has features squared, solving takes features cubed.
+        let more = all as f64 / channels as f64;
+        Ok(Self {
+            step_seconds: a_step * more.powi(2),
+            solve_seconds: (long - a_step * whole as f64).max(0.0) * more.powi(3),
+        })
+    }
+}
+
+/// `data` without the channels from `count` on.
+fn first_channels(mut data: Dataset, count: usize) -> Dataset {
+    if count < data.channels() {
+        let number: Vec<u32> = (0..count as u32).collect();
+        retain(&mut data.spikes, &number);
+        data.channel_names.truncate(count);
+    }
+    data
 }

@@ -214,23 +214,7 @@ impl Job {
 
     /// Steps before a stretch that its first responses and pairs depend on, with any bank.
     pub(super) fn lead(&self) -> i64 {
-        let filters = self.banks.iter().flat_map(FilterBank::filters);
-        let decayed = |tau: f64, order: u32| {
-            tau * PER_ORDER.mul_add(f64::from(order), DECAYED) / self.outline.step_seconds
-        };
-        let longest = filters
-            .map(|f| decayed(f.tau_seconds, f.order))
-            .fold(0.0, f64::max);
-        let low_pass = self
-            .options
-            .low_pass
-            .map_or(0.0, |l| decayed(slowest(l), l.order));
-        let delay = self
-            .options
-            .delay_steps
-            .unsigned_abs()
-            .min(MAX_DELAY_STEPS as u64);
-        (longest + low_pass).ceil() as i64 + delay as i64 + 1
+        lead(&self.banks, &self.options, self.outline.step_seconds)
     }
 
     /// Bytes of one group's sums.
@@ -339,6 +323,20 @@ impl Job {
             ..self.options.clone()
         }
     }
+}
+
+/// Steps before a stretch that its first responses and pairs depend on, with any of `banks`.
+pub(super) fn lead(banks: &[FilterBank], options: &TrainOptions, step_seconds: f64) -> i64 {
+    let decayed =
+        |tau: f64, order: u32| tau * PER_ORDER.mul_add(f64::from(order), DECAYED) / step_seconds;
+    let longest = (banks.iter().flat_map(FilterBank::filters))
+        .map(|f| decayed(f.tau_seconds, f.order))
+        .fold(0.0, f64::max);
+    let low_pass = options
+        .low_pass
+        .map_or(0.0, |l| decayed(slowest(l), l.order));
+    let delay = (options.delay_steps.unsigned_abs()).min(MAX_DELAY_STEPS as u64);
+    (longest + low_pass).ceil() as i64 + delay as i64 + 1
 }
 
 /// Time constant of the slowest pole of a Butterworth low-pass, in seconds.

@@ -270,7 +270,7 @@ impl Around {
 }
 
 /// Keeps the entries of channels that have a number, by it.
-fn retain(spikes: &mut betz_recording::Spikes, number: &[u32]) {
+pub(super) fn retain(spikes: &mut betz_recording::Spikes, number: &[u32]) {
     let mut kept = 0;
     for i in 0..spikes.len() {
         let new = number
