@@ -68,6 +68,31 @@ mod tests {
         String::from_utf8(bytes[..length].to_vec()).unwrap_or_default()
     }
 
+    /// What [`carried`] takes for granted.
+    #[test]
+    fn kernel_files_have_comments_of_one_line_alone() {
+        let mut files = 0;
+        for file in std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).expect("the crate's folder") {
+            let path = file.expect("a file").path();
+            if path.extension().is_none_or(|e| e != "cu" && e != "cuh") {
+                continue;
+            }
+            files += 1;
+            for line in std::fs::read_to_string(&path).expect("UTF-8").lines() {
+                let code = line.split("//").next().unwrap_or("");
+                let quotes = code.matches('"').count();
+                let odd = line.contains("/*") || line.contains("*/") || line.contains('\t');
+                let goes_on = code.len() < line.len() && line.ends_with('\\');
+                assert!(
+                    !odd && !goes_on && quotes % 2 == 0,
+                    "{}: {line}",
+                    path.display()
+                );
+            }
+        }
+        assert!(files >= crate::ALL.len(), "{files} files");
+    }
+
     #[test]
     fn comments_and_blanks_go_and_lines_stay() {
         assert_eq!(
