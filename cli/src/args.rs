@@ -496,8 +496,8 @@ pub struct Mine {
 pub(crate) struct Chance {
     /// Count the episodes found in N surrogates too: the expected count, a p-value (at least 1 / (N +
     /// 1)) and a false discovery rate q for each. Mined and tested on the same events, p is a ranking;
-    /// as a test it is strict only for episodes chosen elsewhere (--count-only). Made and counted where
-    /// --device says; with --memory, on the CPU
+    /// as a test it is strict only for episodes chosen elsewhere (--count-only). Counted where
+    /// --device says, and made there if dithered; with --memory, on the CPU
     #[arg(long, value_name = "N")]
     pub(crate) surrogates: Option<u32>,
     /// Surrogates: every event moved at random by up to this [default: four times the longest

@@ -349,18 +349,16 @@ fn a_plan_of_training_times_the_beginning() {
     recording(&folder.join("day.npz"));
     let plan = "train day.npz --filter 0.05:1 --step 0.01 --folds 3 --memory 300kB --plan 1,64 --out m.betz";
     // With so many folds each is too short to be trained on.
-    for (arguments, expected) in [
-        (plan.to_owned(), "timed on the recording's beginning"),
-        (
-            plan.replace("--folds 3", "--folds 4000"),
-            "built-in figures",
-        ),
-    ] {
+    for arguments in [plan.to_owned(), plan.replace("--folds 3", "--folds 4000")] {
         let Some(output) = good(folder, 2, &arguments) else {
             return;
         };
         let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said.matches(expected).count(), 1, "{said}");
+        // So short a recording may take no longer than half of it: then, too, built-in figures say it.
+        let ways = ["timed on the recording's beginning", "built-in figures"];
+        let times = ways.map(|way| said.matches(way).count());
+        assert_eq!(times[0] + times[1], 1, "{said}");
+        assert!(!arguments.contains("4000") || times == [0, 1], "{said}");
         let ranks = said.lines().filter(|line| line.starts_with("64 "));
         assert_eq!(ranks.count(), 1, "{said}");
     }

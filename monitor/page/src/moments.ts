@@ -33,12 +33,15 @@ export function begin(): void {
     void state.beat.value;
     if (!s || at === null || state.file.value) { state.aside.value = null; asked = ""; return; }
     const end = state.viewEnd(s), middle = Math.round(end - state.viewWindow(s) / 2), held = state.aside.peek();
-    if (end > s.first) { state.aside.value = null; return; }
+    if (end > s.first) { state.aside.value = null; asked = ""; return; }
     if (held && held.first < end && end - state.viewWindow(s) < held.end) return;
     // Asked once for each place that is looked at: what is not kept does not come later.
     if (asked === `${middle}`) return;
     asked = `${middle}`;
     state.aside.value = null;
-    void around(middle, s).then(found => { if (asked === `${middle}`) state.aside.value = found; }, () => { /* The connection is lost: the pill says so. */ });
+    void around(middle, s).then(found => { if (asked === `${middle}`) state.aside.value = found; }, () => {
+      // The connection is lost, as the pill says: asked again when something moves.
+      if (asked === `${middle}`) asked = "";
+    });
   });
 }

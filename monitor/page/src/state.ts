@@ -111,12 +111,15 @@ export function pause(on = live.value): void {
 }
 
 export function move(windows: number): void {
-  const s = shown.value;
+  const s = store.value, { window, at } = address.value;
   if (!s) return;
-  const { first, end } = reach(s), step = s.shape.stepSeconds, now = address.value.at ?? s.seconds_(end);
-  const at = Math.min(now + windows * address.value.window, s.seconds_(end));
-  const least = s.seconds_(first) + Math.min(address.value.window, (end - first) * step);
-  go({ at: Math.max(at, least) });
+  const within = (of: Store, to: number): number => {
+    const { first, end } = reach(of), least = of.seconds_(first) + Math.min(window, (end - first) * of.shape.stepSeconds);
+    return Math.max(Math.min(to, of.seconds_(end)), least);
+  };
+  const to = (at ?? s.seconds_(reach(s).end)) + windows * window, kept = aside.value;
+  // Within a moment that is kept, or out of it into what the last minute has.
+  go({ at: kept && within(kept, to) === to ? to : within(s, to) });
 }
 
 export function zoom(factor: number, around = 1): void {

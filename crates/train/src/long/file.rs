@@ -7,8 +7,8 @@ use betz_recording::{AlignOptions, Dataset, Segment, SpikeForm, Stretches};
 
 use super::{Outline, Read};
 
-/// Bytes that an entry takes while its stretch is at work: read, on the clock, without artefacts, and in the path to
-/// Γ, two lists of each at once.
+/// Bytes that an entry takes while its stretch is at work, on the clock, without artefacts, and in the path to Γ, and the
+/// next one's while it is read.
 const BYTES_AN_ENTRY: u64 = 64;
 
 /// Bytes that a step takes beside its spikes: what it holds in all, and its behaviour twice.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use betz_base::error::Result;
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::team::share;
 use betz_device::Device;
 use betz_device::cost::Calibration;
@@ -23,7 +23,9 @@ const BLOCK: f64 = 8e6;
 
 /// Steps of the recording's beginning that are trained on to be timed, and half of them,
 const SAMPLE: i64 = 100_000;
-/// on so many features at most: with more, channels are left out, and seconds reckoned.
+/// of so many entries (spikes, or values of a matrix) at most,
+const MOST_ENTRIES: u64 = 1 << 24;
+/// and on so many features: with more, channels are left out, and seconds reckoned.
 const MOST_FEATURES: usize = 1_500;
 
 /// Processes, and what is between them.
@@ -67,8 +69,8 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Of training on `file` by the CPU: the beginning of the recording is trained on twice, all of the sample and half of
-    /// it, which tells what a step takes on this machine and what does not depend on steps. Where that cannot be trained on
+    /// Of training on `file` by the CPU: the beginning of the recording is trained on, all of a sample and half of it, which
+    /// tells what a step takes on this machine and what does not depend on steps. Where that cannot be trained on
     /// (it holds too little), models say it.
     pub fn of(file: &mut File, options: &LongOptions) -> Self {
         let outline = file.outline();
@@ -197,8 +199,10 @@ impl Pace {
         let filters = banks.iter().map(FilterBank::len).max().unwrap_or(1);
         let all = file.outline().channel_names.len();
         let channels = (MOST_FEATURES / filters.max(1)).clamp(1, all.max(1));
-        let run = |steps: i64, file: &mut File| -> Result<f64> {
+        // Seconds, and how many steps it was that lie in segments.
+        let run = |steps: i64, file: &mut File| -> Result<(f64, f64)> {
             let data = first_channels(file.read(0..steps)?, channels);
+            let inside = data.view().steps_in_segments() as f64;
             let train = crate::TrainOptions {
                 mask: MaskPolicy::Mask,
                 ..options.train.clone()
@@ -208,18 +212,31 @@ impl Pace {
                 Some(search) => train_validated_on(&Device::cpu(), &data, &train, search, &())?,
                 None => train_on(&Device::cpu(), &data, &train, &())?,
             };
-            Ok(started.elapsed().as_secs_f64())
+            Ok((started.elapsed().as_secs_f64(), inside))
         };
-        let whole = SAMPLE.min(file.outline().steps);
+        let steps = file.outline().steps;
+        let room = u128::from(MOST_ENTRIES) * steps.unsigned_abs() as u128
+            / u128::from(file.entries().max(1));
+        let whole = SAMPLE
+            .min(steps)
+            .min(i64::try_from(room).unwrap_or(i64::MAX));
         // The first run meets what has to be made once.
         run(whole / 2, file)?;
         let (long, short) = (run(whole, file)?, run(whole / 2, file)?);
-        let a_step = ((long - short) / (whole - whole / 2) as f64).max(0.0);
+        let a_step = (long.0 - short.0) / (long.1 - short.1);
+        let rest = long.0 - a_step * long.1;
+        // Too few steps, or none in the sample's other half, tell nothing.
+        if !(a_step > 0.0 && a_step.is_finite() && rest >= 0.0) {
+            return Err(Error::new(
+                ErrorKind::InsufficientData,
+                "a sample: expected the longer one to take longer",
+            ));
+        }
         // Γ has features squared, solving takes features cubed.
         let more = all as f64 / channels as f64;
         Ok(Self {
             step_seconds: a_step * more.powi(2),
-            solve_seconds: (long - a_step * whole as f64).max(0.0) * more.powi(3),
+            solve_seconds: rest * more.powi(3),
         })
     }
 }

@@ -1,4 +1,5 @@
 // What is shown, to take along: pictures drawn anew, tables of what is in them.
+import { quoted } from "./table.ts";
 import { lowerBound, type Store } from "../link/store.ts";
 import { RasterView, type Picture } from "./raster.ts";
 import { POINTS, reduce } from "./reduce.ts";
@@ -11,7 +12,6 @@ export interface Inks { ink: string; dim: string; line: string; paper: string; i
 export const MOST_MARKS = 50_000;
 const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, GAP = 34;
 
-const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
 
 /** Every spike that is shown: seconds, channel. */

@@ -1,5 +1,5 @@
 // Tables to take along: a head that says what they are, a line of names, rows.
-const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+export const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const cell = (v: string | number | null | undefined): string => v === null || v === undefined || typeof v === "number" && Number.isNaN(v) ? "" : quoted(String(v));
 
 /** `head`: what the table is of, by name; a cell that is not known is empty. */

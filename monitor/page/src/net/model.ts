@@ -1,4 +1,5 @@
 // What there is to know of networks without a browser: edges from the strongest on, what a threshold leaves, places.
+import { quoted } from "../draw/table.ts";
 
 export interface Info {
   id: number; name: string; nodes: number; windows: number; edges: number; measure: string; sign: string; strict: boolean; distance: boolean;
@@ -161,7 +162,6 @@ export function matrix(e: Edges, n: number, order: Uint32Array, most: number): {
   return { size, cells };
 }
 
-const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 export function csv(parts: { name: string; info: Info; edges: Edges; n: number }[], head: string): string {
   const lines = [`${head}session,window,i,j,r`];
   for (const { name, info, edges, n } of parts) for (let k = 0; k < n; k++) {
