@@ -129,6 +129,7 @@ impl Moments {
             } else {
                 open.more += 1;
             }
+            self.shrink();
             return;
         }
         let frames: Vec<Kept> = history.range(span.clone()).cloned().collect();
