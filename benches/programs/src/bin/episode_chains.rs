@@ -1,4 +1,4 @@
-//! Are embedded chains found, and nothing else? `cargo run --release --example episode_chains`
+//! Are embedded chains found, and nothing else? `cargo run --release -p betz-programs --bin episode_chains`
 //!
 //! Simulates the mining papers' networks, mines them, and tests the frequent episodes size by size,
 //! against surrogates and part by part (`significance::chains`). What passes is compared with what was

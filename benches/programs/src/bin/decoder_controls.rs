@@ -1,6 +1,6 @@
 //! Is what a nonlinear decoder gains real? Controls on recorded reaches, trial by trial.
 //!
-//! `cargo run --release --example decoder_controls -- ../shared/data/reach95.npz [CONTROL…]` trains every kind on
+//! `cargo run --release -p betz-programs --bin decoder_controls -- ../shared/data/reach95.npz [CONTROL…]` trains every kind on
 //! the first four fifths of the trials and scores it on the others. Controls: `plain`; `crop`, trials of both parts cut at a
 //! random 0 to 8 steps from their start, so that nothing tells the time in the trial; `direction`, each of
 //! eight directions of movement decoded by what never saw it; `few`, 200 trials to train on; `order`,

@@ -3,8 +3,8 @@
 //! other work between.
 //!
 //! ```sh
-//! cargo run --release --example bank_latency                  # 10⁶ steps back to back, 10⁴ once a millisecond
-//! cargo run --release --example bank_latency -- 100000 1000   # fewer
+//! cargo run --release -p betz-programs --bin bank_latency                  # 10⁶ steps back to back, 10⁴ once a millisecond
+//! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000   # fewer
 //! ```
 //!
 //! 142 channels, 4 outputs, bins of 20 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is

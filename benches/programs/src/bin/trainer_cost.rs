@@ -1,6 +1,6 @@
 //! What a trainer beside a session costs the loop: nanoseconds a step, with and without it.
 //!
-//! `cargo run --release --example trainer_cost [CHANNELS] [SPIKES]` steps five sessions of one model in
+//! `cargo run --release -p betz-programs --bin trainer_cost [CHANNELS] [SPIKES]` steps five sessions of one model in
 //! turn, a block of steps each (so that whatever else the machine does hits all alike), and prints the least and
 //! the median time of a step over the blocks: plain; watching channels; with a trainer's tap; with a
 //! label a step as well; with all of it.

@@ -1,4 +1,4 @@
-//! Γ, Υ and the solve on simulated spikes, timed: `cargo run --release --example gram -- --help`.
+//! Γ, Υ and the solve on simulated spikes, timed: `cargo run --release -p betz-programs --bin gram -- --help`.
 //!
 //! With `--spikes FILE` the spikes and the behaviour are written for other programs to read
 //! (`benches/compare/gram_numpy.py` does the same work with NumPy and SciPy on them).

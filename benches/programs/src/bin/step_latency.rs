@@ -1,8 +1,8 @@
 //! Prints the table of `benches/record/step.md`: latencies of one step, over ten million ticks each.
 //!
 //! ```sh
-//! cargo run --release --example step_latency            # 10⁷ ticks a row
-//! cargo run --release --example step_latency -- 100000  # fewer
+//! cargo run --release -p betz-programs --bin step_latency            # 10⁷ ticks a row
+//! cargo run --release -p betz-programs --bin step_latency -- 100000  # fewer
 //! ```
 //!
 //! Spikes come at 20 Hz a channel on a clock of 0.25 ms, drawn before the loop. Counts are written

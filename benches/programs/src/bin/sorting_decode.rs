@@ -2,7 +2,7 @@
 //! as docs/sorting.md compares them.
 //!
 //! ```sh
-//! cargo run --release --example sorting_decode [SEEDS]
+//! cargo run --release -p betz-programs --bin sorting_decode [SEEDS]
 //! ```
 //!
 //! Two minutes of 32 electrodes, 32 units wherever chance puts them (some electrodes have none, some several), each with

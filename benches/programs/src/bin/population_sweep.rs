@@ -3,8 +3,8 @@
 //! that were not trained on.
 //!
 //! ```sh
-//! cargo run --release --example population_sweep              # 10 to 1,000 neurons, 10 seeds
-//! cargo run --release --example population_sweep 150 20       # 150 neurons, 20 seeds
+//! cargo run --release -p betz-programs --bin population_sweep              # 10 to 1,000 neurons, 10 seeds
+//! cargo run --release -p betz-programs --bin population_sweep 150 20       # 150 neurons, 20 seeds
 //! ```
 //!
 //! Each cell is mean ± standard deviation over the seeds. `PSC` decodes the filtered spikes with a

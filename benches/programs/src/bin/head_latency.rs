@@ -2,8 +2,8 @@
 //! the bank `reach`, back to back and once a millisecond.
 //!
 //! ```sh
-//! cargo run --release --example head_latency            # 10⁶ steps a row, 5,000 once a millisecond
-//! cargo run --release --example head_latency -- 100000  # fewer
+//! cargo run --release -p betz-programs --bin head_latency            # 10⁶ steps a row, 5,000 once a millisecond
+//! cargo run --release -p betz-programs --bin head_latency -- 100000  # fewer
 //! ```
 //!
 //! Steps are of 1 ms, channels fire at 20 Hz, drawn before the loop, given as lists. Weights are random:
