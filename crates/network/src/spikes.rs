@@ -363,21 +363,6 @@ pub fn tiling(x: &[u64], y: &[u64], (from, to): (u64, u64), reach: u64) -> Optio
     Some(0.5 * (half(share(&x, &y), covered(&y)) + half(share(&y, &x), covered(&x))))
 }
 
-/// Spike-count correlations: Pearson's, of counts in bins of `bin` ticks over windows of whole bins.
-///
-/// # Errors
-/// As for [`SpikeTrains::counts`], [`Plan::new`] and [`Plan::run`].
-pub fn count_network(
-    trains: &SpikeTrains,
-    bin: u64,
-    spec: &NetworkSpec,
-    progress: &dyn Progress,
-) -> Result<Network> {
-    let counts = trains.counts(bin)?;
-    let signal = Signal::new(&counts, trains.len())?;
-    Plan::new(spec, &signal)?.run(&signal, progress)
-}
-
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng};

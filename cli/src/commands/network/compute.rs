@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Part, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::network::{Measure, NetworkSpec, Plan, Run, Signal, Threshold, Window};
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
