@@ -322,7 +322,7 @@ pub(crate) struct Stream {
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Recording (.npz, .nwb); or --in
-    #[arg(value_name = "RECORDING", required_unless_present_any = ["source", "lsl_in"])]
+    #[arg(value_name = "RECORDING", required_unless_present = "source")]
     pub(crate) recording: Option<PathBuf>,
     /// Take steps from here instead of a recording: udp://HOST:PORT, cerebus://HOST:PORT?version=4.1, lsl://NAME,
     /// brand://HOST:PORT?nickname=NAME, zmq://HOST:PORT
@@ -333,12 +333,6 @@ pub(crate) struct Stream {
     /// zmq://HOST:PORT?topic=NAME (bound here)
     #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
-    /// --in lsl://NAME
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "source", "counts", "speed", "watch"])]
-    pub(crate) lsl_in: Option<String>,
-    /// --out lsl://NAME
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "out"])]
-    pub(crate) lsl_out: Option<String>,
     /// With --in: end after so many steps
     #[arg(long, value_name = "N", conflicts_with = "recording")]
     pub(crate) steps: Option<u64>,
@@ -363,19 +357,13 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Where steps come from, unless it is a recording.
-    pub(crate) fn source(&self) -> Option<String> {
-        let lsl = self.lsl_in.as_ref().map(|name| format!("lsl://{name}"));
-        self.source.clone().or(lsl)
-    }
-
     /// Where outputs of steps that are not a recording's go.
     ///
     /// # Errors
     /// `InvalidArgument` for a path that is not UTF-8.
     pub(crate) fn sink(&self) -> betz::Result<Option<String>> {
         let Some(path) = &self.out else {
-            return Ok(self.lsl_out.as_ref().map(|name| format!("lsl://{name}")));
+            return Ok(None);
         };
         let text = path.to_str().ok_or_else(|| {
             betz::Error::argument(format!("--out: expected UTF-8, got {}", path.display()))

@@ -7,9 +7,6 @@ use crate::commands::{long, mine, network};
 use crate::device;
 use crate::report;
 
-pub mod plan;
-pub mod plan_mine;
-
 pub use crate::args::{Mine, Train};
 pub use crate::network_args::Compute as Network;
 

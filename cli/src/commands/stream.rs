@@ -81,8 +81,8 @@ pub(crate) struct Feed {
 }
 
 pub(crate) fn run(args: &Stream) -> Result<()> {
-    match (args.source(), &args.recording) {
-        (Some(source), _) => super::live::run(args, &source),
+    match (&args.source, &args.recording) {
+        (Some(source), _) => super::live::run(args, source),
         (None, Some(recording)) => recorded(args, recording),
         (None, None) => Err(Error::argument("expected a recording or --in, got neither")),
     }
