@@ -194,7 +194,7 @@ impl Plan {
         progress.update("network", 0, all);
         for chunk in chunks.iter().flat_map(|chunk| chunk.pieces(limit)) {
             check(progress, "network")?;
-            let done = match &mut *device {
+            let done = match &mut device {
                 Some(walkers) => {
                     let done = walkers.chunk(self, signal, &chunk, left, progress);
                     self.placement().or_cpu(done)?
@@ -205,7 +205,7 @@ impl Plan {
                 give(&chunk, done, meta, &mut left)?;
                 continue;
             }
-            *device = None;
+            device = None;
             for piece in chunk.pieces(self.chunk_windows) {
                 check(progress, "network")?;
                 let done = self.chunk(signal, piece, left, progress)?;

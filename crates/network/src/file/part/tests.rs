@@ -3,7 +3,7 @@
 use super::bytes::{CONTENT, VERSION};
 use super::*;
 use crate::file::{Positions, Source, read};
-use crate::{Measure, NetworkSpec, Signal, Threshold, Window};
+use crate::{Measure, NetworkSpec, Run, Signal, Threshold, Window};
 use betz_base::frame;
 
 const NODES: usize = 9;
