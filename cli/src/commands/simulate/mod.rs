@@ -17,8 +17,8 @@ use std::path::Path;
 use betz::spiking::{Network, models};
 use betz::{Error, Result};
 
-use args::{Change, Simulate};
 use crate::device;
+use args::{Change, Simulate};
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
     if let Some(Change::Drift(args)) = &args.change {
