@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{Counter, InMemory, Shared, Strategy, strategy_on};
+use betz::episode::count::{Counter, InMemory, LazyPlacement, Shared, Strategy};
 use betz::episode::graph::Graph;
-use betz::episode::significance::{By, ChainTest, Place};
+use betz::episode::significance::{ChainTest, Workers};
 use betz::episode::{
     Alphabet, Clock, Episode, Events, Interval, MineOptions, Mined, Order, Pattern, mine_by,
     write_chains_csv, write_csv, write_tested_csv,
@@ -97,6 +97,24 @@ impl Wanted {
     }
 }
 
+/// The counting strategy that has `name`, on `device`.
+#[cfg(feature = "published")]
+fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+    betz_episode_published::strategy_on(name, device)
+}
+
+/// The counting strategy that has `name`, on `device`: this build has one.
+#[cfg(not(feature = "published"))]
+fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+    use betz::episode::count::{LatestStart, latest_start_on};
+    if name != LatestStart.name() {
+        return Err(Error::argument(format!(
+            "--strategy: expected latest-start, got {name}; this betz is built without the published strategies"
+        )));
+    }
+    Ok(latest_start_on(device))
+}
+
 pub(crate) fn run(args: &Mine) -> Result<()> {
     run_by(&Alone, args)
 }
@@ -156,13 +174,13 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
-    let place = Place::new(&device);
-    let by = By {
+    let placement = LazyPlacement::new(&device);
+    let workers = Workers {
         team,
-        place: &place,
+        placement: &placement,
     };
-    let (tested, chance_seconds) = tested(by, args, source, &mut mined, &bar)?;
-    device::note_fallback(&place.ran(), "surrogates");
+    let (tested, chance_seconds) = tested(workers, args, source, &mut mined, &bar)?;
+    device::note_fallback(&placement.ran(""), "surrogates");
     drop(bar);
     if team.rank() > 0 {
         return Ok(());
@@ -184,7 +202,7 @@ pub(crate) fn run_by(team: &'static dyn Team, args: &Mine) -> Result<()> {
 
 /// Tests what was found against surrogates where that is asked for, and keeps what passes; the seconds of it.
 pub(super) fn tested(
-    by: By<'_>,
+    workers: Workers<'_>,
     args: &Mine,
     source: Source<'_>,
     mined: &mut Mined,
@@ -194,7 +212,7 @@ pub(super) fn tested(
     if !mined.complete {
         return Ok((None, None));
     }
-    let mut tested = chance::test(by, &args.chance, source, &mined.episodes, bar)?;
+    let mut tested = chance::test(workers, &args.chance, source, &mined.episodes, bar)?;
     if let Some(tested) = &mut tested {
         tested.filter(&mut mined.episodes);
     }
