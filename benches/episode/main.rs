@@ -18,9 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz::device::Device;
-use betz::episode::count::{
-    CountJob, InMemory, Strategy, count, count_on, latest_start_on,
-};
+use betz::episode::count::{CountJob, InMemory, Strategy, count, count_on, latest_start_on};
 use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine, mine_by};
 
 use betz_episode_published::{strategies, strategy_on};

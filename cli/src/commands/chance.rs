@@ -3,7 +3,7 @@
 use betz::device::Ran;
 use betz::episode::count::{Counter, LongEvents};
 use betz::episode::significance::{
-    By, ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate,
+    ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, Workers,
     chains_by, significance_by, significance_in_stretches_by,
 };
 use betz::episode::{Clock, Episode, Events, Pattern};
@@ -155,7 +155,7 @@ fn surrogate(args: &Chance, clock: Clock, longest: i64) -> Result<Surrogate> {
 /// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted. Events
 /// and parts are moved by what the longest delay of the episodes says, not by one that none of them has.
 pub(super) fn test(
-    by: By<'_>,
+    workers: Workers<'_>,
     args: &Chance,
     source: Source<'_>,
     episodes: &[Episode],
@@ -201,11 +201,13 @@ pub(super) fn test(
                 rate: args.fdr.unwrap_or(1.0),
                 seed: args.seed,
             };
-            chains_by(by, events, &patterns, &options, bar)
+            chains_by(workers, events, &patterns, &options, bar)
         }
-        Source::Held(events) => significance_by(by, events, &patterns, &options, bar).map(rows_of),
+        Source::Held(events) => {
+            significance_by(workers, events, &patterns, &options, bar).map(rows_of)
+        }
         Source::Stretches(events, memory) => {
-            significance_in_stretches_by(by.team, events, &patterns, &options, memory, bar)
+            significance_in_stretches_by(workers.team, events, &patterns, &options, memory, bar)
                 .map(rows_of)
         }
     };
@@ -222,7 +224,7 @@ pub(super) fn test(
         })
         .collect();
     let ran = match source {
-        Source::Held(_) => by.place.ran(),
+        Source::Held(_) => workers.placement.ran(""),
         Source::Stretches(..) => Ran::default(),
     };
     let (kind, dither_seconds) = match surrogate {

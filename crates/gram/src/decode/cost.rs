@@ -8,7 +8,7 @@ use betz_runtime::model::Decoder;
 // Defaults from benches/record/gpu.md: an EPYC's core, an H200.
 
 /// Weights: one per filter and output. One thread does it all.
-pub(crate) const DECODE_CPU: CostModel = CostModel {
+pub const DECODE_CPU: CostModel = CostModel {
     name: "decode.cpu",
     terms: &[
         "spikes",
@@ -21,14 +21,14 @@ pub(crate) const DECODE_CPU: CostModel = CostModel {
 };
 
 /// Spikes go up, estimates come down.
-pub(crate) const DECODE_CUDA: CostModel = CostModel {
+pub const DECODE_CUDA: CostModel = CostModel {
     name: "decode.cuda",
     terms: &["1", "spikes", "steps x outputs"],
     defaults: &[0.4e-3, 0.4e-9, 0.6e-9],
 };
 
 /// Terms of [`DECODE_CPU`] and of [`DECODE_CUDA`].
-pub(crate) fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
+pub fn terms(decoder: &Decoder, data: &DatasetView<'_>) -> (Vec<f64>, Vec<f64>) {
     let spikes = data.events_in_segments();
     let (spikes, steps) = (spikes as f64, data.steps_in_segments() as f64);
     let outputs = decoder.outputs().len() as f64;

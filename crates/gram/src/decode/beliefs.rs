@@ -1,11 +1,10 @@
 //! All that a decoder of place believes: where it most likely is, and how sure that is.
 
-use crate::decode::{channel_order, check_shape, each_step};
+use super::{channel_order, check_shape, each_step};
+use crate::movement::coordinates;
 use betz_base::error::{Error, Result};
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Belief, Decoder, DecoderParts, Head, Limits};
-
-use super::coordinates;
 
 /// What a decoder of place believes at every step; NaN outside segments.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +24,7 @@ pub struct Beliefs {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a decoder of another kind; those of
-/// [`decode`](crate::decode::decode).
+/// [`decode`](super::decode).
 pub fn beliefs<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Beliefs> {
     let data = &data.into();
     let Head::Place(place) = decoder.head() else {

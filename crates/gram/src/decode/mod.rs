@@ -1,8 +1,10 @@
 //! Batch decoding of a whole dataset.
 
-pub(crate) mod cost;
+mod beliefs;
+pub mod cost;
 pub(crate) mod cuda;
 
+pub use beliefs::{Beliefs, beliefs};
 pub use cost::choose as choose_device;
 
 use betz_base::error::{Error, Result};

@@ -2,8 +2,7 @@
 
 use super::check_estimates;
 use crate::gram::paired_steps;
-use crate::latents::speed;
-use crate::place::coordinates;
+use crate::movement::{coordinates, speed};
 use betz_base::error::{Error, Result};
 use betz_recording::DatasetView;
 

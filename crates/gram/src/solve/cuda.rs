@@ -19,7 +19,7 @@ const MOST_CORRECTIONS: usize = 8;
 const DOUBTFUL_PIVOT: f64 = 1e-4;
 
 /// Weights (features × outputs, row-major) and intercept.
-pub(crate) struct DeviceSolution {
+pub struct DeviceSolution {
     pub(crate) weights: Vec<f64>,
     pub(crate) intercept: Vec<f64>,
     /// Σa, one per feature.
@@ -28,7 +28,7 @@ pub(crate) struct DeviceSolution {
 
 impl DeviceSolution {
     /// The same with channels of `filters` filters that never respond masked.
-    pub(crate) fn into_solution(self, filters: usize) -> Solution {
+    pub fn into_solution(self, filters: usize) -> Solution {
         let channels = self.feature_sums.chunks_exact(filters);
         Solution {
             // No sum, no response: that of a channel with spikes is not exactly zero.
@@ -43,7 +43,7 @@ impl DeviceSolution {
 
 /// Starts the library and the kernels that [`solve`] needs, which a process's first solution would
 /// wait for. A failure is left for [`solve`] to report.
-pub(crate) fn prepare(context: &Context) {
+pub fn prepare(context: &Context) {
     let _ = context.solver();
     let _ = context.load::<CentreGram>(&[], 0);
 }
@@ -54,7 +54,7 @@ pub(crate) fn prepare(context: &Context) {
 ///
 /// # Errors
 /// [`ErrorKind::InsufficientData`] without features, outputs or steps; those of the device.
-pub(crate) fn solve(
+pub fn solve(
     context: &Context,
     sums: &DeviceSums,
     ridge: f64,
@@ -123,7 +123,7 @@ pub(crate) fn solve_by(
 
 /// True when a system of `n` features and `m` outputs and its factor fit beside Γ and `others` bytes, and
 /// its rows a launch.
-pub(crate) fn fits(context: &Context, n: usize, m: usize, others: u64) -> Result<bool> {
+pub fn fits(context: &Context, n: usize, m: usize, others: u64) -> Result<bool> {
     // Γ_c in f64 and f32 and a factor; right sides and weights; what cuSOLVER works in.
     let (rows, m) = (n as u64, m as u64);
     let needed = 20 * rows * rows + 64 * rows * (m + 64) + (1 << 20) + others;

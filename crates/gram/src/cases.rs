@@ -1,23 +1,25 @@
-//! The cases that every implementation under `train` is tested on.
+//! The cases that every implementation is tested on, here and in `betz-train`.
 
+use crate::gram::{GramPath, normal_equations};
+use crate::solve::{FeatureNames, MaskPolicy, Solver, solve};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz_runtime::model::Decoder;
-use betz_runtime::psc::{Filter, FilterBank};
+use betz_runtime::model::{Decoder, DecoderParts};
+use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
 /// A named dataset with a bank and a delay.
 #[derive(Debug)]
-pub(crate) struct Case {
-    pub(crate) name: String,
-    pub(crate) data: Dataset,
-    pub(crate) bank: FilterBank,
-    pub(crate) delay_steps: i64,
+pub struct Case {
+    pub name: String,
+    pub data: Dataset,
+    pub bank: FilterBank,
+    pub delay_steps: i64,
 }
 
 /// A bank of (τ in milliseconds, order).
-pub(crate) fn bank(filters: &[(f64, u32)]) -> FilterBank {
+pub fn bank(filters: &[(f64, u32)]) -> FilterBank {
     let filters = filters.iter().map(|&(ms, order)| Filter {
         tau_seconds: ms * 1e-3,
         order,
@@ -26,7 +28,7 @@ pub(crate) fn bank(filters: &[(f64, u32)]) -> FilterBank {
 }
 
 /// A dataset at 1 ms from (tick, channel) pairs and (start, stop) segments, with smooth behaviour.
-pub(crate) fn dataset(
+pub fn dataset(
     channels: usize,
     segments: &[(i64, i64)],
     mut spikes: Vec<(i64, u32)>,
@@ -61,8 +63,29 @@ pub(crate) fn dataset(
     }
 }
 
+/// Behaviour of which the first row lies outside the only segment; one silent channel.
+pub fn behaving(step_seconds: f64, outputs: &[(&str, &str)], rows: &[&[f32]]) -> Dataset {
+    Dataset {
+        step_seconds,
+        steps: rows.len(),
+        channel_names: vec!["a".into()],
+        spikes: Spikes::default(),
+        segments: vec![Segment {
+            start: 1,
+            stop: rows.len() as i64,
+        }],
+        outputs: (outputs.iter())
+            .map(|(name, unit)| OutputInfo {
+                name: (*name).into(),
+                unit: (*unit).into(),
+            })
+            .collect(),
+        behavior: rows.concat(),
+    }
+}
+
 /// `count` spikes anywhere in `0..steps`, seeded.
-pub(crate) fn random_spikes(seed: u64, channels: u32, steps: i64, count: usize) -> Vec<(i64, u32)> {
+pub fn random_spikes(seed: u64, channels: u32, steps: i64, count: usize) -> Vec<(i64, u32)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..count)
         .map(|_| (rng.random_range(0..steps), rng.random_range(0..channels)))
@@ -70,7 +93,7 @@ pub(crate) fn random_spikes(seed: u64, channels: u32, steps: i64, count: usize) 
 }
 
 /// All cases.
-pub(crate) fn all() -> Vec<Case> {
+pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: &str, data: Dataset, bank: FilterBank, delay_steps: i64| {
         cases.push(Case {
@@ -246,7 +269,7 @@ pub(crate) fn all() -> Vec<Case> {
 
 /// One channel that fires all the time and in step, among many that hardly do: its row of Γ takes far
 /// more terms than the mean of them, all of one sign.
-pub(crate) fn busy_regular() -> Vec<Case> {
+pub fn busy_regular() -> Vec<Case> {
     let (channels, steps) = (60, 30_000);
     let mut spikes: Vec<(i64, u32)> = (0..steps / 2).map(|i| (2 * i, 0)).collect();
     spikes.extend((1..40).map(|i| (i * 700, 1 + i as u32 % (channels - 1))));
@@ -266,8 +289,33 @@ pub(crate) fn busy_regular() -> Vec<Case> {
         .collect()
 }
 
+/// The decoder that solves the normal equations of `data` without a ridge.
+pub fn solved(
+    data: &Dataset,
+    bank: &FilterBank,
+    low_pass: Option<LowPass>,
+    delay_steps: i64,
+) -> Decoder {
+    let (sums, _) =
+        normal_equations(data, bank, low_pass, delay_steps, GramPath::Auto, &()).unwrap();
+    let names = FeatureNames {
+        channels: &data.channel_names,
+        bank,
+    };
+    let solution = solve(&sums, 0.0, Solver::Cholesky, MaskPolicy::Refuse, names).unwrap();
+    let (channels, outputs) = (data.channel_names.clone(), data.outputs.clone());
+    Decoder::new(DecoderParts {
+        low_pass,
+        delay_steps,
+        weights: solution.weights,
+        intercept: solution.intercept,
+        ..DecoderParts::linear(data.step_seconds, bank.clone(), channels, outputs)
+    })
+    .unwrap()
+}
+
 /// `decoder`, whose outputs are kept within no range.
-pub(crate) fn without_ranges(decoder: Decoder) -> Decoder {
+pub fn without_ranges(decoder: Decoder) -> Decoder {
     let mut parts = decoder.into_parts();
     parts.limits.ranges.clear();
     Decoder::new(parts).unwrap()

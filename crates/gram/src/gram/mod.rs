@@ -7,7 +7,7 @@ pub mod cuda;
 pub mod dense;
 pub mod event;
 pub mod oracle;
-pub(crate) mod product;
+pub mod product;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -178,7 +178,7 @@ impl NormalEquations {
     }
 
     /// Γ times `weights`, features × `columns`, row-major.
-    pub(super) fn gram_times(&self, weights: &[f64], columns: usize) -> Vec<f64> {
+    pub fn gram_times(&self, weights: &[f64], columns: usize) -> Vec<f64> {
         let mut product = vec![0.0; self.features * columns];
         if !product.is_empty() {
             let rows = self.gram.par_chunks_exact(self.features);
@@ -195,7 +195,7 @@ impl NormalEquations {
     }
 
     /// [`residual_squares`](Self::residual_squares) where (Γφ) of a feature and output is known.
-    pub(super) fn residuals_of(
+    pub fn residuals_of(
         &self,
         weights: &[f64],
         intercept: &[f64],
@@ -337,7 +337,7 @@ fn mean(sum: &[f64], steps: u64) -> Vec<f64> {
 
 /// The steps `[first, last)` of `segment` whose response has a partner: a(t) goes with
 /// x(t − delay), and both must lie inside the segment. `None` when no step does.
-pub(crate) fn paired_steps(segment: &Segment, delay_steps: i64) -> Option<(i64, i64)> {
+pub fn paired_steps(segment: &Segment, delay_steps: i64) -> Option<(i64, i64)> {
     let first = segment.start.saturating_add(delay_steps.max(0));
     let last = segment.stop.saturating_add(delay_steps.min(0));
     (first < last).then_some((first, last))

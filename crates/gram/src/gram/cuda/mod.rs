@@ -34,11 +34,11 @@ use betz_runtime::psc::{FilterBank, LowPass};
 /// Sums that stay on the device.
 pub struct DeviceSums {
     /// Number of features n.
-    pub(crate) features: usize,
+    pub features: usize,
     /// Number of outputs m.
     pub(crate) outputs: usize,
     /// Paired steps.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// Γ, n × n.
     pub(crate) gram: Gram,
     /// Υ and Σa: n × (m + 1), row-major, Σa last.
@@ -48,7 +48,7 @@ pub struct DeviceSums {
     /// x̄.
     pub(crate) output_mean: Buffer<f64>,
     /// How far Γ is from full precision, where a lower one was asked for.
-    pub(crate) sampled: Option<SampledError>,
+    pub sampled: Option<SampledError>,
 }
 
 impl DeviceSums {
@@ -59,7 +59,7 @@ impl DeviceSums {
     }
 
     /// Brings `sums` to the device.
-    pub(crate) fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
+    pub fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
         let rows: Vec<f64> = (0..n)
             .flat_map(|i| {
@@ -176,16 +176,19 @@ pub fn device_sums_on<'d>(
 
 /// What sums are asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) bank: &'a FilterBank,
-    pub(crate) low_pass: Option<LowPass>,
-    pub(crate) delay_steps: i64,
+pub struct Request<'a> {
+    /// Filters of every channel.
+    pub bank: &'a FilterBank,
+    /// Low-pass behind the filters.
+    pub low_pass: Option<LowPass>,
+    /// Response t is paired with behaviour at t − `delay_steps`.
+    pub delay_steps: i64,
     /// Event or dense: whoever asks has decided.
-    pub(crate) path: GramPath,
+    pub path: GramPath,
     /// The dense path will do where the event path does not fit a device.
-    pub(crate) either: bool,
+    pub either: bool,
     /// Of the dense path; the event path has no product to make at a lower one.
-    pub(crate) precision: Precision,
+    pub precision: Precision,
 }
 
 impl<'a> Request<'a> {
@@ -214,7 +217,7 @@ impl<'a> Request<'a> {
 
 /// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
 /// nothing, and to refuse a low-pass on the event path.
-pub(crate) fn device_sums(
+pub fn device_sums(
     contexts: &[Arc<Context>],
     data: &DatasetView<'_>,
     request: &Request<'_>,

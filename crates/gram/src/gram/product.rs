@@ -23,7 +23,7 @@ const SUM_STEPS: usize = 128;
 
 /// Room for A·Aᵀ of one number of rows, reused from block to block.
 #[derive(Debug)]
-pub(crate) struct LowerProduct {
+pub struct LowerProduct {
     arch: Arch,
     rows: usize,
     shape: TileShape,
@@ -50,7 +50,7 @@ impl TileShape {
 
 impl LowerProduct {
     /// Room for the product of `rows` rows, with the widest registers there are.
-    pub(crate) fn new(rows: usize) -> Self {
+    pub fn new(rows: usize) -> Self {
         Self::with_arch(rows, Arch::new())
     }
 
@@ -76,7 +76,7 @@ impl LowerProduct {
 
     /// Multiplies `a`, row-major (rows, steps), on rayon's current pool. The first block, and any
     /// longer one, allocates another `a`.
-    pub(crate) fn multiply(&mut self, a: &[f32]) {
+    pub fn multiply(&mut self, a: &[f32]) {
         let (rows, columns) = (self.shape.rows, self.shape.columns);
         let steps = a.len() / self.rows.max(1);
         if steps == 0 {
@@ -104,7 +104,7 @@ impl LowerProduct {
     }
 
     /// Adds the product to the lower triangle of `sums`, (rows, rows).
-    pub(crate) fn add_to(&self, sums: &mut [f64]) {
+    pub fn add_to(&self, sums: &mut [f64]) {
         let TileShape { rows, columns } = self.shape;
         let sums = sums.par_chunks_mut(self.rows.max(1)).enumerate();
         sums.for_each(|(i, sums)| {

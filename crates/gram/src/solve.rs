@@ -4,11 +4,11 @@
 //! With neural noise of standard deviation σ on each feature, λ = σ²T (Eliasmith & Anderson 2003).
 //! Everything here is f64.
 
-pub(super) mod cuda;
+pub mod cuda;
 
 use betz_linear::{Cholesky, Mat, product};
 
-use super::NormalEquations;
+use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::psc::FilterBank;
 

@@ -83,7 +83,7 @@ const DENSE_CUDA: CostModel = CostModel {
 };
 
 /// Γ of a fold on its way from a device to pageable memory of the host, with what goes beside it.
-pub(crate) const DOWNLOAD_CUDA: CostModel = CostModel {
+pub const DOWNLOAD_CUDA: CostModel = CostModel {
     name: "gram.download.cuda",
     terms: &["1", "elements"],
     defaults: &[30e-6, 6e-9],
@@ -106,7 +106,7 @@ impl Work {
     }
 
     /// One of `folds` equal parts of it in time.
-    pub(crate) fn fold(&self, folds: usize) -> Self {
+    pub fn fold(&self, folds: usize) -> Self {
         let folds = folds.max(1) as f64;
         Self {
             spikes: self.spikes / folds,

@@ -56,7 +56,7 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
 }
 
 /// Of the rows that count, one an output; both lists are in rows of `n`.
-pub(crate) fn sums_of(n: usize, truth: &[f32], estimate: &[f32]) -> Vec<ScoreSums> {
+pub fn sums_of(n: usize, truth: &[f32], estimate: &[f32]) -> Vec<ScoreSums> {
     let rows: Vec<(&[f32], &[f32])> = truth
         .chunks_exact(n)
         .zip(estimate.chunks_exact(n))
@@ -141,7 +141,7 @@ impl ScoreSums {
 
     /// Takes in the sums over other rows; Σ(x − x̄)² moves to the common mean (Chan, Golub & LeVeque
     /// 1983).
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         if other.count == 0.0 {
             return;
         }
@@ -160,7 +160,7 @@ impl ScoreSums {
 
     /// # Errors
     /// [`ErrorKind::NonFinite`] for an infinite value.
-    pub(crate) fn score(&self, info: &OutputInfo) -> Result<OutputScore> {
+    pub fn score(&self, info: &OutputInfo) -> Result<OutputScore> {
         if !(self.sum + self.residual).is_finite() {
             return Err(Error::new(
                 ErrorKind::NonFinite,

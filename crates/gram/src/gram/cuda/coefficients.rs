@@ -117,13 +117,26 @@ fn binomial(n: u32, k: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Preset, cases};
+    use crate::cases;
 
     /// Only pairs of slow filters have long tables: at 0.25 ms those of a bank with lifetimes up to 3 s
     /// take some tens of megabytes.
     #[test]
     fn pairs_are_tabled_as_far_as_they_reach() {
-        let bank = Preset::named("wide").unwrap().bank().unwrap();
+        let bank = cases::bank(&[
+            (10.0, 0),
+            (10.0, 1),
+            (50.0, 1),
+            (50.0, 3),
+            (100.0, 0),
+            (100.0, 1),
+            (100.0, 2),
+            (100.0, 4),
+            (200.0, 2),
+            (300.0, 1),
+            (800.0, 0),
+            (3000.0, 0),
+        ]);
         let shapes = shapes(&bank, 0.25e-3);
         let coefficients = Coefficients::new(&shapes, 400_000);
         let reaches: Vec<u64> = coefficients.pairs.iter().map(|pair| pair.reach).collect();

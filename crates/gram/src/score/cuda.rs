@@ -205,7 +205,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{TrainOptions, cases, train};
+    use crate::cases;
     use betz_runtime::psc::LowPass;
 
     /// What scores may be off by, relative.
@@ -282,12 +282,8 @@ mod tests {
         let data = cases::dataset(8, &segments, spikes, 2);
         for (delay_steps, low_pass) in [(0, None), (40, Some((3, 20.0))), (-7, None)] {
             let low_pass = low_pass.map(|(order, cutoff_hz)| LowPass { order, cutoff_hz });
-            let options = TrainOptions {
-                delay_steps,
-                low_pass,
-                ..TrainOptions::new(cases::bank(&[(10.0, 1), (50.0, 2)]))
-            };
-            let decoder = train(&data, &options, &()).unwrap();
+            let bank = cases::bank(&[(10.0, 1), (50.0, 2)]);
+            let decoder = cases::solved(&data, &bank, low_pass, delay_steps);
             let expected = super::super::evaluate(&decoder, &data).unwrap();
             for memory in [1 << 40, 1_400_000] {
                 let got = evaluate_within(
