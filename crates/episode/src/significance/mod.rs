@@ -44,7 +44,7 @@ use betz_device::Placement;
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
-pub use long::significance_in_stretches_by;
+pub use long::significance_in_chunks_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
 pub use surrogate::Surrogate;
 
