@@ -1,14 +1,12 @@
 //! `betz network compute --dry-run`: what it would take.
 
-use std::time::Instant;
-
 use betz::network::file::LARGEST;
 use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use crate::network_args::Compute;
+use crate::commands::network::args::Compute;
 use crate::report;
 
 /// Nodes, windows and values of the sample that edges are counted in.
@@ -33,18 +31,17 @@ struct Expected {
     device: String,
 }
 
-/// `planned` is on the device that would do it.
+/// `plan` is on the device that would do it.
 pub(super) fn run(
     args: &Compute,
     spec: &NetworkSpec,
     signal: &Signal<'_>,
-    planned: &Plan,
+    plan: &Plan,
 ) -> Result<()> {
-    let plan = Plan::new(spec, signal)?;
-    let estimate = planned.estimate();
+    let estimate = plan.estimate();
     let (edges, times) = match args.chance.surrogates {
         Some(count) => (None, count as f64 + 1.0),
-        None => (edges(spec, signal, &plan)?, 1.0),
+        None => (edges(spec, signal, estimate.windows)?, 1.0),
     };
     let lists = edges.map_or(0, |e| (e * 12.0) as u64);
     let mut asked = Asked::new(spec, signal);
@@ -63,7 +60,7 @@ pub(super) fn run(
             .saturating_add(signal.bytes() as u64)
             .saturating_add(lists),
         expected_seconds: estimate.seconds * times,
-        device: planned.device(),
+        device: plan.device(),
         asked,
     };
     if args.common.json {
@@ -106,8 +103,8 @@ pub(super) fn run(
 }
 
 /// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
-pub(super) fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<Option<f64>> {
-    let (nodes, windows) = (signal.nodes(), plan.windows().len());
+fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Option<f64>> {
+    let nodes = signal.nodes();
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
     match spec.threshold {
         Threshold::Absolute(_) if spec.measure != Measure::Partial => {}
@@ -146,32 +143,6 @@ pub(super) fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Res
     let found = plan.run(&part, &())?;
     let share = found.edges() as f64 / pairs(few) / found.len().max(1) as f64;
     Ok(Some((share * pairs(nodes) * windows as f64).round()))
-}
-
-/// Operations a second of this machine's threads, as [`Plan::growth`] counts them, timed on some nodes of the signal.
-pub(super) fn pace(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<f64> {
-    /// Operations that are timed, some hundredths of a second.
-    const TIMED: f64 = 4e9;
-    /// Nodes of them.
-    const FEWEST: f64 = 256.0;
-    const MOST: f64 = 4096.0;
-    let nodes = signal.nodes();
-    let per_pair = plan.growth(1, 0.0, 1.0).operations / (nodes as f64).powi(2);
-    let room = VALUES / signal.samples().max(1);
-    let few = (TIMED / per_pair).sqrt().clamp(FEWEST, MOST) as usize;
-    let few = few.min(room.max(2)).min(nodes);
-    let samples = some(signal, few);
-    let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
-    let spec = NetworkSpec {
-        max_edges: u64::MAX,
-        ..*spec
-    };
-    let plan = Plan::new(&spec, &part)?;
-    plan.run(&part, &())?;
-    let started = Instant::now();
-    plan.run(&part, &())?;
-    let seconds = started.elapsed().as_secs_f64();
-    Ok(plan.growth(1, 0.0, 1.0).operations / seconds.max(f64::MIN_POSITIVE))
 }
 
 /// The samples of `few` nodes, evenly chosen.

@@ -1,0 +1,421 @@
+//! The command line of `betz network`.
+
+use std::path::PathBuf;
+
+use betz::network::Measure;
+use betz::team::Shard;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use crate::common_args::{Common, memory_size, shard};
+
+#[derive(Subcommand)]
+pub(crate) enum NetworkCommand {
+    /// Find the edges of every window and write the network (.npz)
+    Compute(Box<Compute>),
+    /// Measures of each window's graph, communities, and what becomes of them over time
+    Graph(Graph),
+    /// Networks against the first of them, window by window: edges in common, degrees, correlation
+    Compare(Compare),
+    /// A network, or one window of it, for other programs
+    Export(Export),
+}
+
+/// So many samples, or so long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Span {
+    Samples(usize),
+    Seconds(f64),
+}
+
+/// `200` (samples), `2s`, `50ms`, `1.5min`.
+pub(crate) fn span(text: &str) -> Result<Span, String> {
+    let expected =
+        || format!("expected a whole number of samples or a time such as 2s or 50ms, got {text:?}");
+    let text_of = text.trim();
+    let unit = text_of
+        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | 'e' | '-' | '+'))
+        .unwrap_or(text_of.len());
+    let (number, unit) = text_of.split_at(unit);
+    let a_second = match unit.trim() {
+        "" => return number.parse().map(Span::Samples).map_err(|_| expected()),
+        "us" | "µs" => 1e6,
+        "ms" => 1e3,
+        "s" => 1.0,
+        "min" => 1.0 / 60.0,
+        _ => return Err(expected()),
+    };
+    // Divided, not multiplied: 50ms is then the number that 0.05 is.
+    let seconds = number.parse::<f64>().map_err(|_| expected())? / a_second;
+    if !(seconds > 0.0 && seconds.is_finite()) {
+        return Err(expected());
+    }
+    Ok(Span::Seconds(seconds))
+}
+
+/// A time with its unit, or a number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let expected = || format!("expected a time such as 50ms or 0.05, got {text:?}");
+    let plain = text.trim().parse::<f64>().ok();
+    let seconds = match (plain, span(text)) {
+        (Some(seconds), _) => seconds,
+        (None, Ok(Span::Seconds(seconds))) => seconds,
+        _ => return Err(expected()),
+    };
+    if seconds > 0.0 && seconds.is_finite() {
+        Ok(seconds)
+    } else {
+        Err(expected())
+    }
+}
+
+/// A count that may be written as 1e9.
+fn many(text: &str) -> Result<u64, String> {
+    let whole = || {
+        let number: f64 = text.parse().ok()?;
+        ((0.0..=1e18).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+    };
+    (text.parse().ok().or_else(whole))
+        .ok_or_else(|| format!("expected a whole number such as 1000000 or 1e9, got {text:?}"))
+}
+
+/// `130,172`: height and width of a frame.
+fn frame(text: &str) -> Result<(usize, usize), String> {
+    let side = |side: &str| side.trim().parse().ok().filter(|n| *n > 0);
+    (text.split_once([',', 'x']))
+        .and_then(|(height, width)| Some((side(height)?, side(width)?)))
+        .ok_or_else(|| format!("expected height and width such as 130,172, got {text:?}"))
+}
+
+fn measures() -> impl TypedValueParser<Value = Measure> {
+    PossibleValuesParser::new(Measure::names())
+        .try_map(|name| Measure::named(&name).ok_or("no measure of this name"))
+}
+
+/// Which values count.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum SignName {
+    /// By magnitude
+    Both,
+    /// Positive ones
+    Pos,
+    /// Negative ones, by magnitude
+    Neg,
+}
+
+/// How surrogates are made.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum SurrogateName {
+    /// Each node's Fourier phases drawn anew
+    Phase,
+    /// Each node turned round by a random number of samples
+    Shift,
+}
+
+/// How false discoveries are held down.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum FdrName {
+    /// For pairs that do not depend on each other, or do so positively
+    #[value(alias = "bh")]
+    BenjaminiHochberg,
+    /// Whatever the dependence of pairs
+    #[value(alias = "by")]
+    BenjaminiYekutieli,
+}
+
+/// Arguments of `betz network compute`.
+#[derive(Args)]
+#[command(
+    group = ArgGroup::new("keep").required(true).multiple(false),
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and a value for each node on every line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
+)]
+pub struct Compute {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Signal (.npz, .npy) or recording (.npz)
+    #[arg(value_name = "INPUT")]
+    pub(crate) input: PathBuf,
+    /// Network to write (.npz; .zarr: a directory in chunks, which an .npz of more than 2 GiB becomes by itself)
+    #[arg(long, value_name = "NET", required_unless_present = "dry_run")]
+    pub(crate) out: Option<PathBuf>,
+    /// Say how many windows, pairs and edges, how much memory and time it will take, and stop. Edges are
+    /// counted in a sample of nodes and windows
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Use no more than this of each GPU's memory, such as 2GiB or 500MB; what does not fit is
+    /// computed in parts
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) device_memory: Option<u64>,
+    /// Use no more than this of the machine's memory for signal, work and edges, such as 2GiB or 500MB; fewer
+    /// windows are then worked on at a time
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
+    /// Also write the value of every pair, edge or not (`full` in the file), of at most 4000 nodes
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Write values as whole multiples of 1/32767, in half the bytes (measures within -1 and 1)
+    #[arg(long)]
+    pub(crate) compact: bool,
+    /// Compute the windows of shard K of N alone and write them to NET as a shard; `betz join` makes the network of all
+    /// N, which has the very bytes that the command without --shard writes (on a GPU: the same edges)
+    #[arg(long, value_name = "K/N", value_parser = shard, conflicts_with = "dry_run")]
+    pub(crate) shard: Option<Shard>,
+    #[command(flatten)]
+    pub(crate) from: From,
+    #[command(flatten)]
+    pub(crate) edges: Edges,
+    #[command(flatten)]
+    pub(crate) chance: Surrogates,
+}
+
+/// What is read.
+#[derive(Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct From {
+    /// The array of an .npz that holds the signal, time along its first axis
+    #[arg(long, value_name = "NAME", default_value = "signal")]
+    pub(crate) signal: String,
+    /// Time from sample to sample, such as 0.1 or 100ms, where the file does not say it
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) sample_seconds: Option<f64>,
+    /// Count a recording's spikes in bins this long, such as 50ms; bins begin anew with every trial
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) bin: Option<f64>,
+    /// INPUT is a file of raw frames, a byte a pixel, H rows of W pixels each
+    #[arg(long, value_name = "H,W", value_parser = frame)]
+    pub(crate) frames: Option<(usize, usize)>,
+    /// These nodes alone: numbers from 0, ranges such as 3-9, or names, separated by commas
+    #[arg(long, value_name = "LIST", conflicts_with = "region")]
+    pub(crate) nodes: Option<String>,
+    /// The nodes that this file has alone: text as for --nodes, over any number of lines, or an .npy with a
+    /// number for each node (or pixel), 0 outside
+    #[arg(long, value_name = "FILE")]
+    pub(crate) region: Option<PathBuf>,
+}
+
+/// Which edges there are.
+#[derive(Args)]
+#[command(next_help_heading = "Edges")]
+pub(crate) struct Edges {
+    /// How alike two nodes are: pearson, covariance, distance, gaussian-information, spearman, lagged,
+    /// partial; plv, ciplv and ppc take a signal of phases in radians, sttc (spike-time tiling) a recording
+    #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
+    pub(crate) measure: Measure,
+    /// Length of a window in samples (200) or time (2s, 500ms); windows never cross a segment
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) window: Span,
+    /// From one window's start to the next one's, in samples or time
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) step: Span,
+    /// How much the samples of a window count by their place in it: rectangular (all the same), hann (little
+    /// at the ends; pearson and gaussian-information)
+    #[arg(long, value_name = "NAME", default_value = "rectangular", value_parser = PossibleValuesParser::new(["rectangular", "hann"]), hide_possible_values = true)]
+    pub(crate) taper: String,
+    /// Edges are values that reach this (distances: that do not exceed it)
+    #[arg(long, value_name = "R", group = "keep")]
+    pub(crate) threshold: Option<f64>,
+    /// Edges are this share of all pairs, the strongest of each window
+    #[arg(long, value_name = "SHARE", group = "keep")]
+    pub(crate) density: Option<f64>,
+    /// Edges are the K strongest pairs of each window
+    #[arg(long, value_name = "K", group = "keep")]
+    pub(crate) top: Option<usize>,
+    /// Edges are pairs among the K strongest of one of their nodes
+    #[arg(long, value_name = "K", group = "keep")]
+    pub(crate) top_per_node: Option<usize>,
+    /// Which values count
+    #[arg(long, value_enum, default_value_t = SignName::Both)]
+    pub(crate) sign: SignName,
+    /// Values must exceed the threshold instead of reaching it
+    #[arg(long, requires = "threshold")]
+    pub(crate) strict: bool,
+    /// With --measure lagged: the largest shift either way, in samples or time
+    #[arg(long, value_name = "N|TIME", value_parser = span)]
+    pub(crate) lags: Option<Span>,
+    /// With --measure sttc: spikes within this time of each other are together, such as 5ms
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) reach: Option<f64>,
+    /// With --measure distance: near for this many windows running
+    #[arg(long, value_name = "N")]
+    pub(crate) hold: Option<usize>,
+    /// Stop where there are more edges than this over all windows
+    #[arg(long, value_name = "N", value_parser = many, default_value = "1e9")]
+    pub(crate) max_edges: u64,
+}
+
+/// A threshold that chance seldom reaches.
+#[derive(Args)]
+#[command(next_help_heading = "A threshold that chance seldom reaches")]
+pub(crate) struct Surrogates {
+    /// Find the threshold from N surrogates, in which each node keeps what it has by itself and nothing in
+    /// common with others: none of all edges is false with a probability of 1 - ALPHA
+    #[arg(long, value_name = "N", group = "keep")]
+    pub(crate) surrogates: Option<usize>,
+    /// The probability of a single false edge in the whole network [default: 0.05]
+    #[arg(
+        long,
+        value_name = "ALPHA",
+        requires = "surrogates",
+        conflicts_with = "fdr"
+    )]
+    pub(crate) alpha: Option<f64>,
+    /// Hold the expected share of false edges below this instead (pearson and spearman)
+    #[arg(long, value_name = "Q", requires = "surrogates")]
+    pub(crate) fdr: Option<f64>,
+    /// Which false-discovery procedure --fdr follows
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = FdrName::BenjaminiHochberg, requires = "fdr")]
+    pub(crate) fdr_procedure: FdrName,
+    /// Refuse surrogates that would take longer than so many hours
+    #[arg(
+        long,
+        value_name = "HOURS",
+        default_value_t = 24.0,
+        requires = "surrogates"
+    )]
+    pub(crate) max_hours: f64,
+    /// How surrogates are made
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = SurrogateName::Phase, requires = "surrogates")]
+    pub(crate) surrogate: SurrogateName,
+    /// Seed of the surrogates
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What `graph` looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphMeasure {
+    /// Edges of each node
+    Degree,
+    /// Sums of each node's positive and of its negative weights
+    Strength,
+    /// Clustering, plain and weighted, and transitivity
+    Clustering,
+    /// Connected components
+    Components,
+    /// Global efficiency and mean length of shortest paths
+    Efficiency,
+    /// Correlation of degrees at the two ends of edges
+    Assortativity,
+    /// Leiden communities of each window, from those of the window before, followed over time
+    Communities,
+    /// Participation of each node in the communities
+    Participation,
+    /// Small-worldness against graphs of the same degrees
+    SmallWorld,
+    /// Correlation of every two windows' edges (functional connectivity dynamics)
+    Fcd,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Example: betz network graph net.npz --measures degree,communities,fcd --out graph.npz"
+)]
+pub(crate) struct Graph {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Network, as `betz network compute` writes it
+    #[arg(value_name = "NET")]
+    pub(crate) network: PathBuf,
+    /// What to look at, separated by commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "degree,clustering,components,efficiency,communities"
+    )]
+    pub(crate) measures: Vec<GraphMeasure>,
+    /// Also write every window's measures here: .csv, or .npz with those of every node
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Also draw density and communities over time, windows against windows, and the window with most
+    /// edges on a map (.svg)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Resolution of the communities; larger means smaller ones
+    #[arg(long, value_name = "GAMMA", default_value_t = 1.0)]
+    pub(crate) resolution: f64,
+    /// Shortest paths from this many nodes, drawn by chance [default: all up to 5000 nodes, else 500]
+    #[arg(long, value_name = "N")]
+    pub(crate) sources: Option<usize>,
+    /// Random graphs of the same degrees that small-worldness is held against
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) rewirings: usize,
+    /// Seed of communities, sources and rewirings
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Networks of the same nodes; windows are compared where they begin at the same sample
+    #[arg(value_name = "NET", num_args = 2.., required = true)]
+    pub(crate) networks: Vec<PathBuf>,
+    /// Also write the comparison of every window here (.csv)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// What `export` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One edge of one window a line
+    Csv,
+    /// One life of an edge a line: windows through which it lasted without a break
+    Spells,
+    /// All windows as spells, for Gephi
+    Gexf,
+    /// One window
+    Graphml,
+    /// One window as nodes and links, for d3 and networkx
+    Json,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example: betz network export net.npz --window 12 --out w12.graphml")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Network, as `betz network compute` writes it
+    #[arg(value_name = "NET")]
+    pub(crate) network: PathBuf,
+    /// File to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// What to write [default: by the file's ending: .csv, .gexf, .graphml, .json]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<Format>,
+    /// One window, counted from 0; graphml and json want one
+    #[arg(long, value_name = "K")]
+    pub(crate) window: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_units_or_count_samples() {
+        for (text, expected) in [
+            ("200", Span::Samples(200)),
+            ("2s", Span::Seconds(2.0)),
+            ("50ms", Span::Seconds(0.05)),
+            ("0.5 s", Span::Seconds(0.5)),
+            ("250us", Span::Seconds(0.000_25)),
+            ("2min", Span::Seconds(120.0)),
+        ] {
+            assert_eq!(span(text), Ok(expected), "{text}");
+        }
+        for text in ["", "s", "2.5", "-1s", "0s", "2h", "nans", "1e999s", "-3"] {
+            assert!(span(text).is_err(), "{text}");
+        }
+        assert_eq!((seconds("0.05"), seconds("50ms")), (Ok(0.05), Ok(0.05)));
+        assert!(seconds("0").is_err() && seconds("x").is_err());
+        assert_eq!((many("1e9"), many("12")), (Ok(1_000_000_000), Ok(12)));
+        assert_eq!(frame("130, 172"), Ok((130, 172)));
+        assert!(frame("130").is_err() && frame("0,5").is_err() && frame("1,2,3").is_err());
+        assert!(many("1.5").is_err() && many("-1").is_err() && many("nan").is_err());
+    }
+}

@@ -1,0 +1,226 @@
+//! MapConcat, several threads an episode (*MTPE*): kernels/episode_map_concat.cu.
+//!
+//! Mended as the CPU's version is: segments are joined in order, and one that no automaton fits is
+//! counted again. Joining is a warp's work for each episode, not a tree of pairs as published: which
+//! state holds at a segment's begin must be known to count it again.
+
+use super::episodes::{AUTOMATON_BYTES, Episodes, fitting_threads};
+use super::serial::{CAPACITY, GROWTH};
+use betz_base::error::Result;
+use betz_base::progress;
+use betz_device::cuda::Buffer;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::{DeviceStream, check_sizes, list_memory};
+use betz_episode::{Events, Pattern};
+use betz_kernels::Tuple;
+use betz_kernels::episode::{EpisodeConcat, EpisodeMap};
+
+/// Threads for each multiprocessor that segments should give work to.
+const THREADS_PER_MULTIPROCESSOR: usize = 1024;
+
+/// Fewest segments, where time is long enough.
+const FEWEST: usize = 8;
+
+/// Most segments: joining them is one warp's work, so more take longer than they save.
+const MOST: usize = 2_048;
+
+/// Segments last at least so many times what an episode can.
+const SPANS: i64 = 2;
+
+/// Bytes of what an automaton saw.
+const TUPLE_BYTES: usize = size_of::<Tuple>();
+
+/// How the time is cut, and how long lists are at first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SegmentCut {
+    /// How many segments; `None` for as many as keep the device busy.
+    pub(super) segments: Option<usize>,
+    /// Ticks that a list holds at first, a power of two.
+    pub(super) capacity: usize,
+}
+
+impl Default for SegmentCut {
+    fn default() -> Self {
+        Self {
+            segments: None,
+            capacity: CAPACITY,
+        }
+    }
+}
+
+/// What a run found.
+pub(super) struct Done {
+    pub(super) counts: Vec<u64>,
+    /// Segments that no automaton fitted, of all episodes.
+    pub(super) recounted: u64,
+}
+
+/// One count for each pattern of `job`.
+///
+/// Allocates lists and results for the threads of a launch, at most about a gigabyte or a quarter of
+/// what is free unless one episode needs more. Asks the progress between launches.
+pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: SegmentCut) -> Result<Done> {
+    check_sizes(job.patterns)?;
+    let mut done = Done {
+        counts: vec![0; job.patterns.len()],
+        recounted: 0,
+    };
+    let mut left: Vec<usize> = (0..done.counts.len()).collect();
+    let mut capacity = shape.capacity;
+    while !left.is_empty() {
+        let patterns = || left.iter().map(|&i| &job.patterns[i]);
+        let places = patterns().map(Pattern::size).max().unwrap_or(1);
+        let span = patterns().map(Pattern::span).max().unwrap_or(0);
+        let segments = shape.segments.unwrap_or_else(|| {
+            let threads =
+                stream.context.info().multiprocessors as usize * THREADS_PER_MULTIPROCESSOR;
+            let duration = job.events.last_tick() - job.events.first_tick();
+            let calm = usize::try_from(duration / (span * SPANS).max(1)).unwrap_or(MOST);
+            (threads / (left.len() * places)).max(FEWEST).min(calm)
+        });
+        let segments = Segments::new(job.events, segments.clamp(1, MOST), span);
+        let bytes = segments.count() * places * (TUPLE_BYTES + (places - 1) * capacity * 8);
+        let fitting = (list_memory(&stream.context)? / bytes as u64).max(1) as usize;
+        let mut overflown = Vec::new();
+        for batch in left.chunks(fitting) {
+            progress::check(job.progress, "counting")?;
+            done.recounted += launch(
+                stream,
+                job,
+                batch,
+                &segments,
+                capacity,
+                &mut done.counts,
+                &mut overflown,
+            )?;
+        }
+        let finished = done.counts.len() - overflown.len();
+        let total = done.counts.len() as u64;
+        job.progress.update("counting", finished as u64, total);
+        left = overflown;
+        capacity *= GROWTH;
+    }
+    Ok(done)
+}
+
+/// The segments of the time.
+struct Segments {
+    /// The first tick of each, and the end of the last.
+    cuts: Vec<i64>,
+    /// The events that any of a segment's automata may have to see: index of the first, and of the
+    /// first after.
+    entries: Vec<u32>,
+    exits: Vec<u32>,
+}
+
+impl Segments {
+    fn new(events: &Events, segments: usize, span: i64) -> Self {
+        let stream = events.stream();
+        let mut cuts = vec![0];
+        cuts.extend((1..segments).map(|i| events.unpack(stream[i * stream.len() / segments]).0));
+        cuts.dedup();
+        cuts.retain(|&c| c == 0 || c > events.first_tick());
+        cuts.push(i64::MAX);
+        let index = |tick: i64| events.position(tick) as u32;
+        let entries = cuts[..cuts.len() - 1].iter();
+        let exits = cuts[1..].iter();
+        Self {
+            entries: entries.map(|c| index(c.saturating_sub(span))).collect(),
+            exits: exits.map(|c| index(c.saturating_add(span))).collect(),
+            cuts,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// Counts the patterns of `batch`; returns how many segments were counted again, and lists the
+/// patterns whose lists were too short.
+fn launch(
+    stream: &DeviceStream,
+    job: &CountJob<'_>,
+    batch: &[usize],
+    segments: &Segments,
+    capacity: usize,
+    counts: &mut [u64],
+    overflown: &mut Vec<usize>,
+) -> Result<u64> {
+    let context = &stream.context;
+    let episodes = Episodes::upload(context, batch.iter().map(|&i| &job.patterns[i]))?;
+    let places = episodes.places as usize;
+    let bytes = places * AUTOMATON_BYTES;
+    let items = batch.len() * places;
+    let threads = fitting_threads(context, items.next_multiple_of(32).min(128), bytes);
+    let blocks = items.div_ceil(threads);
+    let width = blocks * threads;
+    let cuts = context.upload(&segments.cuts)?;
+    let entries = context.upload(&segments.entries)?;
+    let exits = context.upload(&segments.exits)?;
+    let segment_count = segments.count() as u32;
+    let list_capacity = capacity as u32;
+    let mut lists: Buffer<i64> =
+        context.alloc(segments.count() * width * (places - 1) * capacity)?;
+    let mut tuples: Buffer<Tuple> = context.alloc(segments.count() * items)?;
+    // Counts, whether lists were too short, and how many segments were counted again.
+    let mut results: Buffer<u32> = context.zeros(2 * batch.len() + 1)?;
+    let map = EpisodeMap {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        lows: episodes.lows.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        cuts: cuts.read(),
+        entries: entries.read(),
+        exits: exits.read(),
+        capacity: list_capacity,
+        lists: lists.update(),
+        tuples: tuples.write(),
+        overflown: results.update().skip(batch.len()),
+    };
+    context.load::<EpisodeMap>(&[], threads * bytes)?.launch(
+        (blocks as u32, segment_count, 1),
+        threads as u32,
+        map,
+    )?;
+    let (counted, others) = results.update().split_at(batch.len());
+    let (overflown_there, recounted) = others.split_at(batch.len());
+    let concat = EpisodeConcat {
+        events: stream.events.read(),
+        event_count: stream.count,
+        symbol_bits: stream.symbol_bits,
+        sizes: episodes.sizes.read(),
+        symbols: episodes.symbols.read(),
+        lows: episodes.lows.read(),
+        highs: episodes.highs.read(),
+        episodes: episodes.count,
+        places: episodes.places,
+        cuts: cuts.read(),
+        exits: exits.read(),
+        segments: segment_count,
+        capacity: list_capacity,
+        // The map's lists serve again: it had at least a thread an episode.
+        lists: lists.update(),
+        tuples: tuples.read(),
+        counts: counted,
+        overflown: overflown_there,
+        recounted,
+    };
+    context
+        .load::<EpisodeConcat>(&[], bytes)?
+        .launch((batch.len() as u32, 1, 1), 32, concat)?;
+    let results = context.download(&results, 2 * batch.len() + 1)?;
+    for (k, &i) in batch.iter().enumerate() {
+        if results[batch.len() + k] != 0 {
+            overflown.push(i);
+        } else {
+            counts[i] = u64::from(results[k]);
+        }
+    }
+    Ok(u64::from(results[2 * batch.len()]))
+}
