@@ -23,7 +23,10 @@ fn shell(folder: &Path, script: &str) -> Command {
     command
         .args(["-euc", script])
         .current_dir(folder)
-        .env("PATH", format!("{}:{path}", binary.parent().unwrap().display()))
+        .env(
+            "PATH",
+            format!("{}:{path}", binary.parent().unwrap().display()),
+        )
         .env("BETZ_CACHE", folder.join("cache"));
     command
 }
