@@ -5,10 +5,10 @@
 
 use super::choose::Weights;
 use super::*;
-use crate::NormalEquations;
-use crate::cases;
 use crate::lift::Cosines;
 use betz_base::ErrorKind;
+use betz_gram::NormalEquations;
+use betz_gram::cases;
 use betz_recording::Dataset;
 
 const LATENTS: usize = 3;
@@ -96,7 +96,7 @@ fn plain_sums(
     let features = rows.iter().flatten().next().unwrap().len();
     let mut sums = NormalEquations::zeros(features, 2);
     for segment in walk.data.segments {
-        let Some((first, stop)) = crate::gram::paired_steps(segment, walk.delay_steps) else {
+        let Some((first, stop)) = betz_gram::gram::paired_steps(segment, walk.delay_steps) else {
             continue;
         };
         for step in (first as usize..stop as usize)
@@ -228,9 +228,11 @@ fn the_readout_solves_the_normal_equations() {
     let sums = pass.sums(&|_| true, &()).unwrap();
     let subset: Vec<usize> = vec![0, 2, 5, 11, 13, 20];
     let Weights { weights, intercept } = ridge_readout(&sums, &subset, 1e-3).unwrap();
-    let gram = sums.centred_gram();
+    let (n, mean) = (sums.features, sums.feature_mean());
+    let gram: Vec<f64> = (0..n * n)
+        .map(|i| sums.gram[i] - sums.feature_sum[i / n] * mean[i % n])
+        .collect();
     let upsilon = sums.centred_upsilon();
-    let n = sums.features;
     let ridge = 1e-3 * subset.iter().map(|&f| gram[f * n + f]).sum::<f64>() / 6.0;
     for f in 0..n {
         for o in 0..2 {

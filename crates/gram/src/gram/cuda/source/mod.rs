@@ -1,0 +1,91 @@
+//! Where the dense path gets responses from.
+//!
+//! ```text
+//! spikes in host memory ───┐            (behind a low-pass: complete responses)
+//! counts or a signal ──────┼─ load a round ─► chunk states ─► carry ─► fill ─► operands
+//! responses on the device ─┘                  (filters only)
+//! ```
+//! A new source implements [`ResponseSource`]; one that has all its responses on the device in f32
+//! (another way to filter, a low-pass) only makes a [`GivenResponses`].
+
+mod counts;
+mod given;
+mod low_pass;
+mod sent;
+mod spikes;
+
+use std::ops::Range;
+
+use super::filters::Filters;
+use super::plan::SourceCosts;
+use super::staging::GramStaging;
+use super::timeline::Timeline;
+use betz_base::error::Result;
+use betz_device::cuda::{Buffer, Context};
+use betz_kernels::{Block, Target};
+
+pub(super) use counts::CountSource;
+pub(super) use given::GivenResponses;
+pub(super) use low_pass::LowPassSource;
+pub(super) use spikes::SpikeSource;
+
+/// A run of chunks that is on the device.
+pub(crate) struct Round<'a> {
+    pub(super) context: &'a Context,
+    pub(super) timeline: &'a Timeline,
+    pub(super) delay_steps: i64,
+    /// The chunks, of the whole padded time.
+    pub(super) chunks: Range<usize>,
+    /// Their blocks and one more.
+    pub(super) blocks: &'a Buffer<Block>,
+}
+
+/// Makes responses, a round of chunks at a time, for one or two ranges of features (operands).
+pub(crate) trait ResponseSource {
+    /// Number of features.
+    fn features(&self) -> usize;
+
+    /// What it takes on the device beside the operands.
+    fn costs(&self, timeline: &Timeline) -> SourceCosts;
+
+    /// The filters whose states go from chunk to chunk; `None` when responses are complete.
+    fn filters(&self) -> Option<&Filters>;
+
+    /// Gets ready for rounds of up to `chunks` chunks of the features in `operands`.
+    fn begin(
+        &mut self,
+        timeline: &Timeline,
+        operands: &[Range<usize>],
+        chunks: usize,
+        staging: &mut GramStaging,
+    ) -> Result<()>;
+
+    /// Brings a round to the device.
+    fn load(&mut self, round: &Round<'_>) -> Result<()>;
+
+    /// The states that each chunk leaves by itself, `states[chunk][i][feature]`, of operand
+    /// `operand`. Left as they are where no filter's states go from chunk to chunk.
+    fn chunk_states(
+        &self,
+        _round: &Round<'_>,
+        _operand: usize,
+        _states: &mut Buffer<f32>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// The responses of operand `operand`, from the states at the chunks' starts.
+    fn fill(
+        &self,
+        round: &Round<'_>,
+        operand: usize,
+        states: &Buffer<f32>,
+        target: Target<'_>,
+    ) -> Result<()>;
+
+    /// Nothing more will be asked about the latest round.
+    fn release(&mut self) -> Result<()>;
+
+    /// Gives up what [`ResponseSource::begin`] took.
+    fn end(&mut self, staging: &mut GramStaging) -> Result<()>;
+}
