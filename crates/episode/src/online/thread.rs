@@ -172,19 +172,24 @@ impl MinerFeed {
     /// Hands (tick, symbol) pairs over; how many found room: the first so many. The rest is dropped
     /// and counted.
     pub fn push_events(&mut self, events: &[(i64, u32)]) -> usize {
-        let mut taken = 0;
-        for of_tick in events.chunk_by(|a, b| a.0 == b.0) {
-            let symbols = of_tick.iter().map(|&(_, symbol)| symbol);
-            let n = self.ring.push_some(of_tick[0].0, symbols);
-            taken += n;
-            if n < of_tick.len() {
-                // Of this tick they are counted already.
-                let behind = events.len() - taken - (of_tick.len() - n);
-                self.ring.lose(behind as u64);
+        self.push_iter(events.iter().copied())
+    }
+
+    /// As [`push_events`](Self::push_events), from an iterator.
+    pub fn push_iter(&mut self, mut events: impl Iterator<Item = (i64, u32)> + Clone) -> usize {
+        let mut pushed = 0;
+        while let Some((tick, _)) = events.clone().next() {
+            let of_tick = events.clone().take_while(|&(t, _)| t == tick);
+            let given = of_tick.clone().count();
+            let n = (self.ring).push_some(tick, of_tick.map(|(_, symbol)| symbol));
+            pushed += n;
+            events.by_ref().take(given).for_each(drop);
+            if n < given {
+                self.ring.lose(events.count() as u64);
                 break;
             }
         }
-        taken
+        pushed
     }
 
     /// Hands over a tick's spikes as they are given to
