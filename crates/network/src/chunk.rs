@@ -5,7 +5,7 @@ use betz_base::{Progress, Result};
 
 use rayon::prelude::*;
 
-use crate::block::{Making, Of, Rules, margin};
+use crate::block::{PanelOptions, Rules, SampleTransform, margin};
 use crate::engine::{ChunkEdges, Cut, correlate, exact_of};
 use crate::oracle::Undefined;
 use crate::pairs::{Correlation, Lagged, Moments};
@@ -44,9 +44,9 @@ impl Plan {
         }
     }
 
-    pub(crate) fn making(&self) -> Making {
+    pub(crate) fn panel_options(&self) -> PanelOptions {
         let measure = self.spec.measure;
-        Making {
+        PanelOptions {
             arch: self.arch,
             rules: self.rules,
             // Large sums are then what a tile looks for.
@@ -54,9 +54,9 @@ impl Plan {
                 && matches!(measure, Measure::Pearson | Measure::Spearman),
             moments: matches!(measure, Measure::Covariance | Measure::Distance { .. }),
             of: match self.spec.taper {
-                Taper::Rectangular if measure == Measure::Spearman => Of::Ranks,
-                Taper::Rectangular => Of::Samples,
-                taper => Of::Tapered(taper),
+                Taper::Rectangular if measure == Measure::Spearman => SampleTransform::Ranks,
+                Taper::Rectangular => SampleTransform::Samples,
+                taper => SampleTransform::Tapered(taper),
             },
         }
     }
@@ -68,15 +68,15 @@ impl Plan {
         chunk: Chunk,
         most: u64,
         progress: &dyn Progress,
-    ) -> Result<Done> {
+    ) -> Result<ChunkResult> {
         let (keep, sign, rules) = (self.keep(), self.spec.sign, self.rules);
-        let panels = |chunk: Chunk| Panels::new(signal, chunk, self.making());
+        let panels = |chunk: Chunk| Panels::new(signal, chunk, self.panel_options());
         match self.spec.measure {
             Measure::Pearson | Measure::GaussianInformation | Measure::Spearman => {
                 let panels = panels(chunk);
                 let rules = Rules {
-                    margin: rules.margin.or(match self.making().of {
-                        Of::Samples => Some(margin(&chunk)),
+                    margin: rules.margin.or(match self.panel_options().of {
+                        SampleTransform::Samples => Some(margin(&chunk)),
                         _ => None,
                     }),
                     ..rules
@@ -103,10 +103,10 @@ impl Plan {
                     )?
                 };
                 if self.spec.measure == Measure::GaussianInformation {
-                    informations(signal, &chunk, self.making().of, &mut edges);
+                    informations(signal, &chunk, self.panel_options().of, &mut edges);
                 }
                 let extreme = panels.extreme.len() as u64;
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined: panels.undefined,
                     extreme,
@@ -128,7 +128,7 @@ impl Plan {
                 let undefined = (panels.undefined.into_iter())
                     .filter(|(_, _, why)| *why == Undefined::NonFinite)
                     .collect();
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined,
                     extreme,
@@ -153,7 +153,7 @@ impl Plan {
                 };
                 let edges = scan::scan(&pairs, keep, most, progress)?;
                 let extreme = rows.extreme.len() as u64;
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined: rows.undefined,
                     extreme,
@@ -163,7 +163,7 @@ impl Plan {
                 let phases =
                     Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin());
                 let edges = scan::scan(&phases, keep, most, progress)?;
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined: phases.undefined,
                     extreme: 0,
@@ -188,7 +188,7 @@ impl Plan {
                     );
                 }
                 let edges = scan::keep_exact(lists, self.nodes, keep, |v| sign.size(v), most)?;
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined,
                     extreme: 0,
@@ -199,7 +199,7 @@ impl Plan {
 }
 
 /// A chunk's edges, and what was counted.
-pub(crate) struct Done {
+pub(crate) struct ChunkResult {
     pub(crate) edges: ChunkEdges,
     /// (window, node, why), nodes ascending.
     pub(crate) undefined: Vec<(u32, u32, Undefined)>,
@@ -208,7 +208,12 @@ pub(crate) struct Done {
 }
 
 /// Makes Gaussian informations of correlations: from f64 where f32 would not do.
-pub(crate) fn informations(signal: &Signal<'_>, chunk: &Chunk, of: Of, edges: &mut ChunkEdges) {
+pub(crate) fn informations(
+    signal: &Signal<'_>,
+    chunk: &Chunk,
+    of: SampleTransform,
+    edges: &mut ChunkEdges,
+) {
     let ChunkEdges {
         indptr, i, j, r, ..
     } = edges;

@@ -17,7 +17,7 @@ use crate::tiling::{Tiling, above_diagonal, units};
 
 /// A pair that may be wanted: i < j, both defined.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct PairEstimate {
     pub(crate) q: usize,
     pub(crate) i: u32,
     pub(crate) j: u32,
@@ -48,7 +48,7 @@ pub(crate) trait Scan: Sync {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     );
 
     /// What is compared with the threshold.

@@ -34,7 +34,7 @@ pub struct SpikeTrains {
 
 /// Spikes counted in bins that lie within segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binned {
+pub struct BinnedCounts {
     /// (bins, trains), segment after segment.
     pub counts: Vec<u16>,
     /// The bins of each segment; empty for one shorter than a bin.
@@ -113,7 +113,7 @@ impl SpikeTrains {
     ///
     /// # Errors
     /// As [`SpikeTrains::counts`]; also for a segment that is reversed or ends beyond the recording.
-    pub fn counts_within(&self, segments: &[Range<u64>], bin: u64) -> Result<Binned> {
+    pub fn counts_within(&self, segments: &[Range<u64>], bin: u64) -> Result<BinnedCounts> {
         if bin == 0 {
             return Err(Error::argument("bin: expected at least 1 tick, got 0"));
         }
@@ -152,7 +152,7 @@ impl SpikeTrains {
             ranges.push(first..first + bins);
             first += bins;
         }
-        Ok(Binned {
+        Ok(BinnedCounts {
             counts,
             segments: ranges,
         })
