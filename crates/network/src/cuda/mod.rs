@@ -218,7 +218,7 @@ impl Walkers {
 }
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
-    let Keep::Reaching { threshold, strict } = plan.keep() else {
+    let Keep::Reaching { threshold, strict } = Keep::new(plan.spec(), plan.nodes) else {
         limits::can(plan.spec(), 0)?;
         return Err(Error::new(
             ErrorKind::Internal,
