@@ -45,6 +45,11 @@ pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
             parts.limits.write_ranges(to);
         });
     }
+    if !parts.limits.count_caps.is_empty() {
+        section(&mut bytes, Limits::COUNT_CAPS_TAG, |to| {
+            to.f32s(&parts.limits.count_caps);
+        });
+    }
     for Attachment {
         tag,
         bytes: content,
@@ -105,6 +110,7 @@ struct Seen {
     head: bool,
     limits: bool,
     ranges: bool,
+    count_caps: bool,
 }
 
 fn read_section(
@@ -150,6 +156,9 @@ fn read_section(
     } else if tag == Limits::RANGES_TAG {
         twice(&mut seen.ranges)?;
         parts.limits.ranges = Limits::read_ranges(&mut content)?;
+    } else if tag == Limits::COUNT_CAPS_TAG {
+        twice(&mut seen.count_caps)?;
+        parts.limits.count_caps = content.f32s("count_caps")?;
     } else if is_optional(tag) {
         let mut bytes = wire::list(content.left(), "a section")?;
         bytes.extend_from_slice(content.take(content.left() as u64, "a section")?);
