@@ -1,5 +1,5 @@
 //! Γ and Υ by both paths: sparse spikes, where the event-driven path is at home, and busy bins,
-//! where the dense one is. `examples/gram.rs` times one size of your choice.
+//! where the dense one is. `benches/programs/src/bin/gram.rs` times one size of your choice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(missing_docs)]

@@ -1,5 +1,5 @@
 //! One step of a session, by how many channels, filters and spikes there are. The latencies at the
-//! far end of the distribution are in `examples/step_latency.rs`.
+//! far end of the distribution are in `benches/programs/src/bin/step_latency.rs`.
 
 use std::hint::black_box;
 

@@ -144,32 +144,35 @@ pub mod input_form;
 
 /// Post-synaptic-current (PSC) filters: their shapes, streaming, and in batch.
 pub mod psc {
-    pub use betz_runtime::psc::*;
     #[cfg(feature = "train")]
-    pub use betz_train::psc::*;
+    pub use betz_gram::psc::*;
+    pub use betz_runtime::psc::*;
 }
 
 /// The trained decoder, its file, and what it makes of a whole recording.
 pub mod model {
-    pub use betz_runtime::model::*;
     #[cfg(feature = "train")]
-    pub use betz_train::decode::{Decoded, channel_order, choose_device, decode, decode_on};
+    pub use betz_gram::decode::{Decoded, channel_order, choose_device, decode, decode_on};
+    pub use betz_runtime::model::*;
 }
 
 /// From spikes and behaviour to a decoder.
 #[cfg(feature = "train")]
 pub mod train {
+    pub use betz_gram::{
+        DelayEstimate, Evaluation, GramPath, MaskPolicy, NormalEquations, SampledError, Solver,
+        estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
+    };
     pub use betz_train::train_counts_on;
     pub use betz_train::{
-        Active, Alternative, Choice, DelayEstimate, Evaluation, Folds, GramPath, MAX_FOLDS,
-        MaskPolicy, NormalEquations, PRESETS, Part, Preset, RidgeChoice, SampledError, Search,
-        Solver, Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,
-        cross_validate, crossover, estimate_delay, evaluate, evaluate_on, folds, largest_response,
-        spread, train, train_on, train_validated, train_validated_on,
+        Active, Alternative, Choice, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
+        Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,
+        cross_validate, crossover, folds, spread, train, train_on, train_validated,
+        train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};
-    pub use betz_train::{gram, long, online, place, retained, score, solve, sums};
+    pub use betz_train::{long, online, place, retained, sums};
 }
 
 /// This version of Betz.

@@ -2,7 +2,7 @@
 
     python benches/compare/gram_numpy.py [--rates 20 100] [--channels 1000] [--seconds 100] ...
 
-Needs numpy, scipy and a release build (`cargo build --release --example gram`, done here unless
+Needs numpy, scipy and a release build (`cargo build --release -p betz-programs --bin gram`, done here unless
 --no-build). Prints a table in Markdown; ratios are NumPy's seconds over Betz's.
 """
 
@@ -81,7 +81,7 @@ def main():
     if not arguments.no_build:
         subprocess.run(["cargo", "build", "--release", "--example", "gram"], check=True, cwd=root)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target"))
-    binary = os.path.join(target, "release", "examples", "gram")
+    binary = os.path.join(target, "release", "gram")
     steps = round(arguments.seconds / arguments.step)
     print(f"{arguments.channels} channels, {steps} steps of {arguments.step * 1e3} ms, order {ORDER}, {arguments.threads} threads\n")
     print("| spikes/s a channel | | filter, s | Γ (and Υ), s | solve, s | in all, s | peak memory above input, MB | NumPy / this |")

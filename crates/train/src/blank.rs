@@ -428,7 +428,7 @@ mod tests {
                 }
             }
         }
-        crate::cases::dataset(20, &[(0, 900), (1000, 2000)], spikes, 1)
+        betz_gram::cases::dataset(20, &[(0, 900), (1000, 2000)], spikes, 1)
     }
 
     #[test]
@@ -492,9 +492,9 @@ mod tests {
         let often: Vec<i64> = (0..2000).filter(|s| s % 5 == 0).collect();
         let data = data(&often);
         assert_eq!(Cleaned::of(&data.view()).unwrap().artefacts, 0);
-        let few = crate::cases::dataset(2, &[(0, 50)], vec![(3, 0)], 1);
+        let few = betz_gram::cases::dataset(2, &[(0, 50)], vec![(3, 0)], 1);
         assert_eq!(blanking(&few.view(), &[true; 2]), None);
-        let silent = crate::cases::dataset(2, &[(0, 500)], vec![], 1);
+        let silent = betz_gram::cases::dataset(2, &[(0, 500)], vec![], 1);
         assert_eq!(blanking(&silent.view(), &[true; 2]), None);
     }
 }

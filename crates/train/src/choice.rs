@@ -1,11 +1,11 @@
 //! Which device trains, and by which path: what is expected to take the least time.
 
-use super::gram::GramPath;
-use super::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use super::options::TrainOptions;
 use super::search::Search;
 use betz_device::cost::{Calibration, CostModel, START_CUDA};
 use betz_device::{Device, Placement};
+use betz_gram::gram::GramPath;
+use betz_gram::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use betz_recording::DatasetView;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
@@ -341,7 +341,7 @@ fn last_change(most: u32, wins: impl Fn(u32) -> bool) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases;
+    use betz_gram::cases;
 
     fn work(channels: f64, seconds: f64) -> Work {
         Work {

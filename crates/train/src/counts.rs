@@ -3,12 +3,12 @@
 use super::device::Trained;
 use super::device::cuda::decoder;
 use super::fit;
-use super::gram::GramPath;
-use super::gram::cuda::{CountRecording, device_sums_of_counts};
 use super::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_device::{Device, Placement};
+use betz_gram::gram::GramPath;
+use betz_gram::gram::cuda::{CountRecording, device_sums_of_counts};
 use betz_recording::{DatasetView, OutputInfo, SpikesView};
 
 /// [`train_on`](super::train_on) for counts, which go through the dense path on the contexts of

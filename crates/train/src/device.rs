@@ -3,14 +3,14 @@
 use super::blank::Cleaned;
 use super::choice::{Choice, Paths, choose};
 use super::fit;
-use super::gram::{self, GramPath, NormalEquations, SampledError};
 use super::options::TrainOptions;
 use super::retained::Retained;
-use super::solve;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Precision;
 use betz_device::{Device, Placement, Ran};
+use betz_gram::gram::{self, GramPath, NormalEquations, SampledError};
+use betz_gram::solve;
 use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::FilterBank;
@@ -187,9 +187,9 @@ pub(super) mod cuda {
     use std::sync::Arc;
 
     use super::*;
-    use crate::gram::cuda::{DeviceSums, Request, device_sums};
-    use crate::solve::{self, FeatureNames};
     use betz_device::cuda::Context;
+    use betz_gram::gram::cuda::{DeviceSums, Request, device_sums};
+    use betz_gram::solve::{self, FeatureNames};
 
     /// A decoder that was trained on devices.
     pub(super) struct TrainedThere {
@@ -285,8 +285,8 @@ pub(super) mod cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases;
     use betz_base::error::{Error, ErrorKind};
+    use betz_gram::cases;
 
     /// Whatever has been begun on it, a device that fell short trains as the CPU does.
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         for case in &cases::all()[..4] {
             let options = TrainOptions {
                 delay_steps: case.delay_steps,
-                mask: crate::MaskPolicy::Mask,
+                mask: betz_gram::MaskPolicy::Mask,
                 ..TrainOptions::new(case.bank.clone())
             };
             let data = &case.data.view();
@@ -328,7 +328,7 @@ mod tests {
         for gram in [GramPath::Event, GramPath::Dense] {
             let options = TrainOptions {
                 gram,
-                mask: crate::MaskPolicy::Mask,
+                mask: betz_gram::MaskPolicy::Mask,
                 ..TrainOptions::new(case.bank.clone())
             };
             let trained = train_on(&Device::cpu(), &case.data, &options, &()).unwrap();

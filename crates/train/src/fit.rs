@@ -1,14 +1,14 @@
 //! From a dataset to a decoder.
 
 use super::blank::Cleaned;
-use super::gram::{GramPath, NormalEquations, normal_equations};
 use super::limits::limits;
-use super::noise::largest_response;
 use super::options::{RidgeChoice, TrainOptions};
 use super::retained::Retained;
-use super::solve::{CentredEquations, FeatureNames, Solution};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_gram::gram::{GramPath, NormalEquations, normal_equations};
+use betz_gram::largest_response;
+use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
 use betz_recording::DatasetView;
 use betz_runtime::model::{
     Decoder, DecoderParts, Head, Limits, MAX_BYTES, TrainingRecord, check_sizes,

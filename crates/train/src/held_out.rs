@@ -5,10 +5,10 @@ mod cuda;
 
 use std::cell::OnceCell;
 
-use super::NormalEquations;
-use super::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_base::error::{ErrorKind, Result};
 use betz_device::Placement;
+use betz_gram::NormalEquations;
+use betz_gram::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 
 /// How λ follows from the sums trained on.
 #[derive(Debug, Clone, Copy)]
@@ -162,8 +162,8 @@ impl<'a> HeldOut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases;
-    use crate::gram::{GramPath, normal_equations};
+    use betz_gram::cases;
+    use betz_gram::gram::{GramPath, normal_equations};
 
     /// With `device`, what folds leave is what each solution leaves by itself, and solutions are those of
     /// the plain system; how many were compared.

@@ -1,17 +1,18 @@
 //! From spikes and behaviour to a decoder.
 //!
 //! ```text
-//! Dataset ──gram──► NormalEquations (Γ, Υ, means) ──solve──► weights, intercept ──► Decoder
+//! Dataset ──betz-gram──► NormalEquations (Γ, Υ, means) ──solve──► weights, intercept ──► Decoder
 //! ```
 //!
 //! The optimal linear decoder (Eliasmith & Anderson 2003; Galbraith 2010, eqs. 5.1–5.3) minimises
 //! Σ_t |x(t) − φᵀa(t) − c|² + λ|φ|² over the responses a(t) of every channel to every filter.
 //!
-//! Besides: [`psc`] filters whole recordings, [`decode`] decodes them, [`score`] says how well.
+//! `betz-gram` has what this crate stands on: batch filtering, Γ and Υ, solving, decoding and scores.
 //!
 //! ```
 //! use betz_runtime::psc::{Filter, FilterBank};
-//! use betz_train::{Search, TrainOptions, evaluate, train_validated};
+//! use betz_gram::evaluate;
+//! use betz_train::{Search, TrainOptions, train_validated};
 //!
 //! # fn main() -> betz_base::Result<()> {
 //! // Ten trains that have nothing to do with the movement: a decoder must say so.
@@ -27,17 +28,12 @@
 mod active;
 mod blank;
 mod calibrate;
-#[cfg(test)]
-mod cases;
 mod choice;
 mod counts;
-pub mod decode;
-mod delay;
 mod device;
 mod experts;
 mod fit;
 mod folds;
-pub mod gram;
 mod held_out;
 mod kalman;
 mod kinds;
@@ -45,17 +41,13 @@ mod latents;
 mod lift;
 mod limits;
 pub mod long;
-mod noise;
 pub mod online;
 mod options;
 pub mod place;
 mod presets;
-pub mod psc;
 mod readout;
 pub mod retained;
-pub mod score;
 mod search;
-pub mod solve;
 pub mod sums;
 #[cfg(test)]
 mod tests;
@@ -66,17 +58,12 @@ pub use active::{Active, active, spread};
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use counts::train_counts_on;
-pub use delay::{DelayEstimate, estimate_delay};
 pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::{Folds, MAX_FOLDS, Part, folds};
-pub use gram::{GramPath, NormalEquations, SampledError};
 pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
-pub use noise::largest_response;
 pub use options::{RidgeChoice, TrainOptions};
 pub use presets::{PRESETS, Preset};
-pub use score::{Evaluation, evaluate, evaluate_on};
 pub use search::Search;
-pub use solve::{MaskPolicy, Solver};
 pub use validate::{Validation, cross_validate, train_validated, train_validated_on};
 pub use variance::{VarianceScore, variance_scores, with_variance};

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_range_is_that_of_the_labels_inside_segments_and_a_fifth_more() {
-        let mut data = crate::cases::dataset(1, &[(1, 4), (6, 8)], vec![], 3);
+        let mut data = betz_gram::cases::dataset(1, &[(1, 4), (6, 8)], vec![], 3);
         data.behavior.fill(99.0);
         for (step, x) in [(1, -1.0), (2, f32::NAN), (3, 4.0), (6, 9.0), (7, 0.0)] {
             data.behavior[step * 3..][..3].copy_from_slice(&[x, 5.0, f32::NAN]);

@@ -1,8 +1,8 @@
 //! What a training run is told.
 
-use super::gram::GramPath;
-use super::solve::{MaskPolicy, Solver};
 use betz_device::Precision;
+use betz_gram::gram::GramPath;
+use betz_gram::solve::{MaskPolicy, Solver};
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// The ridge λ that is added to the diagonal of the centred Γ.

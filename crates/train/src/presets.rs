@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn large_banks_are_left_out_where_steps_or_memory_are_short() {
         let names = |channels, steps| {
-            let data = crate::cases::dataset(channels, &[(0, steps)], vec![], 1);
+            let data = betz_gram::cases::dataset(channels, &[(0, steps)], vec![], 1);
             let names = Preset::candidates(&data).into_iter().map(|p| p.name);
             names.collect::<Vec<_>>()
         };

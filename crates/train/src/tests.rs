@@ -1,9 +1,10 @@
 //! Training end to end, and what it makes of bad input.
 
-use super::cases::{bank, dataset, random_spikes};
 use super::*;
-use crate::psc::oracle;
 use betz_base::ErrorKind;
+use betz_gram::cases::{bank, dataset, random_spikes};
+use betz_gram::psc::oracle;
+use betz_gram::{GramPath, MaskPolicy, Solver, gram, largest_response};
 use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::FilterBank;

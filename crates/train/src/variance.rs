@@ -5,16 +5,16 @@
 //! decodes it best where it was held out, and scaled so that the mean of e²/v is 1. (The engine before the head is that
 //! of all trials: its many features err a little less on what they have seen.)
 
-use crate::NormalEquations;
 use crate::blank::Cleaned;
-use crate::decode::decode;
 use crate::experts::Gate;
 use crate::folds::folds;
-use crate::gram::paired_steps;
 use crate::lift::Cosines;
 use crate::readout::{Basis, KAPPAS, Pass, Walk, Weights, best_of, ridge_readout};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_gram::NormalEquations;
+use betz_gram::decode::decode;
+use betz_gram::gram::paired_steps;
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Decoder, FilteredReadout, Head, LogVariance};
 use betz_runtime::stream::{PreparedModel, Session, SessionConfig};
@@ -309,7 +309,7 @@ pub fn variance_scores<'d>(
     if LogVariance::of(decoder)?.is_none() {
         return Ok(None);
     }
-    let order = crate::decode::channel_order(decoder, *data)?;
+    let order = betz_gram::decode::channel_order(decoder, *data)?;
     let outputs = decoder.outputs().len();
     let mut session = Session::open(decoder, SessionConfig::default())?;
     let (mut out, mut variances) = (vec![0.0; outputs], vec![0.0; outputs]);

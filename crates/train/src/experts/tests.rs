@@ -4,7 +4,7 @@
 )]
 
 use super::*;
-use crate::cases;
+use betz_gram::cases;
 
 /// Latents in two clouds, one a half of the time.
 fn clouds() -> (betz_recording::Dataset, Vec<f32>) {

@@ -1,13 +1,13 @@
 //! The same sums on a CUDA device.
 
 use super::NormalEquations;
-use crate::gram::cuda::DeviceSums;
 use crate::search::MOST_RIDGES;
-use crate::solve::Solver;
-use crate::solve::cuda::{self, DeviceSolution};
 use betz_base::error::Result;
 use betz_device::Placement;
 use betz_device::cuda::{Buffer, Context};
+use betz_gram::gram::cuda::DeviceSums;
+use betz_gram::solve::Solver;
+use betz_gram::solve::cuda::{self, DeviceSolution};
 
 /// A fold's Γ and the sums of everything else.
 pub(super) struct OnDevice<'a> {

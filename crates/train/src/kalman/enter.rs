@@ -4,11 +4,11 @@ use super::intent::intended;
 use super::{Dynamics, SteadyKalman};
 use crate::TrainOptions;
 use crate::folds::Part;
-use crate::gram::NormalEquations;
 use crate::latents::{Latents, run};
 use crate::validate::{BankSums, Found, Study};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_gram::gram::NormalEquations;
 use betz_recording::DatasetView;
 use betz_runtime::psc::{Filter, FilterBank};
 

@@ -1,8 +1,8 @@
 //! What the subject is taken to have intended (ReFIT: Gilja et al. 2012): at every step, to move towards where the
 //! trial ends, as fast as it moved; at the end, to hold.
 
-use crate::place::coordinates;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::movement::coordinates;
 use betz_recording::DatasetView;
 
 /// Steps at a trial's end that say where its target is.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn velocities_turn_to_where_the_trial_ends() {
-        let mut data = crate::cases::dataset(1, &[(0, 6), (8, 12)], vec![], 4);
+        let mut data = betz_gram::cases::dataset(1, &[(0, 6), (8, 12)], vec![], 4);
         let output = |name: &str, unit: &str| OutputInfo {
             name: name.into(),
             unit: unit.into(),

@@ -13,10 +13,10 @@ mod intent;
 
 use betz_linear::{Cholesky, Mat, product, solve_general};
 
-use crate::NormalEquations;
 use crate::folds::Part;
-use crate::gram::paired_steps;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::NormalEquations;
+use betz_gram::gram::paired_steps;
 use betz_recording::DatasetView;
 
 pub(crate) use enter::Entrant;

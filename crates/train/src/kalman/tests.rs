@@ -4,7 +4,7 @@
 )]
 
 use super::*;
-use crate::gram::NormalEquations;
+use betz_gram::gram::NormalEquations;
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,10 +2,10 @@
 
 use super::Kind;
 use super::split::{Fold, Split};
-use crate::NormalEquations;
 use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_gram::NormalEquations;
 
 /// A kind of decoder that a search chooses the configuration of.
 pub(crate) trait Family {

@@ -4,10 +4,10 @@ use rayon::prelude::*;
 
 use crate::TrainOptions;
 use crate::folds::Part;
-use crate::gram::paired_steps;
-use crate::score::{mean_r2, place_error, score_estimates};
 use crate::validate::Found;
 use betz_base::error::Result;
+use betz_gram::gram::paired_steps;
+use betz_gram::score::{mean_r2, place_error, score_estimates};
 use betz_recording::{DatasetView, Segment};
 
 use super::{Kind, KindScore};

@@ -14,7 +14,6 @@ mod regions;
 pub(crate) mod split;
 
 use super::blank::Cleaned;
-use super::score::mean_r2;
 use super::validate::{self, Found};
 use super::{Search, TrainOptions, Trained};
 use crate::experts::Teams;
@@ -22,6 +21,7 @@ use crate::lift::Lifts;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
+use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, OutputScore};
 use nonlinear::{MOST_LATENTS, Nonlinear};
@@ -146,7 +146,7 @@ pub struct KindScore {
     /// Standard error of the gain over folds.
     pub gain_error: f64,
     /// Median distance from the place that outputs are coordinates of
-    /// ([`place_error`](crate::score::place_error)); `None` where they are none.
+    /// ([`place_error`](betz_gram::score::place_error)); `None` where they are none.
     pub median_error: Option<f64>,
     /// Multiply-adds of a step with the recording's mean number of spikes.
     pub multiply_adds: f64,

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_twentieth_of_the_score_is_of_regions() {
-        let mut sums = crate::NormalEquations::zeros(1, 1);
+        let mut sums = betz_gram::NormalEquations::zeros(1, 1);
         (sums.steps, sums.output_sum[0], sums.output_sq_sum[0]) = (10, 0.0, 100.0);
         let compared = |residuals: [f64; 3]| Compared {
             left: (residuals.iter().enumerate())

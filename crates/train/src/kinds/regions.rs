@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn segments_that_end_alike_are_held_out_together() {
         let segments: Vec<(i64, i64)> = (0..60).map(|i| (i * 10, i * 10 + 9)).collect();
-        let mut data = crate::cases::dataset(1, &segments, vec![], 2);
+        let mut data = betz_gram::cases::dataset(1, &segments, vec![], 2);
         for (i, segment) in data.segments.iter().enumerate() {
             let angle = (i % 5) as f32 * std::f32::consts::TAU / 5.0;
             for step in segment.start as usize..segment.stop as usize {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn outputs_that_never_change_have_no_regions() {
         let segments: Vec<(i64, i64)> = (0..50).map(|i| (i * 10, i * 10 + 9)).collect();
-        let mut data = crate::cases::dataset(1, &segments, vec![], 1);
+        let mut data = betz_gram::cases::dataset(1, &segments, vec![], 1);
         data.behavior.fill(3.0);
         assert_eq!(regions(&data.view(), 0), None);
     }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::cases::without_ranges;
-use crate::decode::decode;
-use crate::score::{mean_r2, score_estimates};
 use betz_base::ErrorKind;
+use betz_gram::cases::without_ranges;
+use betz_gram::decode::decode;
+use betz_gram::score::{mean_r2, score_estimates};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 use betz_runtime::model::Head;
 use rand::{RngExt, SeedableRng};
@@ -75,7 +75,7 @@ fn reaches(trials: usize, seed: u64) -> Dataset {
 }
 
 fn options() -> TrainOptions {
-    TrainOptions::new(crate::cases::bank(&[(0.02, 0), (0.1, 1), (0.4, 0)]))
+    TrainOptions::new(betz_gram::cases::bank(&[(0.02, 0), (0.1, 1), (0.4, 0)]))
 }
 
 fn score(decoder: &Decoder, data: &Dataset) -> f64 {

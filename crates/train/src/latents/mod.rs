@@ -9,11 +9,11 @@ mod run;
 mod targets;
 
 pub(crate) use run::{quantile_of_norms, run};
-pub(crate) use targets::{Targets, labels, speed, targets};
+pub(crate) use targets::{Targets, labels, targets};
 
-use super::NormalEquations;
-use super::solve::Solution;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::NormalEquations;
+use betz_gram::solve::Solution;
 use betz_linear::{Mat, eigen};
 
 /// An eigenvalue below this part of the largest says nothing.

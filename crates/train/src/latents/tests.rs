@@ -4,11 +4,11 @@
 )]
 
 use super::*;
-use crate::cases;
-use crate::gram;
-use crate::psc::oracle;
-use crate::solve::{FeatureNames, MaskPolicy, Solver, solve};
 use betz_base::ErrorKind;
+use betz_gram::cases;
+use betz_gram::gram;
+use betz_gram::psc::oracle;
+use betz_gram::solve::{FeatureNames, MaskPolicy, Solver, solve};
 use betz_recording::Dataset;
 
 /// A recording whose spikes say something about its outputs.

@@ -54,7 +54,7 @@ mod tests {
 
     fn nothing(steps: &Range<i64>) -> Dataset {
         let length = steps.end - steps.start;
-        crate::cases::dataset(1, &[(0, length)], Vec::new(), 1)
+        betz_gram::cases::dataset(1, &[(0, length)], Vec::new(), 1)
     }
 
     const LENGTHS: [i64; 5] = [1, 2, 3, 4, 5];

@@ -12,11 +12,11 @@ use super::words::Words;
 use crate::active::spread;
 use crate::device::Trained;
 use crate::fit;
-use crate::gram::NormalEquations;
 use crate::options::RidgeChoice;
-use crate::score::ScoreSums;
 use crate::sums::{Beside, Form, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
+use betz_gram::gram::NormalEquations;
+use betz_gram::score::ScoreSums;
 
 /// The best bank so far.
 pub(super) struct Found {

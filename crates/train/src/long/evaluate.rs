@@ -12,8 +12,8 @@ use betz_runtime::stream::{Session, SessionConfig};
 use super::ahead;
 use super::job::tell;
 use super::{Outline, Read};
-use crate::gram::paired_steps;
-use crate::score::{Evaluation, ScoreSums, check_outputs, sums_of};
+use betz_gram::gram::paired_steps;
+use betz_gram::score::{Evaluation, ScoreSums, check_outputs, sums_of};
 
 /// A step that was decoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,13 +27,13 @@ pub struct Decoded<'a> {
 }
 
 /// Decodes the recording that `read` reads, in the stretches between `cuts`, and scores it where it has behaviour;
-/// `each` is told of every step inside segments. Estimates are those of [`decode`](crate::decode::decode) in memory,
-/// to f32's rounding; scores those of [`evaluate`](crate::evaluate).
+/// `each` is told of every step inside segments. Estimates are those of [`decode`](betz_gram::decode::decode) in memory,
+/// to f32's rounding; scores those of [`evaluate`](betz_gram::evaluate).
 ///
 /// Memory: a stretch.
 ///
 /// # Errors
-/// As [`evaluate`](crate::evaluate), without [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData)
+/// As [`evaluate`](betz_gram::evaluate), without [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData)
 /// where there is no behaviour (there are no scores then); what reading and `each` say.
 pub fn evaluate(
     decoder: &Decoder,

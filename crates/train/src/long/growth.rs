@@ -13,10 +13,11 @@ use super::job::lead;
 use super::stretch::retain;
 use super::{File, LongOptions, Read};
 use crate::choice::{SOLVE_CPU, solve_terms};
-use crate::gram::GramPath;
-use crate::gram::cost::{Place, Work};
 use crate::sums::fixed;
-use crate::{MaskPolicy, train_on, train_validated_on};
+use crate::{train_on, train_validated_on};
+use betz_gram::MaskPolicy;
+use betz_gram::gram::GramPath;
+use betz_gram::gram::cost::{Place, Work};
 
 /// Bytes that an exchange sends at once, each after the other has come.
 const BLOCK: f64 = 8e6;

@@ -16,12 +16,12 @@ use super::{LongOptions, Outline};
 use crate::choice::{Choice, Paths, choose_for};
 use crate::fit;
 use crate::folds::{Folds, Part, folds};
-use crate::gram::GramPath;
-use crate::gram::cost::Work;
 use crate::options::{RidgeChoice, TrainOptions};
 use crate::search::Search;
 use crate::sums::fixed;
 use crate::validate::spans;
+use betz_gram::gram::GramPath;
+use betz_gram::gram::cost::Work;
 
 /// An exponential is below f64's rounding after so many time constants,
 const DECAYED: f64 = 45.0;

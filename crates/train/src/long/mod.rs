@@ -43,7 +43,7 @@ use crate::options::TrainOptions;
 use crate::search::Search;
 use crate::sums::Sums;
 
-use crate::score::ScoreSums;
+use betz_gram::score::ScoreSums;
 use chosen::{Decided, Gathered};
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]

@@ -4,9 +4,9 @@ use betz_base::error::{Error, Result};
 
 use super::words::{Words, put_extremes, put_usual};
 use crate::blank::Usual;
-use crate::gram::{GramPath, NormalEquations};
 use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
+use betz_gram::gram::{GramPath, NormalEquations};
 
 /// What is known of stretches beside their sums.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,13 +9,13 @@ use betz_runtime::model::Decoder;
 use super::job::{Job, Pass, Stretch};
 use super::partial::{Facts, Group};
 use crate::blank::{Cleaned, Usual};
-use crate::decode::decode;
 use crate::device::normal_equations;
 use crate::folds::Part;
-use crate::gram::{NormalEquations, paired_steps};
 use crate::limits::extremes;
-use crate::noise::largest_response;
-use crate::score::ScoreSums;
+use betz_gram::decode::decode;
+use betz_gram::gram::{NormalEquations, paired_steps};
+use betz_gram::largest_response;
+use betz_gram::score::ScoreSums;
 
 /// Steps behind a stretch in which an artefact's nearest usual step is looked for.
 const BEHIND: i64 = 1_000;
@@ -240,7 +240,7 @@ impl Job {
                 (from - around.first) as usize * outputs..(to - around.first) as usize * outputs
             };
             let truth = &around.data.behavior[rows(first - delay, stop - delay)];
-            let here = crate::score::sums_of(outputs, truth, &decoded[rows(first, stop)]);
+            let here = betz_gram::score::sums_of(outputs, truth, &decoded[rows(first, stop)]);
             sums.iter_mut()
                 .zip(&here)
                 .for_each(|(all, here)| all.join(here));

@@ -9,8 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::options::RidgeChoice;
 use crate::sums::SolveOptions;
-use crate::{GramPath, MaskPolicy, train_on, train_validated_on};
+use crate::{train_on, train_validated_on};
 use betz_base::team::{Alone, add};
+use betz_gram::{GramPath, MaskPolicy};
 use betz_recording::{Segment, Spikes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
@@ -72,7 +73,7 @@ fn data(seed: u64, segments: &[(i64, i64)], weighted: bool) -> Dataset {
             }
         }
     }
-    let mut data = crate::cases::dataset(6, segments, spikes, 2);
+    let mut data = betz_gram::cases::dataset(6, segments, spikes, 2);
     data.behavior = behavior;
     if weighted {
         data.spikes.weights = (0..data.spikes.len())
@@ -232,8 +233,8 @@ fn evaluating_in_stretches_is_evaluating_the_whole() {
         let decoder = train_on(&Device::cpu(), &whole, &train, &())
             .unwrap()
             .decoder;
-        let expected = crate::evaluate(&decoder, &whole).unwrap();
-        let decoded = crate::decode::decode(&decoder, whole.view()).unwrap();
+        let expected = betz_gram::evaluate(&decoder, &whole).unwrap();
+        let decoded = betz_gram::decode::decode(&decoder, whole.view()).unwrap();
         for cuts in [vec![0, 6000], vec![0, 2, 3, 699, 1900, 2000, 2500, 6000]] {
             let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
             let mut seen = vec![f32::NAN; decoded.len()];

@@ -12,10 +12,10 @@ use super::paired::{Errors, is_better, is_positive};
 use super::sums::{Forgetting, Over, of_trial};
 use super::trial::{Moments, blanked, pairs, without};
 use crate::blank::Usual;
-use crate::decode::decode;
 use crate::limits::range;
 use crate::retained::{Refit, Retained};
 use betz_base::error::{Error, Result};
+use betz_gram::decode::decode;
 use betz_runtime::model::{Blanking, Decoder, Head};
 
 /// A candidate must reach this part of the best score there was: what decodes nothing is not better than a
@@ -393,7 +393,7 @@ impl Learner {
     }
 
     #[cfg(test)]
-    pub(super) fn sums(&self) -> crate::NormalEquations {
+    pub(super) fn sums(&self) -> betz_gram::NormalEquations {
         self.asked_for().sums.whole()
     }
 

@@ -246,7 +246,7 @@ impl Worker {
     }
 
     #[cfg(test)]
-    fn learner_sums(&self) -> crate::NormalEquations {
+    fn learner_sums(&self) -> betz_gram::NormalEquations {
         self.learner.sums()
     }
 

@@ -1,10 +1,10 @@
 //! Sums that forget by labelled time.
 
 use super::assemble::Trial;
-use crate::NormalEquations;
-use crate::gram::{GramPath, normal_equations};
 use crate::latents::targets;
 use betz_base::error::Result;
+use betz_gram::NormalEquations;
+use betz_gram::gram::{GramPath, normal_equations};
 use betz_recording::{DatasetView, Segment, SpikesView};
 use betz_runtime::psc::{FilterBank, LowPass};
 

@@ -2,9 +2,10 @@ mod controls;
 
 use super::feed::ends;
 use super::*;
-use crate::gram::{GramPath, normal_equations};
-use crate::{NormalEquations, RidgeChoice, TrainOptions, cases, train};
+use crate::{RidgeChoice, TrainOptions, train};
 use betz_base::ErrorKind;
+use betz_gram::gram::{GramPath, normal_equations};
+use betz_gram::{NormalEquations, cases};
 use betz_recording::{Dataset, DatasetView, Segment, Spikes};
 use betz_runtime::stream::{Session, SessionConfig};
 use rand::seq::SliceRandom;
@@ -300,7 +301,7 @@ fn labels_that_make_no_sense_change_nothing() {
 
 /// Mean R² of `decoder` on `data`.
 fn score(decoder: &Decoder, data: &Dataset) -> f64 {
-    let outputs = crate::evaluate(decoder, data).unwrap().outputs;
+    let outputs = betz_gram::evaluate(decoder, data).unwrap().outputs;
     outputs.iter().map(|o| o.r2).sum::<f64>() / outputs.len() as f64
 }
 

@@ -1,8 +1,8 @@
 //! What is made of a trial beside its sums: which steps are scored, its spikes without artefacts, its labels.
 
 use super::assemble::Trial;
-use crate::gram::paired_steps;
 use crate::limits::{Extremes, NO_LABEL, widen};
+use betz_gram::gram::paired_steps;
 use betz_recording::{Segment, Spikes};
 use betz_runtime::model::Blanking;
 

@@ -2,8 +2,8 @@
 
 use super::Config;
 use super::grid::{Grid, gaussian};
-use crate::gram::paired_steps;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::gram::paired_steps;
 use betz_recording::DatasetView;
 use betz_runtime::model::Place;
 use rayon::prelude::*;

@@ -7,14 +7,14 @@
 mod enter;
 mod fields;
 mod grid;
-mod read;
 #[cfg(test)]
 mod tests;
 
+pub use betz_gram::decode::{Beliefs, beliefs};
 pub(crate) use enter::Entrant;
-pub use read::{Beliefs, beliefs};
 
 use betz_base::error::{Error, Result};
+use betz_gram::movement::coordinates;
 use betz_recording::OutputInfo;
 
 /// What of a field is chosen by cross-validation.
@@ -30,15 +30,6 @@ pub(crate) struct Config {
     pub(crate) jumps_hz: f64,
     /// What the log-likelihood counts for: below 1 where channels fire together, and more than Poisson.
     pub(crate) trust: f64,
-}
-
-/// The outputs that are coordinates of a place: those that are no velocities (their unit does not end in
-/// `/s`). `None` where there are none, or they differ in unit.
-pub(crate) fn coordinates(outputs: &[OutputInfo]) -> Option<Vec<usize>> {
-    let is_place = |o: &usize| !outputs[*o].unit.trim_end().ends_with("/s");
-    let places: Vec<usize> = (0..outputs.len()).filter(is_place).collect();
-    let unit = &outputs[*places.first()?].unit;
-    (places.iter().all(|&o| outputs[o].unit == *unit)).then_some(places)
 }
 
 /// [`coordinates`] that a grid can be laid over.

@@ -1,11 +1,11 @@
 use super::fields::Fields;
 use super::grid::Grid;
 use super::*;
-use crate::decode::decode;
-use crate::score::place_error;
 use crate::{Kind, KindOptions, Search, TrainOptions, train_kinds_on};
 use betz_base::ErrorKind;
 use betz_device::Device;
+use betz_gram::decode::decode;
+use betz_gram::score::place_error;
 use betz_recording::{Dataset, Segment, Spikes};
 use betz_runtime::model::{Decoder, Head};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};

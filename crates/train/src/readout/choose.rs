@@ -3,8 +3,8 @@
 use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
 
-use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::NormalEquations;
 
 /// Ridges that are tried, each a part of the mean of the centred sums' diagonal.
 pub(crate) const KAPPAS: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];

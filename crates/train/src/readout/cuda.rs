@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::Pass;
-use crate::NormalEquations;
-use crate::gram::cuda::{DeviceResponses, normal_equations_of_responses};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::cost::{Calibration, CostModel};
 use betz_device::cuda::Context;
 use betz_device::{Placement, Precision};
+use betz_gram::NormalEquations;
+use betz_gram::gram::cuda::{DeviceResponses, normal_equations_of_responses};
 use betz_recording::Segment;
 
 /// Steps whose features are on the device together.

@@ -3,12 +3,12 @@
 use rayon::prelude::*;
 
 use super::{Basis, cuda, decay};
-use crate::NormalEquations;
-use crate::gram::paired_steps;
-use crate::gram::product::LowerProduct;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_device::Placement;
+use betz_gram::NormalEquations;
+use betz_gram::gram::paired_steps;
+use betz_gram::gram::product::LowerProduct;
 use betz_recording::DatasetView;
 
 /// Steps whose features are in memory together.

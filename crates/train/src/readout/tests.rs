@@ -5,10 +5,10 @@
 
 use super::choose::Weights;
 use super::*;
-use crate::NormalEquations;
-use crate::cases;
 use crate::lift::Cosines;
 use betz_base::ErrorKind;
+use betz_gram::NormalEquations;
+use betz_gram::cases;
 use betz_recording::Dataset;
 
 const LATENTS: usize = 3;
@@ -96,7 +96,7 @@ fn plain_sums(
     let features = rows.iter().flatten().next().unwrap().len();
     let mut sums = NormalEquations::zeros(features, 2);
     for segment in walk.data.segments {
-        let Some((first, stop)) = crate::gram::paired_steps(segment, walk.delay_steps) else {
+        let Some((first, stop)) = betz_gram::gram::paired_steps(segment, walk.delay_steps) else {
             continue;
         };
         for step in (first as usize..stop as usize)

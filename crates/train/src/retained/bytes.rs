@@ -1,8 +1,8 @@
 //! Retained sums as bytes: little-endian, the lower triangle of Γ row by row.
 
 use super::Retained;
-use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::NormalEquations;
 
 /// Version, features, outputs (u32), two bytes' worth of nothing to keep what follows aligned, steps
 /// (u64) and the ridge (f64).

@@ -12,8 +12,8 @@ mod remove;
 pub use refit::Refit;
 pub use remove::Remover;
 
-use super::NormalEquations;
 use betz_base::error::{Error, Result};
+use betz_gram::NormalEquations;
 use betz_runtime::model::{Attachment, Decoder};
 
 /// The tag of the sums in a model file.

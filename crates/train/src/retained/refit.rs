@@ -8,8 +8,8 @@ use betz_linear::{Mat, MatRef, product};
 
 use super::Retained;
 use super::remove::{factored, mask_blanking};
-use crate::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::NormalEquations;
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 
 /// What is left of a column of W, of the longest, below which it says nothing that others do not.
@@ -310,8 +310,9 @@ fn finite(m: MatRef<'_, f64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KindOptions, Search, TrainOptions, cases, train_kinds_on};
+    use crate::{KindOptions, Search, TrainOptions, train_kinds_on};
     use betz_device::Device;
+    use betz_gram::cases;
 
     #[test]
     fn least_squares_leave_what_is_orthogonal_to_all_columns() {

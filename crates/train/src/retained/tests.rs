@@ -4,10 +4,10 @@
 )]
 
 use super::*;
-use crate::cases;
-use crate::solve::{FeatureNames, MaskPolicy, Solver, solve};
-use crate::{GramPath, gram};
 use betz_base::ErrorKind;
+use betz_gram::cases;
+use betz_gram::solve::{FeatureNames, MaskPolicy, Solver, solve};
+use betz_gram::{GramPath, gram};
 use betz_recording::Dataset;
 use betz_runtime::model::{Blanking, DecoderParts, Limits};
 

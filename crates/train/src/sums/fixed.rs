@@ -1,7 +1,7 @@
 //! Sums as whole numbers of 2⁻⁶⁴, whose addition is exact.
 
-use crate::gram::NormalEquations;
 use betz_base::error::{Error, Result};
+use betz_gram::gram::NormalEquations;
 
 /// One over the unit: 2⁶⁴.
 const PER_ONE: f64 = 18_446_744_073_709_551_616.0;

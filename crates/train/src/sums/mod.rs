@@ -15,12 +15,13 @@ mod validate;
 use super::blank::{Cleaned, Usual};
 use super::choice::{Choice, choose};
 use super::limits::{Extremes, extremes, widen};
-use super::noise::largest_response;
 use super::options::TrainOptions;
-use super::{NormalEquations, device, fit};
+use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_device::{Device, Ran};
+use betz_gram::NormalEquations;
+use betz_gram::largest_response;
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::psc::{FilterBank, LowPass};
 

@@ -2,13 +2,13 @@
 
 use super::{Form, Sums};
 use crate::fit;
-use crate::gram::NormalEquations;
 use crate::limits::range;
 use crate::options::RidgeChoice;
 use crate::retained::Retained;
 use crate::search::{COARSE, REFINED};
-use crate::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::gram::NormalEquations;
+use betz_gram::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_runtime::model::{Decoder, DecoderParts, Limits, OutputScore, TrainingRecord};
 
 /// How sums are solved.

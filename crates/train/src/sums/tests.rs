@@ -1,5 +1,6 @@
 use super::*;
-use crate::{RidgeChoice, cases, train};
+use crate::{RidgeChoice, train};
+use betz_gram::cases;
 use betz_recording::Dataset;
 
 fn data(seed: u64) -> Dataset {
@@ -15,7 +16,7 @@ fn data(seed: u64) -> Dataset {
 fn options() -> TrainOptions {
     TrainOptions {
         ridge: RidgeChoice::Fixed(3.0),
-        mask: crate::MaskPolicy::Mask,
+        mask: betz_gram::MaskPolicy::Mask,
         ..TrainOptions::new(cases::bank(&[(0.004, 0), (0.01, 1), (0.3, 2)]))
     }
 }
@@ -219,7 +220,7 @@ fn a_ridge_is_chosen_by_what_was_held_back() {
         assert_eq!(parts.limits.ranges.len(), 2);
         parts.limits.ranges.clear();
         let unbounded = betz_runtime::model::Decoder::new(parts).unwrap();
-        crate::evaluate(&unbounded, &data(3)).unwrap()
+        betz_gram::evaluate(&unbounded, &data(3)).unwrap()
     };
     let evaluated = scored(decoder);
     for (a, b) in score.outputs.iter().zip(&evaluated.outputs) {

@@ -1,10 +1,10 @@
 //! The ridge that decodes each part best from all others, of sums that were made apart.
 
 use super::{SolveOptions, Sums, fixed};
-use crate::gram::NormalEquations;
 use crate::search::{COARSE, REFINED};
-use crate::solve::CentredEquations;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_gram::gram::NormalEquations;
+use betz_gram::solve::CentredEquations;
 use betz_runtime::model::Decoder;
 
 use super::solve::RidgeScore;

@@ -1,10 +1,10 @@
 //! Cross-validation against training on the rest and decoding what was held out.
 
 use super::*;
-use crate::psc::oracle;
-use crate::score::scores;
 use crate::train;
-use crate::{cases, evaluate};
+use betz_gram::psc::oracle;
+use betz_gram::score::scores;
+use betz_gram::{cases, evaluate};
 use betz_recording::Dataset;
 
 /// Behaviour that the responses explain but for a slow wave.
@@ -75,7 +75,10 @@ fn scores_are_those_of_training_on_the_rest_and_decoding_what_was_held_out() {
         assert!(close(got.nrmse_range, expected.nrmse_range));
     }
     // And the R² that ridges and banks are compared by is the same, from the sums alone.
-    assert!(close(found.bank_r2[0], crate::score::mean_r2(&expected)));
+    assert!(close(
+        found.bank_r2[0],
+        betz_gram::score::mean_r2(&expected)
+    ));
 }
 
 #[test]
@@ -206,7 +209,7 @@ fn noise_in_parts_of_the_largest_response_follows_the_bank() {
     let together = scores(&banks);
     for (bank, r2) in banks.iter().zip(together) {
         assert_eq!(scores(std::slice::from_ref(bank)), [r2]);
-        let sigma = 0.3 * crate::largest_response(&data, bank);
+        let sigma = 0.3 * betz_gram::largest_response(&data, bank);
         let given = TrainOptions {
             ridge: RidgeChoice::Noise(sigma),
             bank: bank.clone(),

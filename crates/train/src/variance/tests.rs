@@ -1,6 +1,7 @@
 use super::*;
-use crate::{Kind, KindOptions, Search, TrainOptions, cases, train_kinds_on};
+use crate::{Kind, KindOptions, Search, TrainOptions, train_kinds_on};
 use betz_device::Device;
+use betz_gram::cases;
 use betz_recording::{Dataset, Spikes};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,0 +1,210 @@
+//! Prints the tables of `benches/record/step.md` for the bank that training chooses for reaching movements
+//! (`reach`: 9 filters, 36 lanes with 4 outputs) and for one filter: back to back, and once a millisecond with
+//! other work between.
+//!
+//! ```sh
+//! cargo run --release -p betz-programs --bin bank_latency                  # 10⁶ steps back to back, 10⁴ once a millisecond
+//! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000   # fewer
+//! ```
+//!
+//! 142 channels, 4 outputs, bins of 20 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is
+//! timed in parts of 1,000 steps; once a millisecond, each step is timed with two readings of the clock, and
+//! two readings with nothing between stand beside it. Between two of those steps the program writes to
+//! 8 MiB and sleeps. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use betz::model::{Decoder, DecoderParts};
+use betz::psc::{Filter, FilterBank};
+use betz::recording::OutputInfo;
+use betz::stream::{Session, SessionConfig};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const CHANNELS: usize = 142;
+const OUTPUTS: usize = 4;
+const STEP_SECONDS: f64 = 0.02;
+/// Ticks drawn; the loops go round in them.
+const DRAWN: usize = 1024;
+/// What the other work goes through, 64-bit words: more than the caches of one core hold.
+const OTHER: usize = 1 << 20;
+
+/// Time constants and orders: the preset `reach`, which needs feature `train` to be asked for by name.
+const REACH: [(f64, u32); 9] = [
+    (0.01, 0),
+    (0.01, 1),
+    (0.03, 3),
+    (0.05, 4),
+    (0.08, 4),
+    (0.12, 4),
+    (0.2, 4),
+    (0.3, 1),
+    (0.8, 0),
+];
+/// The eight of `step_latency`.
+const EIGHT: [(f64, u32); 8] = [
+    (0.005, 0),
+    (0.01, 1),
+    (0.02, 1),
+    (0.04, 1),
+    (0.05, 0),
+    (0.1, 1),
+    (0.2, 0),
+    (0.4, 0),
+];
+const ONE: [(f64, u32); 1] = [(0.04, 1)];
+
+fn decoder(bank: &[(f64, u32)], rng: &mut ChaCha8Rng) -> betz::Result<Decoder> {
+    let filters = (bank.iter())
+        .map(|&(tau_seconds, order)| Filter { tau_seconds, order })
+        .collect();
+    let output = |o| OutputInfo {
+        name: format!("output {o}"),
+        unit: "mm".into(),
+    };
+    let names = (0..CHANNELS).map(|c| format!("channel {c}")).collect();
+    let outputs = (0..OUTPUTS).map(output).collect();
+    let bank = FilterBank::new(filters)?;
+    Decoder::new(DecoderParts {
+        weights: (0..CHANNELS * bank.len() * OUTPUTS)
+            .map(|_| rng.random_range(-1.0..1.0))
+            .collect(),
+        intercept: vec![0.5; OUTPUTS],
+        ..DecoderParts::linear(STEP_SECONDS, bank, names, outputs)
+    })
+}
+
+/// [`DRAWN`] ticks of counts, (tick, channel), Poisson with `mean`.
+fn draw(mean: f64, rng: &mut ChaCha8Rng) -> Vec<u16> {
+    let none = (-mean).exp();
+    let mut one = || {
+        let (mut count, mut product) = (0, rng.random::<f64>());
+        while product > none {
+            count += 1;
+            product *= rng.random::<f64>();
+        }
+        count
+    };
+    (0..DRAWN * CHANNELS).map(|_| one()).collect()
+}
+
+struct Quantiles {
+    mean: f64,
+    p50: f64,
+    p99: f64,
+    p99_9: f64,
+    max: f64,
+}
+
+/// Microseconds.
+fn quantiles(mut ns: Vec<u64>) -> Quantiles {
+    ns.sort_unstable();
+    let at = |q: f64| ns[((ns.len() - 1) as f64 * q) as usize] as f64 * 1e-3;
+    Quantiles {
+        mean: ns.iter().sum::<u64>() as f64 * 1e-3 / ns.len() as f64,
+        p50: at(0.5),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        max: at(1.0),
+    }
+}
+
+/// Mean of a step in each part of 1,000, in microseconds: half of the parts take no longer than the first
+/// number, and the quickest takes the second. What other programs take of the processor lies between them.
+fn back_to_back(session: &mut Session, counts: &[u16], ticks: usize) -> betz::Result<(f64, f64)> {
+    const PART: usize = 1000;
+    let mut out = [0.0; OUTPUTS];
+    let mut rows = counts.chunks_exact(CHANNELS).cycle();
+    let mut parts = Vec::with_capacity(ticks / PART + 1);
+    for _ in 0..ticks.div_ceil(PART) {
+        let start = Instant::now();
+        for now in rows.by_ref().take(PART) {
+            session.step_counts(black_box(now), &mut out)?;
+            black_box(&mut out);
+        }
+        parts.push(start.elapsed().as_nanos() as u64);
+    }
+    parts.sort_unstable();
+    let mean = |ns: u64| ns as f64 * 1e-3 / PART as f64;
+    Ok((mean(parts[parts.len() / 2]), mean(parts[0])))
+}
+
+/// Steps once a millisecond, and two readings of the clock alone in turns with them.
+fn once_a_millisecond(
+    session: &mut Session,
+    counts: &[u16],
+    ticks: usize,
+) -> betz::Result<(Quantiles, Quantiles)> {
+    let mut other: Vec<u64> = (0..OTHER as u64).collect();
+    let mut out = [0.0; OUTPUTS];
+    let (mut steps, mut bare) = (Vec::with_capacity(ticks), Vec::with_capacity(ticks));
+    let mut next = Instant::now();
+    for now in counts.chunks_exact(CHANNELS).cycle().take(ticks) {
+        next += Duration::from_millis(1);
+        // One word of every line.
+        for word in other.iter_mut().step_by(8) {
+            *word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+        }
+        black_box(&mut other);
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        // Behind by more than a step, because the processor was away: not caught up with.
+        next = next.max(Instant::now());
+        let a = Instant::now();
+        session.step_counts(black_box(now), &mut out)?;
+        black_box(&mut out);
+        let b = Instant::now();
+        let c = Instant::now();
+        steps.push((b - a).as_nanos() as u64);
+        bare.push((c - b).as_nanos() as u64);
+    }
+    Ok((quantiles(steps), quantiles(bare)))
+}
+
+fn argument(i: usize, otherwise: usize) -> betz::Result<usize> {
+    match std::env::args().nth(i).map(|n| n.parse()) {
+        None => Ok(otherwise),
+        Some(Ok(n)) if n > 0 => Ok(n),
+        Some(_) => Err(betz::Error::argument("expected a number of steps above 0")),
+    }
+}
+
+fn run() -> betz::Result<()> {
+    let (warm, cold) = (argument(1, 1_000_000)?, argument(2, 10_000)?);
+    println!("{CHANNELS} channels, {OUTPUTS} outputs, counts; µs; statistics on");
+    println!();
+    println!(
+        "| bank | spikes a bin | back to back, median | least | once a ms: mean | p50 | p99 | p99.9 | max | bare p50 | bare max |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    for (name, bank) in [
+        ("one, order 1", &ONE[..]),
+        ("eight", &EIGHT),
+        ("reach", &REACH),
+    ] {
+        for mean in [0.4, 3.0] {
+            let rng = &mut ChaCha8Rng::seed_from_u64(7);
+            let decoder = decoder(bank, rng)?;
+            let counts = draw(mean, rng);
+            let mut session = Session::open(&decoder, SessionConfig::default())?;
+            let (median, least) = back_to_back(&mut session, &counts, warm)?;
+            let (step, bare) = once_a_millisecond(&mut session, &counts, cold)?;
+            println!(
+                "| {name} | {mean} | {median:.3} | {least:.3} | {:.2} | {:.2} | {:.2} | {:.2} | {:.1} | {:.2} | {:.1} |",
+                step.mean, step.p50, step.p99, step.p99_9, step.max, bare.p50, bare.max
+            );
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

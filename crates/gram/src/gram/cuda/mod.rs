@@ -1,0 +1,332 @@
+//! Γ, Υ and the sums on a CUDA device.
+
+mod accumulator;
+mod behavior;
+mod centre;
+mod coefficients;
+mod counts;
+mod dense;
+mod event;
+mod filters;
+mod plan;
+mod responses;
+mod several;
+mod source;
+mod spikes;
+mod staging;
+mod store;
+mod timeline;
+
+use std::sync::Arc;
+
+use self::dense::Task;
+use self::source::{CountSource, LowPassSource, Place, SpikeSource};
+pub(crate) use self::store::Gram;
+pub use super::SampledError;
+use super::{GramPath, NormalEquations, cost};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::progress::{self, Progress};
+use betz_device::Precision;
+use betz_device::cuda::{Buffer, Context};
+use betz_recording::DatasetView;
+use betz_runtime::psc::{FilterBank, LowPass};
+
+/// Sums that stay on the device.
+pub struct DeviceSums {
+    /// Number of features n.
+    pub features: usize,
+    /// Number of outputs m.
+    pub(crate) outputs: usize,
+    /// Paired steps.
+    pub steps: u64,
+    /// Γ, n × n.
+    pub(crate) gram: Gram,
+    /// Υ and Σa: n × (m + 1), row-major, Σa last.
+    pub(crate) upsilon: Buffer<f64>,
+    /// Σx, then Σx².
+    pub(crate) totals: Buffer<f64>,
+    /// x̄.
+    pub(crate) output_mean: Buffer<f64>,
+    /// How far Γ is from full precision, where a lower one was asked for.
+    pub sampled: Option<SampledError>,
+}
+
+impl DeviceSums {
+    /// How far Γ is from full precision, where a lower one was asked for and there was memory to
+    /// measure it.
+    pub fn sampled_error(&self) -> Option<SampledError> {
+        self.sampled
+    }
+
+    /// Brings `sums` to the device.
+    pub fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
+        let (n, m) = (sums.features, sums.outputs);
+        let rows: Vec<f64> = (0..n)
+            .flat_map(|i| {
+                let own = &sums.upsilon[i * m..(i + 1) * m];
+                own.iter().chain(&sums.feature_sum[i..=i])
+            })
+            .copied()
+            .collect();
+        let totals = [sums.output_sum.as_slice(), &sums.output_sq_sum].concat();
+        Ok(Self {
+            features: n,
+            outputs: m,
+            steps: sums.steps,
+            gram: Gram::Device(context.upload(&sums.gram)?),
+            sampled: None,
+            upsilon: context.upload(&rows)?,
+            totals: context.upload(&totals)?,
+            output_mean: context.upload(&sums.output_mean())?,
+        })
+    }
+
+    /// Brings the sums to the host from `context`, where they are. Waits for them.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn download(&self, context: &Context) -> Result<NormalEquations> {
+        let (n, m) = (self.features, self.outputs);
+        let mut sums = NormalEquations::zeros(0, 0);
+        (sums.features, sums.outputs, sums.steps) = (n, m, self.steps);
+        sums.gram = self.gram.to_host(context, n * n)?;
+        let rows = context.download(&self.upsilon, n * (m + 1))?;
+        sums.upsilon = rows
+            .chunks_exact(m + 1)
+            .flat_map(|row| &row[..m])
+            .copied()
+            .collect();
+        sums.feature_sum = rows.chunks_exact(m + 1).map(|row| row[m]).collect();
+        let totals = context.download(&self.totals, 2 * m)?;
+        sums.output_sum = totals[..m].to_vec();
+        sums.output_sq_sum = totals[m..].to_vec();
+        Ok(sums)
+    }
+}
+
+/// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
+///
+/// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a round's, up to some
+/// ten thousand, but for what the responses' low halves take part in, which is 2⁻⁹ of the whole at most) and
+/// in f64 beyond, always in the same order: two runs give the same bits on the same device with the same
+/// memory cap.
+///
+/// # Errors
+/// As [`super::normal_equations`], and those of the device.
+pub fn normal_equations<'d>(
+    context: &Arc<Context>,
+    data: impl Into<DatasetView<'d>>,
+    bank: &FilterBank,
+    low_pass: Option<LowPass>,
+    delay_steps: i64,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<(NormalEquations, GramPath)> {
+    let data = &data.into();
+    super::check(data)?;
+    let contexts = std::slice::from_ref(context);
+    let request = Request::new(data, bank, low_pass, delay_steps, path);
+    match device_sums(contexts, data, &request, progress)? {
+        Some((sums, path)) => Ok((sums.download(context)?, path)),
+        None => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
+    }
+}
+
+/// [`normal_equations`] without a low-pass on several devices, which share the work.
+///
+/// # Errors
+/// As [`normal_equations`].
+pub fn normal_equations_on<'d>(
+    contexts: &[Arc<Context>],
+    data: impl Into<DatasetView<'d>>,
+    bank: &FilterBank,
+    delay_steps: i64,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<NormalEquations> {
+    let data = &data.into();
+    super::check(data)?;
+    match (
+        device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
+        contexts.first(),
+    ) {
+        (Some(sums), Some(context)) => sums.download(context),
+        _ => super::normal_equations(data, bank, None, delay_steps, path, progress)
+            .map(|found| found.0),
+    }
+}
+
+/// The same sums left on the first of `contexts` (Γ in host memory where it does not fit); `None`
+/// without a device or anything to sum.
+///
+/// # Errors
+/// As [`normal_equations`].
+pub fn device_sums_on<'d>(
+    contexts: &[Arc<Context>],
+    data: impl Into<DatasetView<'d>>,
+    bank: &FilterBank,
+    delay_steps: i64,
+    path: GramPath,
+    progress: &dyn Progress,
+) -> Result<Option<DeviceSums>> {
+    let data = &data.into();
+    let request = Request::new(data, bank, None, delay_steps, path);
+    Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
+}
+
+/// What sums are asked for.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Filters of every channel.
+    pub bank: &'a FilterBank,
+    /// Low-pass behind the filters.
+    pub low_pass: Option<LowPass>,
+    /// Response t is paired with behaviour at t − `delay_steps`.
+    pub delay_steps: i64,
+    /// Event or dense: whoever asks has decided.
+    pub path: GramPath,
+    /// The dense path will do where the event path does not fit a device.
+    pub either: bool,
+    /// Of the dense path; the event path has no product to make at a lower one.
+    pub precision: Precision,
+}
+
+impl<'a> Request<'a> {
+    /// At full precision, by `path`; [`GramPath::Auto`]: the one expected to be faster on a device.
+    pub(crate) fn new(
+        data: &DatasetView<'_>,
+        bank: &'a FilterBank,
+        low_pass: Option<LowPass>,
+        delay_steps: i64,
+        path: GramPath,
+    ) -> Self {
+        let either = path == GramPath::Auto;
+        Self {
+            bank,
+            low_pass,
+            delay_steps,
+            path: match either {
+                true => cost::cheaper(data, bank, low_pass, cost::Place::Cuda),
+                false => path,
+            },
+            either,
+            precision: Precision::F32,
+        }
+    }
+}
+
+/// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
+/// nothing, and to refuse a low-pass on the event path.
+pub fn device_sums(
+    contexts: &[Arc<Context>],
+    data: &DatasetView<'_>,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+) -> Result<Option<(DeviceSums, GramPath)>> {
+    progress::check(progress, "gram")?;
+    super::check_shape(data)?;
+    let (bank, delay_steps) = (request.bank, request.delay_steps);
+    let paired = data
+        .segments
+        .iter()
+        .any(|s| super::paired_steps(s, delay_steps).is_some());
+    if contexts.is_empty() || data.channels() == 0 || !paired {
+        return Ok(None);
+    }
+    // The CPU's path says in its words why not.
+    if request.path == GramPath::Event && request.low_pass.is_some() {
+        return Ok(None);
+    }
+    if data.spikes.is_weighted() {
+        data.spikes.check(data.steps as i64, data.channels())?;
+        // By events, spikes with weights are the CPU's.
+        if request.path == GramPath::Event {
+            return Ok(None);
+        }
+    }
+    let dense = || dense_sums(contexts, data, request, progress);
+    if request.path == GramPath::Event {
+        let event = || event::sums(contexts, data, bank, delay_steps, progress);
+        return event_else_dense(request.either, event, dense).map(Some);
+    }
+    Ok(Some((dense()?, GramPath::Dense)))
+}
+
+/// What `event` gives; where `either` path will do and it has not the memory, what `dense` gives, which
+/// takes any length of time in rounds.
+fn event_else_dense<T>(
+    either: bool,
+    event: impl FnOnce() -> Result<T>,
+    dense: impl FnOnce() -> Result<T>,
+) -> Result<(T, GramPath)> {
+    let memory = |e: &Error| e.kind() == ErrorKind::DeviceMemory;
+    match event() {
+        Err(short) if either && memory(&short) => match dense() {
+            // Either would do: both say what they want.
+            Err(e) if memory(&e) => Err(either_short(short, &e)),
+            found => Ok((found?, GramPath::Dense)),
+        },
+        found => Ok((found?, GramPath::Event)),
+    }
+}
+
+/// What to say where either path would do, and neither has the memory: the least of the two is needed.
+fn either_short(event: Error, dense: &Error) -> Error {
+    let message = format!(
+        "{}; by the dense path: {}",
+        event.message(),
+        dense.message()
+    );
+    let needed = [event.needed_bytes(), dense.needed_bytes()];
+    match needed.into_iter().flatten().min() {
+        Some(least) => event.with_needed_bytes(least),
+        None => event,
+    }
+    .in_words(message)
+}
+
+fn dense_sums(
+    contexts: &[Arc<Context>],
+    data: &DatasetView<'_>,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+) -> Result<DeviceSums> {
+    let bank = request.bank;
+    let task = Task {
+        segments: data.segments,
+        steps: data.steps,
+        behavior: data.behavior,
+        outputs: data.outputs.len(),
+        delay_steps: request.delay_steps,
+        precision: request.precision,
+    };
+    dense::sums(
+        contexts,
+        &task,
+        &|context| {
+            let (spikes, channels) = (&data.spikes, data.channels());
+            let step = data.step_seconds;
+            Ok(match request.low_pass {
+                // Counts and signals stay what they are: rows, not spikes.
+                None if spikes.is_weighted() => Box::new(CountSource::<f32>::new(
+                    context,
+                    Place::List(spikes),
+                    channels,
+                    bank,
+                    step,
+                )?),
+                Some(low_pass) => Box::new(LowPassSource::new(
+                    context, spikes, channels, bank, low_pass, step,
+                )?),
+                None => Box::new(SpikeSource::new(context, spikes, channels, bank, step)?),
+            })
+        },
+        progress,
+    )
+}
+
+pub use counts::{CountRecording, Counts, device_sums_of_counts, normal_equations_of_counts};
+pub use responses::{DeviceResponses, device_sums_of_responses, normal_equations_of_responses};
+
+#[cfg(test)]
+mod tests;
