@@ -191,6 +191,13 @@ pub struct Train {
     /// Cells of a decoder of place along the longest axis; default: 28
     #[arg(long, value_name = "N")]
     pub(crate) cells: Option<usize>,
+    /// Units of each layer of a recurrent decoder, multiples of 16; default: 64,64 for trials, 64 for
+    /// continuous recordings
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) layers: Option<Vec<usize>>,
+    /// Networks that a recurrent decoder averages; default: 1
+    #[arg(long, value_name = "N")]
+    pub(crate) members: Option<usize>,
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
@@ -232,6 +239,9 @@ pub(crate) enum DecoderKind {
     Refit,
     /// Bayes' rule on a grid of places, for place cells: outputs are coordinates
     Place,
+    /// Layers of gated recurrent units on the counts of a bin: the most accurate where training covers
+    /// the movements
+    Recurrent,
     Auto,
 }
 

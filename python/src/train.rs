@@ -95,6 +95,7 @@ impl Options {
             "kalman" => KindOptions::among(&[Kind::Kalman]),
             "refit" => KindOptions::among(&[Kind::Refit]),
             "place" => KindOptions::among(&[Kind::Place]),
+            "recurrent" => KindOptions::among(&[Kind::Recurrent]),
             "auto" => KindOptions::auto(),
             other => {
                 return Err(Error::argument(format!(

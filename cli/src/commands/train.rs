@@ -182,6 +182,8 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     let units = ("--lift-units", args.lift_units);
     let experts = ("--experts", args.experts);
     let cells = ("--cells", args.cells);
+    let layers = ("--layers", args.layers.as_ref().map(Vec::len));
+    let members = ("--members", args.members);
     let refuse = |decoder: &str, options: &[(&str, Option<usize>)]| {
         let given = options
             .iter()
@@ -194,31 +196,35 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     };
     let kinds = match args.decoder {
         DecoderKind::Linear => {
-            refuse("linear", &[latents, units, experts, cells])?;
+            refuse("linear", &[latents, units, experts, cells, layers, members])?;
             return Ok(None);
         }
         DecoderKind::Lift => {
-            refuse("lift", &[experts, cells])?;
+            refuse("lift", &[experts, cells, layers, members])?;
             KindOptions::among(&[train::Kind::Lift])
         }
         DecoderKind::Experts => {
-            refuse("experts", &[units, cells])?;
+            refuse("experts", &[units, cells, layers, members])?;
             KindOptions::among(&[train::Kind::Experts])
         }
         DecoderKind::Kalman => {
-            refuse("kalman", &[latents, units, experts, cells])?;
+            refuse("kalman", &[latents, units, experts, cells, layers, members])?;
             KindOptions::among(&[train::Kind::Kalman])
         }
         DecoderKind::Refit => {
-            refuse("refit", &[latents, units, experts, cells])?;
+            refuse("refit", &[latents, units, experts, cells, layers, members])?;
             KindOptions::among(&[train::Kind::Refit])
         }
         DecoderKind::Place => {
-            refuse("place", &[latents, units, experts])?;
+            refuse("place", &[latents, units, experts, layers, members])?;
             KindOptions::among(&[train::Kind::Place])
         }
+        DecoderKind::Recurrent => {
+            refuse("recurrent", &[latents, units, experts, cells])?;
+            KindOptions::among(&[train::Kind::Recurrent])
+        }
         DecoderKind::Auto => {
-            refuse("auto", &[cells])?;
+            refuse("auto", &[cells, layers, members])?;
             KindOptions::auto()
         }
     };
@@ -232,6 +238,8 @@ fn kinds(args: &Train) -> Result<Option<KindOptions>> {
         units: args.lift_units,
         experts: args.experts,
         cells: args.cells,
+        layers: args.layers.clone(),
+        members: args.members,
         seed: args.seed,
         ..kinds
     }))

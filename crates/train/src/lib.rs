@@ -46,6 +46,7 @@ mod options;
 pub mod place;
 mod presets;
 mod readout;
+mod recurrent;
 pub mod retained;
 mod search;
 pub mod sums;

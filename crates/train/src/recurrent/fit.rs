@@ -9,7 +9,7 @@ use super::random::Random;
 use super::samples::{Samples, Scaling};
 use super::shape::Shape;
 use betz_base::error::{Error, ErrorKind, Result};
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 const LEARNING_RATE: f64 = 3e-3;
 const FIRST_DECAY: f64 = 0.9;
@@ -171,20 +171,46 @@ impl Optimiser {
         let second_part = (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32;
         let kept = (1.0 - rate * self.weight_decay) as f32;
         let mean_kept = self.mean_decay.min((1.0 + step) / (10.0 + step)) as f32;
-        let (first_decay, second_decay) = (FIRST_DECAY as f32, SECOND_DECAY as f32);
-        let numbers = (self.weights.iter_mut().zip(&mut self.mean))
-            .zip(self.first.iter_mut().zip(&mut self.second))
-            .zip(gradient);
-        arch.dispatch(|| {
-            for (((weight, mean), (first, second)), &gradient) in numbers {
-                let gradient = gradient * shorten;
-                *first = first_decay * *first + (1.0 - first_decay) * gradient;
-                *second = second_decay * *second + (1.0 - second_decay) * gradient * gradient;
-                let along = first_part * *first / ((*second * second_part).sqrt() + TINY);
-                *weight = *weight * kept - along;
-                *mean = mean_kept * *mean + (1.0 - mean_kept) * *weight;
-            }
+        arch.dispatch(Update {
+            weights: &mut self.weights,
+            mean: &mut self.mean,
+            first: &mut self.first,
+            second: &mut self.second,
+            gradient,
+            factors: [shorten, first_part, second_part, kept, mean_kept],
         });
         true
+    }
+}
+
+/// A step of the optimiser over all weights.
+struct Update<'a> {
+    weights: &'a mut [f32],
+    mean: &'a mut [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    gradient: &'a [f32],
+    /// Of the gradient, both moments, what stays of a weight, and of the mean.
+    factors: [f32; 5],
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let [shorten, first_part, second_part, kept, mean_kept] = self.factors;
+        let (first_decay, second_decay) = (FIRST_DECAY as f32, SECOND_DECAY as f32);
+        let length = self.gradient.len();
+        let (weights, mean) = (&mut self.weights[..length], &mut self.mean[..length]);
+        let (first, second) = (&mut self.first[..length], &mut self.second[..length]);
+        for i in 0..length {
+            let gradient = self.gradient[i] * shorten;
+            first[i] = first_decay * first[i] + (1.0 - first_decay) * gradient;
+            second[i] = second_decay * second[i] + (1.0 - second_decay) * gradient * gradient;
+            let along = first_part * first[i] / ((second[i] * second_part).sqrt() + TINY);
+            weights[i] = weights[i] * kept - along;
+            mean[i] = mean_kept * mean[i] + (1.0 - mean_kept) * weights[i];
+        }
     }
 }

@@ -33,7 +33,7 @@ use pass::{Pass, Work};
 use pulp::Arch;
 use random::Random;
 use rayon::prelude::*;
-use samples::{LARGEST_INPUT, Samples, Scaling, runs};
+use samples::{LARGEST_INPUT, Samples, Scaling};
 use shape::{GATES, Layer, Shape};
 
 /// Units of a layer are multiples of this: whole vectors.

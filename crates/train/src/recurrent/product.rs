@@ -56,107 +56,109 @@ impl<T: Real> WithSimd for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         if self.depth == 0 && !self.add {
             self.to[..self.rows * self.columns].fill(T::default());
         }
-        // A tile's sums fill the registers: 24 of 32, or 12 of 16.
-        if S::F32_LANES == 16 {
-            self.in_strips::<64>();
+        // The sums of a tile fill the registers: 24 of 32, or 12 of 16.
+        if S::REGISTER_COUNT >= 32 {
+            self.in_strips::<S, 4>(simd);
         } else {
-            self.in_strips::<16>();
+            self.in_strips::<S, 2>(simd);
         }
     }
 }
 
 impl<T: Real> Product<'_, T> {
     #[inline(always)]
-    fn in_strips<const WIDE: usize>(self) {
+    fn in_strips<S: Simd, const WIDE: usize>(self, simd: S) {
         let columns = self.columns;
+        let lanes = columns / T::vectors::<S>(&self.to[..columns]).len().max(1);
         for first in (0..self.depth).step_by(DEPTH) {
-            let depth = DEPTH.min(self.depth - first);
+            let strip = Strip {
+                rows: self.rows,
+                depth: DEPTH.min(self.depth - first),
+                columns,
+                left: self.left.from(0, first),
+                add: self.add || first > 0,
+            };
             let right = &self.right[first * columns..];
-            let (left, add) = (self.left.from(0, first), self.add || first > 0);
-            let wide = columns - columns % WIDE;
-            for column in (0..wide).step_by(WIDE) {
-                let (right, to) = (&right[column..], &mut self.to[column..]);
-                strip::<T, WIDE>((self.rows, depth, columns), left, right, to, add);
+            let wide = columns - columns % (WIDE * lanes);
+            for column in (0..wide).step_by(WIDE * lanes) {
+                strip.compute::<S, WIDE>(simd, &right[column..], &mut self.to[column..]);
             }
-            for column in (wide..columns).step_by(COLUMNS) {
-                let (right, to) = (&right[column..], &mut self.to[column..]);
-                strip::<T, COLUMNS>((self.rows, depth, columns), left, right, to, add);
+            for column in (wide..columns).step_by(lanes) {
+                strip.compute::<S, 1>(simd, &right[column..], &mut self.to[column..]);
             }
         }
     }
 }
 
-#[inline(always)]
-fn strip<T: Real, const WIDTH: usize>(
-    (rows, depth, columns): (usize, usize, usize),
-    left: Left<'_, T>,
-    right: &[T],
-    to: &mut [T],
+/// Some columns of a product, over a part of its depth.
+struct Strip<'a, T> {
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    left: Left<'a, T>,
     add: bool,
-) {
-    let mut row = 0;
-    while row + 6 <= rows {
-        let to = &mut to[row * columns..];
-        tile::<T, 6, WIDTH>((depth, columns), left.from(row, 0), right, to, add);
-        row += 6;
-    }
-    while row < rows {
-        let to = &mut to[row * columns..];
-        tile::<T, 1, WIDTH>((depth, columns), left.from(row, 0), right, to, add);
-        row += 1;
-    }
 }
 
-#[inline(always)]
-fn tile<T: Real, const ROWS: usize, const WIDTH: usize>(
-    (depth, columns): (usize, usize),
-    left: Left<'_, T>,
-    right: &[T],
-    to: &mut [T],
-    add: bool,
-) {
-    let mut sums = [[T::default(); WIDTH]; ROWS];
-    if add {
-        for (sums, to) in sums.iter_mut().zip(to.chunks(columns)) {
-            sums.copy_from_slice(&to[..WIDTH]);
+impl<T: Real> Strip<'_, T> {
+    /// `right` and `to` begin at the strip's first column.
+    #[inline(always)]
+    fn compute<S: Simd, const WIDTH: usize>(&self, simd: S, right: &[T], to: &mut [T]) {
+        let mut row = 0;
+        while row + 6 <= self.rows {
+            self.tile::<S, 6, WIDTH>(simd, row, right, to);
+            row += 6;
+        }
+        while row < self.rows {
+            self.tile::<S, 1, WIDTH>(simd, row, right, to);
+            row += 1;
         }
     }
-    match left {
-        Left::Plain(a, stride) => {
-            let rows: [&[T]; ROWS] = std::array::from_fn(|i| &a[i * stride..][..depth]);
-            for k in 0..depth {
-                let Some(right) = right[k * columns..].first_chunk::<WIDTH>() else {
-                    return;
-                };
-                for (sums, row) in sums.iter_mut().zip(&rows) {
-                    for (sum, right) in sums.iter_mut().zip(right) {
-                        *sum = row[k].multiply_add(*right, *sum);
-                    }
+
+    /// Arrays of known length throughout: a loop that is not unrolled keeps the sums in memory.
+    #[inline(always)]
+    fn tile<S: Simd, const ROWS: usize, const WIDTH: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        right: &[T],
+        to: &mut [T],
+    ) {
+        let mut sums = [[T::splat(simd, T::default()); WIDTH]; ROWS];
+        let to = &mut to[row * self.columns..];
+        if self.add {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let to = T::vectors::<S>(&to[i * self.columns..]);
+                if let Some(to) = to.first_chunk::<WIDTH>() {
+                    *sums = *to;
                 }
             }
         }
-        Left::Transposed(a, stride) => {
-            for k in 0..depth {
-                let Some(right) = right[k * columns..].first_chunk::<WIDTH>() else {
-                    return;
-                };
-                let Some(left) = a[k * stride..].first_chunk::<ROWS>() else {
-                    return;
-                };
-                for (sums, left) in sums.iter_mut().zip(left) {
-                    for (sum, right) in sums.iter_mut().zip(right) {
-                        *sum = left.multiply_add(*right, *sum);
-                    }
+        let (a, along, across) = match self.left.from(row, 0) {
+            Left::Plain(a, stride) => (a, 1, stride),
+            Left::Transposed(a, stride) => (a, stride, 1),
+        };
+        for k in 0..self.depth {
+            let right = T::vectors::<S>(&right[k * self.columns..]);
+            let (Some(right), a) = (right.first_chunk::<WIDTH>(), &a[k * along..]) else {
+                return;
+            };
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let left = T::splat(simd, a[i * across]);
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = T::multiply_add(simd, left, *right, *sum);
                 }
             }
         }
-    }
-    for (sums, to) in sums.iter().zip(to.chunks_mut(columns)) {
-        to[..WIDTH].copy_from_slice(sums);
+        for (i, sums) in sums.iter().enumerate() {
+            let to = T::vectors_mut::<S>(&mut to[i * self.columns..]);
+            if let Some(to) = to.first_chunk_mut::<WIDTH>() {
+                *to = *sums;
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::gram::paired_steps;
+use betz_gram::gram::paired_steps;
 use betz_recording::{DatasetView, Segment};
 
 /// Added to a channel's standard deviation, in counts per step: a channel that hardly fires is not blown up.
