@@ -1,8 +1,8 @@
-//! Γ on CUDA devices: from counts, from responses, under a memory cap, in TF32, on several devices.
+//! Γ on CUDA devices: from spikes, from responses, under a memory cap, in TF32, on several devices.
 //!
 //! ```sh
 //! cargo bench --bench gpu_gram                       # on a machine with a GPU
-//! gpu-bundle/gpu_gram alone counts tf32 cap bank     # what scripts/gpu-bundle.sh carried there
+//! gpu-bundle/gpu_gram alone tf32 cap bank     # what scripts/gpu-bundle.sh carried there
 //! gpu-bundle/gpu_gram several                        # on a machine with several
 //! ```
 //! Prints medians of warm runs; says so and ends where there is no device. The same work in PyTorch:
@@ -20,36 +20,15 @@ use betz::device::{Device, Precision};
 use betz::psc::{Block, Responses};
 use betz::recording::Dataset;
 use betz::train::gram::cuda::{
-    self, CountRecording, Counts, DeviceResponses, device_sums_of_counts, device_sums_of_responses,
+    self, DeviceResponses, Request, device_sums, device_sums_of_responses,
 };
-use betz::train::{GramPath, RidgeChoice, TrainOptions, train_counts_on, train_on};
+use betz::train::{GramPath, RidgeChoice, TrainOptions, train_on};
 use support::{bank, cuda, time, wants};
 
 const STEPS: usize = 400_000;
 /// `channels` trains over [`STEPS`] steps.
 fn dataset(channels: usize) -> Dataset {
     support::dataset(channels, STEPS)
-}
-
-fn counts_of(data: &Dataset) -> Vec<u8> {
-    let n = data.channels();
-    let mut counts = vec![0u8; data.steps * n];
-    for (&tick, &channel) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
-        counts[tick as usize * n + channel as usize] += 1;
-    }
-    counts
-}
-
-fn recording<'a>(data: &'a Dataset, counts: Counts<'a>) -> CountRecording<'a> {
-    CountRecording {
-        counts,
-        channels: data.channels(),
-        steps: data.steps,
-        step_seconds: data.step_seconds,
-        segments: &data.segments,
-        behavior: &data.behavior,
-        outputs: data.outputs.len(),
-    }
 }
 
 fn options(filters: usize, path: GramPath, precision: Precision) -> TrainOptions {
@@ -98,87 +77,26 @@ fn alone(context: &Arc<Context>, data: &Dataset) {
     }
 }
 
-/// Γ, Υ and the sums left on the first device.
-fn gram_of(
-    name: &str,
-    device: &Device,
-    recording: &CountRecording<'_>,
-    precision: Precision,
-    runs: usize,
-) -> f64 {
-    let bank = bank(1);
-    time(name, runs, || {
-        let sums = device_sums_of_counts(device.contexts(), recording, &bank, 0, precision, &());
-        std::hint::black_box(sums.unwrap());
-        device.contexts()[0].synchronize().unwrap();
-    })
-}
-
-fn counts(device: &Device, data: &Dataset) {
-    let context = &device.contexts()[0];
-    let narrow = counts_of(data);
-    let there = context.upload(&narrow).unwrap();
-    for (place, counts) in [
-        ("on the device", Counts::DeviceU8(&there)),
-        ("in host memory", Counts::U8(&narrow)),
-    ] {
-        let recording = recording(data, counts);
-        let n = data.channels();
-        gram_of(
-            &format!("gram from u8 counts {place} N={n}"),
-            device,
-            &recording,
-            Precision::F32,
-            15,
-        );
-        let options = options(1, GramPath::Dense, Precision::F32);
-        time(&format!("train from u8 counts {place} N={n}"), 15, || {
-            let (names, outputs) = (&data.channel_names, &data.outputs);
-            let decoder = train_counts_on(device, &recording, names, outputs, &options, &());
-            std::hint::black_box(decoder.unwrap());
-        });
-    }
-    let options = options(1, GramPath::Dense, Precision::F32);
-    time("train dense from spikes in host memory", 15, || {
-        std::hint::black_box(train_on(device, data, &options, &()).unwrap());
-    });
-}
-
 /// Time in TF32, and its error on a sample.
 fn tf32(device: &Device, data: &Dataset) {
-    let context = &device.contexts()[0];
-    let there = context.upload(&counts_of(data)).unwrap();
-    let recording = recording(data, Counts::DeviceU8(&there));
     for precision in [Precision::F32, Precision::Tf32] {
         let options = options(1, GramPath::Dense, precision);
-        time(
-            &format!("train {} from u8 counts on the device", precision.name()),
-            15,
-            || {
-                let (names, outputs) = (&data.channel_names, &data.outputs);
-                let decoder = train_counts_on(device, &recording, names, outputs, &options, &());
-                std::hint::black_box(decoder.unwrap());
-            },
-        );
+        let name = format!("train {} from spikes", precision.name());
+        time(&name, 15, || {
+            std::hint::black_box(train_on(device, data, &options, &()).unwrap());
+        });
     }
-    let sums = device_sums_of_counts(
-        device.contexts(),
-        &recording,
-        &bank(1),
-        0,
-        Precision::Tf32,
+    let trained = train_on(
+        device,
+        data,
+        &options(1, GramPath::Dense, Precision::Tf32),
         &(),
     );
-    println!(
-        "tf32 on a sample: {:?}",
-        sums.unwrap().unwrap().sampled_error()
-    );
+    println!("tf32 on a sample: {:?}", trained.unwrap().gram_error);
 }
 
 /// N = 8,000 with and without a cap of 2 GiB.
 fn cap(device: &Device, data: &Dataset) {
-    let narrow = counts_of(data);
-    let recording = recording(data, Counts::U8(&narrow));
     let options = options(1, GramPath::Dense, Precision::F32);
     for (name, cap) in [
         ("uncapped", None),
@@ -187,13 +105,6 @@ fn cap(device: &Device, data: &Dataset) {
     ] {
         device.set_memory_cap(cap);
         let runs = if name == "512 MiB" { 1 } else { 3 };
-        gram_of(
-            &format!("gram from u8 counts in host memory N=8000, {name}"),
-            device,
-            &recording,
-            Precision::F32,
-            runs,
-        );
         for path in [GramPath::Dense, GramPath::Event] {
             gram_of_spikes(
                 &format!("gram {} from spikes N=8000, {name}", path.name()),
@@ -218,7 +129,8 @@ fn gram_of_spikes(
     runs: usize,
 ) {
     time(name, runs, || {
-        let sums = cuda::normal_equations_on(device.contexts(), data, &options.bank, 0, path, &());
+        let sums =
+            cuda::normal_equations(device.contexts(), data, &options.bank, None, 0, path, &());
         std::hint::black_box(sums.unwrap());
     });
 }
@@ -239,8 +151,6 @@ fn several(all: &Device) {
     println!("{} devices", all.contexts().len());
     for channels in [1000, 8000] {
         let data = dataset(channels);
-        let narrow = counts_of(&data);
-        let recording = recording(&data, Counts::U8(&narrow));
         let options = options(1, GramPath::Dense, Precision::F32);
         for path in [GramPath::Dense, GramPath::Event] {
             let mut medians = Vec::new();
@@ -253,13 +163,15 @@ fn several(all: &Device) {
                 );
                 let run = || {
                     let contexts = device.contexts();
-                    cuda::device_sums_on(contexts, &data, &options.bank, 0, path, &()).unwrap()
+                    let request = Request::new(&data.view(), &options.bank, None, 0, path);
+                    let sums = device_sums(contexts, &data.view(), &request, &()).unwrap();
+                    sums.unwrap().0
                 };
                 medians.push(time(&name, 5, || {
                     std::hint::black_box(run());
                     device.contexts()[0].synchronize().unwrap();
                 }));
-                results.push(run().unwrap().download(&device.contexts()[0]).unwrap());
+                results.push(run().download(&device.contexts()[0]).unwrap());
             }
             let n = channels;
             let (a, b) = (&results[0].gram, &results[1].gram);
@@ -272,24 +184,12 @@ fn several(all: &Device) {
                 medians[0] / medians[1]
             );
         }
-        let mut medians = Vec::new();
-        for device in [&one, all] {
-            let name = format!(
-                "gram from u8 counts in host memory N={channels}, {}",
-                device.name()
-            );
-            medians.push(gram_of(&name, device, &recording, Precision::F32, 5));
-        }
-        println!("  {:.2} times as fast", medians[0] / medians[1]);
     }
 }
 
 fn main() {
     let Some(device) = cuda() else { return };
     let data = dataset(1000);
-    if wants("counts") {
-        counts(&device, &data);
-    }
     if wants("alone") {
         alone(&device.contexts()[0], &data);
     }

@@ -56,8 +56,16 @@ fn accuracy(device: &Device, path: GramPath) {
         );
     }
     let context = &device.contexts()[0];
-    let (sums, used) =
-        gram::cuda::normal_equations(context, &data, &bank, None, 0, path, &()).unwrap();
+    let (sums, used) = gram::cuda::normal_equations(
+        std::slice::from_ref(context),
+        &data,
+        &bank,
+        None,
+        0,
+        path,
+        &(),
+    )
+    .unwrap();
     let (mut relative, mut normed) = (0.0f64, 0.0f64);
     for i in 0..n {
         for j in 0..n {

@@ -163,7 +163,6 @@ pub mod train {
         DelayEstimate, Evaluation, GramPath, MaskPolicy, NormalEquations, SampledError, Solver,
         estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
     };
-    pub use betz_train::train_counts_on;
     pub use betz_train::{
         Active, Alternative, Choice, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
         Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,

@@ -3,15 +3,13 @@
 use betz::team::Team;
 use betz::{Error, Result};
 
-use crate::commands::{long, mine, network};
+use crate::commands::{mine, network, train};
 use crate::device;
 use crate::report;
 
-pub mod plan;
-pub mod plan_mine;
-
-pub use crate::args::{Mine, Train};
-pub use crate::network_args::Compute as Network;
+pub use crate::commands::mine::args::Mine;
+pub use crate::commands::network::args::Compute as Network;
+use crate::commands::train::args::Train;
 
 /// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
 pub fn begin() {
@@ -38,7 +36,7 @@ const MEMORY: u64 = 1 << 30;
 /// As the command's, and the team's.
 pub fn train(team: &dyn Team, args: &Train) -> Result<()> {
     let device = device::open(&of_rank(team, &args.common.device)?)?;
-    long::train(team, args, &device, args.memory.unwrap_or(MEMORY))
+    train::long::run(team, args, &device, args.memory.unwrap_or(MEMORY))
 }
 
 /// `betz mine`: every process holds all events, and the team shares out candidates, surrogates and shifts; the first

@@ -182,6 +182,17 @@ pub(crate) fn hash_of(path: &Path) -> std::io::Result<u64> {
     }
 }
 
+/// The first eight bytes of the file at `path`; zeros where there are fewer.
+pub(crate) fn first_bytes(path: &Path) -> Result<[u8; 8]> {
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| Error::io("reading", path, &e))?;
+    (file.take(8).read_to_end(&mut start)).map_err(|e| Error::io("reading", path, &e))?;
+    start.resize(8, 0);
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&start);
+    Ok(bytes)
+}
+
 fn meta_begins(path: &Path, with: &str) -> bool {
     Recording::read_meta(path).is_ok_and(|meta| meta.is_some_and(|m| m.starts_with(with)))
 }

@@ -5,36 +5,23 @@
 //! Results go to standard output (`--json`: one object), progress and notes to standard error.
 //! Exit codes: 0 done, 1 failed, 2 wrong usage.
 
-mod adapt_args;
 mod args;
+mod bank;
 mod browser;
 mod chart;
+mod chunks;
 pub mod cluster;
 mod commands;
 mod common_args;
-mod convert_args;
 mod data;
+mod decoded;
 mod device;
-mod evaluation_picture;
 mod files;
-mod join_args;
 mod learning;
-mod loop_picture;
-mod monitor_args;
-mod network_args;
-mod network_picture;
-mod picture;
-mod posterior;
-mod raster;
+mod page;
 mod rates;
-mod recording_picture;
+mod replay;
 mod report;
-mod scoring;
-mod simulate_args;
-mod som_args;
-mod sort_args;
-mod spiking_picture;
-mod sums_args;
 
 use std::process::ExitCode;
 
@@ -44,29 +31,7 @@ use clap::Parser;
 pub fn main() -> ExitCode {
     begin();
     let cli = args::Cli::parse();
-    let outcome = match cli.command {
-        args::Command::Demo(a) => commands::demo::run(&a),
-        args::Command::Simulate(a) => commands::simulate::run(&a),
-        args::Command::Train(a) => commands::train::run(&a),
-        args::Command::Drop(a) => commands::drop::run(&a),
-        args::Command::Export(a) => commands::export::run(&a),
-        args::Command::Convert(a) => commands::convert::run(&a),
-        args::Command::Sums(a) => commands::sums::run(&a),
-        args::Command::Solve(a) => commands::solve::run(&a),
-        args::Command::Adapt(a) => commands::adapt::run(&a),
-        args::Command::Drift(a) => commands::drift::run(&a),
-        args::Command::Evaluate(a) => commands::evaluate::run(&a),
-        args::Command::Stream(a) => commands::stream::run(&a),
-        args::Command::Monitor(a) => commands::monitor::run(&a),
-        args::Command::Serve(a) => commands::serve::run(&a),
-        args::Command::Mine(a) => commands::mine::run(&a),
-        args::Command::Join(a) => commands::join::run(&a),
-        args::Command::Network(a) => commands::network::run(&a),
-        args::Command::Som(a) => commands::som::run(&a),
-        args::Command::Sort(a) => commands::sort::run(&a),
-        args::Command::Info(a) => commands::info::run(&a),
-    };
-    match outcome {
+    match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("betz: {}: {error}", error.kind());

@@ -36,6 +36,23 @@ impl betz::Progress for UntilInterrupted {
     }
 }
 
+/// The result of a command, as one JSON object or as lines and tables.
+pub(crate) trait Outcome: Serialize {
+    /// Prints lines and tables on standard output.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if standard output cannot be written.
+    fn print(&self) -> Result<()>;
+}
+
+/// Prints a command's result, as JSON if `--json` was given.
+pub(crate) fn tell(outcome: &impl Outcome, as_json: bool) -> Result<()> {
+    if as_json {
+        return json(outcome);
+    }
+    outcome.print()
+}
+
 /// Prints one JSON object on standard output.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string(value)

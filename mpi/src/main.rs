@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use betz::Result;
 use betz::team::Team;
-use betz_cli::cluster::{self, plan::Planned};
+use betz_cli::cluster;
 use clap::{Parser, Subcommand};
 use mpi::Threading;
 use mpi::topology::SimpleCommunicator;
@@ -22,20 +22,6 @@ use team::Ranks;
 #[derive(Parser)]
 #[command(name = "betz-mpi", version = betz::VERSION, max_term_width = 100)]
 struct Arguments {
-    /// Only print what the command would cost by so many ranks, such as 1,4,64; run it as one rank
-    #[arg(long, global = true, value_name = "RANKS")]
-    plan: Option<String>,
-    /// For --plan: bytes a second from one rank to another
-    #[arg(long, global = true, value_name = "BYTES", default_value_t = 1.2e9)]
-    link: f64,
-    /// For --plan: microseconds until what is sent begins to come
-    #[arg(
-        long,
-        global = true,
-        value_name = "MICROSECONDS",
-        default_value_t = 20.0
-    )]
-    latency: f64,
     #[command(subcommand)]
     command: Command,
 }
@@ -104,17 +90,6 @@ fn main() -> ExitCode {
 }
 
 fn run(team: &'static dyn Team, arguments: Arguments) -> Result<()> {
-    if let Some(list) = &arguments.plan {
-        let planned = Planned::new(list, arguments.link, arguments.latency)?;
-        if team.rank() > 0 {
-            return Ok(());
-        }
-        return match arguments.command {
-            Command::Train(args) => cluster::plan::train(&planned, &args),
-            Command::Mine(args) => cluster::plan_mine::mine(&planned, &args),
-            Command::Network(args) => cluster::plan::network(&planned, &args),
-        };
-    }
     match arguments.command {
         Command::Train(args) => cluster::train(team, &args),
         Command::Mine(args) => cluster::mine(team, *args),

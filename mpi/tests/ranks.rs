@@ -179,22 +179,6 @@ fn any_number_of_ranks_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_plan_says_what_ranks_will_cost() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    recording_of(40, &folder.join("wide.npz"));
-    let arguments = "network wide.npz --bin 20ms --window 15s --step 15s --threshold 0.05 --plan 1,4,1024 --out m.npz";
-    let Some(output) = good(folder, 1, arguments) else {
-        return;
-    };
-    let said = String::from_utf8_lossy(&output.stdout);
-    for expected in ["operations", "edges", "1024"] {
-        assert!(said.contains(expected), "{said}");
-    }
-    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
-}
-
-#[test]
 fn what_is_wrong_is_said_once_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -339,50 +323,6 @@ fn a_full_disk_of_one_rank_ends_the_job() {
             .collect();
         left.sort();
         assert_eq!(left, ["day.npz", "list.txt"], "{arguments}");
-    }
-}
-
-#[test]
-fn a_plan_of_training_times_the_beginning() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    recording(&folder.join("day.npz"));
-    let plan = "train day.npz --filter 0.05:1 --step 0.01 --folds 3 --memory 300kB --plan 1,64 --out m.betz";
-    // With so many folds each is too short to be trained on.
-    for arguments in [plan.to_owned(), plan.replace("--folds 3", "--folds 4000")] {
-        let Some(output) = good(folder, 2, &arguments) else {
-            return;
-        };
-        let said = String::from_utf8_lossy(&output.stdout);
-        // So short a recording may take no longer than half of it: then, too, built-in figures say it.
-        let ways = ["timed on the recording's beginning", "built-in figures"];
-        let times = ways.map(|way| said.matches(way).count());
-        assert_eq!(times[0] + times[1], 1, "{said}");
-        assert!(!arguments.contains("4000") || times == [0, 1], "{said}");
-        let ranks = said.lines().filter(|line| line.starts_with("64 "));
-        assert_eq!(ranks.count(), 1, "{said}");
-    }
-    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
-}
-
-#[test]
-fn a_plan_of_mining_is_printed_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    recording(&folder.join("day.npz"));
-    for more in ["", " --memory 300kB", " --surrogates 99"] {
-        let arguments =
-            format!("mine day.npz --interval 0,0.004 --threshold 60 --plan 1,1024{more}");
-        let Some(output) = good(folder, 2, &arguments) else {
-            return;
-        };
-        let said = String::from_utf8_lossy(&output.stdout);
-        let ranks = said
-            .lines()
-            .filter_map(|line| line.split_whitespace().next());
-        let ranks: Vec<&str> = ranks.filter(|word| ["1", "1024"].contains(word)).collect();
-        assert_eq!(ranks, ["1", "1024"], "{said}");
-        assert!(said.contains("8 and 64 candidates"), "{said}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! `betz drop`: a model without some of its channels, as if it had been trained without them.
 
+use crate::common_args::Common;
+use clap::Args;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use betz::model::Decoder;
@@ -7,9 +10,24 @@ use betz::train::retained::{Remover, Retained};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::args::Drop;
 use crate::files::{Files, Kind};
 use crate::report;
+
+#[derive(Args)]
+#[command(after_help = "Example: betz drop m.betz --channels 3,17 --out n.betz")]
+pub(crate) struct Drop {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Model file, trained with --retain
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Channels to take out, by name or number, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) channels: String,
+    /// Model file to write; it retains the same sums
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) out: PathBuf,
+}
 
 #[derive(Serialize)]
 struct Dropped {

@@ -1,12 +1,26 @@
 //! `betz export`: a model in another program's format.
 
+use crate::common_args::Common;
 use betz::Result;
 use betz::model::Decoder;
+use clap::Args;
 use serde::Serialize;
+use std::path::PathBuf;
 
-use crate::args::Export;
 use crate::files::{Files, Kind};
 use crate::report;
+
+#[derive(Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Model file: a linear decoder, a lift or a Kalman filter
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Write one step of it as ONNX: counts and states in, estimates and states out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) onnx: PathBuf,
+}
 
 #[derive(Serialize)]
 struct Exported {

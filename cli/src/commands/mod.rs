@@ -1,35 +1,21 @@
-//! One file a command.
+//! One file or folder per command: `args` are its options, `run` or `mod` does the work, `print` shows the result.
 
 pub(crate) mod adapt;
-mod bank;
-mod beside;
-mod chance;
 pub(crate) mod convert;
 pub(crate) mod demo;
-pub(crate) mod drift;
 pub(crate) mod drop;
 pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod info;
-mod inside;
 pub(crate) mod join;
-pub(crate) mod listed;
-mod live;
-pub(crate) mod long;
 pub(crate) mod mine;
-pub(crate) mod mine_long;
-mod mine_shard;
 pub(crate) mod monitor;
 pub(crate) mod network;
-mod page;
-mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;
-mod simulated;
 pub(crate) mod solve;
 pub(crate) mod som;
 pub(crate) mod sort;
 pub(crate) mod stream;
 pub(crate) mod sums;
 pub(crate) mod train;
-mod written;

@@ -1,6 +1,8 @@
 //! `betz serve`: a page to look at recordings, with what a model makes of them, at networks, at mined episodes and
 //! at self-organising maps.
 
+use crate::common_args::Common;
+use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,15 +16,45 @@ use betz_monitor::{
 };
 
 use super::monitor::name_of;
-use super::page::{LOOK, announce, options};
 use super::som::shown;
-use super::stream::{Feed, replay};
-use crate::common_args::Behaviors;
+use crate::common_args::{Behaviors, Part};
 use crate::data;
 use crate::device;
 use crate::files::Kind;
-use crate::monitor_args::Serve;
+use crate::page::Page;
+use crate::page::{LOOK, announce, options};
+use crate::replay::{Feed, replay};
 use crate::report::{self, Bar, UntilInterrupted};
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  betz serve session.npz\n  betz serve model.betz monday.npz tuesday.npz\n  betz serve div14.net.npz div21.net.npz\n  betz serve session.npz session.net.npz --image cortex.png\n  betz serve culture.npz episodes.csv\n  betz serve map.npz\n  betz serve sorter.betz spikes.npz"
+)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Recordings, networks and maps (.npz), sorters, lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Picture below the nodes of networks (PNG or JPEG)
+    #[arg(long, value_name = "PICTURE")]
+    pub(crate) image: Option<PathBuf>,
+    /// Where the picture lies in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM; else a unit a pixel from 0, 0
+    #[arg(
+        long,
+        value_name = "L,T,R,B",
+        requires = "image",
+        allow_hyphen_values = true
+    )]
+    pub(crate) image_extent: Option<String>,
+    /// Begin with what a page has kept (E, then *state*)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) page: Page,
+}
 
 pub(crate) fn run(args: &Serve) -> Result<()> {
     device::cpu_for("a page", &args.common.device)?;

@@ -1,4 +1,4 @@
-"""Sends N samples of 96 channels through `betz stream --lsl-in --lsl-out` and back. Arguments: MODEL N HZ [--steady] [--echo PROGRAM].
+"""Sends N samples of 96 channels through `betz stream --in lsl://… --out lsl://…` and back. Arguments: MODEL N HZ [--steady] [--echo PROGRAM].
 
 With --echo through that program (lsl_echo.c) instead: what liblsl and the machine take themselves.
 Without --steady the stream vanishes after three quarters and comes back. Prints one JSON object."""
@@ -44,7 +44,7 @@ class Echo:
 def between():
     if "--echo" in sys.argv:
         return Echo()
-    return Live(model, "--lsl-in", "peer", "--lsl-out", "betz", env=dict(os.environ, BETZ_LSL=str(library)))
+    return Live(model, "--in", "lsl://peer", "--out", "lsl://betz", env=dict(os.environ, BETZ_LSL=str(library)))
 
 
 with between() as live:

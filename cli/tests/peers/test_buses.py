@@ -313,5 +313,5 @@ def test_lsl_in_and_out(model, tmp_path):
 
 def test_lsl_without_its_library_says_so(model):
     env = dict(os.environ, BETZ_LSL="/nowhere/liblsl.so")
-    done = subprocess.run([*Live_command(model), "--lsl-in", "spikes"], capture_output=True, text=True, env=env, timeout=60)
+    done = subprocess.run([*Live_command(model), "--in", "lsl://spikes"], capture_output=True, text=True, env=env, timeout=60)
     assert done.returncode == 1 and "BETZ_LSL" in done.stderr and "/nowhere" in done.stderr, done.stderr

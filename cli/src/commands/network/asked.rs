@@ -3,7 +3,7 @@
 use betz::network::{NetworkSpec, Sign, Signal, Taper, Threshold};
 use serde::Serialize;
 
-use crate::network_args::{Edges, SignName};
+use crate::commands::network::args::{Edges, SignName};
 
 /// What was asked for, or is planned.
 #[derive(Serialize, Clone)]

@@ -11,8 +11,8 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::{Spread, on_cpu};
+use crate::commands::network::args::Compare;
 use crate::files::{Files, Kind};
-use crate::network_args::Compare;
 use crate::report::{self, Table};
 
 const HEADER: &str = "first,second,start,edges_first,edges_second,common,";

@@ -11,9 +11,9 @@ use betz::{Error, ErrorKind, Result, memory};
 use super::asked::{Asked, keeping};
 use super::outcome::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
+use crate::commands::network::args::{Compute, FdrName, Span, SurrogateName};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::network_args::{Compute, FdrName, Span, SurrogateName};
 use crate::report::{self, Bar};
 
 pub(super) fn run(args: &Compute) -> Result<()> {
@@ -29,31 +29,6 @@ pub(crate) fn run_by(team: &dyn Team, args: &Compute) -> Result<()> {
     }
     check_apart(args, "in a team, whose processes share out windows")?;
     run_as(Some(team), args)
-}
-
-/// What a team will do.
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
-    /// Edges to be expected.
-    pub(crate) edges: f64,
-    /// Operations a second of this machine's threads.
-    pub(crate) pace: f64,
-    pub(crate) signal_bytes: usize,
-}
-
-/// Reads the signal, and tries some of its nodes and windows.
-pub(crate) fn planned(args: &Compute) -> Result<Planned> {
-    check_apart(args, "with --plan")?;
-    let input = Input::read(&args.input, &args.from)?;
-    let signal = input.signal()?;
-    let mut spec = spec(args, &signal)?;
-    let plan = Bounds::new(args, &signal)?.plan(&mut spec, &signal)?;
-    Ok(Planned {
-        edges: expected::edges(&spec, &signal, &plan)?.unwrap_or(0.0),
-        pace: expected::pace(&spec, &signal, &plan)?,
-        signal_bytes: signal.bytes(),
-        plan,
-    })
 }
 
 fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {

@@ -8,7 +8,7 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use crate::network_args::Compute;
+use crate::commands::network::args::Compute;
 use crate::report;
 
 /// Nodes, windows and values of the sample that edges are counted in.
@@ -146,32 +146,6 @@ pub(super) fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Res
     let found = plan.run(&part, &())?;
     let share = found.edges() as f64 / pairs(few) / found.len().max(1) as f64;
     Ok(Some((share * pairs(nodes) * windows as f64).round()))
-}
-
-/// Operations a second of this machine's threads, as [`Plan::growth`] counts them, timed on some nodes of the signal.
-pub(super) fn pace(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<f64> {
-    /// Operations that are timed, some hundredths of a second.
-    const TIMED: f64 = 4e9;
-    /// Nodes of them.
-    const FEWEST: f64 = 256.0;
-    const MOST: f64 = 4096.0;
-    let nodes = signal.nodes();
-    let per_pair = plan.growth(1, 0.0, 1.0).operations / (nodes as f64).powi(2);
-    let room = VALUES / signal.samples().max(1);
-    let few = (TIMED / per_pair).sqrt().clamp(FEWEST, MOST) as usize;
-    let few = few.min(room.max(2)).min(nodes);
-    let samples = some(signal, few);
-    let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
-    let spec = NetworkSpec {
-        max_edges: u64::MAX,
-        ..*spec
-    };
-    let plan = Plan::new(&spec, &part)?;
-    plan.run(&part, &())?;
-    let started = Instant::now();
-    plan.run(&part, &())?;
-    let seconds = started.elapsed().as_secs_f64();
-    Ok(plan.growth(1, 0.0, 1.0).operations / seconds.max(f64::MIN_POSITIVE))
 }
 
 /// The samples of `few` nodes, evenly chosen.

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::on_cpu;
+use crate::commands::network::args::{Export, Format};
 use crate::files::{Files, Kind};
-use crate::network_args::{Export, Format};
 use crate::report;
 
 #[derive(Serialize)]

@@ -13,11 +13,11 @@ use betz::{Error, Progress, Result, memory, progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::picture::{self as network_picture, Shown};
 use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
+use crate::commands::network::args::{Graph, GraphMeasure};
 use crate::files::{Files, Kind, is_csv};
-use crate::network_args::{Graph, GraphMeasure};
-use crate::network_picture::{self, Shown};
 use crate::report::{self, Bar, Table};
 
 /// Nodes up to which shortest paths are looked for from all of them, and from how many otherwise.

@@ -10,9 +10,9 @@ use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
 use super::{frames, lines, nodes};
+use crate::commands::network::args::From;
 use crate::common_args::Behaviors;
 use crate::data;
-use crate::network_args::From;
 use crate::report;
 
 /// Arrays of an `.npz` that name the nodes, and that say where they are.

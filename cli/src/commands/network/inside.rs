@@ -7,7 +7,7 @@ use betz::network::file::NetworkFile;
 use serde::Serialize;
 
 use super::Spread;
-use crate::args::Info;
+use crate::commands::info::args::Info;
 use crate::report::{self, count};
 
 #[derive(Serialize)]

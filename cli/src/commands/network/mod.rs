@@ -1,5 +1,6 @@
 //! `betz network`: correlation networks over sliding windows. One file a subcommand.
 
+pub(crate) mod args;
 mod asked;
 mod compare;
 pub(crate) mod compute;
@@ -14,6 +15,7 @@ mod lines;
 mod nodes;
 mod outcome;
 mod part;
+mod picture;
 mod sttc;
 mod table;
 
@@ -21,7 +23,7 @@ use betz::device::DeviceSpec;
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::network_args::NetworkCommand;
+use crate::commands::network::args::NetworkCommand;
 
 pub(super) use inside::{inside, is_network};
 pub(super) use part::{join, part_inside};

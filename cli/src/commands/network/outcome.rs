@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Spread;
 use super::asked::Asked;
-use crate::network_args::Compute;
+use crate::commands::network::args::Compute;
 use crate::report;
 
 #[derive(Serialize)]

@@ -7,8 +7,8 @@ use betz::network::file::Part;
 use serde::Serialize;
 
 use super::outcome::write_where_it_fits;
+use crate::commands::network::args::Compute;
 use crate::files::{Files, Kind};
-use crate::network_args::Compute;
 use crate::report::{self, count};
 
 #[derive(Serialize)]

@@ -10,11 +10,11 @@ use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::commands::written::Written;
+use super::written::Written;
+use crate::commands::simulate::args::{Chains, Simulate};
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::report::{self, Bar};
-use crate::simulate_args::{Chains, Simulate};
 
 /// Length of a network's recording unless told otherwise.
 const SECONDS: f64 = 100.0;

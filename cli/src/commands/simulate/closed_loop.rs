@@ -14,12 +14,12 @@ use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::loop_picture;
 use super::steered::{Steered, Velocity};
-use crate::commands::written::Written;
+use super::written::Written;
+use crate::commands::simulate::args::{ClosedLoop, Simulate, TaskName};
 use crate::files::{Files, Kind};
-use crate::loop_picture;
 use crate::report::{self, Bar, Table, count};
-use crate::simulate_args::{ClosedLoop, Simulate, TaskName};
 
 /// Ridge of an OLE, as a part of each channel's spread.
 const RIDGE: f64 = 1e-3;

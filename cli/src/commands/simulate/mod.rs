@@ -1,11 +1,16 @@
 //! `betz simulate`: what decoders, miners and users are tested with.
 
 mod activity;
+pub(crate) mod args;
 mod chains;
 mod closed_loop;
+pub(crate) mod drift;
+mod loop_picture;
 mod population;
 mod spiking;
+mod spiking_picture;
 mod steered;
+mod written;
 
 use std::path::Path;
 
@@ -13,9 +18,12 @@ use betz::spiking::{Network, models};
 use betz::{Error, Result};
 
 use crate::device;
-use crate::simulate_args::Simulate;
+use args::{Change, Simulate};
 
 pub(crate) fn run(args: &Simulate) -> Result<()> {
+    if let Some(Change::Drift(args)) = &args.change {
+        return drift::run(args);
+    }
     if args.spiking.is_asked_for() {
         return spiking::run(args);
     }

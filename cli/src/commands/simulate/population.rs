@@ -8,11 +8,11 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::commands::written::Written;
+use super::written::Written;
+use crate::commands::simulate::args::Simulate;
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
-use crate::simulate_args::Simulate;
 
 /// Length of a recording and number of neurons unless told otherwise.
 const SECONDS: f64 = 100.0;

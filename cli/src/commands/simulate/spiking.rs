@@ -11,13 +11,13 @@ use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
-use crate::commands::written::Written;
+use super::spiking_picture::{self, Moments};
+use super::written::Written;
+use crate::commands::simulate::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Table, count, number};
-use crate::simulate_args::{Compat, Simulate, Spiking};
-use crate::spiking_picture::{self, Moments};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
 const PAPER_SECONDS: f64 = 10.0;

@@ -9,8 +9,8 @@ use betz::stream::{Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
+use crate::commands::simulate::args::Intention;
 use crate::learning;
-use crate::simulate_args::Intention;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
 #[derive(Clone, Copy)]

@@ -8,9 +8,9 @@ use betz_monitor::{MapErrors, MapShape, MapStage, Mapped, Monitor, Shown};
 
 use crate::browser::Door;
 use crate::commands::monitor::name_of;
-use crate::commands::page::{LOOK, announce, options};
+use crate::commands::som::args::Som;
+use crate::page::{LOOK, announce, options};
 use crate::report::UntilInterrupted;
-use crate::som_args::Som;
 
 /// Least time between two stages.
 const EVERY: Duration = Duration::from_millis(200);

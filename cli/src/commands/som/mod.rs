@@ -1,5 +1,6 @@
 //! `betz som`: a self-organising map of data or of a picture.
 
+pub(crate) mod args;
 mod image;
 mod input;
 mod live;
@@ -19,10 +20,10 @@ use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
 use self::live::Live;
+use crate::commands::som::args::{FadeName, NeighbourhoodName, Som};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
-use crate::som_args::{FadeName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
 const AT_ONCE: usize = 1 << 10;

@@ -4,9 +4,9 @@ use betz::sort::{Edit, Sorter};
 use betz::{Error, Result};
 
 use super::show;
+use crate::commands::sort::args::SortEdit;
 use crate::files::{Files, Kind};
 use crate::report;
-use crate::sort_args::SortEdit;
 
 pub(super) fn run(args: &SortEdit) -> Result<()> {
     let mut files = Files::new(&args.common).reads("SORTER", &args.sorter);

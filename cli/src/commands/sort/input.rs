@@ -9,7 +9,7 @@ use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
 
-use crate::sort_args::Raw;
+use crate::commands::sort::args::Raw;
 
 /// What is known of voltage before a sample of it is read.
 pub(super) struct Info {

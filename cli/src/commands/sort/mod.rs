@@ -1,5 +1,6 @@
 //! `betz sort`: spikes of single units from raw voltage.
 
+pub(crate) mod args;
 mod edit;
 mod input;
 mod phy;
@@ -10,7 +11,7 @@ mod train;
 
 use betz::Result;
 
-use crate::sort_args::SortCommand;
+use crate::commands::sort::args::SortCommand;
 
 pub(crate) use show::inside;
 

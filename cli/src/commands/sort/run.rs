@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::input::{Info, Source};
 use super::phy;
+use crate::commands::sort::args::{Feature, SortRun};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Table};
-use crate::sort_args::{Feature, SortRun};
 
 /// Rows read from the file at once; they are handed on in blocks of `--block`.
 const READ_ROWS: usize = 1 << 13;

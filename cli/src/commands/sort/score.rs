@@ -8,8 +8,8 @@ use betz::sort::score::{Score, Train, score};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use crate::commands::sort::args::SortScore;
 use crate::report::{self, Table};
-use crate::sort_args::SortScore;
 
 #[derive(Serialize)]
 struct Scored {

@@ -9,9 +9,9 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
+use crate::commands::sort::args::SortShow;
 use crate::files::{Files, Kind};
 use crate::report::{self, Table};
-use crate::sort_args::SortShow;
 
 #[derive(Serialize)]
 pub(super) struct SorterFacts {

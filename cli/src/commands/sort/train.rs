@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::input::Info;
 use super::show;
+use crate::commands::sort::args::{ReferenceName, SortTrain};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
-use crate::sort_args::{ReferenceName, SortTrain};
 
 /// Channels from which on the median of all is taken off, unless said otherwise.
 const MEDIAN_FROM: usize = 16;

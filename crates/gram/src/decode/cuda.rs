@@ -337,7 +337,7 @@ impl<'a> Decoding<'a> {
             sum,
         )?;
         if let Some(low_pass) = &mut self.low_pass {
-            low_pass.run_in_place(&mut sums, steps, layout)?;
+            low_pass.run(&mut sums, steps, layout)?;
         }
         let last = DecodeEstimates {
             sums: sums.read(),

@@ -119,20 +119,6 @@ impl NormalEquations {
         mean(&self.output_sum, self.steps)
     }
 
-    /// Γ_c = Σ (a − μ)(a − μ)ᵀ = Γ − T·μμᵀ, features × features, row-major. Allocates it.
-    pub fn centred_gram(&self) -> Vec<f64> {
-        let mean = self.feature_mean();
-        let mut gram = self.gram.clone();
-        if self.features > 0 {
-            for (row, sum) in gram.chunks_exact_mut(self.features).zip(&self.feature_sum) {
-                for (g, m) in row.iter_mut().zip(&mean) {
-                    *g -= sum * m;
-                }
-            }
-        }
-        gram
-    }
-
     /// Mean of Γ_c's diagonal: the scale that relative ridges are given in.
     pub fn mean_variance_sum(&self) -> f64 {
         let (n, mean) = (self.features, self.feature_mean());

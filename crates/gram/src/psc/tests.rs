@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Block, Convolver, Responses, Sample, oracle};
+use super::{Block, Responses, oracle};
 use betz_recording::{Dataset, Segment, Spikes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass, MAX_ORDER, RecursiveFilter};
 
@@ -29,7 +29,7 @@ pub(super) fn worst(
     worst
 }
 
-/// The response to one spike at its largest, a filter; what an FFT's rounding is relative to.
+/// The largest response to one spike, per filter.
 pub(super) fn peaks(bank: &FilterBank, step_seconds: f64, longest: usize) -> Vec<f64> {
     let peak = |f: &Filter| {
         f.impulse(step_seconds, longest)
@@ -194,64 +194,6 @@ proptest! {
     }
 }
 
-/// Responses of every channel by `convolver`, in the oracle's layout.
-fn convolved<T: Sample>(dataset: &Dataset, convolver: &Convolver<T>) -> Vec<f64> {
-    let mut scratch = convolver.make_scratch();
-    let mut rows = vec![T::zero(); convolver.filters() * dataset.steps];
-    let mut got = vec![];
-    for channel in 0..dataset.channels() {
-        let mut signal = vec![T::zero(); dataset.steps];
-        for (&t, &c) in dataset.spikes.ticks.iter().zip(&dataset.spikes.channels) {
-            if c as usize == channel {
-                signal[t as usize] = signal[t as usize] + T::one();
-            }
-        }
-        convolver
-            .process_with_scratch(&signal, &dataset.segments, &mut rows, &mut scratch)
-            .unwrap();
-        for row in rows.chunks(dataset.steps) {
-            let mut outside = row.to_vec();
-            for s in &dataset.segments {
-                let inside = s.start as usize..s.stop as usize;
-                got.extend(row[inside.clone()].iter().map(|v| v.exact()));
-                outside[inside].fill(T::zero());
-            }
-            assert!(outside.iter().all(|v| v.exact() == 0.0));
-        }
-    }
-    got
-}
-
-proptest! {
-    #![proptest_config(cases(32))]
-
-    #[test]
-    fn fft_equals_the_oracle_at_any_transform_length(
-        dataset in datasets(),
-        bank in banks(),
-        length in 1usize..1200,
-        longest in 1usize..500,
-    ) {
-        let expected = oracle::responses(&dataset, &bank, None).unwrap();
-        let columns = dataset.steps_in_segments();
-        let step = dataset.step_seconds;
-        let longest_segment = dataset.segments.iter().map(Segment::len).max().unwrap_or(0);
-        let floor = peaks(&bank, step, longest.max(longest_segment));
-        for convolver in [
-            Convolver::<f64>::new(&bank, step, longest_segment),
-            Convolver::with_length(&bank, step, longest_segment, length),
-            Convolver::with_length(&bank, step, longest_segment, 2 * longest_segment),
-            // A plan for other lengths than come.
-            Convolver::new(&bank, step, longest.max(longest_segment)),
-        ] {
-            let got = convolved(&dataset, &convolver);
-            prop_assert!(worst(&expected, got.into_iter(), columns, &floor) < 1e-10);
-        }
-        let single = convolved(&dataset, &Convolver::<f32>::new(&bank, step, longest_segment));
-        prop_assert!(worst(&expected, single.into_iter(), columns, &floor) < 1e-5);
-    }
-}
-
 #[test]
 fn long_silence_flushes_every_state() {
     for order in 0..=MAX_ORDER {
@@ -288,26 +230,4 @@ fn a_spike_outside_the_dataset_is_refused() {
         let error = Responses::new(&dataset, &bank, None).unwrap_err();
         assert_eq!(error.kind(), betz_base::ErrorKind::Mismatch);
     }
-}
-
-#[test]
-fn a_segment_longer_than_planned_is_refused_where_the_filter_was_cut() {
-    let bank = FilterBank::new(vec![Filter {
-        tau_seconds: 0.01,
-        order: 0,
-    }])
-    .unwrap();
-    let signal = vec![1.0; 2000];
-    let whole = [Segment {
-        start: 0,
-        stop: 2000,
-    }];
-    let mut responses = vec![0.0; 2000];
-    for (longest, fits) in [(20, false), (1000, true)] {
-        let convolver = Convolver::<f64>::new(&bank, 0.002, longest);
-        let mut scratch = convolver.make_scratch();
-        let ran = convolver.process_with_scratch(&signal, &whole, &mut responses, &mut scratch);
-        assert_eq!(ran.is_ok(), fits, "{longest}: {ran:?}");
-    }
-    assert!((responses[1999] - 1.0).abs() < 1e-13);
 }

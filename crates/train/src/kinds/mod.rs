@@ -128,12 +128,7 @@ impl KindOptions {
             ("experts", self.experts, 2, 256),
             ("cells", self.cells, 4, 1000),
             ("members", self.members, 1, MAX_MEMBERS),
-            (
-                "layers",
-                self.layers.as_ref().map(Vec::len),
-                1,
-                MAX_LAYERS,
-            ),
+            ("layers", self.layers.as_ref().map(Vec::len), 1, MAX_LAYERS),
         ];
         for (what, got, least, most) in sizes {
             if let Some(got) = got
@@ -254,7 +249,9 @@ pub fn train_kinds_on<'d>(
         let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
             return Ok(None);
         };
-        taken.decoder(data, options, &found, score, progress).map(Some)
+        taken
+            .decoder(data, options, &found, score, progress)
+            .map(Some)
     };
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);

@@ -228,9 +228,11 @@ fn the_readout_solves_the_normal_equations() {
     let sums = pass.sums(&|_| true, &()).unwrap();
     let subset: Vec<usize> = vec![0, 2, 5, 11, 13, 20];
     let Weights { weights, intercept } = ridge_readout(&sums, &subset, 1e-3).unwrap();
-    let gram = sums.centred_gram();
+    let (n, mean) = (sums.features, sums.feature_mean());
+    let gram: Vec<f64> = (0..n * n)
+        .map(|i| sums.gram[i] - sums.feature_sum[i / n] * mean[i % n])
+        .collect();
     let upsilon = sums.centred_upsilon();
-    let n = sums.features;
     let ridge = 1e-3 * subset.iter().map(|&f| gram[f * n + f]).sum::<f64>() / 6.0;
     for f in 0..n {
         for o in 0..2 {

@@ -147,10 +147,7 @@ impl Sequences {
 }
 
 /// `sequences` in order, as many to a batch as reach `most_steps`.
-fn in_batches(
-    sequences: Vec<Vec<Range<usize>>>,
-    most_steps: usize,
-) -> Vec<Vec<Vec<Range<usize>>>> {
+fn in_batches(sequences: Vec<Vec<Range<usize>>>, most_steps: usize) -> Vec<Vec<Vec<Range<usize>>>> {
     let mut batches = vec![Vec::new()];
     let mut steps = 0;
     for sequence in sequences {
@@ -192,7 +189,8 @@ impl Batch {
         self.steps.clear();
         self.sequence.clear();
         for (step, &count) in self.packing.count.iter().enumerate() {
-            self.steps.extend(flat[..count].iter().map(|steps| steps[step]));
+            self.steps
+                .extend(flat[..count].iter().map(|steps| steps[step]));
             self.sequence.extend(0..count);
         }
     }
@@ -223,12 +221,17 @@ impl Batch {
         let sequences = self.packing.count.first().copied().unwrap_or(0);
         let mut lost = vec![false; sequences * channels];
         let mut thinned = vec![0.0; sequences];
-        let thinning = if samples.are_counts { recipe.thinning } else { 0.0 };
+        let thinning = if samples.are_counts {
+            recipe.thinning
+        } else {
+            0.0
+        };
         for (thinned, lost) in thinned.iter_mut().zip(lost.chunks_mut(channels.max(1))) {
             *thinned = thinning * random.uniform();
             if recipe.lost_channels > 0.0 && random.uniform() < 0.5 {
                 let probability = recipe.lost_channels * random.uniform();
-                lost.iter_mut().for_each(|lost| *lost = random.uniform() < probability);
+                lost.iter_mut()
+                    .for_each(|lost| *lost = random.uniform() < probability);
             }
         }
         self.inputs.clear();
@@ -245,12 +248,15 @@ impl Batch {
                 row[channel] = (count * scaling.factors[channel]).min(LARGEST_INPUT);
             }
             if recipe.noise > 0.0 {
-                row.iter_mut().for_each(|input| *input += recipe.noise * random.noise());
+                row.iter_mut()
+                    .for_each(|input| *input += recipe.noise * random.noise());
             }
             if recipe.input_dropout > 0.0 {
                 let kept = 1.0 / (1.0 - recipe.input_dropout);
                 random.drop_out(&mut mask, recipe.input_dropout, [0.0, kept]);
-                row.iter_mut().zip(&mask).for_each(|(input, mask)| *input *= mask);
+                row.iter_mut()
+                    .zip(&mask)
+                    .for_each(|(input, mask)| *input *= mask);
             }
         }
     }
@@ -262,7 +268,9 @@ fn thin(count: f32, probability: f32, random: &mut Random) -> f32 {
     if probability <= 0.0 {
         return count;
     }
-    (0..count as u32).filter(|_| random.uniform() >= probability).count() as f32
+    (0..count as u32)
+        .filter(|_| random.uniform() >= probability)
+        .count() as f32
 }
 
 #[cfg(test)]
@@ -300,7 +308,10 @@ mod tests {
             assert_eq!(epoch.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
             for window in epoch.concat().concat() {
                 assert!(window.len() <= 50 && !window.is_empty());
-                assert!(runs.iter().any(|r| r.start <= window.start && window.end <= r.end));
+                assert!(
+                    runs.iter()
+                        .any(|r| r.start <= window.start && window.end <= r.end)
+                );
             }
         }
     }

@@ -94,18 +94,28 @@ pub(super) fn fit(
 /// errors of standardised labels. False for a batch without labels.
 fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
     let (columns, scaling) = (task.shape.columns, task.scaling);
-    let labelled = batch.steps.iter().filter(|&&step| task.samples.labels(step).is_some());
+    let labelled = batch
+        .steps
+        .iter()
+        .filter(|&&step| task.samples.labels(step).is_some());
     let factor = 2.0 / labelled.count() as f32;
     work.estimate_gradient.clear();
-    work.estimate_gradient.resize(batch.steps.len() * columns, 0.0);
+    work.estimate_gradient
+        .resize(batch.steps.len() * columns, 0.0);
     let rows = work.estimates.chunks_exact(columns);
     let gradients = work.estimate_gradient.chunks_exact_mut(columns);
     for ((&step, estimates), gradients) in batch.steps.iter().zip(rows).zip(gradients) {
         let Some(labels) = task.samples.labels(step) else {
             continue;
         };
-        for (o, (gradient, estimate)) in gradients.iter_mut().zip(estimates).take(labels.len()).enumerate() {
-            let label = (f64::from(labels[o]) - scaling.label_means[o]) / scaling.label_deviations[o];
+        for (o, (gradient, estimate)) in gradients
+            .iter_mut()
+            .zip(estimates)
+            .take(labels.len())
+            .enumerate()
+        {
+            let label =
+                (f64::from(labels[o]) - scaling.label_means[o]) / scaling.label_deviations[o];
             *gradient = factor * (estimate - label as f32);
         }
     }
@@ -117,7 +127,9 @@ fn initial(shape: &Shape, random: &mut Random) -> Vec<f32> {
     let mut weights = vec![0.0; shape.weights];
     let mut draw = |values: &mut [f32], units: usize| {
         let most = 1.0 / (units as f32).sqrt();
-        values.iter_mut().for_each(|v| *v = (2.0 * random.uniform() - 1.0) * most);
+        values
+            .iter_mut()
+            .for_each(|v| *v = (2.0 * random.uniform() - 1.0) * most);
     };
     for layer in &shape.layers {
         let all = layer.input_weights.start..layer.state_bias.end;

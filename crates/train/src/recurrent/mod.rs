@@ -72,7 +72,11 @@ impl Sizes {
     /// Two layers of 64 for trials, one for continuous recordings.
     fn usual(data: &DatasetView<'_>, seed: u64) -> Self {
         Self {
-            layers: if has_trials(data) { vec![64, 64] } else { vec![64] },
+            layers: if has_trials(data) {
+                vec![64, 64]
+            } else {
+                vec![64]
+            },
             members: 1,
             seed,
         }
@@ -125,7 +129,12 @@ fn train(
     (sizes, recipe): (&Sizes, &Recipe),
     epochs: &Epochs<'_>,
 ) -> Result<Trained> {
-    if !runs.iter().cloned().flatten().any(|step| samples.labels(step).is_some()) {
+    if !runs
+        .iter()
+        .cloned()
+        .flatten()
+        .any(|step| samples.labels(step).is_some())
+    {
         return Err(Error::new(
             ErrorKind::InsufficientData,
             "recurrent decoder: expected steps with labels to train on, got none",

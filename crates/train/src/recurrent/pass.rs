@@ -117,19 +117,12 @@ impl<T: Real> Pass<'_, T> {
                 let kept = T::from_f32(1.0 / (1.0 - dropout.probability));
                 let length = rows * layer.units;
                 own.mask.resize(length, T::default());
-                (dropout.random).drop_out(
-                    &mut own.mask,
-                    dropout.probability,
-                    [T::default(), kept],
-                );
+                (dropout.random).drop_out(&mut own.mask, dropout.probability, [T::default(), kept]);
                 let states = own.after[..length].iter().zip(&own.mask);
                 own.left.extend(states.map(|(&state, &mask)| state * mask));
             }
         }
-        let top = work
-            .layers
-            .last()
-            .map_or(self.inputs, LayerWork::output);
+        let top = work.layers.last().map_or(self.inputs, LayerWork::output);
         let columns = shape.columns;
         work.estimates.resize(rows * columns, T::default());
         let bias = &self.weights[shape.readout_bias.clone()];
@@ -241,15 +234,8 @@ impl<T: Real> Pass<'_, T> {
             add: true,
         }
         .compute(self.arch);
-        add_columns(
-            estimate_gradient,
-            &mut gradient[shape.readout_bias.clone()],
-        );
-        transpose(
-            &self.weights[shape.readout.clone()],
-            columns,
-            transposed,
-        );
+        add_columns(estimate_gradient, &mut gradient[shape.readout_bias.clone()]);
+        transpose(&self.weights[shape.readout.clone()], columns, transposed);
         state_gradient.resize(rows * top_units, T::default());
         Product {
             rows,
@@ -349,13 +335,7 @@ impl<T: Real> Pass<'_, T> {
         }
     }
 
-    fn weight_gradients(
-        &self,
-        layer: &Layer,
-        input: &[T],
-        own: &LayerWork<T>,
-        gradient: &mut [T],
-    ) {
+    fn weight_gradients(&self, layer: &Layer, input: &[T], own: &LayerWork<T>, gradient: &mut [T]) {
         let rows = self.packing.rows;
         let sides = [
             (
@@ -539,9 +519,8 @@ mod tests {
         for units in [&[16][..], &[32, 16]] {
             let shape = Shape::new(5, 3, units);
             let packing = Packing::new(&[7, 4, 4, 1]);
-            let mut draw = |n: usize| -> Vec<f64> {
-                (0..n).map(|_| f64::from(random.noise())).collect()
-            };
+            let mut draw =
+                |n: usize| -> Vec<f64> { (0..n).map(|_| f64::from(random.noise())).collect() };
             let mut weights: Vec<f64> = draw(shape.weights).iter().map(|w| 0.3 * w).collect();
             let inputs = draw(packing.rows * 5);
             let targets = draw(packing.rows * 3);

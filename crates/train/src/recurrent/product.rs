@@ -183,7 +183,13 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) as f32 / (1 << 23) as f32 - 1.0
         };
-        for (rows, depth, columns) in [(1, 1, 16), (7, 300, 80), (13, 5, 64), (6, 0, 16), (20, 64, 192)] {
+        for (rows, depth, columns) in [
+            (1, 1, 16),
+            (7, 300, 80),
+            (13, 5, 64),
+            (6, 0, 16),
+            (20, 64, 192),
+        ] {
             let a: Vec<f32> = (0..rows * depth + 8).map(|_| random()).collect();
             let b: Vec<f32> = (0..depth * columns).map(|_| random()).collect();
             let start: Vec<f32> = (0..rows * columns).map(|_| random()).collect();

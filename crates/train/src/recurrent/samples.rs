@@ -99,7 +99,10 @@ impl<'a> Samples<'a> {
             }
             if let Some(row) = self.labels(step) {
                 labelled += 1.0;
-                labels.iter_mut().zip(row).for_each(|(m, &label)| m.add(label));
+                labels
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(m, &label)| m.add(label));
             }
         }
         let factors = inputs.iter().map(|channel| match channel.deviation(steps) {
@@ -114,7 +117,10 @@ impl<'a> Samples<'a> {
         Scaling {
             factors: factors.collect(),
             label_deviations: label_deviations.collect(),
-            label_means: labels.iter().map(|m| m.sum / f64::max(labelled, 1.0)).collect(),
+            label_means: labels
+                .iter()
+                .map(|m| m.sum / f64::max(labelled, 1.0))
+                .collect(),
         }
     }
 }

@@ -4,7 +4,6 @@ mod accumulator;
 mod behavior;
 mod centre;
 mod coefficients;
-mod counts;
 mod dense;
 mod event;
 mod filters;
@@ -20,7 +19,7 @@ mod timeline;
 use std::sync::Arc;
 
 use self::dense::Task;
-use self::source::{CountSource, LowPassSource, Place, SpikeSource};
+use self::source::{CountSource, LowPassSource, SpikeSource};
 pub(crate) use self::store::Gram;
 pub use super::SampledError;
 use super::{GramPath, NormalEquations, cost};
@@ -104,7 +103,7 @@ impl DeviceSums {
     }
 }
 
-/// Γ, Υ and the sums of `data` on the device; see [`super::normal_equations`].
+/// Γ, Υ and the sums of `data` on devices, which share the work; see [`super::normal_equations`].
 ///
 /// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a round's, up to some
 /// ten thousand, but for what the responses' low halves take part in, which is 2⁻⁹ of the whole at most) and
@@ -114,7 +113,7 @@ impl DeviceSums {
 /// # Errors
 /// As [`super::normal_equations`], and those of the device.
 pub fn normal_equations<'d>(
-    context: &Arc<Context>,
+    contexts: &[Arc<Context>],
     data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
@@ -124,54 +123,12 @@ pub fn normal_equations<'d>(
 ) -> Result<(NormalEquations, GramPath)> {
     let data = &data.into();
     super::check(data)?;
-    let contexts = std::slice::from_ref(context);
     let request = Request::new(data, bank, low_pass, delay_steps, path);
-    match device_sums(contexts, data, &request, progress)? {
-        Some((sums, path)) => Ok((sums.download(context)?, path)),
-        None => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
+    let sums = device_sums(contexts, data, &request, progress)?;
+    match (sums, contexts.first()) {
+        (Some((sums, path)), Some(context)) => Ok((sums.download(context)?, path)),
+        _ => super::normal_equations(data, bank, low_pass, delay_steps, path, progress),
     }
-}
-
-/// [`normal_equations`] without a low-pass on several devices, which share the work.
-///
-/// # Errors
-/// As [`normal_equations`].
-pub fn normal_equations_on<'d>(
-    contexts: &[Arc<Context>],
-    data: impl Into<DatasetView<'d>>,
-    bank: &FilterBank,
-    delay_steps: i64,
-    path: GramPath,
-    progress: &dyn Progress,
-) -> Result<NormalEquations> {
-    let data = &data.into();
-    super::check(data)?;
-    match (
-        device_sums_on(contexts, data, bank, delay_steps, path, progress)?,
-        contexts.first(),
-    ) {
-        (Some(sums), Some(context)) => sums.download(context),
-        _ => super::normal_equations(data, bank, None, delay_steps, path, progress)
-            .map(|found| found.0),
-    }
-}
-
-/// The same sums left on the first of `contexts` (Γ in host memory where it does not fit); `None`
-/// without a device or anything to sum.
-///
-/// # Errors
-/// As [`normal_equations`].
-pub fn device_sums_on<'d>(
-    contexts: &[Arc<Context>],
-    data: impl Into<DatasetView<'d>>,
-    bank: &FilterBank,
-    delay_steps: i64,
-    path: GramPath,
-    progress: &dyn Progress,
-) -> Result<Option<DeviceSums>> {
-    let data = &data.into();
-    let request = Request::new(data, bank, None, delay_steps, path);
-    Ok(device_sums(contexts, data, &request, progress)?.map(|found| found.0))
 }
 
 /// What sums are asked for.
@@ -193,7 +150,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// At full precision, by `path`; [`GramPath::Auto`]: the one expected to be faster on a device.
-    pub(crate) fn new(
+    pub fn new(
         data: &DatasetView<'_>,
         bank: &'a FilterBank,
         low_pass: Option<LowPass>,
@@ -308,13 +265,9 @@ fn dense_sums(
             let step = data.step_seconds;
             Ok(match request.low_pass {
                 // Counts and signals stay what they are: rows, not spikes.
-                None if spikes.is_weighted() => Box::new(CountSource::<f32>::new(
-                    context,
-                    Place::List(spikes),
-                    channels,
-                    bank,
-                    step,
-                )?),
+                None if spikes.is_weighted() => {
+                    Box::new(CountSource::new(context, spikes, channels, bank, step)?)
+                }
                 Some(low_pass) => Box::new(LowPassSource::new(
                     context, spikes, channels, bank, low_pass, step,
                 )?),
@@ -325,7 +278,6 @@ fn dense_sums(
     )
 }
 
-pub use counts::{CountRecording, Counts, device_sums_of_counts, normal_equations_of_counts};
 pub use responses::{DeviceResponses, device_sums_of_responses, normal_equations_of_responses};
 
 #[cfg(test)]

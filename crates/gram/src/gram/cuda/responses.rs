@@ -38,7 +38,9 @@ pub struct DeviceResponses<'a> {
 /// a lower one is asked for. a(t) is paired with x(t − delay).
 ///
 /// # Errors
-/// As [`normal_equations_of_counts`](super::normal_equations_of_counts);
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when sizes do not fit together;
+/// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), naming the smallest that works, when
+/// the memory cap is too small; those of the device;
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for responses on another device.
 pub fn normal_equations_of_responses(
     context: &Arc<Context>,

@@ -95,7 +95,7 @@ fn every_case(wanted: GramPath, tolerance: f64) {
     for case in cases::all() {
         let run = || {
             normal_equations(
-                &context,
+                std::slice::from_ref(&context),
                 &case.data,
                 &case.bank,
                 None,
@@ -126,7 +126,15 @@ fn a_busy_regular_channel_among_silent_ones_keeps_its_digits() {
             (GramPath::Event, TOLERANCE),
             (GramPath::Dense, DENSE_TOLERANCE),
         ] {
-            let got = normal_equations(&context, data, bank, None, delay, path, &());
+            let got = normal_equations(
+                std::slice::from_ref(&context),
+                data,
+                bank,
+                None,
+                delay,
+                path,
+                &(),
+            );
             close(&case, &expected, &mut got.unwrap().0, tolerance);
         }
     }
@@ -156,7 +164,15 @@ fn an_hour_keeps_its_digits() {
         (GramPath::Event, TOLERANCE),
         (GramPath::Dense, DENSE_TOLERANCE),
     ] {
-        let got = normal_equations(&context, data, bank, None, 0, path, &());
+        let got = normal_equations(
+            std::slice::from_ref(&context),
+            data,
+            bank,
+            None,
+            0,
+            path,
+            &(),
+        );
         close(&case, &expected, &mut got.unwrap().0, 2.0 * tolerance);
     }
 }
@@ -182,7 +198,17 @@ fn a_channel_that_falls_silent_keeps_its_digits() {
     let (data, bank) = (&case.data, &case.bank);
     // The oracle takes a minute.
     let expected = crate::gram::event::normal_equations(data, bank, 0, &()).unwrap();
-    let run = || normal_equations(&context, data, bank, None, 0, GramPath::Dense, &());
+    let run = || {
+        normal_equations(
+            std::slice::from_ref(&context),
+            data,
+            bank,
+            None,
+            0,
+            GramPath::Dense,
+            &(),
+        )
+    };
     close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
     let least = {
         let _cap = caps::Capped::at(&context, 1);
@@ -237,9 +263,16 @@ fn event_path_equals_the_oracle_on_random_shapes() {
         };
         let (data, bank, name) = (&case.data, &case.bank, &case.name);
         let expected = oracle::normal_equations(data, bank, None, delay).unwrap();
-        let (mut got, _) =
-            normal_equations(&context, data, bank, None, delay, GramPath::Event, &())
-                .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (mut got, _) = normal_equations(
+            std::slice::from_ref(&context),
+            data,
+            bank,
+            None,
+            delay,
+            GramPath::Event,
+            &(),
+        )
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
         close(&case, &expected, &mut got, TOLERANCE);
     }
 }
@@ -260,8 +293,16 @@ fn event_path_equals_the_dense_path_on_large_shapes() {
         let bank = cases::bank(&[(10.0, 1)]);
         let (expected, _) =
             crate::gram::normal_equations(&data, &bank, None, 0, GramPath::Dense, &()).unwrap();
-        let (mut got, _) =
-            normal_equations(&context, &data, &bank, None, 0, GramPath::Event, &()).unwrap();
+        let (mut got, _) = normal_equations(
+            std::slice::from_ref(&context),
+            &data,
+            &bank,
+            None,
+            0,
+            GramPath::Event,
+            &(),
+        )
+        .unwrap();
         let case = Case {
             name: format!("{channels} channels"),
             data,
@@ -332,7 +373,15 @@ fn a_failed_operation_leaves_the_device_usable() {
     };
     let case = cases::all().remove(0);
     let run = |data: &Dataset| {
-        normal_equations(&context, data, &case.bank, None, 0, GramPath::Event, &())
+        normal_equations(
+            std::slice::from_ref(&context),
+            data,
+            &case.bank,
+            None,
+            0,
+            GramPath::Event,
+            &(),
+        )
     };
     let (before, _) = run(&case.data).unwrap();
     let huge = context.alloc::<f64>(1 << 45).map(|_| ());
@@ -352,6 +401,6 @@ fn a_failed_operation_leaves_the_device_usable() {
 }
 
 mod caps;
-mod counts;
+mod given;
 mod low_pass;
 mod several;

@@ -1,11 +1,11 @@
 //! A low-pass on a device: the sections' own recurrence in f64, in tiles of 4,096 steps side by side.
 
 use super::layout::{DeviceLayout, THREADS, tile_bytes};
-use super::recursive::{Rows, grid};
+use super::recursive::grid;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::psc::{LowPassCarry, LowPassFilter, LowPassTileEnds};
-use betz_kernels::{self as kernels, In, InOut, InPlace, Sample};
+use betz_kernels::{self as kernels, In, Sample};
 use betz_runtime::psc::{LowPass, Section};
 
 /// A low-pass at work on rows of samples; its states go on from slice to slice.
@@ -67,45 +67,41 @@ impl<'a> LowPassScan<'a> {
         Ok(())
     }
 
-    /// Filters the steps of `layout`, which follow those of the run before; zero outside segments.
-    /// `output` has rows some samples apart. Does not wait.
-    pub(crate) fn run<T: Sample, U: Sample>(
-        &mut self,
-        input: Rows<'_, T>,
-        layout: &DeviceLayout,
-        output: &mut Buffer<U>,
-        stride: usize,
-    ) -> Result<()> {
-        let Some(states) = self.states::<T, U>(input.values, input.stride, layout)? else {
-            return Ok(());
-        };
-        let samples = InPlace::from(input.values);
-        self.finish(
-            samples,
-            input.stride,
-            output.update(),
-            stride,
-            layout,
-            &states,
-        )
-    }
-
-    /// As [`run`](Self::run), over the input, `stride` samples from row to row.
-    pub(crate) fn run_in_place<T: Sample>(
+    /// Filters the steps of `layout`, which follow those of the run before, in place; zero outside
+    /// segments. Rows of `samples` are `stride` samples apart. Does not wait.
+    pub(crate) fn run<T: Sample>(
         &mut self,
         samples: &mut Buffer<T>,
         stride: usize,
         layout: &DeviceLayout,
     ) -> Result<()> {
-        let Some(states) = self.states::<T, T>(samples.read(), stride, layout)? else {
+        let Some(states) = self.states(samples.read(), stride, layout)? else {
             return Ok(());
         };
         let output = samples.update();
-        self.finish(output.in_place(), stride, output, stride, layout, &states)
+        let filter = LowPassFilter {
+            input: output.in_place(),
+            stride: stride as u64,
+            steps: layout.steps as i32,
+            mask: layout.mask.read(),
+            uncut: layout.uncut.read(),
+            sections: self.sections.read(),
+            powers: self.powers.read(),
+            rows: self.rows as i32,
+            tiles: layout.tiles as i32,
+            at: states.ends.read(),
+            words: states.words.read(),
+            output,
+            output_stride: stride as u64,
+        };
+        let blocks = grid(self.rows, layout.tiles)?;
+        self.context
+            .load::<LowPassFilter<T, T>>(&self.options::<T>(), tile_bytes(8))?
+            .launch(blocks, THREADS as u32, filter)
     }
 
     /// The delays at every tile's start, and within tiles; `None` where there is nothing to filter.
-    fn states<T: Sample, U: Sample>(
+    fn states<T: Sample>(
         &mut self,
         input: In<'_, T>,
         stride: usize,
@@ -118,7 +114,7 @@ impl<'a> LowPassScan<'a> {
         let states = layout.tiles * 2 * self.section_count * self.rows;
         let mut ends: Buffer<f64> = context.alloc(states)?;
         let mut words: Buffer<f64> = context.alloc(states * THREADS)?;
-        let options = self.options::<T, U>();
+        let options = self.options::<T>();
         let (rows, tiles) = (self.rows as i32, layout.tiles as i32);
         let tile_ends = LowPassTileEnds {
             input,
@@ -154,42 +150,12 @@ impl<'a> LowPassScan<'a> {
         Ok(Some(TileStates { ends, words }))
     }
 
-    fn finish<T: Sample, U: Sample>(
-        &self,
-        input: InPlace<'_, T>,
-        stride: usize,
-        output: InOut<'_, U>,
-        output_stride: usize,
-        layout: &DeviceLayout,
-        states: &TileStates,
-    ) -> Result<()> {
-        let filter = LowPassFilter {
-            input,
-            stride: stride as u64,
-            steps: layout.steps as i32,
-            mask: layout.mask.read(),
-            uncut: layout.uncut.read(),
-            sections: self.sections.read(),
-            powers: self.powers.read(),
-            rows: self.rows as i32,
-            tiles: layout.tiles as i32,
-            at: states.ends.read(),
-            words: states.words.read(),
-            output,
-            output_stride: output_stride as u64,
-        };
-        let blocks = grid(self.rows, layout.tiles)?;
-        self.context
-            .load::<LowPassFilter<T, U>>(&self.options::<T, U>(), tile_bytes(8))?
-            .launch(blocks, THREADS as u32, filter)
-    }
-
     /// Compile-time constants of the kernels.
-    fn options<T: Sample, U: Sample>(&self) -> [String; 3] {
+    fn options<T: Sample>(&self) -> [String; 3] {
         [
             format!("-DSECTIONS={}", self.section_count),
             format!("-DINPUT={}", T::VALUE),
-            format!("-DOUTPUT={}", U::VALUE),
+            format!("-DOUTPUT={}", T::VALUE),
         ]
     }
 }

@@ -8,7 +8,7 @@ use super::shape::{Shape, shapes};
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::psc::{PscCarry, PscResponses, PscTileEnds};
-use betz_kernels::{Filter, In, Sample};
+use betz_kernels::{Compiled, Filter, In};
 use betz_runtime::psc::FilterBank;
 
 /// A filter that decays faster a step wants the kernels' variant for brief filters.
@@ -51,13 +51,6 @@ pub(crate) struct Recursion<'a> {
     channels: usize,
     /// (order + 1) × rows.
     carry: Buffer<f64>,
-}
-
-/// Rows of samples in device memory, `stride` samples apart.
-#[derive(Clone, Copy)]
-pub(crate) struct Rows<'b, T> {
-    pub(crate) values: In<'b, T>,
-    pub(crate) stride: usize,
 }
 
 /// The grid for one block a tile and row.
@@ -114,11 +107,13 @@ impl<'a> Recursion<'a> {
         Ok(())
     }
 
-    /// Responses to the steps of `layout`, which follow those of the run before. Row
-    /// channel × filters + filter of `output`; zero outside segments. Does not wait.
-    pub(crate) fn run<T: Sample>(
+    /// Responses to the steps of `layout`, which follow those of the run before. Rows of `input` are
+    /// `stride` samples apart. Row channel × filters + filter of `output`; zero outside segments. Does
+    /// not wait.
+    pub(crate) fn run(
         &mut self,
-        input: Rows<'_, T>,
+        input: In<'_, f32>,
+        stride: usize,
         layout: &DeviceLayout,
         output: &mut Buffer<f32>,
         output_stride: usize,
@@ -133,14 +128,14 @@ impl<'a> Recursion<'a> {
         let mut ends: Buffer<f32> = context.alloc(states)?;
         let mut words: Buffer<f32> = context.alloc(states * THREADS)?;
         let mut options = bank.options.clone();
-        options.push(format!("-DINPUT={}", T::VALUE));
-        let (stride, steps) = (input.stride as u64, layout.steps as i32);
+        options.push(format!("-DINPUT={}", f32::VALUE));
+        let (input_stride, steps) = (stride as u64, layout.steps as i32);
         let (filters, channels) = (bank.filters as i32, self.channels as i32);
         let tiles = layout.tiles as i32;
         let shared = tile_bytes(4);
         let tile_ends = PscTileEnds {
-            input: input.values,
-            stride,
+            input,
+            stride: input_stride,
             steps,
             mask: layout.mask.read(),
             filter: bank.filter.read(),
@@ -150,7 +145,7 @@ impl<'a> Recursion<'a> {
             at: ends.write(),
             words: words.write(),
         };
-        context.load::<PscTileEnds<T>>(&options, shared)?.launch(
+        context.load::<PscTileEnds<f32>>(&options, shared)?.launch(
             blocks,
             THREADS as u32,
             tile_ends,
@@ -172,8 +167,8 @@ impl<'a> Recursion<'a> {
             carry,
         )?;
         let responses = PscResponses {
-            input: input.values,
-            stride,
+            input,
+            stride: input_stride,
             steps,
             mask: layout.mask.read(),
             uncut: layout.uncut.read(),
@@ -187,7 +182,7 @@ impl<'a> Recursion<'a> {
             output_stride: output_stride as u64,
         };
         context
-            .load::<PscResponses<T>>(&options, shared * bank.filters.min(2))?
+            .load::<PscResponses<f32>>(&options, shared * bank.filters.min(2))?
             .launch(blocks, THREADS as u32, responses)
     }
 }

@@ -8,9 +8,9 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::*;
 use crate::psc::oracle;
 use crate::psc::tests::{banks, cases, dataset, datasets, low_passes, peaks, worst};
-use betz_base::ErrorKind;
-use betz_recording::Dataset;
-use betz_runtime::psc::Filter;
+use betz_device::cuda::Context;
+use betz_recording::{Dataset, Segment};
+use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
 /// What responses may be off by; see `worst`.
 const TOLERANCE: f64 = 1e-5;
@@ -23,10 +23,10 @@ fn device(test: &str) -> Option<Arc<Context>> {
 }
 
 /// Counts of every channel and step, row-major (channels, steps).
-fn counts(data: &Dataset) -> Vec<u16> {
-    let mut counts = vec![0; data.channels() * data.steps];
+fn counts(data: &Dataset) -> Vec<f32> {
+    let mut counts = vec![0.0; data.channels() * data.steps];
     for (&t, &c) in data.spikes.ticks.iter().zip(&data.spikes.channels) {
-        counts[c as usize * data.steps + t as usize] += 1;
+        counts[c as usize * data.steps + t as usize] += 1.0;
     }
     counts
 }
@@ -46,17 +46,47 @@ fn inside(data: &Dataset, rows: &[f32]) -> Vec<f64> {
     values
 }
 
-/// Every sample type in turn.
-fn each_type(counts: &[u16], mut check: impl FnMut(Samples<'_>)) {
-    let bytes: Vec<u8> = counts.iter().map(|&c| c as u8).collect();
-    let floats: Vec<f32> = counts.iter().map(|&c| f32::from(c)).collect();
-    check(Samples::U8(&bytes));
-    check(Samples::U16(counts));
-    check(Samples::F32(&floats));
+/// Responses of all channels, `slice` steps at a time.
+fn responses(
+    context: &Context,
+    data: &Dataset,
+    bank: &FilterBank,
+    low_pass: Option<LowPass>,
+    slice: usize,
+) -> Vec<f32> {
+    let (channels, steps) = (data.channels(), data.steps);
+    let counts = counts(data);
+    let mut recursion = Recursion::new(context, bank, data.step_seconds, channels).unwrap();
+    let mut low_pass =
+        low_pass.map(|l| LowPassScan::new(context, l, data.step_seconds, channels).unwrap());
+    let rows = channels * bank.len();
+    let mut result = vec![0.0; rows * steps];
+    for from in (0..steps).step_by(slice) {
+        let to = steps.min(from + slice);
+        let stride = to - from;
+        let layout = Layout::new(&data.segments, from as i64, to as i64);
+        let layout = layout.upload(context).unwrap();
+        let here: Vec<f32> = (counts.chunks_exact(steps))
+            .flat_map(|row| row[from..to].iter().copied())
+            .collect();
+        let mut here = context.upload(&here).unwrap();
+        if let Some(low_pass) = &mut low_pass {
+            low_pass.run(&mut here, stride, &layout).unwrap();
+        }
+        let mut made = context.alloc(rows * stride).unwrap();
+        recursion
+            .run(here.read(), stride, &layout, &mut made, stride)
+            .unwrap();
+        let made: Vec<f32> = context.download(&made, rows * stride).unwrap();
+        for (row, made) in made.chunks_exact(stride).enumerate() {
+            result[row * steps + from..row * steps + to].copy_from_slice(made);
+        }
+    }
+    result
 }
 
 #[test]
-fn both_methods_equal_the_oracle_in_every_case() {
+fn the_recursion_equals_the_oracle_in_every_case() {
     let Some(context) = device("responses") else {
         return;
     };
@@ -67,38 +97,9 @@ fn both_methods_equal_the_oracle_in_every_case() {
         let columns = data.steps_in_segments();
         let longest = data.segments.iter().map(Segment::len).max().unwrap_or(0);
         let floor = peaks(&bank, data.step_seconds, longest);
-        for method in [
-            Method::Recursion,
-            Method::Transform,
-            Method::TransformOf(128),
-        ] {
-            let mut error = 0.0f64;
-            each_type(&counts(&data), |samples| {
-                let run = || {
-                    responses_within(
-                        Room {
-                            context: &context,
-                            memory: 1 << 40,
-                        },
-                        samples,
-                        data.steps,
-                        &data.segments,
-                        Filters {
-                            bank: &bank,
-                            low_pass,
-                        },
-                        data.step_seconds,
-                        method,
-                    )
-                    .unwrap()
-                };
-                let got = run();
-                assert_eq!(got, run(), "{method:?}: not the same bits twice");
-                let got = inside(&data, &got).into_iter();
-                error = error.max(worst(&expected, got, columns, &floor));
-            });
-            prop_assert!(error < TOLERANCE, "{method:?}: {error:e}");
-        }
+        let got = responses(&context, &data, &bank, low_pass, data.steps);
+        let error = worst(&expected, inside(&data, &got).into_iter(), columns, &floor);
+        prop_assert!(error < TOLERANCE, "{error:e}");
         Ok::<(), TestCaseError>(())
     });
     outcome.unwrap_or_else(|e| panic!("{e}"));
@@ -122,7 +123,7 @@ fn long_recording() -> (Dataset, FilterBank) {
 }
 
 #[test]
-fn tiles_groups_and_slices_do_not_show() {
+fn tiles_and_slices_do_not_show() {
     let Some(context) = device("tiles") else {
         return;
     };
@@ -132,89 +133,11 @@ fn tiles_groups_and_slices_do_not_show() {
         let expected = crate::psc::responses::<f64>(&data, &bank, low_pass).unwrap();
         let columns = expected.steps.len();
         let floor = peaks(&bank, data.step_seconds, columns);
-        for method in [Method::Recursion, Method::Transform] {
-            // The whole at once; two channels at a time; slices of time. Transforms of the slowest
-            // filter are long.
-            let least = match method {
-                Method::Transform => 3_000_000,
-                _ => 1_400_000,
-            };
-            for memory in [1 << 40, 6_000_000, least] {
-                each_type(&counts(&data), |samples| {
-                    let got = responses_within(
-                        Room {
-                            context: &context,
-                            memory,
-                        },
-                        samples,
-                        data.steps,
-                        &data.segments,
-                        Filters {
-                            bank: &bank,
-                            low_pass,
-                        },
-                        data.step_seconds,
-                        method,
-                    )
-                    .unwrap_or_else(|e| panic!("{method:?}, {memory} bytes: {e}"));
-                    let got = inside(&data, &got).into_iter();
-                    let error = worst(&expected.values, got, columns, &floor);
-                    assert!(
-                        error < TOLERANCE,
-                        "{method:?}, {memory} bytes, {low_pass:?}: {error:e}"
-                    );
-                });
-            }
+        for slice in [data.steps, 3 * TILE, TILE] {
+            let got = responses(&context, &data, &bank, low_pass, slice);
+            let got = inside(&data, &got).into_iter();
+            let error = worst(&expected.values, got, columns, &floor);
+            assert!(error < TOLERANCE, "{slice} steps, {low_pass:?}: {error:e}");
         }
-    }
-}
-
-#[test]
-fn parts_fit_and_the_least_is_named() {
-    let (data, bank) = long_recording();
-    let size = 1 + 4 * bank.len();
-    let parts = |memory| Parts::new(memory, data.channels(), data.steps, size, &bank, 0);
-    assert_eq!(parts(1 << 40).unwrap().channels, data.channels());
-    assert!((1..5).contains(&parts(6_000_000).unwrap().channels));
-    let sliced = parts(1_000_000).unwrap();
-    assert!(sliced.channels == 1 && sliced.steps < data.steps && sliced.steps % TILE == 0);
-    let error = parts(1000).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-    let least = error.needed_bytes().unwrap();
-    assert_eq!(parts(least).unwrap().steps, TILE);
-    assert!(parts(least - 2).is_err());
-}
-
-#[test]
-fn a_failure_leaves_the_device_usable() {
-    let Some(context) = device("failure") else {
-        return;
-    };
-    let (data, bank) = long_recording();
-    let counts = counts(&data);
-    let run = |samples, memory, method| {
-        responses_within(
-            Room {
-                context: &context,
-                memory,
-            },
-            samples,
-            data.steps,
-            &data.segments,
-            Filters {
-                bank: &bank,
-                low_pass: None,
-            },
-            data.step_seconds,
-            method,
-        )
-    };
-    for method in [Method::Recursion, Method::Transform] {
-        let before = run(Samples::U16(&counts), 1 << 40, method).unwrap();
-        let error = run(Samples::U16(&counts), 1000, method).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::DeviceMemory);
-        let error = run(Samples::U16(&counts[1..]), 1 << 40, method).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Mismatch);
-        assert_eq!(run(Samples::U16(&counts), 1 << 40, method).unwrap(), before);
     }
 }

@@ -1,5 +1,4 @@
-//! Responses from binned counts or a signal: in host memory, as a matrix or as a list, or on the device
-//! already.
+//! Responses from binned counts or a signal: a list of entries in host memory, sent as rows.
 
 use std::ops::Range;
 
@@ -11,98 +10,20 @@ use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
+use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed};
 use betz_kernels::gram::{ChunkStatesCounts, ResponsesCounts};
-use betz_kernels::{self as kernels, Sample, Target};
+use betz_kernels::{self as kernels, Compiled, Target};
 use betz_recording::SpikesView;
 use betz_runtime::psc::FilterBank;
 
-/// A type of counts.
-pub(crate) trait Count: Sample + Default {
-    /// The count that an entry of weight `weight` adds to `self`.
-    fn plus(self, weight: f32) -> Self;
-
-    /// Where its host memory is kept.
-    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>>;
-}
-
-impl Count for u8 {
-    fn plus(self, weight: f32) -> Self {
-        self.saturating_add(weight as Self)
-    }
-
-    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
-        &mut staging.u8s
-    }
-}
-
-impl Count for u16 {
-    fn plus(self, weight: f32) -> Self {
-        self.saturating_add(weight as Self)
-    }
-
-    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
-        &mut staging.u16s
-    }
-}
-
-impl Count for f32 {
-    fn plus(self, weight: f32) -> Self {
-        self + weight
-    }
-
-    fn kept(staging: &mut GramStaging) -> &mut Vec<PinnedBuffer<Self>> {
-        &mut staging.f32s
-    }
-}
-
-/// Counts, steps × channels row-major.
-pub(crate) enum Place<'a, C: Count> {
-    Host(&'a [C]),
-    /// What is not zero, with its weight; it becomes rows a round at a time.
-    List(&'a SpikesView<'a>),
-    Device(&'a Buffer<C>),
-}
-
-impl<C: Count> Place<'_, C> {
-    /// Writes the rows of `steps`, of `channels` out of `all`, to `part`; nothing where they are on a
-    /// device.
-    fn copy(&self, steps: Range<usize>, all: usize, channels: &Range<usize>, part: &mut [C]) {
-        let width = channels.len();
-        match self {
-            Self::Device(_) => {}
-            Self::Host(counts) if width == all => {
-                part.copy_from_slice(&counts[steps.start * all..steps.end * all]);
-            }
-            Self::Host(counts) => {
-                for (step, part) in steps.zip(part.chunks_exact_mut(width)) {
-                    let row = &counts[step * all..(step + 1) * all];
-                    part.copy_from_slice(&row[channels.clone()]);
-                }
-            }
-            Self::List(list) => {
-                part.fill(C::default());
-                for i in list.range(steps.start as i64, steps.end as i64) {
-                    let column = (list.channels[i] as usize).wrapping_sub(channels.start);
-                    if column < width {
-                        let row = (list.ticks[i] as usize - steps.start) * width;
-                        let cell = &mut part[row + column];
-                        *cell = cell.plus(list.weight(i));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Counts, sent a round at a time unless they are there.
-pub(crate) struct CountSource<'a, C: Count> {
+/// Entries that become rows, one per step, and are sent a round at a time.
+pub(crate) struct CountSource<'a> {
     context: &'a Context,
-    counts: Place<'a, C>,
+    entries: &'a SpikesView<'a>,
     channels: usize,
     filters: Filters,
     operands: Vec<CountRows>,
-    feed: Option<Feed<C>>,
+    feed: Option<Feed<f32>>,
 }
 
 /// One range of features and the channels they come from.
@@ -113,17 +34,17 @@ struct CountRows {
     offset: usize,
 }
 
-impl<'a, C: Count> CountSource<'a, C> {
+impl<'a> CountSource<'a> {
     pub(crate) fn new(
         context: &'a Context,
-        counts: Place<'a, C>,
+        entries: &'a SpikesView<'a>,
         channels: usize,
         bank: &FilterBank,
         step_seconds: f64,
     ) -> Result<Self> {
         Ok(Self {
             context,
-            counts,
+            entries,
             channels,
             filters: Filters::new(context, bank, step_seconds)?,
             operands: Vec::new(),
@@ -131,53 +52,55 @@ impl<'a, C: Count> CountSource<'a, C> {
         })
     }
 
-    fn argument(&self, round: &Round<'_>, operand: &CountRows) -> Result<kernels::Counts<'_, C>> {
-        let (counts, width, first_channel) = match (&self.counts, &self.feed) {
-            (Place::Device(counts), _) => (counts.read(), self.channels, 0),
-            (Place::Host(_) | Place::List(_), Some(feed)) => {
-                let rows = round.chunks.len() * CHUNK_STEPS;
-                let counts = feed.piece().read().skip(operand.offset * rows);
-                (counts, operand.channels.len(), operand.channels.start)
-            }
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::Internal,
-                    "counts: no round was begun",
-                ));
-            }
+    fn argument(&self, round: &Round<'_>, operand: &CountRows) -> Result<kernels::Counts<'_, f32>> {
+        let Some(feed) = &self.feed else {
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "counts: no round was begun",
+            ));
         };
+        let rows = round.chunks.len() * CHUNK_STEPS;
         Ok(kernels::Counts::new(
-            counts,
-            width as u64,
-            first_channel as i32,
-            matches!(self.counts, Place::Device(_)),
+            feed.piece().read().skip(operand.offset * rows),
+            operand.channels.len() as u64,
+            operand.channels.start as i32,
+            false,
             round.delay_steps as i32,
         ))
     }
 
+    /// Writes the rows of `steps`, of `channels`, to `part`.
+    fn copy(&self, steps: Range<usize>, channels: &Range<usize>, part: &mut [f32]) {
+        part.fill(0.0);
+        for i in self.entries.range(steps.start as i64, steps.end as i64) {
+            let column = (self.entries.channels[i] as usize).wrapping_sub(channels.start);
+            if column < channels.len() {
+                let row = (self.entries.ticks[i] as usize - steps.start) * channels.len();
+                part[row + column] += self.entries.weight(i);
+            }
+        }
+    }
+
     fn options(&self) -> Vec<String> {
         let mut options = self.filters.options(CHUNK_BLOCKS);
-        options.push(format!("-DCOUNT={}", C::VALUE));
+        options.push(format!("-DCOUNT={}", f32::VALUE));
         options
     }
 }
 
-impl<C: Count> ResponseSource for CountSource<'_, C> {
+impl ResponseSource for CountSource<'_> {
     fn features(&self) -> usize {
         self.channels * self.filters.shapes.len()
     }
 
     fn costs(&self, _timeline: &Timeline) -> SourceCosts {
-        let chunk = (CHUNK_STEPS * size_of::<C>()) as u64;
-        match self.counts {
-            Place::Device(_) => SourceCosts::default(),
-            Place::Host(_) | Place::List(_) => SourceCosts {
-                // A range of features may begin and end inside a channel.
-                chunk: 4 * FEED_PIECES as u64 * chunk,
-                row_chunk: (FEED_PIECES as u64 * chunk).div_ceil(self.filters.shapes.len() as u64),
-                host_chunk: chunk * self.channels as u64,
-                ..SourceCosts::default()
-            },
+        let chunk = (CHUNK_STEPS * size_of::<f32>()) as u64;
+        SourceCosts {
+            // A range of features may begin and end inside a channel.
+            chunk: 4 * FEED_PIECES as u64 * chunk,
+            row_chunk: (FEED_PIECES as u64 * chunk).div_ceil(self.filters.shapes.len() as u64),
+            host_chunk: chunk * self.channels as u64,
+            ..SourceCosts::default()
         }
     }
 
@@ -207,35 +130,33 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
                 }
             })
             .collect();
-        if !matches!(self.counts, Place::Device(_)) {
-            let len = chunks * CHUNK_STEPS * width;
-            self.feed = Some(Feed::new(self.context, len, C::kept(staging))?);
-        }
+        let len = chunks * CHUNK_STEPS * width;
+        self.feed = Some(Feed::new(self.context, len, &mut staging.f32s)?);
         Ok(())
     }
 
     fn load(&mut self, round: &Round<'_>) -> Result<()> {
-        let Some(feed) = &mut self.feed else {
+        let Some(mut feed) = self.feed.take() else {
             return Ok(());
         };
-        let counts = &self.counts;
-        let (all, operands) = (self.channels, &self.operands);
         let blocks = round.chunks.start * CHUNK_BLOCKS..round.chunks.end * CHUNK_BLOCKS;
         let rows = round.chunks.len() * CHUNK_STEPS;
-        let width: usize = operands.iter().map(|o| o.channels.len()).sum();
-        feed.send(rows * width, |target| {
+        let width: usize = self.operands.iter().map(|o| o.channels.len()).sum();
+        let sent = feed.send(rows * width, |target| {
             let mut target = target;
-            for operand in operands {
+            for operand in &self.operands {
                 let width = operand.channels.len();
                 let (part, rest) = target.split_at_mut(rows * width);
                 target = rest;
                 // Padding is never read.
                 let runs = round.timeline.runs(blocks.clone(), part, width);
                 (runs.into_par_iter())
-                    .for_each(|(steps, part)| counts.copy(steps, all, &operand.channels, part));
+                    .for_each(|(steps, part)| self.copy(steps, &operand.channels, part));
             }
             Ok(())
-        })
+        });
+        self.feed = Some(feed);
+        sent
     }
 
     fn chunk_states(
@@ -256,7 +177,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         };
         let tiles = operand.features.len().div_ceil(32) as u32;
         self.context
-            .load::<ChunkStatesCounts<C>>(&self.options(), 0)?
+            .load::<ChunkStatesCounts<f32>>(&self.options(), 0)?
             .launch(
                 (tiles, round.chunks.len() as u32, 1),
                 32 * CHUNK_BLOCKS as u32,
@@ -283,7 +204,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
         };
         let tiles = operand.features.len().div_ceil(32) as u32;
         self.context
-            .load::<ResponsesCounts<C>>(&self.options(), 4 * 33 * CHUNK_STEPS)?
+            .load::<ResponsesCounts<f32>>(&self.options(), 4 * 33 * CHUNK_STEPS)?
             .launch(
                 (tiles, round.chunks.len() as u32, 1),
                 32 * CHUNK_BLOCKS as u32,
@@ -297,7 +218,7 @@ impl<C: Count> ResponseSource for CountSource<'_, C> {
 
     fn end(&mut self, staging: &mut GramStaging) -> Result<()> {
         if let Some(feed) = self.feed.take() {
-            feed.keep(C::kept(staging));
+            feed.keep(&mut staging.f32s);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::gram::cuda::plan::{CHUNK_BLOCKS, CHUNK_STEPS, SourceCosts};
 use crate::gram::cuda::spikes::check_channels;
 use crate::gram::cuda::staging::GramStaging;
 use crate::gram::cuda::timeline::{BLOCK_STEPS, Timeline};
-use crate::psc::cuda::{Layout, LowPassScan, Recursion, Rows, TILE};
+use crate::psc::cuda::{Layout, LowPassScan, Recursion, TILE};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed};
 use betz_kernels::psc::TrainsEvent;
@@ -123,12 +123,9 @@ impl<'a> LowPassSource<'a> {
                 arguments,
             )?;
             let trains = &mut operand.trains;
-            operand.low_pass.run_in_place(trains, steps, &layout)?;
-            let trains = Rows {
-                values: trains.read(),
-                stride: steps,
-            };
-            (operand.filters).run(trains, &layout, &mut operand.responses, steps)?;
+            operand.low_pass.run(trains, steps, &layout)?;
+            let responses = &mut operand.responses;
+            (operand.filters).run(trains.read(), steps, &layout, responses, steps)?;
         }
         sent.release()?;
         self.reached = Some(chunks.end);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! spikes in host memory ───┐            (behind a low-pass: complete responses)
-//! counts, host or device ──┼─ load a round ─► chunk states ─► carry ─► fill ─► operands
+//! counts or a signal ──────┼─ load a round ─► chunk states ─► carry ─► fill ─► operands
 //! responses on the device ─┘                  (filters only)
 //! ```
 //! A new source implements [`ResponseSource`]; one that has all its responses on the device in f32
@@ -24,7 +24,7 @@ use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::{Block, Target};
 
-pub(super) use counts::{Count, CountSource, Place};
+pub(super) use counts::CountSource;
 pub(super) use given::GivenResponses;
 pub(super) use low_pass::LowPassSource;
 pub(super) use spikes::SpikeSource;

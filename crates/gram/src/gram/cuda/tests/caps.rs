@@ -2,7 +2,6 @@
 
 use rand::{RngExt, SeedableRng};
 
-use super::counts::{counts_of, recording};
 use super::*;
 use betz_base::error::ErrorKind;
 
@@ -75,24 +74,15 @@ fn every_cap_down_to_the_smallest_gives_the_same_sums() {
             crate::gram::event::normal_equations(data, bank, delay_steps, &()).unwrap()
         };
         let slack = if small { 1.0 } else { 2.0 };
-        let wide = counts_of(data).unwrap();
+        // Spikes with a weight of one take the way of counts.
+        let mut weighted = data.clone();
+        weighted.spikes.weights = vec![1.0; data.spikes.len()];
         for counted in [false, true] {
+            let data = if counted { &weighted } else { data };
             let run = |path| {
-                if counted {
-                    let recording = recording(data, Counts::U16(&wide));
-                    normal_equations_of_counts(
-                        std::slice::from_ref(&context),
-                        &recording,
-                        bank,
-                        delay_steps,
-                        Precision::F32,
-                        &(),
-                    )
+                let contexts = std::slice::from_ref(&context);
+                normal_equations(contexts, data, bank, None, delay_steps, path, &())
                     .map(|found| found.0)
-                } else {
-                    normal_equations(&context, data, bank, None, delay_steps, path, &())
-                        .map(|found| found.0)
-                }
             };
             for path in [GramPath::Dense, GramPath::Event] {
                 if counted && path == GramPath::Event || expected.steps == 0 {
@@ -150,7 +140,16 @@ fn a_cap_too_small_leaves_the_device_usable() {
     };
     let case = cases::all().remove(0);
     let run = |path| {
-        normal_equations(&context, &case.data, &case.bank, None, 0, path, &()).map(|found| found.0)
+        normal_equations(
+            std::slice::from_ref(&context),
+            &case.data,
+            &case.bank,
+            None,
+            0,
+            path,
+            &(),
+        )
+        .map(|found| found.0)
     };
     for path in [GramPath::Dense, GramPath::Event] {
         let before = run(path).unwrap();

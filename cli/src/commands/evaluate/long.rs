@@ -1,0 +1,89 @@
+//! `betz evaluate --memory`: scores of a recording that is read in chunks.
+
+use std::io::{BufWriter, Write};
+
+use betz::model::Decoder;
+use betz::train::long::{self, Decoded, Read};
+use betz::{Error, Result, input_form};
+
+use super::args::Evaluate;
+use crate::chunks;
+use crate::data;
+use crate::device;
+use crate::report::{self, Bar, Scores};
+
+/// `betz evaluate --memory`.
+pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
+    chunks::refuse(
+        &[
+            ("--picture", args.picture.is_some()),
+            ("--moving", args.moving.is_some()),
+            ("--trials", args.trials),
+            ("--chance", args.chance.is_some()),
+            ("--importance", args.importance),
+        ],
+        "beside --memory: it wants all decoded outputs at once",
+    )?;
+    let device = device::cpu_for("evaluating in stretches", &args.common.device)?;
+    let mut file = chunks::open(&args.recording, &args.part, memory, |stretches| {
+        input_form::check(model, stretches.outline().form)?;
+        let stretches = stretches.with_channels(model.channel_names())?;
+        Ok((stretches, model.step_seconds()))
+    })?;
+    let outline = file.outline().clone();
+    if outline.outputs.is_empty() {
+        return Err(Error::recording(format!(
+            "{}: expected behaviour to score against, got none",
+            args.recording.display()
+        )));
+    }
+    let cuts = file.cuts().to_vec();
+    let outputs = model.outputs().to_vec();
+    let mut read = |steps| file.read(steps)?.with_outputs(&outputs);
+    let mut run = |each: &mut dyn FnMut(Decoded<'_>) -> Result<()>| {
+        long::evaluate(model, &mut read, &outline, &cuts, each, &Bar::new())
+            .map_err(|e| e.at(args.recording.display()))
+    };
+    let evaluation = match &args.out {
+        None => run(&mut |_| Ok(()))?,
+        Some(path) => {
+            let mut found = None;
+            let written = betz::file::write_atomically(path, |file| {
+                let mut to = BufWriter::new(file);
+                data::write_outputs_header(&mut to, model, true)?;
+                let mut each = |row: Decoded<'_>| {
+                    data::write_outputs_row(
+                        &mut to,
+                        outline.step_seconds,
+                        row.step,
+                        row.estimate,
+                        Some(row.truth),
+                    )
+                    .map_err(|e| Error::io("writing", path, &e))
+                };
+                found = Some(run(&mut each));
+                match &found {
+                    // The file is not kept; what went wrong is said below.
+                    Some(Err(e)) => Err(std::io::Error::other(e.to_string())),
+                    _ => to.flush(),
+                }
+            });
+            let evaluation =
+                found.unwrap_or_else(|| Err(Error::argument("nothing was decoded")))?;
+            written?;
+            evaluation
+        }
+    };
+    let scores = Scores {
+        median_error: None,
+        outputs: evaluation.outputs,
+        steps: evaluation.steps as usize,
+        segments: evaluation.segments as usize,
+        device,
+        total_seconds: report::total_seconds(),
+    };
+    if args.common.json {
+        return report::json(&scores);
+    }
+    scores.print()
+}

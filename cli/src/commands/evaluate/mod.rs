@@ -1,0 +1,315 @@
+//! `betz evaluate`: score a model on a recording by batch decoding.
+
+pub(crate) mod args;
+mod long;
+mod picture;
+mod posterior;
+mod scoring;
+
+use betz::device::Device;
+use betz::model::{self, Decoder};
+use betz::recording::Dataset;
+use betz::train::score::{place_error, score_estimates_on, while_moving};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::data;
+use crate::decoded::{self as decoded_file, Outputs};
+use crate::device;
+use crate::files::{Files, Kind};
+use crate::rates::Rates;
+use crate::report::{self, Bar, Scores, Table};
+use args::Evaluate;
+use posterior::Posterior;
+use scoring::{Lost, More, Pairs};
+
+/// Channels that the table of importance shows.
+const SHOWN: usize = 10;
+/// Most shifts of `--chance`.
+const MOST_SHIFTS: u32 = 100_000;
+
+#[derive(Serialize)]
+struct Evaluated {
+    #[serde(flatten)]
+    scores: Scores,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    more: Vec<More>,
+    /// Of a decoder of place: how its posterior fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    posterior: Option<Posterior>,
+    /// What the variances are worth that the model tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variances: Vec<VarianceRow>,
+    /// Rates of channels here and where the model was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates_hz: Option<Rates>,
+}
+
+/// [`betz::train::VarianceScore`].
+#[derive(Serialize)]
+struct VarianceRow {
+    name: String,
+    within_90: f64,
+    negative_log_likelihood: f64,
+    of_one_variance: f64,
+    correlation: f64,
+}
+
+fn variances(model: &Decoder, dataset: &Dataset) -> Result<Vec<VarianceRow>> {
+    let scores = betz::train::variance_scores(model, dataset)?.unwrap_or_default();
+    let row = |score: betz::train::VarianceScore| VarianceRow {
+        name: score.name,
+        within_90: score.within_90,
+        negative_log_likelihood: score.negative_log_likelihood,
+        of_one_variance: score.of_one_variance,
+        correlation: score.correlation,
+    };
+    Ok(scores.into_iter().map(row).collect())
+}
+
+pub(crate) fn run(args: &Evaluate) -> Result<()> {
+    let mut files = Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording);
+    let out = args.out.as_deref();
+    files.may_write("--out", out, decoded_file::kind(out))?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    if let Some(shifts) = args.chance
+        && !(1..=MOST_SHIFTS).contains(&shifts)
+    {
+        return Err(Error::argument(format!(
+            "--chance: expected 1 to {MOST_SHIFTS} shifts, got {shifts}"
+        )));
+    }
+    let device = device::open(&args.common.device)?;
+    let model = Decoder::load(&args.model)?;
+    decoded_file::check(out, &args.recording)?;
+    if let Some(memory) = args.memory {
+        if let Some(path) = out.filter(|path| decoded_file::is_nwb(path)) {
+            return Err(Error::argument(format!(
+                "--out {}: expected .csv beside --memory, which never has the whole recording",
+                path.display()
+            )));
+        }
+        return long::run(args, &model, memory);
+    }
+    let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    if dataset.outputs.is_empty() {
+        return Err(Error::recording(format!(
+            "{}: expected behaviour to score against, got none",
+            args.recording.display()
+        )));
+    }
+    let dataset = dataset.with_outputs(model.outputs())?;
+    let rates = Rates::of(&model, &dataset);
+    let values = dataset.steps as u128 * model.outputs().len() as u128;
+    betz::memory::plan("the decoded outputs", values * 4)?;
+    let mut decoded = model::decode_on(&device, &model, &dataset)?;
+    if let Some(path) = &args.out {
+        let outputs = Outputs {
+            out: path,
+            recording: &args.recording,
+            behavior: &args.part.behavior,
+            model: &args.model,
+        };
+        outputs.write(&model, &dataset, &decoded.estimates)?;
+    }
+    let delay = model.delay_steps();
+    if let Some(least) = args.moving {
+        decoded.estimates = while_moving(&dataset, decoded.estimates, delay, least)?;
+    }
+    let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
+    let place = place_error(&dataset, &decoded.estimates, delay)?;
+    let posterior = posterior::of(&model, &dataset, args.moving)?;
+    let mut more = Vec::new();
+    if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
+        let pairs: Vec<Pairs> = (0..model.outputs().len())
+            .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
+            .collect();
+        if let Some(path) = &args.picture {
+            let title = format!("{} on {}", args.model.display(), args.recording.display());
+            picture::draw(&title, &evaluation.outputs, &pairs, path)?;
+        }
+        more = details(args, &device, &model, &dataset, &pairs)?;
+    }
+    let ran = decoded.ran;
+    device::note_fallback(&ran, "evaluation");
+    let evaluated = Evaluated {
+        scores: Scores {
+            outputs: evaluation.outputs,
+            median_error: place.as_ref().map(|place| place.median),
+            steps: match (&place, args.moving) {
+                (Some(place), Some(_)) => place.steps as usize,
+                _ => dataset.steps_in_segments(),
+            },
+            segments: dataset.segments.len(),
+            device: ran.device,
+            total_seconds: report::total_seconds(),
+        },
+        more,
+        posterior,
+        variances: variances(&model, &dataset)?,
+        rates_hz: rates,
+    };
+    if let Some(rates) = &evaluated.rates_hz {
+        rates.warn();
+    }
+    if args.common.json {
+        return report::json(&evaluated);
+    }
+    evaluated.scores.print()?;
+    if let Some(place) = place {
+        report::line(&format!(
+            "median distance from ({}): {:.4} {}",
+            place.outputs.join(", "),
+            place.median,
+            place.unit
+        ))?;
+    }
+    if let Some(posterior) = &evaluated.posterior {
+        posterior.print()?;
+    }
+    print_more(args, &evaluated.more)?;
+    print_variances(&evaluated.variances)
+}
+
+/// What the variances are worth that the model tells.
+fn print_variances(scores: &[VarianceRow]) -> Result<()> {
+    if scores.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        "variance of",
+        "truth within 90 %",
+        "-ln p",
+        "with one variance",
+        "correlation with errors",
+    ]);
+    for score in scores {
+        table.row([
+            score.name.clone(),
+            format!("{:.1} %", 100.0 * score.within_90),
+            format!("{:.3}", score.negative_log_likelihood),
+            format!("{:.3}", score.of_one_variance),
+            format!("{:.3}", score.correlation),
+        ]);
+    }
+    report::line("")?;
+    table.print()
+}
+
+fn details(
+    args: &Evaluate,
+    device: &Device,
+    model: &Decoder,
+    dataset: &Dataset,
+    pairs: &[Pairs],
+) -> Result<Vec<More>> {
+    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    if args.importance {
+        lost = importance(device, model, dataset, pairs)?;
+    }
+    let mut chances: Vec<Option<scoring::Chance>> = pairs.iter().map(|_| None).collect();
+    if let Some(shifts) = args.chance {
+        use betz::Progress;
+        let bar = Bar::new();
+        for (output, (chance, pairs)) in chances.iter_mut().zip(pairs).enumerate() {
+            let said = format!("chance of `{}`", model.outputs()[output].name);
+            *chance = Some(scoring::chance(pairs, shifts, args.seed, &|done| {
+                bar.update(&said, u64::from(done), u64::from(shifts));
+            }));
+        }
+    }
+    let more = pairs.iter().zip(model.outputs()).zip(lost).zip(chances);
+    Ok(more
+        .map(|(((pairs, output), importance), chance)| More {
+            name: output.name.clone(),
+            correlation: scoring::correlation(pairs),
+            r2_interval: if args.trials {
+                scoring::interval(pairs, args.seed)
+            } else {
+                None
+            },
+            trials: if args.trials {
+                scoring::trials(pairs)
+            } else {
+                Vec::new()
+            },
+            chance,
+            importance,
+        })
+        .collect())
+}
+
+/// For each output, what is lost when each channel in turn says nothing but its mean.
+fn importance(
+    device: &Device,
+    model: &Decoder,
+    dataset: &Dataset,
+    pairs: &[Pairs],
+) -> Result<Vec<Vec<Lost>>> {
+    use betz::Progress;
+    let bar = Bar::new();
+    let width = model.bank().len() * model.latents();
+    let whole: Vec<f64> = pairs.iter().map(scoring::r2_of_course).collect();
+    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    let used: Vec<usize> = (0..model.channels())
+        .filter(|&c| model.channel_mask()[c])
+        .collect();
+    for (done, &channel) in used.iter().enumerate() {
+        bar.update("leaving channels out", done as u64, used.len() as u64);
+        let mut parts = model.parts().clone();
+        parts.weights[channel * width..(channel + 1) * width].fill(0.0);
+        let without = Decoder::new(parts)?;
+        let decoded = model::decode_on(device, &without, dataset)?;
+        for (o, lost) in lost.iter_mut().enumerate() {
+            let left = Pairs::new(dataset, &decoded.estimates, model.delay_steps(), o);
+            lost.push(Lost {
+                channel: model.channel_names()[channel].clone(),
+                r2_lost: whole[o] - scoring::r2_of_course(&left),
+            });
+        }
+    }
+    for lost in &mut lost {
+        lost.sort_by(|a, b| b.r2_lost.total_cmp(&a.r2_lost));
+    }
+    Ok(lost)
+}
+
+fn print_more(args: &Evaluate, more: &[More]) -> Result<()> {
+    if more.is_empty() {
+        return Ok(());
+    }
+    let mut header = vec!["output", "correlation"];
+    if args.trials {
+        header.push("R², 95 of 100 draws of trials");
+    }
+    if args.chance.is_some() {
+        header.extend(["chance R²", "95 of 100 below", "correlation"]);
+    }
+    let mut table = Table::new(&header);
+    for m in more {
+        let mut cells = vec![m.name.clone(), format!("{:.4}", m.correlation)];
+        if args.trials {
+            cells.push(match m.r2_interval {
+                Some([low, high]) => format!("{low:.4} to {high:.4}"),
+                None => "fewer than 3 trials".to_owned(),
+            });
+        }
+        if let Some(c) = &m.chance {
+            cells.extend([c.r2_mean, c.r2_95, c.correlation_95].map(|v| format!("{v:.4}")));
+        }
+        table.row(cells);
+    }
+    report::line("")?;
+    table.print()?;
+    for m in more.iter().filter(|m| !m.importance.is_empty()) {
+        report::line("")?;
+        let mut table = Table::new(&[&format!("channel, for {}", m.name), "R² lost without it"]);
+        for lost in m.importance.iter().take(SHOWN) {
+            table.row([lost.channel.clone(), format!("{:.4}", lost.r2_lost)]);
+        }
+        table.print()?;
+    }
+    Ok(())
+}

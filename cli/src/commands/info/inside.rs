@@ -1,0 +1,318 @@
+//! `betz info FILE`: what a model or a recording holds.
+
+use std::io::Read;
+use std::path::Path;
+
+use betz::model::{Decoder, OutputScore};
+use betz::recording::SpikeForm;
+use betz::{Error, Result};
+use serde::Serialize;
+
+use super::picture as recording_picture;
+use crate::bank::{self, FilterShape};
+use crate::commands::info::args::Info;
+use crate::data;
+use crate::files::{Files, Kind};
+use crate::report::{self, Table, count, number};
+use betz::input_form;
+
+#[derive(Serialize)]
+struct ModelFacts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    betz_version: String,
+    channels: usize,
+    masked_channels: usize,
+    channel_names: Vec<String>,
+    outputs: Vec<Output>,
+    step_seconds: f64,
+    filters: Vec<FilterShape>,
+    low_pass_hz: Option<f64>,
+    delay_seconds: f64,
+    ridge: f64,
+    gram: String,
+    solver: String,
+    steps: u64,
+    segments: u64,
+    /// Of a signal, the sum of its values.
+    spikes: u64,
+    of_signal: bool,
+    folds: u32,
+    scores: Vec<OutputScore>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: String,
+    unit: String,
+}
+
+#[derive(Serialize)]
+struct RecordingFacts {
+    kind: &'static str,
+    file: String,
+    bytes: u64,
+    form: &'static str,
+    tick_seconds: f64,
+    seconds: f64,
+    channels: usize,
+    silent_channels: usize,
+    /// Of a signal, how many of its values are not 0.
+    spikes: u64,
+    mean_rate_hz: f64,
+    segments: usize,
+    seconds_in_segments: f64,
+    longest_silence_seconds: f64,
+    behavior_samples: usize,
+    outputs: Vec<Output>,
+    meta: Option<String>,
+}
+
+pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
+    let mut files = Files::new(&args.common).reads("FILE", path);
+    files.may_write("--weights", args.weights.as_deref(), Kind::Weights)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    let mut start = [0; 8];
+    let file = std::fs::File::open(path).and_then(|mut f| f.read(&mut start));
+    file.map_err(|e| Error::io("reading", path, &e))?;
+    let bytes = path.metadata().map_or(0, |m| m.len());
+    if start == *b"BETZMODL" {
+        model(args, path, bytes)
+    } else if start == betz::train::sums::MAGIC {
+        crate::commands::sums::inside(args, path, bytes)
+    } else if start == betz::network::file::PART_MAGIC {
+        crate::commands::network::part_inside(path, args.common.json)
+    } else if start == betz::episode::count::PART_MAGIC {
+        crate::commands::mine::describe_part(path, args.common.json)
+    } else if start == *b"BETZSORT" {
+        crate::commands::sort::inside(path, args.common.json, args.picture.is_some())
+    } else if start.starts_with(b"PK") && crate::commands::network::is_network(path) {
+        crate::commands::network::inside(args, path, bytes)
+    } else if start.starts_with(b"PK") || betz_interop::is_hdf5(path) {
+        recording(args, path, bytes)
+    } else {
+        Err(Error::argument(format!(
+            "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
+            path.display(),
+            start.escape_ascii()
+        )))
+    }
+}
+
+fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    if args.picture.is_some() {
+        return Err(Error::argument(
+            "--picture: expected a recording, got a model (betz evaluate --picture draws what it decodes)",
+        ));
+    }
+    let model = Decoder::load(path)?;
+    if let Some(to) = &args.weights {
+        write_weights(&model, path, to)?;
+    }
+    let record = model.training();
+    let facts = ModelFacts {
+        kind: "model",
+        file: path.display().to_string(),
+        bytes,
+        betz_version: record.betz_version.clone(),
+        channels: model.channels(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
+        channel_names: model.channel_names().to_vec(),
+        outputs: outputs(model.outputs()),
+        step_seconds: model.step_seconds(),
+        filters: bank::shapes(model.bank()),
+        low_pass_hz: model.low_pass().map(|l| l.cutoff_hz),
+        delay_seconds: model.delay_steps() as f64 * model.step_seconds(),
+        ridge: record.ridge,
+        gram: record.gram_path.clone(),
+        solver: record.solver.clone(),
+        steps: record.steps,
+        segments: record.segments,
+        spikes: record.spikes,
+        of_signal: input_form::is_of_signal(&model),
+        folds: record.folds,
+        scores: record.scores.clone(),
+    };
+    if args.common.json {
+        return report::json(&facts);
+    }
+    report::line(&format!(
+        "{}: a decoder of {} ({} masked) into {}, {} bytes",
+        facts.file,
+        count(facts.channels as u128, "channel"),
+        facts.masked_channels,
+        count(facts.outputs.len() as u128, "output"),
+        facts.bytes
+    ))?;
+    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
+    report::line(&format!(
+        "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
+        number(facts.step_seconds),
+        number(facts.delay_seconds),
+        facts.ridge,
+        facts
+            .low_pass_hz
+            .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
+    ))?;
+    report::line(&format!(
+        "trained by Betz {} on {}, {} and {} (Γ {}, {})",
+        facts.betz_version,
+        count(facts.steps, "step"),
+        count(facts.segments, "segment"),
+        if facts.of_signal {
+            "a signal".to_owned()
+        } else {
+            count(facts.spikes, "spike")
+        },
+        facts.gram,
+        facts.solver
+    ))?;
+    if facts.scores.is_empty() {
+        return report::line("no cross-validated scores");
+    }
+    report::line(&format!("scores by {}-fold cross-validation:", facts.folds))?;
+    report::score_table(&facts.scores)
+}
+
+/// The weights with all that is needed to use them elsewhere.
+fn write_weights(model: &Decoder, from: &Path, to: &Path) -> Result<()> {
+    use betz::recording::arrays::{Array, write};
+    let shape = [model.channels(), model.bank().len(), model.latents()];
+    let named = [model.outputs().len()];
+    let filters = model.bank().filters();
+    let tau: Vec<f64> = filters.iter().map(|f| f.tau_seconds).collect();
+    let order: Vec<i64> = filters.iter().map(|f| i64::from(f.order)).collect();
+    let used: Vec<i64> = model.channel_mask().iter().map(|&u| i64::from(u)).collect();
+    let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let units: Vec<String> = model.outputs().iter().map(|o| o.unit.clone()).collect();
+    let meta = format!(
+        "{{\"weights_of\": {}}}",
+        serde_json::Value::from(from.display().to_string())
+    );
+    write(
+        to,
+        &[
+            ("weights", Array::F64(&shape, model.weights())),
+            ("intercept", Array::F64(&shape[2..], model.intercept())),
+            ("filter_tau_seconds", Array::F64(&shape[1..2], &tau)),
+            ("filter_order", Array::I64(&shape[1..2], &order)),
+            ("channel_used", Array::I64(&shape[..1], &used)),
+            ("step_seconds", Array::F64(&[], &[model.step_seconds()])),
+            ("delay_steps", Array::I64(&[], &[model.delay_steps()])),
+            (
+                "channel_names",
+                Array::Text(&shape[..1], model.channel_names()),
+            ),
+            ("output_names", Array::Text(&named, &outputs)),
+            ("output_units", Array::Text(&named, &units)),
+            ("meta", Array::Text(&[], &[meta])),
+        ],
+    )
+}
+
+fn outputs(infos: &[betz::recording::OutputInfo]) -> Vec<Output> {
+    let output = |o: &betz::recording::OutputInfo| Output {
+        name: o.name.clone(),
+        unit: o.unit.clone(),
+    };
+    infos.iter().map(output).collect()
+}
+
+fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
+    if args.weights.is_some() {
+        return Err(Error::argument(
+            "--weights: expected a model, got a recording",
+        ));
+    }
+    let recording = data::open_recording(path)?;
+    if let Some(to) = &args.picture {
+        let data = match &recording.behavior {
+            Some(_) => Some(recording.align(data::default_step(&recording))?),
+            None => None,
+        };
+        recording_picture::draw(path, &recording, data.as_ref(), to)?;
+    }
+    let mut fires = vec![false; recording.channels()];
+    for &c in &recording.spikes.channels {
+        fires[c as usize] = true;
+    }
+    // Before the first spike and after the last one too.
+    let ends = (std::iter::once(0).chain(recording.spikes.ticks.iter().copied()))
+        .chain(std::iter::once(recording.ticks));
+    let begins = std::iter::once(0).chain(recording.spikes.ticks.iter().copied());
+    let silences = ends.skip(1).zip(begins).map(|(end, begin)| end - begin);
+    let ticks: i64 = recording.segments.iter().map(|s| s.len() as i64).sum();
+    let tick = recording.tick_seconds;
+    let facts = RecordingFacts {
+        kind: "recording",
+        file: path.display().to_string(),
+        bytes,
+        form: match recording.form {
+            SpikeForm::Counts => "counts",
+            SpikeForm::Events => "events",
+            SpikeForm::Signal => "a signal",
+        },
+        tick_seconds: tick,
+        seconds: recording.seconds(),
+        channels: recording.channels(),
+        silent_channels: fires.iter().filter(|fires| !**fires).count(),
+        spikes: match recording.form {
+            SpikeForm::Signal => recording.spikes.len() as u64,
+            _ => recording.spikes.total() as u64,
+        },
+        mean_rate_hz: recording.spikes.total() / recording.channels() as f64 / recording.seconds(),
+        segments: recording.segments.len(),
+        seconds_in_segments: ticks as f64 * tick,
+        longest_silence_seconds: silences.max().unwrap_or(0) as f64 * tick,
+        behavior_samples: recording.behavior.as_ref().map_or(0, |b| b.samples()),
+        outputs: (recording.behavior.as_ref()).map_or_else(Vec::new, |b| outputs(&b.outputs)),
+        meta: recording.meta.clone(),
+    };
+    if args.common.json {
+        return report::json(&facts);
+    }
+    report::line(&format!(
+        "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
+        facts.file,
+        count(facts.channels as u128, "channel"),
+        facts.silent_channels,
+        facts.seconds,
+        facts.form,
+        facts.bytes
+    ))?;
+    report::line(&format!(
+        "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
+        data::entries(&recording),
+        facts.mean_rate_hz,
+        facts.longest_silence_seconds,
+        match recording.form {
+            SpikeForm::Counts => "bin",
+            SpikeForm::Events => "tick",
+            SpikeForm::Signal => "sample",
+        },
+        number(facts.tick_seconds)
+    ))?;
+    report::line(&format!(
+        "{} of {:.3} s in all",
+        count(facts.segments as u128, "segment"),
+        facts.seconds_in_segments
+    ))?;
+    if facts.outputs.is_empty() {
+        report::line("no behaviour")?;
+    } else {
+        let mut table = Table::new(&["behaviour", "unit", "samples"]);
+        for o in &facts.outputs {
+            table.row([
+                o.name.clone(),
+                o.unit.clone(),
+                facts.behavior_samples.to_string(),
+            ]);
+        }
+        table.print()?;
+    }
+    match &facts.meta {
+        Some(meta) => report::line(&format!("meta: {meta}")),
+        None => Ok(()),
+    }
+}

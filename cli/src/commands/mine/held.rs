@@ -1,0 +1,111 @@
+//! `betz mine` of events that are held in memory.
+
+use std::time::Instant;
+
+use betz::device::Device;
+use betz::episode::count::{InMemory, Shared, Strategy, strategy_on};
+use betz::episode::significance::{By, Place};
+use betz::episode::{Events, Order};
+use betz::team::Team;
+use betz::{Error, Result};
+
+use super::args::Mine;
+use super::chance::{self, Source};
+use super::print::{Searched, tell};
+use super::replay;
+use super::targets::{Targets, count_wanted, parse_intervals};
+use crate::data;
+use crate::device;
+use crate::files;
+use crate::report::{self, Bar};
+
+/// Counts, tests and reports; a team shares out candidates and surrogates.
+pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
+    let events = read(args)?;
+    let device = device_for(args)?;
+    let intervals = parse_intervals(&args.intervals, events.clock())?;
+    if args.replay.is_some() && team.size() > 1 {
+        return Err(Error::argument(
+            "--replay: expected none in a team, whose processes share out what is counted at once",
+        ));
+    }
+    if let Some(speed) = args.replay {
+        return replay::run(args, &events, intervals, speed, device.name());
+    }
+    let targets = Targets::new(args, intervals, events.alphabet())?;
+    let longest = targets.longest_delay();
+    chance::check_on(&args.chance, events.clock(), Some(&events), longest)?;
+    report::stop_on_interrupt();
+    let bar = Bar::new();
+    let started = Instant::now();
+    let strategy: Box<dyn Strategy> =
+        Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
+    let counter = InMemory {
+        events: &events,
+        strategy: &*strategy,
+    };
+    let mut mined = count_wanted(args, &counter, targets, &bar)?;
+    let seconds = started.elapsed().as_secs_f64();
+    device::note_fallback(&mined.ran, "counting");
+    let source = Source::Held(&events);
+    let place = Place::new(&device);
+    let by = By {
+        team,
+        place: &place,
+    };
+    let (tested, chance_seconds) = chance::run(by, args, source, &mut mined, &bar)?;
+    device::note_fallback(&place.ran(), "surrogates");
+    drop(bar);
+    if team.rank() > 0 {
+        return Ok(());
+    }
+    let seen = Searched {
+        alphabet: events.alphabet(),
+        number: events.len() as u64,
+        held: Some(&events),
+    };
+    tell(
+        args,
+        &seen,
+        &mined,
+        tested.as_ref(),
+        seconds,
+        chance_seconds,
+    )
+}
+
+/// The device that counts; a replay runs on the CPU. `auto` looks for one only where work gains.
+fn device_for(args: &Mine) -> Result<Device> {
+    let spec = args.common.device.as_str();
+    if args.replay.is_some() {
+        return device::cpu_for("a replay", spec).map(|_| Device::cpu());
+    }
+    device::open(spec)
+}
+
+fn read(args: &Mine) -> Result<Events> {
+    let order = if args.sort {
+        Order::Sort
+    } else {
+        Order::Required
+    };
+    let path = &args.events;
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if ["npz", "nwb"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e))
+    {
+        let recording = data::open_recording(path)?;
+        return Events::from_recording(&recording).map_err(|e| e.at(path.display()));
+    }
+    let text = ["csv", "txt"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e));
+    if !(text || path.as_os_str() == "-" || files::is_stream(path)) {
+        return Err(Error::argument(format!(
+            "{}: expected events as .csv (label,seconds) or a recording (.npz, .nwb), got another ending",
+            path.display()
+        )));
+    }
+    Events::read_csv(path, order)
+}

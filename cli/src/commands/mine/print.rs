@@ -1,0 +1,263 @@
+//! The report of `betz mine` and the files it writes.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use betz::episode::graph::Graph;
+use betz::episode::significance::ChainTest;
+use betz::episode::{
+    Alphabet, Episode, Events, Mined, Pattern, write_chains_csv, write_csv, write_tested_csv,
+};
+use betz::file::write_atomically;
+use betz::{Error, Result};
+use serde::Serialize;
+
+use super::args::Mine;
+use super::chance::{How, Tested};
+use super::listed::{Chance, Listed, list, print_rest, print_table};
+use super::raster;
+use crate::report;
+
+#[derive(Serialize)]
+struct LevelDone {
+    size: usize,
+    candidates: u64,
+    counted: u64,
+    frequent: u64,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Found {
+    episodes: Vec<Listed>,
+    events: u64,
+    symbols: usize,
+    /// Of counting.
+    seconds: f64,
+    /// Of surrogates and parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance_seconds: Option<f64>,
+    /// All of the command's time, reading included.
+    total_seconds: f64,
+    strategy: String,
+    device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance: Option<How>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<LevelDone>,
+    /// Up to this size every frequent episode is listed; of longer ones, only when `complete`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_size: Option<usize>,
+    complete: bool,
+}
+
+/// The events that were searched.
+pub(super) struct Searched<'a> {
+    pub(super) alphabet: &'a Alphabet,
+    pub(super) number: u64,
+    /// The events, where they are in memory.
+    pub(super) held: Option<&'a Events>,
+}
+
+/// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
+pub(super) fn tell(
+    args: &Mine,
+    seen: &Searched<'_>,
+    mined: &Mined,
+    tested: Option<&Tested>,
+    seconds: f64,
+    chance_seconds: Option<f64>,
+) -> Result<()> {
+    say_what_is_missing(args, mined, tested.is_some());
+    let list = List::new(args, mined, tested);
+    let found = Found {
+        episodes: (list.rows.iter())
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
+            .collect(),
+        events: seen.number,
+        symbols: seen.alphabet.len(),
+        seconds,
+        chance_seconds,
+        total_seconds: report::total_seconds(),
+        strategy: args.strategy.clone(),
+        device: mined.ran.device.clone(),
+        chance: tested.map(|t| t.how.clone()),
+        levels: mined
+            .levels
+            .iter()
+            .map(|l| LevelDone {
+                size: l.size,
+                candidates: l.candidates,
+                counted: l.counted,
+                frequent: l.frequent,
+                seconds: l.seconds,
+            })
+            .collect(),
+        complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
+        complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
+    };
+    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
+    // take the other with it.
+    let printed = if args.common.json {
+        report::json(&found)
+    } else {
+        print(args, seen.alphabet, &list, &found, tested)
+    };
+    let written = write_files(args, seen, &mined.episodes, &list);
+    match (printed, written) {
+        (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
+        (printed, written) => printed.and(written),
+    }
+}
+
+/// After an interrupt: which part of the list is whole.
+fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+    if mined.complete {
+        if args.chance.surrogates.is_some() && !tested {
+            eprintln!(
+                "interrupted: the counts are complete, but nothing is tested{}",
+                if args.chance.fdr.is_some() {
+                    ", and the list is not filtered"
+                } else {
+                    ""
+                }
+            );
+        }
+        return;
+    }
+    let whole = match mined.complete_size() {
+        0 => "no size is complete".to_owned(),
+        1 => "size 1 is complete".to_owned(),
+        size => format!("sizes 1 to {size} are complete"),
+    };
+    if let Some(last) = mined.levels.last() {
+        eprintln!(
+            "interrupted: {whole}; of size {}, {} of {} candidates were counted; longer episodes were not looked for",
+            last.size, last.counted, last.candidates
+        );
+    }
+    if args.chance.surrogates.is_some() {
+        eprintln!("nothing was tested against surrogates");
+    }
+}
+
+/// The episodes to list, each with what surrogates say of it.
+struct List<'a> {
+    rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
+    tested: bool,
+    /// Whether parts were tested, too.
+    parts: bool,
+}
+
+impl<'a> List<'a> {
+    /// All there are, or those that are no part of a longer one; given ones in their file's order.
+    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a Tested>) -> Self {
+        let tests: HashMap<&Pattern, &ChainTest> = tested
+            .into_iter()
+            .flat_map(|t| mined.episodes.iter().zip(&t.rows))
+            .filter_map(|(e, row)| Some((&e.pattern, row.as_ref()?)))
+            .collect();
+        let episodes = if args.maximal {
+            mined.maximal()
+        } else {
+            mined.episodes.iter().collect()
+        };
+        let row = |e: &'a Episode| (e, tests.get(&e.pattern).copied());
+        Self {
+            rows: episodes.into_iter().map(row).collect(),
+            tested: tested.is_some(),
+            parts: tested.is_some_and(|t| t.how.parts),
+        }
+    }
+}
+
+fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Listed {
+    list(&episode.pattern, episode.count, chance, alphabet)
+}
+
+/// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
+fn write_files(
+    args: &Mine,
+    seen: &Searched<'_>,
+    episodes: &[Episode],
+    list: &List<'_>,
+) -> Result<()> {
+    let alphabet = seen.alphabet;
+    if let Some(path) = &args.csv {
+        let rows = || list.rows.iter().copied();
+        write_atomically(path, |file| {
+            if list.parts {
+                write_chains_csv(file, rows(), alphabet)
+            } else if list.tested {
+                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
+                write_tested_csv(file, tested, alphabet)
+            } else {
+                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
+                write_csv(file, &episodes, alphabet)
+            }
+        })?;
+    }
+    if let Some(path) = &args.graph {
+        let graph = Graph::new(episodes, 2);
+        write_atomically(path, |file| {
+            if path
+                .extension()
+                .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
+            {
+                graph.write_graphml(file, alphabet)
+            } else {
+                graph.write_dot(file, alphabet)
+            }
+        })?;
+    }
+    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
+        raster::draw(events, episodes, path)?;
+    }
+    Ok(())
+}
+
+fn print(
+    args: &Mine,
+    alphabet: &Alphabet,
+    list: &List<'_>,
+    found: &Found,
+    tested: Option<&Tested>,
+) -> Result<()> {
+    for level in &found.levels {
+        let counted = if level.counted < level.candidates {
+            format!("{} of ", level.counted)
+        } else {
+            String::new()
+        };
+        report::line(&format!(
+            "size {}: {counted}{} candidates, {} frequent, {:.3} s",
+            level.size, level.candidates, level.frequent, level.seconds
+        ))?;
+    }
+    let mut rows = list.rows.clone();
+    if args.count_only.is_none() {
+        rows.sort_by_key(|(e, _)| (Reverse(e.pattern.size()), Reverse(e.count)));
+        rows.truncate(args.top);
+    }
+    print_table(&rows, tested.map(|t| &t.how), alphabet)?;
+    print_rest(rows.len(), found.episodes.len())?;
+    if let Some(tested) = tested {
+        report::line(&tested.describe())?;
+    }
+    let elsewhere = (tested.map(|t| t.how.device.as_str())).filter(|d| *d != found.device);
+    let elsewhere = elsewhere.map_or_else(String::new, |device| format!(" on {device}"));
+    let chance = match found.chance_seconds {
+        Some(seconds) => format!(", {seconds:.3} s of surrogates{elsewhere}"),
+        None => String::new(),
+    };
+    report::line(&format!(
+        "{} in {} of {}, {:.3} s of counting{chance}, {:.3} s in all ({}, {})",
+        report::count(found.episodes.len() as u128, "episode"),
+        report::count(found.events as u128, "event"),
+        report::count(found.symbols as u128, "symbol"),
+        found.seconds,
+        found.total_seconds,
+        found.strategy,
+        found.device
+    ))
+}

@@ -1,0 +1,234 @@
+//! `betz monitor`: a session on a recording in real time, and the page that shows it.
+
+pub(crate) mod args;
+mod simulated;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use betz::episode::online::{MinerConfig, MinerHandle, open};
+use betz::episode::{Alphabet, Clock, read_table};
+use betz::model::Decoder;
+use betz::psc::{Filter, FilterBank, LowPass};
+use betz::recording::Dataset;
+use betz::simulate::population::{self, PopulationConfig};
+use betz::stream::{Session, SessionConfig};
+use betz::train::{Search, TrainOptions, train_validated};
+use betz::{Error, ErrorKind, Progress, Result};
+use betz_monitor::{Control, Monitor, Source, Truth};
+
+use crate::data;
+use crate::device;
+use crate::page::{LOOK, announce, options, rest};
+use crate::report::{self, Bar, UntilInterrupted};
+use args::Monitor as Arguments;
+
+const DEMO_STEP_SECONDS: f64 = 0.001;
+const DEMO_SEED: u64 = 1;
+
+/// What is run.
+struct Work {
+    name: String,
+    model: Decoder,
+    dataset: Dataset,
+    electrode_um: Option<Vec<[f32; 2]>>,
+}
+
+pub(crate) fn run(args: &Arguments) -> Result<()> {
+    if !(args.speed.is_finite() && args.speed > 0.0 && args.speed <= 1000.0) {
+        return Err(Error::argument(format!(
+            "--speed: expected a multiple above 0, to 1000, got {}",
+            args.speed
+        )));
+    }
+    device::cpu_for("a session", &args.common.device)?;
+    if let Some(asked) = &args.simulate {
+        return simulated::run(args, asked);
+    }
+    let deadline = (Duration::try_from_secs_f64(args.deadline * 1e-6).ok())
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| {
+            Error::argument(format!(
+                "--deadline: expected microseconds > 0, got {}",
+                args.deadline
+            ))
+        })?;
+    let work = match (&args.model, &args.recording) {
+        (Some(model), Some(recording)) => from_files(args, model, recording)?,
+        _ => demo(&Bar::new())?,
+    };
+    let others: Vec<(String, Decoder)> = (args.with.iter())
+        .map(|path| Ok((name_of(path), Decoder::load(path)?)))
+        .collect::<Result<_>>()?;
+
+    let config = SessionConfig {
+        deadline: Some(deadline),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&work.model, config)?;
+    let mut source = Source::of(&work.name, &work.model);
+    source.deadline = Some(deadline);
+    source.speed = args.speed;
+    source.electrode_um.clone_from(&work.electrode_um);
+    let (monitor, feed) = Monitor::start(source, options(&args.page))?;
+    monitor.watch(session.health());
+    if args.page.control {
+        let mut models = vec![(work.name.clone(), work.model.clone())];
+        models.extend(others);
+        monitor.control(Control::new(session.swapper()?, models)?)?;
+    }
+    session.attach(Box::new(feed), 0)?;
+    if let Some(path) = &args.episodes {
+        let miner = episodes(path, &work.model, &mut session)?;
+        monitor.mine(&name_of(path), miner)?;
+    }
+    report::stop_on_interrupt();
+    let _door = announce(&monitor, &args.page, args.common.json)?;
+
+    let truth = (!work.dataset.outputs.is_empty())
+        .then(|| monitor.truth())
+        .flatten();
+    let repeat = args.repeat || args.demo;
+    play(session, &work, args.speed, repeat, truth)?;
+    if !UntilInterrupted.cancelled() {
+        eprintln!("the recording has ended; the page stays until Ctrl-C");
+    }
+    while !UntilInterrupted.cancelled() {
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Counts the episodes of a list while the session runs.
+fn episodes(path: &Path, model: &Decoder, session: &mut Session) -> Result<MinerHandle> {
+    let clock = Clock::from_tick_seconds(model.step_seconds())?;
+    let alphabet = Alphabet::new(model.channel_names().to_vec(), clock)?;
+    let rows = read_table(path, &alphabet)?;
+    let patterns = rows.into_iter().map(|row| row.episode.pattern);
+    let config = MinerConfig::new(alphabet.len(), patterns.collect());
+    let (feed, miner) = open(config)?;
+    session.attach(Box::new(feed), 0)?;
+    Ok(miner)
+}
+
+pub(crate) fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> {
+    let decoder = Decoder::load(model)?;
+    let read = data::recording_for(&decoder, recording, &args.part.behavior)?;
+    let electrode_um = read.electrode_um.clone();
+    let dataset = data::dataset(read, decoder.step_seconds(), &args.part);
+    let mut dataset = dataset.map_err(|e| e.at(recording.display()))?;
+    if !dataset.outputs.is_empty() {
+        dataset = dataset.with_outputs(decoder.outputs())?;
+    }
+    if dataset.steps_in_segments() == 0 {
+        let message = format!("{}: expected steps to run, got none", recording.display());
+        return Err(Error::new(ErrorKind::InsufficientData, message));
+    }
+    Ok(Work {
+        name: format!("{} on {}", name_of(model), name_of(recording)),
+        model: decoder,
+        dataset,
+        electrode_um,
+    })
+}
+
+/// A simulated population and its decoder: `betz demo`'s, at 1,000 steps a second.
+fn demo(bar: &Bar) -> Result<Work> {
+    let config = PopulationConfig {
+        test_seconds: 60.0,
+        ..PopulationConfig::default()
+    };
+    let made = population::simulate(&config, DEMO_SEED)?;
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.010,
+        order: 1,
+    }])?;
+    let options = TrainOptions {
+        low_pass: Some(LowPass {
+            order: 2,
+            cutoff_hz: 12.0,
+        }),
+        ..TrainOptions::new(bank)
+    };
+    let training = made.train.align(DEMO_STEP_SECONDS)?;
+    let model = train_validated(&training, &options, &Search::ridge(), bar)?;
+    let dataset = made
+        .test
+        .align(DEMO_STEP_SECONDS)?
+        .with_outputs(model.outputs())?;
+    Ok(Work {
+        name: "a simulated population".into(),
+        model,
+        dataset,
+        electrode_um: made.test.electrode_um,
+    })
+}
+
+/// Steps through the recording as fast as the clock on the wall times `speed`, until its end or Ctrl-C.
+fn play(
+    mut session: Session,
+    work: &Work,
+    speed: f64,
+    repeat: bool,
+    mut truth: Option<Truth>,
+) -> Result<()> {
+    let dataset = &work.dataset;
+    let width = session.outputs();
+    let mut out = betz::memory::filled("the outputs", 0.0f32, width)?;
+    let unknown = vec![f32::NAN; width];
+    // Counts, weighted counts and signals go in as a row; single spikes as a list.
+    let weighted = !dataset.spikes.weights.is_empty();
+    let mut values = betz::memory::filled(
+        "a tick",
+        0.0f32,
+        if weighted { session.channels() } else { 0 },
+    )?;
+    let delay = work.model.delay_steps();
+    let started = Instant::now();
+    let mut done = 0u64;
+    loop {
+        for segment in &dataset.segments {
+            session.reset();
+            let mut next = dataset.spikes.range(segment.start, segment.stop).start;
+            for step in segment.start..segment.stop {
+                let ticks = &dataset.spikes.ticks[next..];
+                let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
+                next = now.end;
+                if let Some(truth) = &mut truth {
+                    // What the output at this step estimates.
+                    let meant = step.saturating_sub(delay);
+                    let inside = (segment.start..segment.stop).contains(&meant);
+                    let row = meant.max(0) as usize * width;
+                    let row = dataset.behavior.get(row..row + width).filter(|_| inside);
+                    truth.step(row.unwrap_or(&unknown));
+                }
+                let spikes = &dataset.spikes.channels[now.clone()];
+                if weighted {
+                    for i in now {
+                        values[dataset.spikes.channels[i] as usize] += dataset.spikes.weights[i];
+                    }
+                    session.step_values(&values, &mut out)?;
+                    spikes.iter().for_each(|&c| values[c as usize] = 0.0);
+                } else {
+                    session.step_spikes(spikes, &mut out)?;
+                }
+                done += 1;
+                let due = Duration::try_from_secs_f64(done as f64 * dataset.step_seconds / speed);
+                let wait = due
+                    .unwrap_or(Duration::MAX)
+                    .saturating_sub(started.elapsed());
+                if !rest(wait) {
+                    return Ok(());
+                }
+            }
+        }
+        if !repeat {
+            return Ok(());
+        }
+    }
+}

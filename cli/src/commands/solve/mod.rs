@@ -1,0 +1,239 @@
+//! `betz solve`: a decoder from sums, or a model's linear part solved again from those that it retains.
+
+pub(crate) mod args;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use betz::model::{Decoder, OutputScore};
+use betz::train::retained::{Refit, Retained};
+use betz::train::sums::{SolveOptions, Sums};
+use betz::train::{MaskPolicy, RidgeChoice};
+use betz::{Error, Result};
+use serde::Serialize;
+
+use crate::device;
+use crate::files::{Files, Kind, first_bytes};
+use crate::report::{self, Table, count};
+use args::Solve;
+
+/// Neural noise where nothing is said, as of `betz train --folds 0`.
+const NOISE: f64 = 0.1;
+
+#[derive(Serialize)]
+struct Solved {
+    model: String,
+    decoder: &'static str,
+    /// Recordings behind the sums; absent of a model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
+    channels: usize,
+    masked_channels: usize,
+    features: usize,
+    ridge: f64,
+    steps: u64,
+    /// What the decoder scores on the sums held back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    held_back: Vec<HeldBack>,
+    /// What decoders score on each file that they were not solved from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    validated: Vec<HeldBack>,
+    device: String,
+    /// To solve.
+    seconds: f64,
+    /// All of the command's time.
+    total_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct HeldBack {
+    name: String,
+    unit: String,
+    r2: f64,
+    rmse: f64,
+}
+
+pub(crate) fn run(args: &Solve) -> Result<()> {
+    let mut files = Files::new(&args.common);
+    for path in &args.inputs {
+        files = files.reads("SUMS|MODEL", path);
+    }
+    for path in &args.hold_back {
+        files = files.reads("--hold-back", path);
+    }
+    files.writes("--out", &args.out, Kind::Model)?;
+    let device = device::cpu_for("solving", &args.common.device)?;
+    let models = (args.inputs.iter())
+        .map(|path| Ok(first_bytes(path)? == *b"BETZMODL"))
+        .collect::<Result<Vec<bool>>>()?;
+    let (model, parts, scores, seconds) = if models.contains(&true) {
+        let [path] = &args.inputs[..] else {
+            return Err(Error::argument(format!(
+                "expected files of sums, or one model, got {} and among them a model",
+                count(args.inputs.len() as u128, "file")
+            )));
+        };
+        let (model, seconds) = again(args, path)?;
+        (model, None, Vec::new(), seconds)
+    } else {
+        let (model, parts, scores, seconds) = of_sums(args)?;
+        (model, Some(parts), scores, seconds)
+    };
+    model.save(&args.out)?;
+    let scores: Vec<HeldBack> = (scores.into_iter())
+        .map(|o| HeldBack {
+            name: o.name,
+            unit: o.unit,
+            r2: o.r2,
+            rmse: o.rmse,
+        })
+        .collect();
+    let (held_back, validated) = if args.validate {
+        (Vec::new(), scores)
+    } else {
+        (scores, Vec::new())
+    };
+    let solved = Solved {
+        model: args.out.display().to_string(),
+        decoder: model.kind(),
+        parts,
+        channels: model.channels(),
+        masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
+        features: model.features(),
+        ridge: model.training().ridge,
+        steps: model.training().steps,
+        held_back,
+        validated,
+        device,
+        seconds,
+        total_seconds: report::total_seconds(),
+    };
+    print(args, &solved)
+}
+
+/// The model at `path`, solved again from the sums that it retains.
+fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
+    for (option, given) in [
+        ("--noise", args.noise.is_some()),
+        ("--hold-back", !args.hold_back.is_empty()),
+        ("--validate", args.validate),
+        ("--retain", args.retain.is_some()),
+        ("--refuse-dead", args.refuse_dead),
+    ] {
+        if given {
+            return Err(Error::argument(format!(
+                "{option}: expected sums, got a model, which is solved again by --ridge"
+            )));
+        }
+    }
+    let Some(ridge) = args.ridge else {
+        return Err(Error::argument(
+            "--ridge: expected the ridge at which the model is solved again, got none",
+        ));
+    };
+    let at = |e: Error| e.at(path.display());
+    let model = Decoder::load(path)?;
+    let retained = Retained::of(&model).map_err(at)?;
+    let started = Instant::now();
+    let refit = Refit::new(&model, &retained).map_err(at)?;
+    let model = refit.solve(&retained.sums, ridge).map_err(at)?;
+    Ok((model, started.elapsed().as_secs_f64()))
+}
+
+fn loaded(paths: &[PathBuf]) -> Result<Vec<Sums>> {
+    paths.iter().map(|path| Sums::load(path)).collect()
+}
+
+fn merged(paths: &[PathBuf]) -> Result<Sums> {
+    let mut all: Option<Sums> = None;
+    for path in paths {
+        let sums = Sums::load(path)?;
+        match &mut all {
+            Some(all) => all.merge(&sums).map_err(|e| e.at(path.display()))?,
+            None => all = Some(sums),
+        }
+    }
+    all.ok_or_else(|| Error::argument("expected files of sums, got none"))
+}
+
+/// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
+fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
+    let mut options = SolveOptions::with(match args.ridge {
+        Some(ridge) => RidgeChoice::Fixed(ridge),
+        None => RidgeChoice::RelativeNoise(args.noise.unwrap_or(NOISE)),
+    });
+    if args.refuse_dead {
+        options.mask = MaskPolicy::Refuse;
+    }
+    options.retain = (args.retain).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if args.validate {
+        let parts = loaded(&args.inputs)?;
+        let started = Instant::now();
+        let (model, score) = Sums::cross_validate(&parts, &options)?;
+        let recordings = parts.iter().map(Sums::parts).sum();
+        return Ok((
+            model,
+            recordings,
+            score.outputs,
+            started.elapsed().as_secs_f64(),
+        ));
+    }
+    let sums = merged(&args.inputs)?;
+    let held_back = match args.hold_back[..] {
+        [] => None,
+        _ => Some(merged(&args.hold_back)?),
+    };
+    let started = Instant::now();
+    let (model, scores) = match held_back {
+        None => (sums.solve(&options)?, Vec::new()),
+        Some(aside) => {
+            let (model, score) = sums.solve_held_back(&aside, &options)?;
+            (model, score.outputs)
+        }
+    };
+    Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
+}
+
+fn print(args: &Solve, solved: &Solved) -> Result<()> {
+    if args.common.json {
+        return report::json(solved);
+    }
+    for (scores, of) in [
+        (&solved.held_back, "on the sums held back:"),
+        (
+            &solved.validated,
+            "each file's, decoded by what the others say:",
+        ),
+    ] {
+        if scores.is_empty() {
+            continue;
+        }
+        report::line(of)?;
+        let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
+        for o in scores {
+            let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
+            table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
+        }
+        table.print()?;
+    }
+    if solved.masked_channels > 0 {
+        report::line(&format!(
+            "{} of {} masked (silent, or copies of others)",
+            solved.masked_channels,
+            count(solved.channels as u128, "channel")
+        ))?;
+    }
+    let from = match solved.parts {
+        Some(parts) => format!("the sums of {}", count(parts as u128, "recording")),
+        None => "the sums that the model retains".to_owned(),
+    };
+    report::line(&format!(
+        "{}: {}, ridge {:.4e}, from {from} over {}, solved in {:.2} s on {}",
+        solved.model,
+        solved.decoder,
+        solved.ridge,
+        count(solved.steps, "step"),
+        solved.seconds,
+        solved.device
+    ))
+}

@@ -1,0 +1,100 @@
+//! Arguments of `betz som`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::common_args::Common;
+use crate::page::Page;
+
+/// How far a sample teaches the nodes around its winner.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NeighbourhoodName {
+    /// All nodes within the radius: the step function of Galbraith 2010
+    Disc,
+    /// All nodes of the square around the winner: the paper's rectangular window (its width 5 is radius 2)
+    Window,
+    /// Less and less, as a Gaussian
+    Gaussian,
+    /// Less and less, in a straight line
+    Triangle,
+    /// As a Gaussian, but nodes beyond the radius are repelled
+    MexicanHat,
+}
+
+/// How rate and radius go from their first value to their last.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FadeName {
+    /// In equal differences
+    Linear,
+    /// In equal ratios
+    Geometric,
+    /// One node (or one) less each pass: the paper's viewer
+    OnePerPass,
+}
+
+#[derive(Args)]
+#[command(
+    allow_negative_numbers = true,
+    mut_group("Page", |g| g.requires("live")),
+    after_help = "Examples:\n  betz som data.npz --map 90x70 --epochs 100 --out map.npz\n  betz som picture.png --map 128x128 --online --stages 8 --picture map.png --out map.npz\n  betz som data.npz --map 40x40 --hex --live --out map.npz"
+)]
+pub(crate) struct Som {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Data: .npz with an array of (samples, numbers), or a picture (.png, or .bmp of 24 bits), whose pixels are
+    /// samples of red, green and blue from 0 to 1
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    /// Rows and columns of the map
+    #[arg(long, value_name = "ROWSxCOLUMNS", default_value = "16x16")]
+    pub(crate) map: String,
+    /// Map to write (.npz): `weights`, `heights` (the U-matrix) and `hits`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Name of the array, where an .npz has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) array: Option<String>,
+    /// Rounds over all samples [default: 30; --online: 16]
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<usize>,
+    /// First and last radius, in nodes [default: a third of the longer side to 0.6; --online: 16 to 1]
+    #[arg(long, value_name = "FIRST,LAST")]
+    pub(crate) radius: Option<String>,
+    /// Nodes are hexagons
+    #[arg(long)]
+    pub(crate) hex: bool,
+    /// The first row follows the last, and the first column the last
+    #[arg(long)]
+    pub(crate) torus: bool,
+    /// Decide in f64 what f32 cannot tell apart
+    #[arg(long, conflicts_with = "online")]
+    pub(crate) exact: bool,
+    /// Kohonen's online rule, a sample at a time, from random weights, as Galbraith 2010, chapter 3
+    #[arg(long)]
+    pub(crate) online: bool,
+    /// First and last learning rate of the online rule
+    #[arg(long, value_name = "FIRST,LAST", requires = "online")]
+    pub(crate) rate: Option<String>,
+    /// Neighbourhood of the online rule [default: disc]
+    #[arg(long, value_name = "NAME", requires = "online")]
+    pub(crate) neighbourhood: Option<NeighbourhoodName>,
+    /// How the online rule's radius changes from pass to pass [default: one-per-pass]
+    #[arg(long, value_name = "NAME", requires = "online")]
+    pub(crate) fade: Option<FadeName>,
+    /// Seed of the online rule's first weights
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also draw the map (.png): colours of three numbers as they are, else the U-matrix
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Also draw it at so many stages of training, beside --picture: NAME-00.png before training, and on
+    #[arg(long, value_name = "N", requires = "picture")]
+    pub(crate) stages: Option<usize>,
+    /// Watch the training in a browser; the page stays when it is done, until Ctrl-C. With --json its address is an
+    /// object of its own, before the result
+    #[arg(long)]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) page: Page,
+}

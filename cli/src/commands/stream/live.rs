@@ -1,0 +1,135 @@
+//! `betz stream MODEL --in URI --out URI`: a session between a source and a sink of the field.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use betz::model::Decoder;
+use betz::stream::{Session, SessionConfig};
+use betz::{Error, Progress, Result};
+use betz_interop::bus::{Counts, Pumped, Sink, Stream, Until, open_sink, open_source, pump};
+use serde::Serialize;
+
+use super::args::Stream as Arguments;
+use crate::device;
+use crate::replay::{LatencyUs, deadline};
+use crate::report::{self, UntilInterrupted};
+
+/// How often Ctrl-C is looked at while nothing comes.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct Live {
+    steps: u64,
+    skipped: u64,
+    restarts: u64,
+    /// From an input's arrival to the hand-over of its output.
+    through_us: Through,
+    latency_us: LatencyUs,
+    spikes: u64,
+    unknown_channel_spikes: u64,
+    source: BTreeMap<&'static str, u64>,
+    sink: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct Through {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+/// Where outputs go that nobody asked for.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn give(&mut self, _: &betz_interop::bus::Decoded<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
+    let deadline = args.deadline.map(deadline).transpose()?;
+    device::cpu_for("a session", &args.common.device)?;
+    let silence = args
+        .silence
+        .map(Duration::try_from_secs_f64)
+        .transpose()
+        .map_err(|e| {
+            Error::argument(format!(
+                "--silence: expected seconds, got {:?}: {e}",
+                args.silence
+            ))
+        })?;
+    let model = Decoder::load(&args.model)?;
+    let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let stream = Stream {
+        channels: model.channels(),
+        outputs: &outputs,
+        step_seconds: model.step_seconds(),
+    };
+    let config = SessionConfig {
+        deadline,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&model, config)?;
+    let mut source = open_source(source, &stream)?;
+    let mut sink = match &args.sink()? {
+        Some(address) => open_sink(address, &stream)?,
+        None => Box::new(Nowhere),
+    };
+    report::stop_on_interrupt();
+    eprintln!("listening; Ctrl-C ends");
+    let until = Until {
+        steps: args.steps,
+        silence,
+        patience: PATIENCE,
+        stop: &|| UntilInterrupted.cancelled(),
+    };
+    let pumped = pump(&mut session, source.as_mut(), sink.as_mut(), &until)?;
+    drop(source);
+    tell(args, &session, &pumped)
+}
+
+fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
+    let stats = session.stats();
+    let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
+    let live = Live {
+        steps: pumped.steps,
+        skipped: pumped.skipped,
+        restarts: pumped.restarts,
+        through_us: Through {
+            p50: pumped.p50_us,
+            p99: pumped.p99_us,
+            max: pumped.max_us,
+        },
+        latency_us: LatencyUs::of(&stats),
+        spikes: stats.spikes,
+        unknown_channel_spikes: stats.unknown_channel_spikes,
+        source: named(&pumped.source),
+        sink: named(&pumped.sink),
+    };
+    if args.common.json {
+        return report::json(&live);
+    }
+    report::line(&format!(
+        "{} steps, {} passed over, {} restarts",
+        live.steps, live.skipped, live.restarts
+    ))?;
+    report::line(&live.latency_us.sentence())?;
+    report::line(&format!(
+        "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
+        live.through_us.p50, live.through_us.p99, live.through_us.max
+    ))?;
+    for (name, counts) in [("in", &live.source), ("out", &live.sink)] {
+        let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
+        report::line(&format!("{name}: {}", counts.join(", ")))?;
+    }
+    report::line(&format!(
+        "spikes: {}, of unknown channels: {}",
+        live.spikes, live.unknown_channel_spikes
+    ))
+}

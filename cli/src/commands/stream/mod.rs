@@ -1,0 +1,17 @@
+//! `betz stream`: decode a recording, or a live source, step by step in a real-time session.
+
+pub(crate) mod args;
+mod live;
+mod recorded;
+
+use betz::{Error, Result};
+
+use args::Stream;
+
+pub(crate) fn run(args: &Stream) -> Result<()> {
+    match (&args.source, &args.recording) {
+        (Some(source), _) => live::run(args, source),
+        (None, Some(recording)) => recorded::run(args, recording),
+        (None, None) => Err(Error::argument("expected a recording or --in, got neither")),
+    }
+}

@@ -1,0 +1,147 @@
+//! `betz stream MODEL RECORDING`: a recording, step by step through a real-time session.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use betz::model::Decoder;
+use betz::stream::{ChannelRules, Session, SessionConfig, StepStatus};
+use betz::train::score::score_estimates;
+use betz::{Error, Result};
+use serde::Serialize;
+
+use super::args::Stream;
+use crate::data;
+use crate::decoded::{self, Outputs};
+use crate::device;
+use crate::files::Files;
+use crate::rates::Rates;
+use crate::replay::{Feed, LatencyUs, deadline, replay_each};
+use crate::report::{self, Bar, Scores};
+
+#[derive(Serialize)]
+struct Streamed {
+    #[serde(flatten)]
+    scores: Scores,
+    latency_us: LatencyUs,
+    dropped: u64,
+    /// Steps of which there was something to say.
+    flagged: u64,
+    /// And how many by what was said; see `StepStatus`.
+    flags: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_misses: Option<u64>,
+}
+
+pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
+    if let Some(speed) = args.speed
+        && !(speed.is_finite() && speed > 0.0)
+    {
+        return Err(Error::argument(format!(
+            "--speed: expected a multiple > 0, got {speed}"
+        )));
+    }
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", recording)
+        .may_write(
+            "--out",
+            args.out.as_deref(),
+            decoded::kind(args.out.as_deref()),
+        )?;
+    decoded::check(args.out.as_deref(), recording)?;
+    let deadline = args.deadline.map(deadline).transpose()?;
+    let device = device::cpu_for("a session", &args.common.device)?;
+    let model = Decoder::load(&args.model)?;
+    let mut dataset = data::dataset_for(&model, recording, &args.part)?;
+    if !dataset.outputs.is_empty() {
+        dataset = dataset.with_outputs(model.outputs())?;
+    }
+    if let Some(rates) = Rates::of(&model, &dataset) {
+        rates.warn();
+    }
+    let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
+    if let Some(speed) = args.speed
+        && Duration::try_from_secs_f64(seconds / speed).is_err()
+    {
+        return Err(Error::argument(format!(
+            "--speed: expected a multiple at which {seconds} s come to an end, got {speed}"
+        )));
+    }
+    let config = SessionConfig {
+        deadline,
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&model, config)?;
+    let feed = Feed {
+        counts: args.counts,
+        speed: args.speed,
+    };
+    let can_watch = !args.no_watch && model.limits().blanking.is_some();
+    let mut watch = (args.watch || can_watch)
+        .then(|| session.watch_channels(&model, ChannelRules::default()))
+        .transpose()?;
+    let (mut flagged, mut flags) = (0, BTreeMap::new());
+    let mut each = |status: StepStatus| {
+        if let Some(watch) = &mut watch {
+            watch.look();
+        }
+        flagged += u64::from(!status.is_ok());
+        for name in status.names() {
+            *flags.entry(name).or_insert(0) += 1;
+        }
+    };
+    let decoded = replay_each(&mut session, &dataset, &feed, &Bar::new(), &mut each)?;
+    if let Some(path) = &args.out {
+        let outputs = Outputs {
+            out: path,
+            recording,
+            behavior: &args.part.behavior,
+            model: &args.model,
+        };
+        outputs.write(&model, &dataset, &decoded)?;
+    }
+    let stats = session.stats();
+    let scores = Scores {
+        median_error: None,
+        outputs: if dataset.outputs.is_empty() {
+            Vec::new()
+        } else {
+            score_estimates(&dataset, &decoded, model.delay_steps())?.outputs
+        },
+        steps: dataset.steps_in_segments(),
+        segments: dataset.segments.len(),
+        device,
+        total_seconds: report::total_seconds(),
+    };
+    let streamed = Streamed {
+        scores,
+        latency_us: LatencyUs::of(&stats),
+        dropped: stats.dropped,
+        flagged,
+        flags,
+        deadline_misses: deadline.map(|_| stats.deadline_misses),
+    };
+    if args.common.json {
+        return report::json(&streamed);
+    }
+    streamed.scores.print()?;
+    report::line(&streamed.latency_us.sentence())?;
+    if let Some(misses) = streamed.deadline_misses {
+        report::line(&format!("deadline misses: {misses}"))?;
+    }
+    let flags: Vec<String> = (streamed.flags.iter())
+        .map(|(name, steps)| format!("{name}: {steps}"))
+        .collect();
+    if !flags.is_empty() {
+        report::line(&format!(
+            "steps flagged: {} ({})",
+            streamed.flagged,
+            flags.join(", ")
+        ))?;
+    }
+    report::line(&format!(
+        "spikes: {}, dropped: {}",
+        stats.spikes, stats.dropped
+    ))
+}

@@ -1,0 +1,52 @@
+//! Arguments of `betz sums` and `betz solve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::common_args::{Common, Part, memory_size};
+
+#[derive(Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  betz sums monday.npz --bank reach --out monday.sums\n  betz sums monday.sums tuesday.sums --out both.sums"
+)]
+pub(crate) struct Sums {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
+    /// Recordings (.npz) with behaviour, to sum, and files of sums, to merge: of the same channels,
+    /// outputs, bank, step, delay and low-pass. No order makes a difference, to the last bit
+    #[arg(value_name = "RECORDING|SUMS", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// File of sums to write
+    #[arg(long, value_name = "SUMS")]
+    pub(crate) out: PathBuf,
+    /// Read recordings (.npz) in stretches, so that one and what is made of it take about this much of memory, such
+    /// as 1GiB, however long it is; the sums come on top. The results are the same, to rounding
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    pub(crate) memory: Option<u64>,
+    /// Filter bank of recordings: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms), wide (10
+    /// ms to 3 s)
+    #[arg(long, value_name = "NAME", conflicts_with = "filters")]
+    pub(crate) bank: Option<String>,
+    /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
+    #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
+    pub(crate) filters: Vec<String>,
+    /// Length of one step; default: the bin of a binned recording, else 5 ms
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) step: Option<f64>,
+    /// Delay of the output behind the behaviour in seconds, rounded to whole steps (negative looks
+    /// ahead)
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub(crate) delay: String,
+    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
+    #[arg(long, value_name = "HZ[:ORDER]")]
+    pub(crate) low_pass: Option<String>,
+}

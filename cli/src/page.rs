@@ -1,0 +1,90 @@
+//! How a page is served and announced.
+
+use clap::Args;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use betz::{Progress, Result};
+use betz_monitor::{Monitor, Options};
+
+use crate::browser::Door;
+use crate::report::{self, UntilInterrupted};
+
+/// How a page is served.
+#[derive(Args)]
+#[command(next_help_heading = "The page")]
+pub(crate) struct Page {
+    /// Port to listen on; 0 is any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Address to listen on; elsewhere than on loopback, everybody on the way reads along: there is no TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// Another name that the server answers to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Let whoever reaches it look; on loopback only
+    #[arg(long)]
+    pub(crate) no_token: bool,
+    /// Let the page swap models, roll back, mask channels and set marks
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// Do not open a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// The page's files from this folder instead of those built in (for work on the page)
+    #[arg(long = "page", value_name = "FOLDER", hide = true)]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+/// How often Ctrl-C is looked for while nothing happens.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// How the page's options are served.
+pub(crate) fn options(page: &Page) -> Options {
+    Options {
+        address: page.host,
+        port: page.port,
+        no_token: page.no_token,
+        allow_hosts: page.allow_host.clone(),
+        control: page.control,
+        page_folder: page.folder.clone(),
+        ..Options::default()
+    }
+}
+
+/// Says where the page is, and opens it.
+pub(crate) fn announce(monitor: &Monitor, page: &Page, json: bool) -> Result<Option<Door>> {
+    if !page.host.is_loopback() {
+        eprintln!(
+            "the page is served on {}: without TLS, everybody on the way reads along, the token too",
+            monitor.address()
+        );
+    }
+    if json {
+        report::json(&serde_json::json!({"url": monitor.url()}))?;
+    } else {
+        report::line(monitor.url())?;
+    }
+    Ok(if page.no_open {
+        None
+    } else {
+        Door::open(monitor.url())
+    })
+}
+
+/// Sleeps where it is worth it; `false` when Ctrl-C was pressed.
+pub(crate) fn rest(mut wait: Duration) -> bool {
+    while wait >= SHORTEST_SLEEP {
+        if UntilInterrupted.cancelled() {
+            return false;
+        }
+        let part = wait.min(LOOK);
+        std::thread::sleep(part);
+        wait = wait.saturating_sub(part);
+    }
+    !UntilInterrupted.cancelled()
+}
