@@ -99,6 +99,10 @@ pub struct Train {
     /// Networks that a recurrent decoder averages; default: 1
     #[arg(long, value_name = "N")]
     pub(crate) members: Option<usize>,
+    /// Passes over the recording that train a recurrent decoder; default: 140 over trials, 150 over
+    /// continuous recordings
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<usize>,
     /// Combine this many random units into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,

@@ -22,13 +22,14 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 pub(super) fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     use DecoderKind::{Auto, Experts, Kalman, Lift, Linear, Place, Recurrent, Refit};
     let layers = args.layers.as_ref().map(Vec::len);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 6] = [
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
         ("--latents", args.latents, &[Lift, Experts, Auto]),
         ("--lift-units", args.lift_units, &[Lift, Auto]),
         ("--experts", args.experts, &[Experts, Auto]),
         ("--cells", args.cells, &[Place]),
         ("--layers", layers, &[Recurrent]),
         ("--members", args.members, &[Recurrent]),
+        ("--epochs", args.epochs, &[Recurrent]),
     ];
     let name = |kind: DecoderKind| {
         kind.to_possible_value()
@@ -66,6 +67,7 @@ pub(super) fn kinds(args: &Train) -> Result<Option<KindOptions>> {
         cells: args.cells,
         layers: args.layers.clone(),
         members: args.members,
+        epochs: args.epochs,
         seed: args.seed,
         ..kinds
     }))

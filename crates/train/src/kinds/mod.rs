@@ -86,6 +86,8 @@ pub struct KindOptions {
     pub layers: Option<Vec<usize>>,
     /// Networks that a recurrent decoder averages, 1 to 16; `None`: one.
     pub members: Option<usize>,
+    /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
+    pub epochs: Option<usize>,
     /// Seed of random projections, clusters and networks.
     pub seed: u64,
 }
@@ -101,6 +103,7 @@ impl KindOptions {
             cells: None,
             layers: None,
             members: None,
+            epochs: None,
             seed: 0,
         }
     }
@@ -116,7 +119,7 @@ impl KindOptions {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
             return Err(Error::argument(
                 "decoder kinds: expected at least one, got none",
@@ -128,6 +131,7 @@ impl KindOptions {
             ("experts", self.experts, 2, 256),
             ("cells", self.cells, 4, 1000),
             ("members", self.members, 1, MAX_MEMBERS),
+            ("epochs", self.epochs, 1, 100_000),
             ("layers", self.layers.as_ref().map(Vec::len), 1, MAX_LAYERS),
         ];
         for (what, got, least, most) in sizes {

@@ -76,8 +76,7 @@ pub(super) fn recurrent_score(
     kinds: &KindOptions,
     progress: &dyn Progress,
 ) -> Result<(Other, KindScore)> {
-    let sizes = (kinds.layers.as_deref(), kinds.members, kinds.seed);
-    let entrant = recurrent::Entrant::new(data, options, found, sizes, progress)?;
+    let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let score = gain::score(
         (data, options, found),

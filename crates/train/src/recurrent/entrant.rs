@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use super::batch::Recipe;
 use super::samples::{Samples, runs};
 use super::{Epochs, Sizes, has_trials, train};
-use crate::TrainOptions;
 use crate::folds::Part;
 use crate::validate::Found;
+use crate::{KindOptions, TrainOptions};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::{DatasetView, Segment};
@@ -24,8 +24,8 @@ pub(crate) struct Entrant {
 }
 
 impl Entrant {
-    /// Trains on all but each fold of `found`, and estimates the fold. `layers` and `members`: instead of what suits
-    /// the recording.
+    /// Trains on all but each fold of `found`, and estimates the fold. `kinds` names sizes to take instead of those
+    /// that suit the recording.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a low-pass;
@@ -35,7 +35,7 @@ impl Entrant {
         data: &DatasetView<'_>,
         options: &TrainOptions,
         found: &Found,
-        (layers, members, seed): (Option<&[usize]>, Option<usize>, u64),
+        kinds: &KindOptions,
         progress: &dyn Progress,
     ) -> Result<Self> {
         if options.low_pass.is_some() {
@@ -43,15 +43,20 @@ impl Entrant {
                 "recurrent decoder: expected no low-pass, which its networks learn where they need one, got one",
             ));
         }
-        let mut sizes = Sizes::usual(data, seed);
-        if let Some(layers) = layers {
-            sizes.layers = layers.to_vec();
-        }
-        sizes.members = members.unwrap_or(sizes.members);
-        let recipe = if has_trials(data) {
+        let usual = Sizes::usual(data, kinds.seed);
+        let sizes = Sizes {
+            layers: kinds.layers.clone().unwrap_or(usual.layers),
+            members: kinds.members.unwrap_or(usual.members),
+            seed: kinds.seed,
+        };
+        let usual = if has_trials(data) {
             Recipe::TRIALS
         } else {
             Recipe::CONTINUOUS
+        };
+        let recipe = Recipe {
+            epochs: kinds.epochs.unwrap_or(usual.epochs),
+            ..usual
         };
         let samples = Samples::new(*data, options.delay_steps);
         let folds = &found.split.folds;

@@ -37,7 +37,7 @@ use samples::{LARGEST_INPUT, Samples, Scaling};
 use shape::{GATES, Layer, Shape};
 
 /// Units of a layer are multiples of this: whole vectors.
-pub const UNITS_MULTIPLE: usize = product::COLUMNS;
+pub(crate) const UNITS_MULTIPLE: usize = product::COLUMNS;
 
 /// Fewest runs that are taken for trials.
 const FEWEST_TRIALS: usize = 20;
