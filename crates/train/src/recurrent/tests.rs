@@ -114,7 +114,7 @@ fn a_network_learns_and_is_not_lost_without_resets() {
     let near = scores
         .iter()
         .zip(joined)
-        .all(|(apart, joined)| joined > apart - 0.05);
+        .all(|(apart, joined)| joined > apart - 0.1);
     assert!(near, "{scores:?}, joined {joined:?}");
 }
 
