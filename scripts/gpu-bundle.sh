@@ -2,7 +2,7 @@
 # Collects what is needed to test and measure on a machine with a GPU into gpu-bundle/: the test and
 # bench binaries and the command line, stripped, run-tests.sh, and compare_mine.py and compare_surrogates.py
 # (`betz mine` on the device against the CPU). Build here, copy, run there; no Rust is needed there,
-# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER, cuFFT).
+# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER).
 #
 #   scripts/gpu-bundle.sh            # tests and benches
 #   scripts/gpu-bundle.sh tests      # tests alone

@@ -56,7 +56,7 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
     let path = LatestStart.name();
     let ran = if cuda::fits(job) {
         let gains = cuda::gains(job);
-        let placement = betz_device::Placement::decide(device, gains);
+        let placement = betz_device::Placement::decide(device, betz_device::Work::Gains(gains));
         if !placement.is_cpu()
             && let Some(counts) = placement.or_cpu(cuda::count(&placement, job))?
         {
