@@ -53,8 +53,8 @@ done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-sort --example som_record --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-spiking --example spiking_record --message-format=json-render-diagnostics | executables | collect ""
+    cargo build --release -p betz-programs --bin som_record --message-format=json-render-diagnostics | executables | collect ""
+    cargo build --release -p betz-programs --bin spiking_record --message-format=json-render-diagnostics | executables | collect ""
     cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'
