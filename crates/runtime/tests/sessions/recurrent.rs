@@ -330,9 +330,7 @@ fn floods_of_spikes_leave_estimates_finite() {
             session.step_counts(&[count; CHANNELS], &mut out).unwrap();
             assert!(out.iter().all(|v| v.is_finite()));
         }
-        session
-            .step_values(&[1e15; CHANNELS], &mut out)
-            .unwrap();
+        session.step_values(&[1e15; CHANNELS], &mut out).unwrap();
         assert!(out.iter().all(|v| v.is_finite()));
     }
 }
