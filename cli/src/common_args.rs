@@ -18,7 +18,7 @@ pub(crate) struct Common {
     pub(crate) force: bool,
 }
 
-/// Which behaviour of a file that has several series of it.
+/// The behaviour series to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Behaviors {
     /// Behaviour series of an NWB file, by name, by container or by path; repeat for several that
@@ -28,7 +28,7 @@ pub(crate) struct Behaviors {
 }
 
 impl Behaviors {
-    /// Refuses names for a recording that is read in stretches.
+    /// Refuses names for a recording that is read in chunks.
     pub(crate) fn none_in_stretches(&self) -> betz::Result<()> {
         match self.names.first() {
             Some(name) => Err(betz::Error::argument(format!(
@@ -39,7 +39,7 @@ impl Behaviors {
     }
 }
 
-/// Which part of a recording to use.
+/// The part of a recording to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Part {
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct Part {
     pub(crate) max_gap: Option<f64>,
 }
 
-/// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
+/// Parses a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
 pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
     let digits = text
@@ -87,9 +87,9 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// `2/8`: the second of eight shards.
+/// Parses `2/8`, the second of eight shards.
 pub(crate) fn shard(text: &str) -> Result<Shard, String> {
-    let expected = || format!("expected a shard and how many there are, such as 2/8, got {text:?}");
+    let expected = || format!("expected the number of a shard and the number of shards, such as 2/8, got {text:?}");
     let (number, of) = text.split_once('/').ok_or_else(expected)?;
     let whole = |text: &str| text.trim().parse::<u32>().map_err(|_| expected());
     Shard::new(whole(number)? as usize, whole(of)? as usize).map_err(|e| e.message().to_owned())

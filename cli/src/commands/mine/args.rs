@@ -96,9 +96,9 @@ pub struct Mine {
     pub(crate) chance: Chance,
 }
 
-/// Which counts are more than chance.
+/// Tests against surrogates.
 #[derive(Args)]
-#[command(next_help_heading = "Against chance")]
+#[command(next_help_heading = "Significance")]
 pub(crate) struct Chance {
     /// Also count the episodes in N surrogates: gives each its expected count, a p-value (at least
     /// 1 / (N + 1)) and a false discovery rate q. For episodes mined from the same events p is only

@@ -11,17 +11,17 @@ use crate::common_args::{Common, memory_size, shard};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
-    /// Find the edges of every window and write the network (.npz)
+    /// Compute the edges of every window and write the network
     Compute(Box<Compute>),
-    /// Measures of each window's graph, communities, and what becomes of them over time
+    /// Measure each window's graph, find communities and follow them over time
     Graph(Graph),
-    /// Networks against the first of them, window by window: edges in common, degrees, correlation
+    /// Compare networks with the first of them, window by window: common edges, degrees, correlation
     Compare(Compare),
-    /// A network, or one window of it, for other programs
+    /// Export a network, or one window of it, for other programs
     Export(Export),
 }
 
-/// So many samples, or so long.
+/// A length, in samples or seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Span {
     Samples(usize),
@@ -91,33 +91,33 @@ fn measures() -> PossibleValuesParser {
     PossibleValuesParser::new(Measure::names())
 }
 
-/// Which values count.
+/// Signs of values that count.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SignName {
-    /// By magnitude
+    /// Both, by magnitude
     Both,
-    /// Positive ones
+    /// Positive values
     Pos,
-    /// Negative ones, by magnitude
+    /// Negative values, by magnitude
     Neg,
 }
 
-/// How surrogates are made.
+/// Methods that make surrogates.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SurrogateName {
-    /// Each node's Fourier phases drawn anew
+    /// Randomise each node's Fourier phases
     Phase,
-    /// Each node turned round by a random number of samples
+    /// Shift each node by a random number of samples, cyclically
     Shift,
 }
 
-/// How false discoveries are held down.
+/// Procedures that bound false discoveries.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum FdrName {
-    /// For pairs that do not depend on each other, or do so positively
+    /// For independent or positively dependent pairs
     #[value(alias = "bh")]
     BenjaminiHochberg,
-    /// Whatever the dependence of pairs
+    /// For any dependence of pairs
     #[value(alias = "by")]
     BenjaminiYekutieli,
 }
@@ -126,7 +126,7 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and a value for each node on every line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson and gaussian-information with --threshold or --surrogates; surrogates are drawn on the CPU."
 )]
 pub struct Compute {
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub struct Compute {
     pub(crate) chance: Surrogates,
 }
 
-/// What is read.
+/// The input.
 #[derive(Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct From {
@@ -194,7 +194,7 @@ pub(crate) struct From {
     pub(crate) region: Option<PathBuf>,
 }
 
-/// Which edges there are.
+/// The choice of edges.
 #[derive(Args)]
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
@@ -245,9 +245,9 @@ pub(crate) struct Edges {
     pub(crate) max_edges: u64,
 }
 
-/// A threshold that chance seldom reaches.
+/// A threshold from surrogates.
 #[derive(Args)]
-#[command(next_help_heading = "A threshold that chance seldom reaches")]
+#[command(next_help_heading = "Threshold from surrogates")]
 pub(crate) struct Surrogates {
     /// Find the threshold from N surrogates, in which each node keeps its own structure and shares
     /// nothing with others. With probability 1 - ALPHA no edge is false
@@ -283,12 +283,12 @@ pub(crate) struct Surrogates {
     pub(crate) seed: u64,
 }
 
-/// What `graph` looks at.
+/// Measures of `betz network graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphMeasure {
-    /// Edges of each node
+    /// Number of edges of each node
     Degree,
-    /// Sums of each node's positive and of its negative weights
+    /// Sum of each node's positive weights, and of its negative weights
     Strength,
     /// Clustering, plain and weighted, and transitivity
     Clustering,
@@ -296,15 +296,15 @@ pub(crate) enum GraphMeasure {
     Components,
     /// Global efficiency and mean length of shortest paths
     Efficiency,
-    /// Correlation of degrees at the two ends of edges
+    /// Correlation of the degrees at both ends of edges
     Assortativity,
-    /// Leiden communities of each window, from those of the window before, followed over time
+    /// Leiden communities, followed from window to window
     Communities,
     /// Participation of each node in the communities
     Participation,
-    /// Small-worldness against graphs of the same degrees
+    /// Small-worldness, compared with random graphs of the same degrees
     SmallWorld,
-    /// Correlation of every two windows' edges (functional connectivity dynamics)
+    /// Correlation of the edges of every two windows (functional connectivity dynamics)
     Fcd,
 }
 
@@ -363,18 +363,18 @@ pub(crate) struct Compare {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// What `export` writes.
+/// Formats of `betz network export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// One edge of one window a line
+    /// One line per edge and window
     Csv,
-    /// One life of an edge a line: windows through which it lasted without a break
+    /// One line per spell: consecutive windows in which an edge exists
     Spells,
     /// All windows as spells, for Gephi
     Gexf,
     /// One window
     Graphml,
-    /// One window as nodes and links, for d3 and networkx
+    /// One window as nodes and links, for D3 and NetworkX
     Json,
 }
 

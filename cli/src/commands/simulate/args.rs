@@ -62,7 +62,7 @@ pub(crate) enum Change {
 
 /// Options of the tuned population.
 #[derive(Args)]
-#[command(next_help_heading = "A population with behaviour, to decode (the default)")]
+#[command(next_help_heading = "Population with behaviour, to decode (the default)")]
 pub(crate) struct Population {
     /// Second recording to write, of the same population under a new stimulus, for testing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["net", "spiking", "loop"])]
@@ -90,7 +90,7 @@ pub(crate) struct Population {
 
 /// Options of the networks with embedded chains.
 #[derive(Args)]
-#[command(next_help_heading = "A network with embedded chains, to mine")]
+#[command(next_help_heading = "Network with embedded chains, to mine")]
 pub(crate) struct Chains {
     /// Simulate 64 Poisson neurons at 20 Hz, some of them linked into four chains of 9
     #[arg(long, group = "net")]
@@ -120,7 +120,7 @@ pub(crate) struct Chains {
     pub(crate) truth: Option<PathBuf>,
 }
 
-/// Whose details a network of the paper's topologies keeps.
+/// Papers whose details can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
     /// Galbraith 2010, chapter 4: a PSC ends after five time constants
@@ -210,21 +210,21 @@ pub(crate) struct Spiking {
     pub(crate) write_connections: Option<PathBuf>,
 }
 
-/// What a cursor is to do in the closed loop.
+/// Tasks of the closed loop.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TaskName {
-    /// To eight targets at 8 cm and back, in turn
+    /// Reach eight targets at 8 cm and return, in turn
     CentreOut,
-    /// To targets anywhere in a square of 16 cm
+    /// Reach targets anywhere in a square of 16 cm
     Pinball,
 }
 
-/// What a user is taken to have intended, which a decoder learns from.
+/// Assumptions about the movement that the user intended, from which a decoder learns.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Intention {
-    /// Straight to the target, slower the nearer it is, however slow the decoder was (after Shanechi et al. 2016)
+    /// Straight to the target, slower near it, whatever the decoder did (after Shanechi et al. 2016)
     Straight,
-    /// As fast as the decoder went, turned to the target, none on it (Gilja et al. 2012)
+    /// As fast as decoded, turned to the target; at rest on it (Gilja et al. 2012)
     Turned,
 }
 

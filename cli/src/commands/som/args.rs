@@ -7,29 +7,29 @@ use clap::{Args, ValueEnum};
 use crate::common_args::Common;
 use crate::page::Page;
 
-/// How far a sample teaches the nodes around its winner.
+/// Neighbourhoods of the online rule: how far a sample moves the nodes around its winner.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NeighbourhoodName {
-    /// All nodes within the radius: the step function of Galbraith 2010
+    /// All nodes within the radius equally: the step function of Galbraith 2010
     Disc,
-    /// All nodes of the square around the winner: the paper's rectangular window (its width 5 is radius 2)
+    /// All nodes of a square equally: the paper's rectangular window (its width 5 is radius 2)
     Window,
-    /// Less and less, as a Gaussian
+    /// Gaussian decay
     Gaussian,
-    /// Less and less, in a straight line
+    /// Linear decay
     Triangle,
-    /// As a Gaussian, but nodes beyond the radius are repelled
+    /// Gaussian decay; nodes beyond the radius are repelled
     MexicanHat,
 }
 
-/// How rate and radius go from their first value to their last.
+/// Schedules of rate and radius from their first value to their last.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FadeName {
     /// In equal differences
     Linear,
     /// In equal ratios
     Geometric,
-    /// One node (or one) less each pass: the paper's viewer
+    /// Radius less one node per pass: the paper's viewer
     OnePerPass,
 }
 

@@ -8,15 +8,15 @@ use crate::common_args::Common;
 
 #[derive(Subcommand)]
 pub(crate) enum SortCommand {
-    /// Learn the units of a recording of raw voltage, and write a sorter
+    /// Train a sorter on raw voltage
     Train(Box<SortTrain>),
-    /// Send a recording through a sorter, as a controller would; writes its spikes, a channel for each unit
+    /// Run a sorter on raw voltage and write the spikes, one channel per unit
     Run(SortRun),
-    /// Compare sorted spikes with a known truth
+    /// Score sorted spikes against known ones
     Score(SortScore),
     /// Show the units of a sorter
     Show(SortShow),
-    /// Merge or split units by hand; the sorter keeps the list of what was done
+    /// Merge or split units by hand; the sorter stores the list of edits
     Edit(SortEdit),
 }
 
@@ -48,10 +48,10 @@ pub(crate) struct Raw {
     pub(crate) until: Option<f64>,
 }
 
-/// What is subtracted from every channel.
+/// References that are subtracted from every channel.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReferenceName {
-    /// The median from 16 channels on, else nothing
+    /// The median with 16 or more channels, else nothing
     Auto,
     /// Nothing
     None,
@@ -59,7 +59,7 @@ pub(crate) enum ReferenceName {
     Car,
     /// The median of all channels
     Median,
-    /// A ridge regression on the channels further off than a spike reaches
+    /// Local ridge regression on the channels beyond a spike's reach
     Lrr,
 }
 
@@ -111,14 +111,14 @@ pub(crate) struct SortTrain {
     pub(crate) forget: f64,
 }
 
-/// What is made of the voltage.
+/// Features of the voltage.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Feature {
     /// Spikes of units
     Sorted,
-    /// Threshold crossings of channels, not sorted
+    /// Unsorted threshold crossings of each channel
     Crossings,
-    /// Spike-band power: mean |voltage| of 300 to 1000 Hz, a number a channel and --bin
+    /// Spike-band power: mean |voltage| from 300 to 1000 Hz, per channel and bin
     Sbp,
 }
 

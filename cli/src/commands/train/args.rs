@@ -124,25 +124,29 @@ pub struct Train {
     pub(crate) seed: u64,
 }
 
-/// What `--decoder` takes.
+/// The decoder kinds of `--decoder`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DecoderKind {
+    /// Linear readout of filtered spikes
     Linear,
+    /// Linear readout of random features of a few latents
     Lift,
+    /// Several linear readouts of a few latents, mixed by where the latents are
     Experts,
-    /// A steady-state Kalman filter: for labs that expect one
+    /// Steady-state Kalman filter
     Kalman,
-    /// That filter taught what was intended: velocities turned to where each trial ends
+    /// Kalman filter trained on intended movement: velocities turned towards the end of each trial
     Refit,
-    /// Bayes' rule on a grid of places, for place cells: outputs are coordinates
+    /// Bayes' rule on a grid of places, for place cells; outputs are coordinates
     Place,
+    /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
 }
 
-/// How Γ is computed.
+/// Methods that compute Γ.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Gram {
-    /// Whichever costs less
+    /// The cheaper one
     Auto,
     /// Filter, then multiply
     Dense,
@@ -150,7 +154,7 @@ pub(crate) enum Gram {
     Event,
 }
 
-/// How Γφ = Υ is solved.
+/// Methods that solve Γφ = Υ.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SolverName {
     /// Cholesky factorisation
