@@ -21,10 +21,10 @@ pub(crate) struct Drop {
     /// Model file, trained with --retain
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Channels to take out, by name or number, separated by commas
+    /// Channels to remove: names or numbers, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) channels: String,
-    /// Model file to write; it retains the same sums
+    /// Model file to write; it stores the same sums
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
 }

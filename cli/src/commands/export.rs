@@ -17,7 +17,7 @@ pub(crate) struct Export {
     /// Model file: a linear decoder, a lift or a Kalman filter
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Write one step of it as ONNX: counts and states in, estimates and states out
+    /// ONNX file to write. It computes one step: counts and states in, estimates and states out
     #[arg(long, value_name = "FILE")]
     pub(crate) onnx: PathBuf,
 }

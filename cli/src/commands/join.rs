@@ -18,20 +18,22 @@ use crate::files::{Files, first_bytes};
 pub(crate) struct Join {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// All shards of one network, or of the counts of the same episodes in one recording, in any order
+    /// All shards of one network, or of the counts of the same episodes in one recording, in any
+    /// order
     #[arg(value_name = "PART", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File to write: a network (.npz, .zarr), or counts as CSV
+    /// File to write: a network (.npz, .zarr), or counts (.csv)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Of counts: only episodes that occur at least this often
+    /// Keep only episodes that occur at least this often
     #[arg(long, value_name = "N")]
     pub(crate) threshold: Option<u64>,
-    /// Of counts of one size, with --threshold: also write the candidates of the next size, one a line, for `betz mine
+    /// Write the candidates of the next size to this file, one per line, for `betz mine
     /// --count-only`
     #[arg(long, value_name = "FILE", requires = "threshold")]
     pub(crate) next: Option<PathBuf>,
-    /// With --next after symbols: delay between the two of a pair, low < delay <= high, in seconds; repeat for a set
+    /// Allowed delay of the candidates in --next after symbols, in seconds: low < delay <= high;
+    /// repeat for several intervals
     #[arg(
         long = "interval",
         value_name = "LOW,HIGH",
@@ -39,7 +41,7 @@ pub(crate) struct Join {
         requires = "next"
     )]
     pub(crate) intervals: Vec<String>,
-    /// Print at most this many episodes in the table
+    /// Number of episodes in the table
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) top: usize,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Demo {
     /// Number of neurons
     #[arg(long, default_value_t = 150)]
     pub(crate) neurons: usize,
-    /// Where to write the picture (SVG)
+    /// Picture to write (.svg)
     #[arg(long, value_name = "FILE", default_value = "betz-demo.svg")]
     pub(crate) picture: PathBuf,
 }
