@@ -89,7 +89,11 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
 
 /// Parses `2/8`, the second of eight shards.
 pub(crate) fn shard(text: &str) -> Result<Shard, String> {
-    let expected = || format!("expected the number of a shard and the number of shards, such as 2/8, got {text:?}");
+    let expected = || {
+        format!(
+            "expected the number of a shard and the number of shards, such as 2/8, got {text:?}"
+        )
+    };
     let (number, of) = text.split_once('/').ok_or_else(expected)?;
     let whole = |text: &str| text.trim().parse::<u32>().map_err(|_| expected());
     Shard::new(whole(number)? as usize, whole(of)? as usize).map_err(|e| e.message().to_owned())

@@ -132,7 +132,7 @@ impl Table {
     }
 }
 
-/// What `evaluate` and `stream` print.
+/// The scores that `evaluate` and `stream` print.
 #[derive(Serialize)]
 pub(crate) struct Scores {
     pub(crate) outputs: Vec<OutputScore>,
@@ -146,8 +146,8 @@ pub(crate) struct Scores {
     pub(crate) total_seconds: f64,
 }
 
-impl Scores {
-    pub(crate) fn print(&self) -> Result<()> {
+impl Outcome for Scores {
+    fn print(&self) -> Result<()> {
         score_table(&self.outputs)?;
         remarks(&self.outputs);
         line(&format!(

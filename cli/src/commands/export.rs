@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Args)]
 pub(crate) struct Export {
@@ -40,11 +40,14 @@ pub(crate) fn run(args: &Export) -> Result<()> {
         kind: model.kind(),
         bytes: std::fs::metadata(&args.onnx).map_or(0, |m| m.len()),
     };
-    if args.common.json {
-        return report::json(&exported);
+    report::tell(&exported, args.common.json)
+}
+
+impl Outcome for Exported {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: one step of a {} decoder, {} bytes",
+            self.onnx, self.kind, self.bytes
+        ))
     }
-    report::line(&format!(
-        "{}: one step of a {} decoder, {} bytes",
-        exported.onnx, exported.kind, exported.bytes
-    ))
 }

@@ -16,7 +16,7 @@ use crate::data;
 use crate::decoded;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
 struct Converted {
@@ -210,19 +210,22 @@ fn told(
         outputs: outline.behavior.as_ref().map_or(0, |b| b.outputs.len()),
         decoded,
     };
-    if args.common.json {
-        return report::json(&converted);
+    report::tell(&converted, args.common.json)
+}
+
+impl Outcome for Converted {
+    fn print(&self) -> Result<()> {
+        let decoded = self.decoded.map_or_else(String::new, |steps| {
+            format!(", {} decoded", report::count(steps as u128, "step"))
+        });
+        report::line(&format!(
+            "{}: {}, {:.1} s, {}, {}{decoded}, {} bytes",
+            self.out,
+            report::count(self.channels as u128, "channel"),
+            self.seconds,
+            report::count(self.segments as u128, "segment"),
+            report::count(self.outputs as u128, "output"),
+            self.bytes
+        ))
     }
-    let decoded = decoded.map_or_else(String::new, |steps| {
-        format!(", {} decoded", report::count(steps as u128, "step"))
-    });
-    report::line(&format!(
-        "{}: {}, {:.1} s, {}, {}{decoded}, {} bytes",
-        converted.out,
-        report::count(converted.channels as u128, "channel"),
-        converted.seconds,
-        report::count(converted.segments as u128, "segment"),
-        report::count(converted.outputs as u128, "output"),
-        converted.bytes
-    ))
 }

@@ -13,7 +13,7 @@ use crate::bank::{self, FilterShape};
 use crate::commands::info::args::Info;
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::report::{self, Table, count, number};
+use crate::report::{self, Outcome, Table, count, number};
 use betz::input_form;
 
 #[derive(Serialize)]
@@ -67,6 +67,8 @@ struct RecordingFacts {
     behavior_samples: usize,
     outputs: Vec<Output>,
     meta: Option<String>,
+    #[serde(skip)]
+    entries: String,
 }
 
 pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
@@ -134,45 +136,50 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         folds: record.folds,
         scores: record.scores.clone(),
     };
-    if args.common.json {
-        return report::json(&facts);
+    report::tell(&facts, args.common.json)
+}
+
+impl Outcome for ModelFacts {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: a decoder of {} ({} masked) into {}, {} bytes",
+            self.file,
+            count(self.channels as u128, "channel"),
+            self.masked_channels,
+            count(self.outputs.len() as u128, "output"),
+            self.bytes
+        ))?;
+        report::line(&format!(
+            "bank (tau s:order): {}",
+            bank::text(&self.filters)
+        ))?;
+        report::line(&format!(
+            "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
+            number(self.step_seconds),
+            number(self.delay_seconds),
+            self.ridge,
+            self.low_pass_hz
+                .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
+        ))?;
+        report::line(&format!(
+            "trained by Betz {} on {}, {} and {} (Γ {}, {})",
+            self.betz_version,
+            count(self.steps, "step"),
+            count(self.segments, "segment"),
+            if self.of_signal {
+                "a signal".to_owned()
+            } else {
+                count(self.spikes, "spike")
+            },
+            self.gram,
+            self.solver
+        ))?;
+        if self.scores.is_empty() {
+            return report::line("no cross-validated scores");
+        }
+        report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
+        report::score_table(&self.scores)
     }
-    report::line(&format!(
-        "{}: a decoder of {} ({} masked) into {}, {} bytes",
-        facts.file,
-        count(facts.channels as u128, "channel"),
-        facts.masked_channels,
-        count(facts.outputs.len() as u128, "output"),
-        facts.bytes
-    ))?;
-    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
-    report::line(&format!(
-        "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
-        number(facts.step_seconds),
-        number(facts.delay_seconds),
-        facts.ridge,
-        facts
-            .low_pass_hz
-            .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
-    ))?;
-    report::line(&format!(
-        "trained by Betz {} on {}, {} and {} (Γ {}, {})",
-        facts.betz_version,
-        count(facts.steps, "step"),
-        count(facts.segments, "segment"),
-        if facts.of_signal {
-            "a signal".to_owned()
-        } else {
-            count(facts.spikes, "spike")
-        },
-        facts.gram,
-        facts.solver
-    ))?;
-    if facts.scores.is_empty() {
-        return report::line("no cross-validated scores");
-    }
-    report::line(&format!("scores by {}-fold cross-validation:", facts.folds))?;
-    report::score_table(&facts.scores)
 }
 
 /// The weights with all that is needed to use them elsewhere.
@@ -268,51 +275,55 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         behavior_samples: recording.behavior.as_ref().map_or(0, |b| b.samples()),
         outputs: (recording.behavior.as_ref()).map_or_else(Vec::new, |b| outputs(&b.outputs)),
         meta: recording.meta.clone(),
+        entries: data::entries(&recording),
     };
-    if args.common.json {
-        return report::json(&facts);
-    }
-    report::line(&format!(
-        "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
-        facts.file,
-        count(facts.channels as u128, "channel"),
-        facts.silent_channels,
-        facts.seconds,
-        facts.form,
-        facts.bytes
-    ))?;
-    report::line(&format!(
-        "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
-        data::entries(&recording),
-        facts.mean_rate_hz,
-        facts.longest_silence_seconds,
-        match recording.form {
-            SpikeForm::Counts => "bin",
-            SpikeForm::Events => "tick",
-            SpikeForm::Signal => "sample",
-        },
-        number(facts.tick_seconds)
-    ))?;
-    report::line(&format!(
-        "{} of {:.3} s in all",
-        count(facts.segments as u128, "segment"),
-        facts.seconds_in_segments
-    ))?;
-    if facts.outputs.is_empty() {
-        report::line("no behaviour")?;
-    } else {
-        let mut table = Table::new(&["behaviour", "unit", "samples"]);
-        for o in &facts.outputs {
-            table.row([
-                o.name.clone(),
-                o.unit.clone(),
-                facts.behavior_samples.to_string(),
-            ]);
+    report::tell(&facts, args.common.json)
+}
+
+impl Outcome for RecordingFacts {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
+            self.file,
+            count(self.channels as u128, "channel"),
+            self.silent_channels,
+            self.seconds,
+            self.form,
+            self.bytes
+        ))?;
+        report::line(&format!(
+            "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
+            self.entries,
+            self.mean_rate_hz,
+            self.longest_silence_seconds,
+            match self.form {
+                "counts" => "bin",
+                "events" => "tick",
+                _ => "sample",
+            },
+            number(self.tick_seconds)
+        ))?;
+        report::line(&format!(
+            "{} of {:.3} s in all",
+            count(self.segments as u128, "segment"),
+            self.seconds_in_segments
+        ))?;
+        if self.outputs.is_empty() {
+            report::line("no behaviour")?;
+        } else {
+            let mut table = Table::new(&["behaviour", "unit", "samples"]);
+            for o in &self.outputs {
+                table.row([
+                    o.name.clone(),
+                    o.unit.clone(),
+                    self.behavior_samples.to_string(),
+                ]);
+            }
+            table.print()?;
         }
-        table.print()?;
-    }
-    match &facts.meta {
-        Some(meta) => report::line(&format!("meta: {meta}")),
-        None => Ok(()),
+        match &self.meta {
+            Some(meta) => report::line(&format!("meta: {meta}")),
+            None => Ok(()),
+        }
     }
 }

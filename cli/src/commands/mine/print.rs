@@ -62,7 +62,7 @@ pub(super) struct Searched<'a> {
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
 pub(super) fn tell(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &Searched<'_>,
     mined: &Mined,
     tested: Option<&Tested>,
     seconds: f64,
@@ -72,10 +72,10 @@ pub(super) fn tell(
     let list = List::new(args, mined, tested);
     let found = Found {
         episodes: (list.rows.iter())
-            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), searched.alphabet))
             .collect(),
-        events: seen.number,
-        symbols: seen.alphabet.len(),
+        events: searched.number,
+        symbols: searched.alphabet.len(),
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
@@ -101,9 +101,9 @@ pub(super) fn tell(
     let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, seen.alphabet, &list, &found, tested)
+        print(args, searched.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, seen, &mined.episodes, &list);
+    let written = write_files(args, searched, &mined.episodes, &list);
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -178,11 +178,11 @@ fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Lis
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
 fn write_files(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &Searched<'_>,
     episodes: &[Episode],
     list: &List<'_>,
 ) -> Result<()> {
-    let alphabet = seen.alphabet;
+    let alphabet = searched.alphabet;
     if let Some(path) = &args.csv {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {
@@ -210,7 +210,7 @@ fn write_files(
             }
         })?;
     }
-    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
+    if let (Some(path), Some(events)) = (&args.picture, searched.held) {
         raster::draw(events, episodes, path)?;
     }
     Ok(())

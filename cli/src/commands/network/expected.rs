@@ -1,7 +1,5 @@
 //! `betz network compute --dry-run`: what it would take.
 
-use std::time::Instant;
-
 use betz::network::file::LARGEST;
 use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
@@ -9,7 +7,7 @@ use serde::Serialize;
 
 use super::asked::Asked;
 use crate::commands::network::args::Compute;
-use crate::report;
+use crate::report::{self, Outcome};
 
 /// Nodes, windows and values of the sample that edges are counted in.
 const NODES: usize = 256;
@@ -66,43 +64,46 @@ pub(super) fn run(
         device: planned.device(),
         asked,
     };
-    if args.common.json {
-        return report::json(&expected);
-    }
-    report::line(&format!(
-        "{} of {}: {} of {} samples every {}",
-        report::count(expected.asked.samples as u128, "sample"),
-        report::count(expected.asked.nodes as u128, "node"),
-        report::count(expected.windows as u128, "window"),
-        expected.asked.window,
-        expected.asked.step
-    ))?;
-    report::line(&format!(
-        "{}, {:.3e} over all windows",
-        report::count(expected.pairs, "pair"),
-        expected.pair_windows
-    ))?;
-    report::line(&match edges {
-        Some(edges) => format!("about {edges:.0} edges"),
-        None => "how many edges: only the whole work tells".to_owned(),
-    })?;
-    let edge = if expected.asked.nodes <= 1 << 16 {
-        8.0
-    } else {
-        12.0
-    };
-    if edges.is_some_and(|edges| edges * edge > LARGEST as f64) {
+    report::tell(&expected, args.common.json)
+}
+
+impl Outcome for Expected {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
-            "more than {} to write: a directory (.zarr)",
-            memory::size(LARGEST)
+            "{} of {}: {} of {} samples every {}",
+            report::count(self.asked.samples as u128, "sample"),
+            report::count(self.asked.nodes as u128, "node"),
+            report::count(self.windows as u128, "window"),
+            self.asked.window,
+            self.asked.step
         ))?;
+        report::line(&format!(
+            "{}, {:.3e} over all windows",
+            report::count(self.pairs, "pair"),
+            self.pair_windows
+        ))?;
+        report::line(&match self.expected_edges {
+            Some(edges) => format!("about {edges:.0} edges"),
+            None => "edges: not known before the computation".to_owned(),
+        })?;
+        let edge = if self.asked.nodes <= 1 << 16 {
+            8.0
+        } else {
+            12.0
+        };
+        if (self.expected_edges).is_some_and(|edges| edges * edge > LARGEST as f64) {
+            report::line(&format!(
+                "more than {} to write: a directory (.zarr)",
+                memory::size(LARGEST)
+            ))?;
+        }
+        report::line(&format!(
+            "about {} and {} on {}, edges included",
+            report::duration(self.expected_seconds),
+            memory::size(self.memory_bytes),
+            self.device
+        ))
     }
-    report::line(&format!(
-        "about {} and {} on {}, edges included",
-        report::duration(expected.expected_seconds),
-        memory::size(expected.memory_bytes),
-        expected.device
-    ))
 }
 
 /// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.

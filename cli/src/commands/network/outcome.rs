@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Spread;
 use super::asked::Asked;
 use crate::commands::network::args::Compute;
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
 pub(super) struct Seconds {
@@ -98,13 +98,10 @@ pub(super) fn finish(
         device: meta.device.clone(),
         out: place.display().to_string(),
     };
-    if args.common.json {
-        return report::json(&computed);
-    }
-    computed.print()
+    report::tell(&computed, args.common.json)
 }
 
-impl Computed {
+impl Outcome for Computed {
     fn print(&self) -> Result<()> {
         let asked = &self.asked;
         report::line(&format!(

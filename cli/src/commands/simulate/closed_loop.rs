@@ -19,7 +19,7 @@ use super::steered::{Steered, Velocity};
 use super::written::Written;
 use crate::commands::simulate::args::{ClosedLoop, Simulate, TaskName};
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table, count};
+use crate::report::{self, Bar, Outcome, Table, count};
 
 /// Ridge of an OLE, as a part of each channel's spread.
 const RIDGE: f64 = 1e-3;
@@ -96,11 +96,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let world = World::new(args)?;
     if let Some(path) = &asked.calibration {
         let written = world.calibration(asked.reaches, path)?;
-        return if args.common.json {
-            report::json(&written)
-        } else {
-            written.print()
-        };
+        return report::tell(&written, args.common.json);
     }
     let known = candidates
         .iter()
@@ -151,10 +147,13 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         seed: args.seed,
         total_seconds: report::total_seconds(),
     };
-    if args.common.json {
-        return report::json(&compared);
+    report::tell(&compared, args.common.json)
+}
+
+impl Outcome for Compared {
+    fn print(&self) -> Result<()> {
+        self.print()
     }
-    compared.print()
 }
 
 /// The decoders that are listed; model files are read.

@@ -17,7 +17,7 @@ use crate::commands::simulate::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table, count, number};
+use crate::report::{self, Bar, Outcome, Table, count, number};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
 const PAPER_SECONDS: f64 = 10.0;
@@ -42,6 +42,8 @@ impl Spiking {
 /// What the network takes, said before anything is built.
 #[derive(Serialize)]
 struct Planned {
+    #[serde(skip)]
+    text: String,
     device: String,
     neurons: u64,
     synapses: f64,
@@ -150,7 +152,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         time_phases: asked.phases,
     };
     if asked.dry_run {
-        return planned(&network, &options, steps, args.common.json);
+        return report::tell(&plan(&network, &options, steps)?, args.common.json);
     }
     report::stop_on_interrupt();
     let bar = Bar::new();
@@ -219,10 +221,13 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     if drawn {
         activity.print()?;
     }
-    if args.common.json {
-        return report::json(&simulated);
+    report::tell(&simulated, args.common.json)
+}
+
+impl Outcome for Simulated {
+    fn print(&self) -> Result<()> {
+        self.print()
     }
-    simulated.print()
 }
 
 /// The network that was asked for.
@@ -287,28 +292,32 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
 }
 
-fn planned(network: &Network, options: &Options, steps: u64, json: bool) -> Result<()> {
+fn plan(network: &Network, options: &Options, steps: u64) -> Result<Planned> {
     let (plan, ran) = Engine::plan_for(network, options)?;
-    if json {
-        return report::json(&Planned {
-            device: ran.device,
-            neurons: plan.neurons,
-            synapses: plan.synapses,
-            threads: plan.threads,
-            bytes: plan.bytes(),
-            building_bytes: plan.building_bytes,
-            shortest_delay_steps: plan.shortest_delay,
-            longest_delay_steps: plan.longest_delay,
-            weight_unit: plan.weight_unit,
-            steps,
-        });
+    Ok(Planned {
+        text: format!(
+            "{}: {plan}\n{} of {} ms",
+            ran.device,
+            count(steps, "step"),
+            network.step_ms
+        ),
+        device: ran.device,
+        neurons: plan.neurons,
+        synapses: plan.synapses,
+        threads: plan.threads,
+        bytes: plan.bytes(),
+        building_bytes: plan.building_bytes,
+        shortest_delay_steps: plan.shortest_delay,
+        longest_delay_steps: plan.longest_delay,
+        weight_unit: plan.weight_unit,
+        steps,
+    })
+}
+
+impl Outcome for Planned {
+    fn print(&self) -> Result<()> {
+        report::line(&self.text)
     }
-    report::line(&format!("{}: {plan}", ran.device))?;
-    report::line(&format!(
-        "{} of {} ms",
-        count(steps, "step"),
-        network.step_ms
-    ))
 }
 
 /// What runs took, added up.

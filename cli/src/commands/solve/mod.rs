@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
-use crate::report::{self, Table, count};
+use crate::report::{self, Outcome, Table, count};
 use args::Solve;
 
 /// Neural noise where nothing is said, as of `betz train --folds 0`.
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         seconds,
         total_seconds: report::total_seconds(),
     };
-    print(args, &solved)
+    report::tell(&solved, args.common.json)
 }
 
 /// The model at `path`, solved again from the sums that it retains.
@@ -194,46 +194,45 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
 }
 
-fn print(args: &Solve, solved: &Solved) -> Result<()> {
-    if args.common.json {
-        return report::json(solved);
-    }
-    for (scores, of) in [
-        (&solved.held_back, "on the sums held back:"),
-        (
-            &solved.validated,
-            "each file's, decoded by what the others say:",
-        ),
-    ] {
-        if scores.is_empty() {
-            continue;
+impl Outcome for Solved {
+    fn print(&self) -> Result<()> {
+        for (scores, of) in [
+            (&self.held_back, "on the sums held back:"),
+            (
+                &self.validated,
+                "each file's, decoded by what the others say:",
+            ),
+        ] {
+            if scores.is_empty() {
+                continue;
+            }
+            report::line(of)?;
+            let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
+            for o in scores {
+                let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
+                table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
+            }
+            table.print()?;
         }
-        report::line(of)?;
-        let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
-        for o in scores {
-            let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
-            table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
+        if self.masked_channels > 0 {
+            report::line(&format!(
+                "{} of {} masked (silent, or copies of others)",
+                self.masked_channels,
+                count(self.channels as u128, "channel")
+            ))?;
         }
-        table.print()?;
-    }
-    if solved.masked_channels > 0 {
+        let from = match self.parts {
+            Some(parts) => format!("the sums of {}", count(parts as u128, "recording")),
+            None => "the sums that the model retains".to_owned(),
+        };
         report::line(&format!(
-            "{} of {} masked (silent, or copies of others)",
-            solved.masked_channels,
-            count(solved.channels as u128, "channel")
-        ))?;
+            "{}: {}, ridge {:.4e}, from {from} over {}, solved in {:.2} s on {}",
+            self.model,
+            self.decoder,
+            self.ridge,
+            count(self.steps, "step"),
+            self.seconds,
+            self.device
+        ))
     }
-    let from = match solved.parts {
-        Some(parts) => format!("the sums of {}", count(parts as u128, "recording")),
-        None => "the sums that the model retains".to_owned(),
-    };
-    report::line(&format!(
-        "{}: {}, ridge {:.4e}, from {from} over {}, solved in {:.2} s on {}",
-        solved.model,
-        solved.decoder,
-        solved.ridge,
-        count(solved.steps, "step"),
-        solved.seconds,
-        solved.device
-    ))
 }

@@ -20,7 +20,7 @@ use crate::commands::info::args::Info;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
-use crate::report::{self, Bar, count, number};
+use crate::report::{self, Bar, Outcome, count, number};
 use args::Sums as Arguments;
 
 /// What a file of sums holds.
@@ -72,11 +72,10 @@ impl Facts {
             total_seconds: report::total_seconds(),
         }
     }
+}
 
-    fn print(&self, sums: &Sums, json: bool) -> Result<()> {
-        if json {
-            return report::json(self);
-        }
+impl Outcome for Facts {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: sums over {} of {}, {} into {}, {} bytes",
             self.file,
@@ -86,8 +85,10 @@ impl Facts {
             count(self.outputs.len() as u128, "output"),
             self.bytes
         ))?;
-        let form = sums.form();
-        report::line(&format!("bank (tau s:order): {}", bank::text(&form.bank)))?;
+        report::line(&format!(
+            "bank (tau s:order): {}",
+            bank::text(&self.filters)
+        ))?;
         report::line(&format!(
             "step {} s, delay {} s, low-pass {}",
             number(self.step_seconds),
@@ -139,7 +140,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     let bytes = args.out.metadata().map_or(0, |m| m.len());
     let mut facts = Facts::of(&sums, &args.out, bytes);
     facts.device = ran_on;
-    facts.print(&sums, args.common.json)
+    report::tell(&facts, args.common.json)
 }
 
 /// Refuses options that would change nothing, and such as would mean one recording of several.
@@ -238,5 +239,5 @@ pub(super) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         }
     }
     let sums = Sums::load(path)?;
-    Facts::of(&sums, path, bytes).print(&sums, args.common.json)
+    report::tell(&Facts::of(&sums, path, bytes), args.common.json)
 }
