@@ -5,7 +5,7 @@
 //
 // Rows are filter · outputs + output. Compile-time: ORDER and BRIEF as in spike_states.cuh.
 // WEIGHTED: a spike counts for its weight, else for one.
-// Variants: -DORDER=1 | -DORDER=4 -DBRIEF | -DORDER=2 -DWEIGHTED
+//: variants -DORDER=1 | -DORDER=4 -DBRIEF | -DORDER=2 -DWEIGHTED
 
 #define BLOCKS 1  // of no use here
 #include "spike_states.cuh"
@@ -21,8 +21,11 @@
 #define WEIGHT(e) 1.0
 #endif
 
+// Every spike adds its weights to the weighted trains.
 // `spike`: channel · 256 + step within its block of 256, in time order; block b has spikes
 // starts[b]..starts[b + 1]. weights[channel][row]. grid: x = block of steps, y = 4 rows; 256 threads.
+//: starts: in, grid.x + 1
+//: trains: out, rows(rows, stride, steps)
 extern "C" __global__ void __launch_bounds__(BLOCK_STEPS)
     decode_weigh(const u32 *spike, const float *weight, const u32 *starts, const double *weights, int rows, int steps,
                  double *trains, size_t stride) {
@@ -51,9 +54,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK_STEPS)
     }
 }
 
+// What each tile does to a filter at rest.
 // grid: row · tiles + tile; THREADS threads; THREADS · PITCH doubles shared. at[tile][state][row]:
 // states behind each tile, from rest; words[row][tile][state][word]: at each word's start, from rest
 // at the tile's.
+//: trains: in, rows(rows, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: filter: in, rows / outputs.max(1)
+//: at: out, tiles * rows
+//: words: out, tiles * rows * TILE_WORDS
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_tile_ends(const double *trains, size_t stride, int steps, const Mask *mask,
                      const Filter *filter, int outputs, int rows, int tiles, double *at,
@@ -71,7 +80,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) put_states(s, at, tile, row, rows);
 }
 
+// From what the tiles do by themselves to the states at their starts.
 // One thread a row.
+//: at: in-out, tiles * rows
+//: words: in, tiles * rows * TILE_WORDS
+//: uncut: in, tiles
+//: filter: in, rows / outputs.max(1)
+//: carry: in-out, rows
 extern "C" __global__ void decode_carry(double *at, const double *words, int steps, const u32 *uncut,
                                         int tiles, const Filter *filter, int outputs, int rows,
                                         double *carry) {
@@ -81,8 +96,16 @@ extern "C" __global__ void decode_carry(double *at, const double *words, int ste
     carry_tiles(system, at, words, steps, uncut, tiles, row, rows, carry);
 }
 
+// Every filter's responses, summed for each output.
 // grid: output · tiles + tile; THREADS threads; twice THREADS · PITCH doubles shared.
 // sums[output][step] = Σ over filters of their responses.
+//: trains: in, rows(filters * outputs, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: uncut: in, tiles
+//: filter: in, filters
+//: at: in, tiles * filters * outputs
+//: words: in, tiles * filters * outputs * TILE_WORDS
+//: sums: out, rows(outputs, stride, steps)
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_sum(const double *trains, size_t stride, int steps, const Mask *mask, const u32 *uncut,
                const Filter *filter, int filters, int outputs, int tiles, const double *at,
@@ -109,8 +132,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     store_tile(cells + THREADS * PITCH, sums + output * stride, tile * TILE, steps);
 }
 
+// Sums and intercepts as estimates; not a number outside segments.
 // estimates[step][output] = sum + intercept, kept between lowest and highest; not a number outside
 // segments. last: (3, output), intercept, lowest, highest.
+//: sums: in, rows(outputs, stride, steps)
+//: mask: in, steps.div_ceil(32)
+//: last: in, 3 * outputs
+//: estimates: out, steps * outputs
 extern "C" __global__ void decode_estimates(const double *sums, size_t stride, int steps,
                                             const Mask *mask, const double *last, int outputs,
                                             float *estimates) {

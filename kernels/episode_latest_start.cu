@@ -13,38 +13,28 @@
 //
 // Ticks count from the first event. All results are integers and independent of the schedule.
 //
-// Variants: -DWIDE=0 | -DWIDE=1
+//: variants -DWIDE=0 | -DWIDE=1
 
-#include "layout.cuh"
 #include "episode_chains.cuh"
 
 constexpr u32 NO_LEAF = 0xffffffffu;
 
-// A prefix: its last symbol and the interval (low, high] before it.
+// A prefix of patterns in a tree in preorder: its last symbol and the interval (low, high] before it.
 struct Node {
-    Tick low, high;
-    u32 symbol;
-    // Symbols in the prefix, less one.
-    u32 depth;
-    // First node after this one's subtree.
-    u32 next;
-    // Which pattern this prefix is, if it is one.
-    u32 leaf;
+    Tick low;    // lower bound of the delay, not included
+    Tick high;   // upper bound, included
+    u32 symbol;  // the last symbol
+    u32 depth;   // symbols in the prefix, less one
+    u32 next;    // first node after this one's subtree
+    u32 leaf;    // number of the pattern that this prefix is; all ones if none
 };
-static_assert(sizeof(Node) == (WIDE ? 32 : 24) && OFFSET(Node, low) == 0 &&
-              OFFSET(Node, high) == (WIDE ? 8 : 4) && OFFSET(Node, symbol) == (WIDE ? 16 : 8) &&
-              OFFSET(Node, depth) == (WIDE ? 20 : 12) && OFFSET(Node, next) == (WIDE ? 24 : 16) &&
-              OFFSET(Node, leaf) == (WIDE ? 28 : 20));
 
-// What the greedy choice takes in a part when it begins with the occurrence that starts at `start`.
+// Result of the greedy choice in a part if it begins with the occurrence that starts at `start`.
 struct Entry {
-    Tick start;
-    // End of the last occurrence taken.
-    Tick end;
-    u32 taken;
+    Tick start;  // where that occurrence starts
+    Tick end;    // end of the last occurrence taken
+    u32 taken;   // number of occurrences taken
 };
-static_assert(sizeof(Entry) == (WIDE ? 24 : 12) && OFFSET(Entry, start) == 0 &&
-              OFFSET(Entry, end) == (WIDE ? 8 : 4) && OFFSET(Entry, taken) == (WIDE ? 16 : 8));
 
 // Writes a pattern's table for the part that begins at tick `begin`; returns its length, which may
 // be more than the `slots` that were written to.
@@ -83,12 +73,20 @@ static __device__ u32 tabulate(const Tick* ends, const Tick* starts, u32 count, 
     return length;
 }
 
+// A warp takes one run of patterns through one part of the time and leaves tables.
 // Time is cut in `cells`, cell c from cuts[c] to cuts[c + 1]; ticks[index[s * (cells + 1) + c]] is
 // the first event of symbol s at or after cuts[c]. The `parts` are made of neighbouring cells.
 // Run r holds the nodes from run_nodes[r] to run_nodes[r + 1], of patterns that last span[r] at most.
 // `lists` has 2 * capacity ticks a level below the first for each warp; `tables` has `slots` entries
 // for each pattern and part, `lengths` (zeroed) a length; *longest (zeroed) is the longest of those
 // that do not fit.
+//: cuts: in, cells + 1
+//: run_nodes: in, runs + 1
+//: span: in, runs
+//: lists: in-out
+//: tables: out
+//: lengths: in-out
+//: longest: in-out, 1
 extern "C" __global__ void episode_walk(const Tick* __restrict__ ticks,
                                         const Tick* __restrict__ cuts,
                                         const u32* __restrict__ index, u32 cells, u32 parts,
@@ -161,6 +159,9 @@ extern "C" __global__ void episode_walk(const Tick* __restrict__ ticks,
 // The counts from the tables: a warp a pattern, a lane a part. Every lane supposes where the part
 // before it ends, until all suppositions agree with the outcome; then they are right, because the
 // first one's is known.
+//: tables: in, patterns * parts * slots
+//: lengths: in, patterns * parts
+//: counts: out, patterns
 extern "C" __global__ void episode_greedy(const Entry* __restrict__ tables,
                                           const u32* __restrict__ lengths, u32 slots, u32 parts,
                                           u32 patterns, u32* counts) {

@@ -8,9 +8,8 @@
 // places in `ticks`, and its episode. The list is in the order of episodes, except after the atomic
 // compaction.
 //
-// Variants: -DWIDE=0 -DFORWARD=0 | -DWIDE=1 -DFORWARD=0 | -DWIDE=0 -DFORWARD=1 | -DWIDE=1 -DFORWARD=1
+//: variants -DWIDE=0 -DFORWARD=0 | -DWIDE=1 -DFORWARD=0 | -DWIDE=0 -DFORWARD=1 | -DWIDE=1 -DFORWARD=1
 
-#include "layout.cuh"
 #include "episode_tick.cuh"
 
 // Groups of 32 occurrences that are loaded together.
@@ -19,23 +18,20 @@ constexpr u32 AHEAD = 8;
 // What a slot holds before any entry.
 constexpr u32 NOTHING = 0;
 
-// The next symbol of an episode: its events are ticks[from..to), the delay to it in (low, high].
+// The next symbol of an episode: its events are `from..to` of the ticks, the delay to it in (low, high].
 struct Step {
-    Tick low, high;
-    u32 from, to;
+    Tick low;   // lower bound of the delay, not included
+    Tick high;  // upper bound, included
+    u32 from;   // its first event
+    u32 to;     // behind its last event
 };
-static_assert(sizeof(Step) == (WIDE ? 24 : 16) && OFFSET(Step, low) == 0 &&
-              OFFSET(Step, high) == (WIDE ? 8 : 4) && OFFSET(Step, from) == (WIDE ? 16 : 8) &&
-              OFFSET(Step, to) == (WIDE ? 20 : 12));
 
-// What the entries of a launch find together: the sum, and the most of one.
+// Total over the entries of a launch.
 struct Tally {
-    u64 total;
-    u32 most;
-    u32 unused;
+    u64 total;   // the sum
+    u32 most;    // the most of one
+    u32 unused;  // padding
 };
-static_assert(sizeof(Tally) == 16 && OFFSET(Tally, total) == 0 && OFFSET(Tally, most) == 8 &&
-              OFFSET(Tally, unused) == 12);
 
 static __device__ u32 this_thread() {
     return blockIdx.x * blockDim.x + threadIdx.x;
@@ -77,6 +73,11 @@ static __device__ void add_up(u32 count, Tally* tally) {
 
 // The first list: every event of each episode's first step. Episode e has entries firsts[e] to
 // firsts[e + 1].
+//: steps: in, episodes
+//: firsts: in, episodes
+//: at: out, entries
+//: other: out, entries
+//: episode: out, entries
 extern "C" __global__ void track_begin(const Step* __restrict__ steps,
                                        const u32* __restrict__ firsts, u32 episodes, u32 entries,
                                        u32* at, u32* other, u32* episode) {
@@ -88,7 +89,12 @@ extern "C" __global__ void track_begin(const Step* __restrict__ steps,
     }
 }
 
+// How many finds each entry has.
 // counts[i]: how many finds entry i has; *tally (zeroed) their sum and the largest.
+//: at: in, entries
+//: episode: in, entries
+//: counts: out, entries
+//: tally: in-out, 1
 extern "C" __global__ void track_count(const Tick* __restrict__ ticks,
                                        const Step* __restrict__ steps, u32 entries,
                                        const u32* __restrict__ at, const u32* __restrict__ episode,
@@ -103,6 +109,13 @@ extern "C" __global__ void track_count(const Tick* __restrict__ ticks,
 }
 
 // Count, scan, write: entry i looks its finds up again and writes them from offsets[i] on.
+//: at: in, entries
+//: other: in, entries
+//: episode: in, entries
+//: offsets: in, entries
+//: new_at: out
+//: new_other: out, new_at.len()
+//: new_episode: out, new_at.len()
 extern "C" __global__ void track_write(const Tick* __restrict__ ticks,
                                        const Step* __restrict__ steps, u32 entries,
                                        const u32* __restrict__ at, const u32* __restrict__ other,
@@ -123,6 +136,11 @@ extern "C" __global__ void track_write(const Tick* __restrict__ ticks,
 
 // Flag and compact, first half: entry i fills its portion of `places` from i * portion on, and
 // flags what it filled. *tally (zeroed) becomes the sum of all finds, and the most of an entry.
+//: at: in, entries
+//: episode: in, entries
+//: places: out, entries * portion
+//: flags: out, entries * portion
+//: tally: in-out, 1
 extern "C" __global__ void track_fill(const Tick* __restrict__ ticks,
                                       const Step* __restrict__ steps, u32 entries,
                                       const u32* __restrict__ at, const u32* __restrict__ episode,
@@ -141,6 +159,13 @@ extern "C" __global__ void track_fill(const Tick* __restrict__ ticks,
 }
 
 // Second half, with the flags' exclusive sums: the flagged places become the new list.
+//: places: in, filled
+//: sums: in, filled + 1
+//: other: in, filled / portion.max(1)
+//: episode: in, filled / portion.max(1)
+//: new_at: out
+//: new_other: out
+//: new_episode: out
 extern "C" __global__ void track_pick(u32 filled, u32 portion, const u32* __restrict__ places,
                                       const u32* __restrict__ sums, const u32* __restrict__ other,
                                       const u32* __restrict__ episode, u32* new_at, u32* new_other,
@@ -156,6 +181,13 @@ extern "C" __global__ void track_pick(u32 filled, u32 portion, const u32* __rest
 
 // Atomic: a block reserves room for the finds of its entries by one addition to the tally (zeroed);
 // what would lie beyond `room` is not written.
+//: at: in, entries
+//: other: in, entries
+//: episode: in, entries
+//: tally: in-out, 1
+//: new_at: out, room
+//: new_other: out, room
+//: new_episode: out, room
 extern "C" __global__ void track_reserve(const Tick* __restrict__ ticks,
                                          const Step* __restrict__ steps, u32 entries,
                                          const u32* __restrict__ at, const u32* __restrict__ other,
@@ -209,6 +241,10 @@ static __device__ u32 other_of(u32 worth) {
 
 // Of the entries that have reached one event only the best can matter. best[slots[e] + k] (zeroed)
 // becomes its worth, for the k-th event of episode e's step.
+//: at: in, entries
+//: other: in, entries
+//: episode: in, entries
+//: best: in-out
 extern "C" __global__ void track_best(const Step* __restrict__ steps,
                                       const u32* __restrict__ slots, u32 entries,
                                       const u32* __restrict__ at, const u32* __restrict__ other,
@@ -220,7 +256,10 @@ extern "C" __global__ void track_best(const Step* __restrict__ steps,
     }
 }
 
+// Which events have a best entry.
 // kept[s] is 1 where the s-th event has a best entry, 0 elsewhere.
+//: best: in, slot_count
+//: kept: out, slot_count
 extern "C" __global__ void track_keep(u32 slot_count, const u32* __restrict__ best, u32* kept) {
     const u32 s = this_thread();
     if (s < slot_count) {
@@ -229,6 +268,13 @@ extern "C" __global__ void track_keep(u32 slot_count, const u32* __restrict__ be
 }
 
 // The best entries, in the order of episodes and events, by the exclusive sums of `kept`.
+//: steps: in, episodes
+//: slots: in, episodes
+//: best: in, slot_count
+//: sums: in, slot_count
+//: at: out
+//: other: out
+//: episode: out
 extern "C" __global__ void track_collect(const Step* __restrict__ steps,
                                          const u32* __restrict__ slots, u32 episodes,
                                          u32 slot_count, const u32* __restrict__ best,
@@ -245,6 +291,10 @@ extern "C" __global__ void track_collect(const Step* __restrict__ steps,
 
 // Interval scheduling (Algorithm 2), a warp an episode: its occurrences come in the order of their
 // ends; of those that start after the last one taken ended, the next is taken.
+//: at: in, entries
+//: other: in, entries
+//: episode: in, entries
+//: counts: out, episodes
 extern "C" __global__ void track_schedule(const Tick* __restrict__ ticks, u32 entries,
                                           const u32* __restrict__ at,
                                           const u32* __restrict__ other,

@@ -8,22 +8,17 @@
 // missing from all), the segment is counted again from the state that truly holds at its begin,
 // which is known because an automaton is empty just after a completion.
 
-#include "layout.cuh"
 #include "episode_automaton.cuh"
 
 constexpr u32 ALL = 0xffffffffu;
 
-// What one automaton saw of the occurrences that end in its segment.
+// Result of one automaton for the occurrences that end in its segment.
 struct Tuple {
-    // End of the first one, if it lies within the episode's span of the segment's begin.
-    Tick first;
-    // End of the first completion after the segment, within the span of its end.
-    Tick beyond;
-    u32 count;
-    u32 unused;
+    Tick first;   // end of the first one, if it lies within the episode's span of the segment's begin; else −1
+    Tick beyond;  // end of the first completion after the segment, within the span of its end; else −1
+    u32 count;    // number of occurrences
+    u32 unused;   // padding
 };
-static_assert(sizeof(Tuple) == 24 && OFFSET(Tuple, first) == 0 && OFFSET(Tuple, beyond) == 8 &&
-              OFFSET(Tuple, count) == 16 && OFFSET(Tuple, unused) == 20);
 
 // Takes the events with index in [from, to) that are at or after `earliest`; counts completions in
 // [begin, end).
@@ -53,10 +48,22 @@ static __device__ Tuple run(const Stream& stream, Automaton& automaton, u32 from
     return tuple;
 }
 
+// An automaton for every segment and split of every episode.
 // Segment s lasts from cuts[s] to cuts[s + 1]; its automata see at most the events from index
 // entries[s] to exits[s]. A block has some of the (episode, split) of one segment; `lists` has
 // (places - 1) * capacity ticks for each of the grid's threads. tuples[(s * episodes + e) * places +
 // split]; overflown[e] (zeroed) becomes 1 where the lists are too short.
+//: events: in, event_count
+//: sizes: in, episodes
+//: symbols: in, episodes * places
+//: lows: in, episodes * places
+//: highs: in, episodes * places
+//: cuts: in, grid.y + 1
+//: entries: in, grid.y
+//: exits: in, grid.y
+//: lists: in-out
+//: tuples: out, grid.y * episodes * places
+//: overflown: in-out, episodes
 extern "C" __global__ void episode_map(const u64* __restrict__ events, u32 event_count,
                                        u32 symbol_bits, const u32* __restrict__ sizes,
                                        const u32* __restrict__ symbols,
@@ -91,8 +98,21 @@ extern "C" __global__ void episode_map(const u64* __restrict__ events, u32 event
     }
 }
 
+// Joins what the automata of each segment saw, a warp an episode.
 // A warp an episode. `lists` has (places - 1) * capacity ticks for each warp of the grid.
 // counts[e]; *recounted (zeroed) becomes the number of segments that were counted again.
+//: events: in, event_count
+//: sizes: in, episodes
+//: symbols: in, episodes * places
+//: lows: in, episodes * places
+//: highs: in, episodes * places
+//: cuts: in, segments + 1
+//: exits: in, segments
+//: lists: in-out
+//: tuples: in, segments * episodes * places
+//: counts: in-out, episodes
+//: overflown: in-out, episodes
+//: recounted: in-out, 1
 extern "C" __global__ void episode_concat(const u64* __restrict__ events, u32 event_count,
                                           u32 symbol_bits, const u32* __restrict__ sizes,
                                           const u32* __restrict__ symbols,

@@ -3,8 +3,16 @@
 
 #include "episode_automaton.cuh"
 
+// Algorithm 1, a thread an episode.
 // `lists` has (places - 1) * capacity ticks for each of the grid's threads; the capacity is a power
 // of two. counts[e] becomes OVERFLOWN where that is too little.
+//: events: in, event_count
+//: sizes: in, episodes
+//: symbols: in, episodes * places
+//: lows: in, episodes * places
+//: highs: in, episodes * places
+//: lists: in-out, episodes * places.saturating_sub(1) * capacity
+//: counts: out, episodes
 extern "C" __global__ void episode_serial(const u64* __restrict__ events, u32 event_count,
                                           u32 symbol_bits, const u32* __restrict__ sizes,
                                           const u32* __restrict__ symbols,

@@ -8,20 +8,17 @@
 // is the greedy choice). Ends come in order, and of one end's events the first of a continuation
 // decides, because the others start at the same tick.
 //
-// Variants: -DWIDE=0 | -DWIDE=1
+//: variants -DWIDE=0 | -DWIDE=1
 
-#include "layout.cuh"
 #include "episode_chains.cuh"
 
 // A symbol of a prefix, and the interval (low, high] before it.
 struct Link {
-    Tick low, high;
-    u32 symbol;
-    u32 unused;
+    Tick low;    // lower bound of the delay, not included
+    Tick high;   // upper bound, included
+    u32 symbol;  // the symbol
+    u32 unused;  // padding
 };
-static_assert(sizeof(Link) == (WIDE ? 24 : 16) && OFFSET(Link, low) == 0 &&
-              OFFSET(Link, high) == (WIDE ? 8 : 4) && OFFSET(Link, symbol) == (WIDE ? 16 : 8) &&
-              OFFSET(Link, unused) == (WIDE ? 20 : 12));
 
 // The stream: `tick << symbol_bits | symbol`, ascending; the first event's tick is `origin`.
 struct Stream {
@@ -96,10 +93,18 @@ static __device__ void credit(const Stream& stream, u64 event, u32 first, Tick e
     }
 }
 
+// All continuations of prefixes at once, a warp a prefix.
 // Prefix p has links[p * size] to links[(p + 1) * size]; all last `span` at most. The time is cut as
 // for episode_walk. `lists` has 2 * capacity ticks a level below the first for each warp; shared
 // memory a tick and a number for each continuation and warp. counts[(p * intervals + j) * symbols +
 // s] becomes the count of prefix p continued by symbol s at interval j.
+//: cuts: in, cells + 1
+//: events: in, event_count
+//: links: in, prefixes * size
+//: lows: in, intervals
+//: highs: in, intervals
+//: lists: in-out
+//: counts: out, prefixes * intervals * symbols
 extern "C" __global__ void episode_siblings(
     const Tick* __restrict__ ticks, const Tick* __restrict__ cuts, const u32* __restrict__ index,
     u32 cells, u32 parts, const u64* __restrict__ events, u32 event_count, u32 symbol_bits,

@@ -4,7 +4,7 @@
 //
 // An event: `tick << symbol_bits | symbol`. Of a moved one the tick counts from `origin`.
 //
-// Variants: -DWIDE=0 | -DWIDE=1
+//: variants -DWIDE=0 | -DWIDE=1
 
 #include "episode_tick.cuh"
 
@@ -18,8 +18,13 @@ static __device__ u64 mix(u64 word) {
     return word ^ word >> 31;
 }
 
+// Every event moved.
 // moved[i]: event i of the ascending `events`, moved, and mirrored where it would leave its segment; segment s has the
 // ticks firsts[s] to lasts[s], both included. Neither sorted nor in any order. A thread an event.
+//: events: in, count
+//: firsts: in, segments
+//: lasts: in, segments
+//: moved: out, count
 extern "C" __global__ void __launch_bounds__(256)
 surrogate_dither(const u64* __restrict__ events, u32 count, u32 symbol_bits,
                  const long long* __restrict__ firsts, const long long* __restrict__ lasts,
@@ -47,6 +52,8 @@ surrogate_dither(const u64* __restrict__ events, u32 count, u32 symbol_bits,
 }
 
 // The ticks alone. A thread an event.
+//: events: in, count
+//: ticks: out, count
 extern "C" __global__ void __launch_bounds__(256)
 surrogate_ticks(const u64* __restrict__ events, u32 count, u32 symbol_bits, Tick* ticks) {
     const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,8 +62,12 @@ surrogate_ticks(const u64* __restrict__ events, u32 count, u32 symbol_bits, Tick
     }
 }
 
+// Where in the ticks each symbol's cells begin.
 // index[s * (cells + 1) + c]: the first of `ticks` that is symbol s's and not before cuts[c]. Those of symbol s are
 // offsets[s] to offsets[s + 1], ascending. A thread a symbol and cut.
+//: offsets: in, symbols + 1
+//: cuts: in, cells + 1
+//: index: out, symbols * (cells + 1)
 extern "C" __global__ void __launch_bounds__(256)
 surrogate_index(const Tick* __restrict__ ticks, const u32* __restrict__ offsets, u32 symbols,
                 const Tick* __restrict__ cuts, u32 cells, u32* index) {

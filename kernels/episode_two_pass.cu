@@ -7,6 +7,12 @@
 // Before every event by more than any interval.
 constexpr Tick LONG_AGO = -(1ll << 62);
 
+// At least the count of each episode.
+//: events: in, event_count
+//: sizes: in, episodes
+//: symbols: in, episodes * places
+//: highs: in, episodes * places
+//: bounds: out, episodes
 extern "C" __global__ void episode_upper_bound(const u64* __restrict__ events, u32 event_count,
                                                u32 symbol_bits, const u32* __restrict__ sizes,
                                                const u32* __restrict__ symbols,

@@ -1,12 +1,15 @@
 // Around the dense path's products: states handed from chunk to chunk, and sums over rounds in f64.
 //
-// Variants: -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
+//: variants -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
 
 #include "spike_states.cuh"
 
 // Turns the states that each chunk leaves by itself into those at its start, in place:
 // `states[chunk][i][column]`. `carry[i][column]` are the states at the first chunk's start, and then
 // those behind the last. One thread a column (columns are counted from `first_column`), in f64.
+//: filter: in, filters
+//: states: in-out, chunks * columns
+//: carry: in-out, columns
 extern "C" __global__ void carry_states(const Block *block, const Filter *filter, int filters,
                                         int first_column, int columns, int chunks, float *states,
                                         double *carry) {
@@ -50,8 +53,11 @@ extern "C" __global__ void carry_states(const Block *block, const Filter *filter
     for (int i = 0; i <= ORDER; ++i) carry[(size_t)i * columns + at] = s.s[i];
 }
 
+// Adds a round's products in f64.
 // sum(i, j) += Σ over parts of products[part](i, j), in f64, rows × columns; with `panel` > 0 only
 // where it was computed: panels of `panel` rows, each up to its own diagonal block. grid.y = i.
+//: products: in, parts * rows * columns
+//: sum: in-out, rows * columns
 extern "C" __global__ void add_products(const float *products, int parts, int rows, int columns,
                                         int panel, double *sum) {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -62,8 +68,11 @@ extern "C" __global__ void add_products(const float *products, int parts, int ro
     sum[at] += total;
 }
 
+// Adds products of which only one triangle was computed, and their mirror image.
 // gram = lower triangle of `gram` mirrored + Σ over parts of (cross + its transpose), n × n.
 // 32 × 8 threads a tile of 32 × 32; tiles on or below the diagonal write both halves.
+//: cross: in, parts * n * n
+//: gram: in-out, n * n
 extern "C" __global__ void finish_gram(const float *cross, int parts, int n, double *gram) {
     __shared__ double tile[32][33];
     int x = threadIdx.x % 32, y0 = threadIdx.x / 32;
@@ -98,8 +107,11 @@ extern "C" __global__ void finish_gram(const float *cross, int parts, int n, dou
     }
 }
 
+// Adds a round's Υ and Σa.
 // upsilon[first_column + column][o] += Σ over chunks of partial[chunk][o][column], o in 0..=outputs.
 // grid.y = o.
+//: partial: in, chunks * columns * (outputs + 1)
+//: upsilon: in-out, (first_column + columns) * (outputs + 1)
 extern "C" __global__ void add_upsilon(const double *partial, int chunks, int columns,
                                        int first_column, int outputs, double *upsilon) {
     int at = blockIdx.x * blockDim.x + threadIdx.x, o = blockIdx.y;
@@ -118,7 +130,10 @@ __device__ __forceinline__ float bf16_of(double x) {
     return __uint_as_float((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
 }
 
+// Centres from a round's Σa.
 // centre[first_column + column] = Σ over chunks of Σa / steps, from partial[chunk][outputs][column].
+//: partial: in, chunks * columns * (outputs + 1)
+//: centre: in-out, first_column + columns
 extern "C" __global__ void mean_responses(const double *partial, int chunks, int columns,
                                           int first_column, int outputs, double steps,
                                           float *centre) {
@@ -133,6 +148,9 @@ extern "C" __global__ void mean_responses(const double *partial, int chunks, int
 
 // Sets `far` where the centre c of one of `rows` features, from `first_row` on, is so far from its mean
 // that steps c² is more than MOST times its own Γ_ii. gram is rows × rows.
+//: centre: in, first_row + rows
+//: gram: in, rows * rows
+//: far: in-out, 1
 extern "C" __global__ void find_far_centre(const float *centre, const double *gram, double steps,
                                            int first_row, int rows, int *far) {
     const double MOST = 4.0;
@@ -142,7 +160,10 @@ extern "C" __global__ void find_far_centre(const float *centre, const double *gr
     if (steps * c * c > MOST * gram[(size_t)i * rows + i]) *far = 1;
 }
 
+// Centres from Σa of all steps.
 // centre = Σa / steps of `rows` features from `first_row` on; `sums[feature][outputs + 1]` ends with Σa.
+//: sums: in, (first_row + rows) * (outputs + 1)
+//: centre: in-out, first_row + rows
 extern "C" __global__ void centre_at_mean(const double *sums, int outputs, double steps, int first_row,
                                           int rows, float *centre) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -152,6 +173,9 @@ extern "C" __global__ void centre_at_mean(const double *sums, int outputs, doubl
 
 // From Σ (a_i − c_i)(a_j − c_j) to Σ a_i a_j: gram(i, j) += c_i Σa_j + c_j Σa_i − steps c_i c_j, with i
 // counted from `first_row` and j from `first_column`. `sums[feature][outputs + 1]` ends with Σa. grid.y = i.
+//: centre: in, (first_row + grid.y).max(first_column + columns)
+//: sums: in, (first_row + grid.y).max(first_column + columns) * (outputs + 1)
+//: gram: in-out, grid.y * columns
 extern "C" __global__ void put_centre_back(const float *centre, const double *sums, int outputs,
                                            double steps, int first_row, int first_column,
                                            int columns, double *gram) {
@@ -166,6 +190,8 @@ extern "C" __global__ void put_centre_back(const float *centre, const double *su
 }
 
 // a += b, from element `first` of a on.
+//: b: in, count
+//: a: in-out, first + count
 extern "C" __global__ void add_into(const double *b, size_t count, size_t first, double *a) {
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at < count) a[first + at] += b[at];

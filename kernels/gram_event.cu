@@ -10,14 +10,16 @@
 // leaves out are in K: nothing is subtracted afterwards. Υ and Σa are the same with y replaced by the
 // behaviour (or 1) correlated with the filter.
 //
-// Variants: -DORDER=0 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=20 | -DORDER=2 -DBLOCKS=16 | -DORDER=4 -DBLOCKS=32 | -DORDER=2 -DBLOCKS=8 -DBRIEF
+//: variants -DORDER=0 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=20 | -DORDER=2 -DBLOCKS=16 | -DORDER=4 -DBLOCKS=32 | -DORDER=2 -DBLOCKS=8 -DBRIEF
 
-#include "layout.cuh"
 #include "spike_states.cuh"
 
 // Sorts each chunk's spikes by channel, in time order within a channel: `ticks` gets the step within
 // the chunk, `offsets[chunk][k]` where channel k's begin. One thread block a chunk; its warps take
 // consecutive blocks. Shared: (warps + 1) · channels counters.
+//: block_events: in, blocks + 1
+//: ticks: out
+//: offsets: out, grid.x * (channels + 1)
 extern "C" __global__ void sort_events(const u16 *channel, const u8 *tick, const u32 *block_events,
                                        int blocks, int channels, u16 *ticks, u32 *offsets) {
     extern __shared__ u32 counts[];
@@ -88,6 +90,9 @@ extern "C" __global__ void sort_events(const u16 *channel, const u8 *tick, const
 // States of every column (channel · filters + filter) at the start of each slice but the first:
 // `states[slice][i][column]`. One thread a column and slice; f64, the walk back ends at the segment's
 // start or after `window` τ, where nothing is left.
+//: filter: in, filters
+//: slice_chunk: in, grid.y
+//: states: out, grid.y * channels * filters
 extern "C" __global__ void states_at_slices(const u16 *ticks, const u32 *offsets,
                                             const Block *block, const Filter *filter, int filters,
                                             int channels, const int *slice_chunk, float window,
@@ -154,11 +159,11 @@ __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks
     }
 }
 
-// Where the table of K for a pair of filters begins, and after how many steps K no longer changes.
+// Where the coefficients of a pair of filters begin, and after how many steps they no longer change.
 struct Pair {
-    unsigned long long first, reach;
+    unsigned long long first;  // index of the first
+    unsigned long long reach;  // steps
 };
-static_assert(sizeof(Pair) == 16 && OFFSET(Pair, first) == 0 && OFFSET(Pair, reach) == 8);
 
 // Chunks after which a tile's sums go on in f64. A channel that fires in step adds alike terms, whose
 // rounding does not average out.
@@ -173,6 +178,12 @@ static_assert(sizeof(Pair) == 16 && OFFSET(Pair, first) == 0 && OFFSET(Pair, rea
 // at its limit there; in f64: where a delay keeps the first steps out, its differences count.
 // `partial[slice][row][column]`, both counted from the first, gets the sums: f32 over SETTLED chunks,
 // f64 beyond.
+//: offsets: in, chunks * (channels + 1)
+//: filter: in, filters
+//: slice_chunk: in, grid.z + 1
+//: states: in, grid.z * channels * filters
+//: pair: in, filters * filters
+//: partial: out, grid.z * row_channels * filters * column_count
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     gram_event(const u16 *ticks, const u32 *offsets, const Block *block, int chunks,
                const Filter *filter, int filters, int channels, const int *slice_chunk,
@@ -320,8 +331,12 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS, 1)
     settle(last_chunk - first_chunk <= SETTLED);
 }
 
+// Γ from its two halves.
 // gram = Σ over slices of (partial + the transpose of `mirrored`), in f64: partial is rows × columns,
 // mirrored columns × rows; on the diagonal they are one. 32 × 8 threads a tile of 32 × 32.
+//: partial: in, slices * rows * columns
+//: mirrored: in, slices * rows * columns
+//: gram: out, rows * columns
 extern "C" __global__ void combine_slices(const double *partial, const double *mirrored, int slices,
                                           int rows, int columns, double *gram) {
     __shared__ double tile[32][33];
@@ -360,6 +375,9 @@ __device__ __forceinline__ float paired(const float *behavior, const Block &b, i
 // Future states z_i(t) = Σ_{m >= 0} (m/τ)^i e^(−m/τ) x(t + m) within each block alone, at its first
 // step: `future[(filter · (outputs + 1) + o) · (ORDER + 1) + i][block]`. One thread a block;
 // grid.y = filter · (outputs + 1) + o.
+//: block: in, blocks
+//: filter: in, (first_row + grid.y).div_ceil(outputs + 1)
+//: future: out, grid.y * blocks
 extern "C" __global__ void behavior_block_states(const float *behavior, const Block *block,
                                                  int blocks, const Filter *filter, int outputs,
                                                  int first_row, double *future) {
@@ -382,6 +400,9 @@ extern "C" __global__ void behavior_block_states(const float *behavior, const Bl
 
 // Turns `future` into the states just after each block's last step, within its segment.
 // One thread block of 512 threads a row of the grid; each thread takes a run of blocks.
+//: block: in, blocks + 1
+//: filter: in, (first_row + grid.x).div_ceil(outputs + 1)
+//: future: in-out, grid.x * blocks
 extern "C" __global__ void __launch_bounds__(512)
     behavior_carry(const Block *block, int blocks, const Filter *filter, int outputs,
                    int first_row, double *future) {
@@ -446,7 +467,12 @@ extern "C" __global__ void __launch_bounds__(512)
     }
 }
 
+// The behaviour correlated with each filter, at every step.
 // g(t) = Σ_{m >= 0} h[m] x(t + m) at every step: `g[row][padded step]`, rows as in `future`.
+//: block: in, blocks
+//: filter: in, (first_row + grid.y).div_ceil(outputs + 1)
+//: future: in, grid.y * blocks
+//: g: out, grid.y * blocks * 32
 extern "C" __global__ void behavior_correlate(const float *behavior, const Block *block, int blocks,
                                               const Filter *filter, int outputs, int first_row,
                                               const double *future, double *g) {
@@ -481,6 +507,9 @@ extern "C" __global__ void behavior_correlate(const float *behavior, const Block
 
 // Υ and Σa: for each channel, the sum of g at its spikes, in f64. One warp a channel and row of g.
 // `upsilon[channel · filters + filter][o]`, o == outputs being Σa.
+//: offsets: in, chunks * (channels + 1)
+//: g: in, grid.y * blocks * 32
+//: upsilon: in-out, channels * filters * (outputs + 1)
 extern "C" __global__ void upsilon_event(const u16 *ticks, const u32 *offsets, int chunks,
                                          int channels, int filters, int outputs, int blocks,
                                          int first_row, const double *g, double *upsilon) {
@@ -504,6 +533,8 @@ extern "C" __global__ void upsilon_event(const u16 *ticks, const u32 *offsets, i
 
 // Σx and Σx² over paired steps: `sums[thread block][2 · o]` and `[2 · o + 1]`; one thread block a
 // run of blocks, 256 threads, its partial sums in a fixed order.
+//: block: in, blocks
+//: sums: out, grid.x * outputs * 2
 extern "C" __global__ void __launch_bounds__(256)
     behavior_sums(const float *behavior, const Block *block, int blocks, int outputs,
                   double *sums) {
@@ -535,6 +566,9 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Σx, Σx² and x̄ from the partial sums: `totals[0..outputs]`, `[outputs..2·outputs]`, and `mean`.
+//: sums: in, parts * outputs * 2
+//: totals: out, 2 * outputs
+//: mean: out, outputs
 extern "C" __global__ void behavior_mean(const double *sums, int parts, int outputs, double steps,
                                          double *totals, double *mean) {
     int o = blockIdx.x * blockDim.x + threadIdx.x;

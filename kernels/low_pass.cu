@@ -2,22 +2,24 @@
 // `low_pass_filter`. f64 throughout: at a low cut-off the sections' poles are too near one for f32.
 //
 // Compile-time: SECTIONS; INPUT and OUTPUT, the types of samples.
-// Variants: -DSECTIONS=1 -DINPUT=u8 -DOUTPUT=float | -DSECTIONS=4 -DINPUT=double -DOUTPUT=double
-// Variants: -DSECTIONS=2 -DINPUT=float -DOUTPUT=float
+//: variants -DSECTIONS=1 -DINPUT=u8 -DOUTPUT=float | -DSECTIONS=4 -DINPUT=double -DOUTPUT=double
+//: variants -DSECTIONS=2 -DINPUT=float -DOUTPUT=float
+//: module psc
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 
-#include "layout.cuh"
 #include "tile_scan.cuh"
 
-// y = b0·x + z1; z1 = b1·x − a1·y + z2; z2 = b2·x − a2·y.
+// A second-order section: y = b0·x + z1; z1 = b1·x − a1·y + z2; z2 = b2·x − a2·y.
 struct Section {
-    double b0, b1, b2, a1, a2;
+    double b0;  // of x
+    double b1;  // of x, one step before
+    double b2;  // of x, two steps before
+    double a1;  // of −y, one step before
+    double a2;  // of −y, two steps before
 };
-static_assert(sizeof(Section) == 40 && OFFSET(Section, b0) == 0 && OFFSET(Section, b1) == 8 &&
-              OFFSET(Section, b2) == 16 && OFFSET(Section, a1) == 24 && OFFSET(Section, a2) == 32);
 
 // The sections' delays: z1, z2 of the first, then of the next.
 struct Delays {
@@ -71,9 +73,14 @@ struct Cascade {
     }
 };
 
+// What each tile does to sections at rest.
 // grid: row · tiles + tile; THREADS threads; THREADS · PITCH doubles shared. at[tile][state][row]:
 // states behind each tile, from rest; words[row][tile][state][word]: at each word's start, from rest
 // at the tile's.
+//: input: in, rows(rows, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: at: out, 2 * tiles * rows
+//: words: out, 2 * tiles * rows * TILE_WORDS
 extern "C" __global__ void __launch_bounds__(THREADS)
     low_pass_tile_ends(const INPUT *input, size_t stride, int steps, const Mask *mask,
                        const Section *sections, const double *powers, int rows, int tiles, double *at,
@@ -90,7 +97,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) put_states(s, at, tile, row, rows);
 }
 
+// From what the tiles do by themselves to the delays at their starts.
 // One thread a row.
+//: at: in-out, 2 * tiles * rows
+//: words: in, 2 * tiles * rows * TILE_WORDS
+//: uncut: in, tiles
+//: carry: in-out, 2 * rows
 extern "C" __global__ void low_pass_carry(double *at, const double *words, int steps,
                                           const u32 *uncut, int tiles, const Section *sections,
                                           const double *powers, int rows, double *carry) {
@@ -99,8 +111,15 @@ extern "C" __global__ void low_pass_carry(double *at, const double *words, int s
     carry_tiles(Cascade(sections, powers), at, words, steps, uncut, tiles, row, rows, carry);
 }
 
+// The filtered rows; the output may be the input.
 // As `low_pass_tile_ends`, from what it and `low_pass_carry` left; output[row][step], which may be the
 // input.
+//: input: in place, rows(rows, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: uncut: in, tiles
+//: at: in, 2 * tiles * rows
+//: words: in, 2 * tiles * rows * TILE_WORDS
+//: output: in-out, rows(rows, output_stride, steps)
 extern "C" __global__ void __launch_bounds__(THREADS)
     low_pass_filter(const INPUT *input, size_t stride, int steps, const Mask *mask, const u32 *uncut,
                     const Section *sections, const double *powers, int rows, int tiles,

@@ -57,7 +57,11 @@ __device__ double sum_of_block(double value, double* parts) {
     return sum;
 }
 
+// Nodes as the product takes them, and ½‖w‖² of each.
 // transposed[d][k] = weights[k][d], halves[k] = ½‖w_k‖². A warp a node, any number of blocks.
+//: weights: in, nodes * dims
+//: transposed: out, nodes * dims
+//: halves: out, nodes
 extern "C" __global__ void __launch_bounds__(256)
 map_prepare(const float* __restrict__ weights, int nodes, int dims, float* transposed, float* halves) {
     const int lane = threadIdx.x % 32;
@@ -79,6 +83,13 @@ map_prepare(const float* __restrict__ weights, int nodes, int dims, float* trans
 // The winner of each sample from its products with all nodes, and its distance from it. With `exact`, where the best
 // two scores are closer than their errors, distances in f64 decide; how often, is added to rechecked[0]. A block a
 // sample.
+//: samples: in, count * dims
+//: products: in, count * nodes
+//: transposed: in, nodes * dims
+//: halves: in, nodes
+//: winners: in-out, count
+//: distances: in-out, count
+//: rechecked: in-out, 1
 extern "C" __global__ void __launch_bounds__(256)
 map_nearest(const float* __restrict__ samples, const float* __restrict__ products,
             const float* __restrict__ transposed, const float* __restrict__ halves, int count, int nodes, int dims,
@@ -190,7 +201,10 @@ map_nearest(const float* __restrict__ samples, const float* __restrict__ product
     }
 }
 
+// The sum of all values.
 // total[0] = the sum of `count` values, in the same order whenever. One block.
+//: values: in, count
+//: total: out, 1
 extern "C" __global__ void __launch_bounds__(256)
 map_total(const double* __restrict__ values, int count, double* total) {
     __shared__ double parts[WARPS];
@@ -204,8 +218,12 @@ map_total(const double* __restrict__ values, int count, double* total) {
     }
 }
 
+// Sums and counts of samples by winner, a row of dims + 1 a node.
 // sums[k][d] += Σ x_d of the samples that node k wins, in their order; sums[k][dims] += how many they are. Both begin
 // with 0 for the `first` samples. A block a node (x) and SUM_DIMS dimensions (y).
+//: samples: in, count * dims
+//: winners: in, count
+//: sums: in-out, nodes * (dims + 1)
 extern "C" __global__ void __launch_bounds__(256)
 map_sums(const float* __restrict__ samples, const u32* __restrict__ winners, int count, int nodes, int dims,
          int first_samples, double* sums) {
@@ -263,6 +281,10 @@ map_sums(const float* __restrict__ samples, const u32* __restrict__ winners, int
 
 // Along rows: to[r][c] = Σ_f kernel[c][f] · from[r][f], rounded, of `width` numbers each; rows of even number take the kernel
 // `even`, the others `odd`. A block a node (x) and 128 of the numbers (y).
+//: from: in, rows * columns * width
+//: even: in, columns * columns
+//: odd: in, columns * columns
+//: to: out, rows * columns * width
 extern "C" __global__ void __launch_bounds__(128)
 map_spread_rows(const double* __restrict__ from, const float* __restrict__ even, const float* __restrict__ odd,
                 int rows, int columns, int width, float* to) {
@@ -285,6 +307,10 @@ map_spread_rows(const double* __restrict__ from, const float* __restrict__ even,
 
 // Across rows: to[r][c] = Σ_f down[r][f] · like[f][c], from `unlike` where the parity of r and f differs. Blocks as
 // map_spread_rows'.
+//: like: in, rows * columns * width
+//: unlike: in, rows * columns * width
+//: down: in, rows * rows
+//: to: out, rows * columns * width
 extern "C" __global__ void __launch_bounds__(128)
 map_spread_columns(const float* __restrict__ like, const float* __restrict__ unlike, const float* __restrict__ down,
                    int rows, int columns, int width, float* to) {
@@ -305,7 +331,10 @@ map_spread_columns(const float* __restrict__ like, const float* __restrict__ unl
     to[(size_t)blockIdx.x * width + d] = sum;
 }
 
+// The weights that the spread sums make.
 // weights[k][d] = spread[k][d] / spread[k][dims], where a node has mass. A thread a weight.
+//: spread: in, nodes * (dims + 1)
+//: weights: in-out, nodes * dims
 extern "C" __global__ void __launch_bounds__(256)
 map_update(const float* __restrict__ spread, int nodes, int dims, float least, float* weights) {
     const size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

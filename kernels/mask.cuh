@@ -2,12 +2,8 @@
 
 #pragma once
 
-#include "layout.cuh"
-
-// What is known of a word: bit i of `inside` says that step i lies in a segment, of `fresh` that a
-// segment begins there, from rest.
+// Segments over a word of 32 steps, one bit per step.
 struct Mask {
-    u32 inside;
-    u32 fresh;
+    u32 inside;  // the step lies in a segment
+    u32 fresh;   // a segment begins there, from rest
 };
-static_assert(sizeof(Mask) == 8 && OFFSET(Mask, inside) == 0 && OFFSET(Mask, fresh) == 4);

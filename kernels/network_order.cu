@@ -20,7 +20,10 @@ __device__ __forceinline__ u64 row_of(u64 key, int nodes) {
     return (key >> (2 * NODE_BITS)) * nodes + (key >> NODE_BITS & NODE);
 }
 
+// Slots per row, a row being a window and a first node.
 // rows[r] += the slots of row r. A thread a slot, any number of blocks.
+//: keys: in, slots
+//: rows: in-out
 extern "C" __global__ void __launch_bounds__(256)
 network_rows(const u64* __restrict__ keys, u64 slots, int nodes, u32* rows) {
     const u64 threads = (u64)gridDim.x * blockDim.x;
@@ -33,6 +36,10 @@ network_rows(const u64* __restrict__ keys, u64 slots, int nodes, u32* rows) {
 }
 
 // Places every slot in its row, in any order; rows holds where each begins, and where it ends after that.
+//: keys: in, slots
+//: values: in, slots
+//: rows: in-out
+//: placed: out
 extern "C" __global__ void __launch_bounds__(256)
 network_place(const u64* __restrict__ keys, const float* __restrict__ values, u64 slots, int nodes,
               u32* rows, u64* placed) {
@@ -46,8 +53,13 @@ network_place(const u64* __restrict__ keys, const float* __restrict__ values, u6
     }
 }
 
-// ordered: placed, each row by j, for rows of up to 32 edges; the others' numbers go to `long_rows`, and how many
+// Rows of up to `SHORT_ROW` edges by their second node; the numbers of the others.
+// ordered: placed, each row by j, for rows of up to 32 edges; the others' numbers go to `long_rows`, and number of samples
 // they are to count[0]. ends: where each row ends. A warp a row, any number of blocks.
+//: ends: in, all
+//: ordered: out, placed.len()
+//: long_rows: out, placed.len() / (SHORT_ROW + 1)
+//: count: in-out, 1
 extern "C" __global__ void __launch_bounds__(256)
 network_short_rows(const u32* __restrict__ ends, u64 all, const u64* __restrict__ placed,
                    u64* ordered, u32* long_rows, u32* count) {
@@ -85,6 +97,8 @@ network_short_rows(const u32* __restrict__ ends, u64 all, const u64* __restrict_
 
 // The rows of more than 32 edges: a block a row marks its columns in a map of bits, and an edge's place is the
 // number of bits before its own. Any number of blocks.
+//: count: in, 1
+//: ordered: out, placed.len()
 extern "C" __global__ void __launch_bounds__(256)
 network_long_rows(const u32* __restrict__ ends, const u64* __restrict__ placed, int nodes,
                   const u32* __restrict__ long_rows, const u32* __restrict__ count, u64* ordered) {

@@ -3,7 +3,7 @@
 // (instant, node). Every sum is f64, and the window's mean is subtracted before anything is rounded.
 //
 // INPUT: u8, u16, i16, float or double; tests compile two of them.
-// Variants: -DINPUT=i16 | -DINPUT=double
+//: variants -DINPUT=i16 | -DINPUT=double
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -79,10 +79,17 @@ struct Running {
     }
 };
 
+// Mean and sum of squares of every window and node.
 // mean and squares are (window, node); squares is -0 where the node is constant, negative where it is
 // not finite, its size kept for the rule of the anchors; state says which; fill is what stands for
 // samples that are not finite. Block (b, r): nodes of block b, windows r * run and on. `odd` counts
 // states that are not 0.
+//: samples: in, (windows.saturating_sub(1) * step + length).max(instants) * nodes
+//: fill: out, padded
+//: mean: out, padded * windows
+//: squares: out, padded * windows
+//: state: out, padded * windows
+//: odd: in-out, 1
 extern "C" __global__ void __launch_bounds__(128)
 network_moments(const INPUT* __restrict__ samples, int instants, int nodes, int padded, int length,
                 int step, int windows, int run, double* __restrict__ fill,
@@ -169,12 +176,21 @@ network_moments(const INPUT* __restrict__ samples, int instants, int nodes, int 
     }
 }
 
+// Scales, factors, and where blocks begin anew.
 // In every stretch of `stretch` windows a node's samples are multiplied with scale (stretch, node), so
 // that no defined window of it has a sum of squares below the square of `unit`: the sum of products of a
 // pair is then no smaller than its correlation times that square. ratio: scale over that of the stretch before. factor (window, node)
 // makes correlations of such sums, 0 where there is none; bound (window, 32 nodes): the largest.
 // anchor (block, 32 windows): a bit for every window in which the block's pairs begin anew. A block of
 // threads a block of nodes.
+//: squares: in, padded * windows
+//: scale: out, padded * windows.div_ceil(stretch.max(1))
+//: ratio: out, padded * windows.div_ceil(stretch.max(1))
+//: factor: out, padded * windows
+//: bound: out, padded / 32 * windows
+//: anchor: out, grid.x * windows.div_ceil(32)
+//: state: in-out, padded * windows
+//: odd: in-out, 1
 extern "C" __global__ void __launch_bounds__(128)
 network_scales(const double* __restrict__ squares, int padded, int step, int windows, int stretch,
                double unit, double* __restrict__ scale, float* __restrict__ ratio, float* __restrict__ factor,
@@ -273,6 +289,13 @@ __device__ __forceinline__ u32 halves(float value) {
 // in which the walk's lanes read them: [node / 64][node / 32 % 2][node % 8][side][node / 8 % 4], side 0
 // what is added, 1 what is taken away. `steps` is the room of a block. Windows from 1 on. Where a number is
 // too large, the block begins anew in the next window in which the node is defined.
+//: samples: in, (windows.saturating_sub(1) * step + length) * nodes
+//: fill: in, padded
+//: mean: in, padded * windows
+//: scale: in, padded * windows.div_ceil(stretch.max(1))
+//: factor: in, padded * windows
+//: anchor: in-out, grid.x * windows.div_ceil(32)
+//: panels: out, grid.x * steps * STEP_WORDS
 extern "C" __global__ void __launch_bounds__(128)
 network_panels(const INPUT* __restrict__ samples, int nodes, int padded, int length, int step,
                int windows, int run, int stretch, const double* __restrict__ fill,

@@ -11,7 +11,7 @@
 // `capacity` are counted and not written: the host walks fewer tiles at a time then.
 //
 // INPUT: u8, u16, i16, float or double; tests compile two of them.
-// Variants: -DINPUT=i16 | -DINPUT=double
+//: variants -DINPUT=i16 | -DINPUT=double
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -330,9 +330,23 @@ __device__ __forceinline__ void emit(const Sums& sums, const Cut& f, Sink& sink,
     }
 }
 
+// Tiles of pairs through all windows of a chunk.
 // All windows of the tiles from tally[NEXT_TILE] to before `last`: tiles holds row block << 16 | column
 // block. `stages` is the room of a block of panels; with `direct` there are none, and every window
 // begins anew. `stretch`: a multiple of 32. `sign`: 0 both, 1 positive, -1 negative. Any number of blocks.
+//: samples: in, (windows.saturating_sub(1) * step + length) * nodes
+//: fill: in, padded
+//: mean: in, padded * windows
+//: scale: in, padded * windows.div_ceil(stretch.max(1))
+//: ratio: in, padded * windows.div_ceil(stretch.max(1))
+//: factor: in, padded * windows
+//: bound: in, padded / 32 * windows
+//: anchor: in, padded / BLOCK * windows.div_ceil(32)
+//: panels: in, padded / BLOCK * stages * (STAGE_STEPS * STEP_WORDS)
+//: tiles: in, last
+//: keys: in-out
+//: values: in-out, keys.len()
+//: tally: in-out, TALLY
 extern "C" __global__ void __launch_bounds__(256, 2)
 network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int length, int step,
              int windows, int stretch, const double* __restrict__ fill,
@@ -449,9 +463,13 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
     }
 }
 
+// What is near the threshold, decided in f64.
 // Slots whose size is no larger than threshold + margin are decided by f64 from the samples, a warp
 // one; those below become EMPTY. What f64 cannot tell (within 1e-9 of the threshold, where the order of
 // sums may matter) gets NaN for its value: the host decides. A thread a slot, any number of blocks.
+//: keys: in-out
+//: values: in-out, keys.len()
+//: tally: in-out, TALLY
 extern "C" __global__ void __launch_bounds__(256)
 network_recheck(const INPUT* __restrict__ samples, int nodes, int length, int step,
                 double threshold, double margin, int sign, u64* keys, float* values, u64* tally) {

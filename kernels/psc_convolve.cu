@@ -4,24 +4,19 @@
 //
 // Items are numbered channel by channel, chunk by chunk; a batch is a run of items, one row each.
 //
-// Variants: -DINPUT=u8 | -DINPUT=u16 | -DINPUT=float
-
-#include "layout.cuh"
+//: variants -DINPUT=u8 | -DINPUT=u16 | -DINPUT=float
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 
-// What one row is made from: samples first..first + count of the input, of which the first `skip` are
-// only the filters' history; the rest goes to the output from step `to` on.
+// Samples of one row of a batch of transforms.
 struct Chunk {
-    int first;
-    int count;
-    int skip;
-    int to;
+    int first;  // first sample of the input
+    int count;  // number of samples
+    int skip;   // of these, those at the beginning that are only the filters' history
+    int to;     // the step of the output that the first sample behind the history belongs to
 };
-static_assert(sizeof(Chunk) == 16 && OFFSET(Chunk, first) == 0 && OFFSET(Chunk, count) == 4 &&
-              OFFSET(Chunk, skip) == 8 && OFFSET(Chunk, to) == 12);
 
 #define LOAD_SAMPLES 1024
 
@@ -30,8 +25,11 @@ struct alignas(4 * sizeof(INPUT)) Four {
     INPUT x, y, z, w;
 };
 
+// Cuts channels into rows of a batch of transforms.
 // grid: item of the batch · parts + part; 256 threads, 4 samples each. Rows are `pitch` floats, zero
 // behind their samples up to `length`.
+//: chunk: in, chunks
+//: rows: out, grid.x / parts.max(1) * pitch
 extern "C" __global__ void convolve_load(const INPUT *input, size_t stride, const Chunk *chunk,
                                          int chunks, long long first_item, long long items, int parts,
                                          int length, int pitch, float *rows) {
@@ -57,8 +55,12 @@ extern "C" __global__ void convolve_load(const INPUT *input, size_t stride, cons
 
 #define ROWS_AT_ONCE 8
 
+// The products of rows with every filter's spectrum; those of one filter may take the rows' place.
 // grid: x = 256 bins, y = 8 rows. products[filter][row] = rows[row] · spectra[filter]; `products` may be
 // `rows` where there is one filter. Rows are `pitch` floats, spectra `bins` complex numbers, scaled.
+//: rows: in place, batch * pitch
+//: spectra: in, filters * bins
+//: products: in-out, filters * batch * pitch
 extern "C" __global__ void convolve_multiply(const float *rows, const float2 *spectra, int filters,
                                              int batch, int bins, int pitch, float *products) {
     int bin = blockIdx.x * blockDim.x + threadIdx.x;
@@ -81,8 +83,12 @@ extern "C" __global__ void convolve_multiply(const float *rows, const float2 *sp
     }
 }
 
+// Keeps what is whole of the rows that come back.
 // grid: (filter · batch + item of the batch) · parts + part; 256 threads, 4 samples each.
 // output[channel · filters + filter][step].
+//: products: in, filters * batch * pitch
+//: chunk: in, chunks
+//: output: in-out
 extern "C" __global__ void convolve_store(const float *products, const Chunk *chunk, int chunks,
                                           long long first_item, long long items, int parts, int filters,
                                           int batch, int pitch, float *output, size_t output_stride) {

@@ -1,7 +1,7 @@
 // PSC filtering by the recursion of the filters' states, in tiles: `psc_tile_ends`, `psc_carry`,
 // `psc_responses`. Sums within a word are f32, those across tiles f64.
 //
-// Variants: -DORDER=1 -DINPUT=u8 | -DORDER=4 -DINPUT=u16 -DBRIEF | -DORDER=1 -DINPUT=float
+//: variants -DORDER=1 -DINPUT=u8 | -DORDER=4 -DINPUT=u16 -DBRIEF | -DORDER=1 -DINPUT=float
 
 #define BLOCKS 1  // of no use here
 #include "spike_states.cuh"
@@ -81,10 +81,16 @@ __device__ __forceinline__ System::States counts_end(const System &system, const
     return s;
 }
 
+// What each tile does to every filter at rest.
 // grid: row · tiles + tile for every input row (channel); THREADS threads; THREADS · PITCH floats
 // shared for INPUT float. at[tile][state][channel · filters + filter]: states behind each tile, from
 // rest; words[channel · filters + filter][tile][state][word]: states at each word's start, from rest
 // at the tile's.
+//: input: in, rows(channels, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: filter: in, filters
+//: at: out, tiles * channels * filters
+//: words: out, tiles * channels * filters * TILE_WORDS
 extern "C" __global__ void __launch_bounds__(THREADS)
     psc_tile_ends(const INPUT *input, size_t stride, int steps, const Mask *mask,
                   const Filter *filter, int filters, int channels, int tiles, float *at,
@@ -111,7 +117,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// From what the tiles do by themselves to the states at their starts.
 // One thread a row (channel · filters + filter).
+//: at: in-out, tiles * channels * filters
+//: words: in, tiles * channels * filters * TILE_WORDS
+//: uncut: in, tiles
+//: filter: in, filters
+//: carry: in-out, channels * filters
 extern "C" __global__ void psc_carry(float *at, const float *words, int steps, const u32 *uncut,
                                      int tiles, const Filter *filter, int filters, int channels,
                                      double *carry) {
@@ -121,8 +133,16 @@ extern "C" __global__ void psc_carry(float *at, const float *words, int steps, c
     carry_tiles(system, at, words, steps, uncut, tiles, row, rows, carry);
 }
 
+// The responses to every filter.
 // As `psc_tile_ends`, from what it and `psc_carry` left; output[channel · filters + filter][step].
 // THREADS · PITCH floats shared, twice that where there are several filters.
+//: input: in, rows(channels, stride, steps)
+//: mask: in, tiles * TILE_WORDS
+//: uncut: in, tiles
+//: filter: in, filters
+//: at: in, tiles * channels * filters
+//: words: in, tiles * channels * filters * TILE_WORDS
+//: output: out, rows(channels * filters, output_stride, steps)
 extern "C" __global__ void __launch_bounds__(THREADS)
     psc_responses(const INPUT *input, size_t stride, int steps, const Mask *mask, const u32 *uncut,
                   const Filter *filter, int filters, int channels, int tiles, const float *at,

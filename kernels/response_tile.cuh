@@ -9,12 +9,10 @@
 //
 // To be included behind spike_states.cuh.
 
-#include "layout.cuh"
-
 #define TILE_COLUMNS 32
 #define TILE_STRIDE 33  // floats from one step to the next, so that columns are read without conflicts
 
-// Where a tile goes. `Target` of the host side has the same fields.
+// Destination of a tile. The host makes it by hand, with the same fields.
 struct Target {
     void *operand;          // split: high[column][step], then low[column][step]; whole: one such array
     const float *behavior;  // [step][outputs], zero where nothing is summed
@@ -22,14 +20,9 @@ struct Target {
     const float *centre;    // what is taken from the responses of each column
     int columns;            // columns of the operand
     int stride;             // steps from one column to the next
-    int outputs;
+    int outputs;            // outputs of the behaviour
     int whole;              // 1: TF32, 0: split
 };
-static_assert(sizeof(Target) == 48 && OFFSET(Target, operand) == 0 &&
-              OFFSET(Target, behavior) == 8 && OFFSET(Target, upsilon) == 16 &&
-              OFFSET(Target, centre) == 24 && OFFSET(Target, columns) == 32 &&
-              OFFSET(Target, stride) == 36 && OFFSET(Target, outputs) == 40 &&
-              OFFSET(Target, whole) == 44);
 
 // The nearest bf16 (ties to even) of a finite x, as its bits.
 __device__ __forceinline__ u32 to_bf16(float x) {

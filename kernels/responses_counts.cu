@@ -7,24 +7,21 @@
 //
 // COUNT is the type of a count: u8, u16, or float for counts of any size and signals.
 //
-// Variants: -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
-// Variants: -DORDER=2 -DBLOCKS=8 -DCOUNT=float
+//: variants -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
+//: variants -DORDER=2 -DBLOCKS=8 -DCOUNT=float
+//: module gram
 
-#include "layout.cuh"
 #include "spike_states.cuh"
 #include "response_tile.cuh"
 
-// `Counts` of the host side has the same fields.
+// Counts, one row per step. The host makes it by hand, with the same fields.
 struct Counts {
-    const COUNT *counts;
-    size_t width;
-    int first_channel;
-    int resident;
-    int delay;  // the step of a block's first is its `origin` + delay
+    const COUNT *counts;  // [step][width]
+    size_t width;         // counts per step
+    int first_channel;    // channel of a row's first count
+    int resident;         // 1: rows are those of the whole recording, 0: those of the round, in padded time
+    int delay;            // the step of a block's first is its `origin` + delay
 };
-static_assert(sizeof(Counts) == 32 && OFFSET(Counts, counts) == 0 && OFFSET(Counts, width) == 8 &&
-              OFFSET(Counts, first_channel) == 16 && OFFSET(Counts, resident) == 20 &&
-              OFFSET(Counts, delay) == 24);
 
 // This lane's channel over the 32 steps of its warp's block.
 __device__ __forceinline__ void load(const Counts &from, const Block &here, int first_row, int channel,
@@ -47,6 +44,8 @@ __device__ __forceinline__ void run(States &s, const float *c, const Filter &f) 
 
 // States at each chunk's end from its own counts alone, `states[chunk][i][column]`; those before the
 // segment that is open there are left out. grid: x = tile of 32 columns, y = chunk; 32 · BLOCKS threads.
+//: filter: in, filters
+//: states: out, grid.y * columns
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     chunk_states_counts(Counts from, const Block *block, const Filter *filter, int filters,
                         int first_column, int columns, float *states) {
@@ -80,8 +79,12 @@ extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     }
 }
 
+// A round's responses from counts.
 // grid: x = tile of 32 columns, y = chunk. 32 · BLOCKS threads. `states[chunk][i][column]` are the
 // states at each chunk's start. Shared: STEPS × 33 floats.
+//: filter: in, filters
+//: states: in, grid.y * target.columns()
+//: target: value, grid.y
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     responses_counts(Counts from, const Block *block, const Filter *filter, int filters,
                      const float *states, int first_column, Target target) {

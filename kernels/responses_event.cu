@@ -4,13 +4,17 @@
 // Chunks, blocks and offsets are counted from the round's first. Columns are channel · filters +
 // filter, counted from `first_column`.
 //
-// Variants: -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
+//: variants -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
+//: module gram
 
 #include "spike_states.cuh"
 #include "response_tile.cuh"
 
 // States at each chunk's end from its own spikes alone, `states[chunk][i][column]`; spikes before the
 // segment that is open there are left out. One thread a column; grid.y = chunk.
+//: offsets: in, grid.y * (channels + 1)
+//: filter: in, filters
+//: states: out, grid.y * columns
 extern "C" __global__ void chunk_states_event(const u16 *ticks, const u32 *offsets,
                                               const Block *block, const Filter *filter, int filters,
                                               int channels, int first_column, int columns,
@@ -33,8 +37,13 @@ extern "C" __global__ void chunk_states_event(const u16 *ticks, const u32 *offse
     }
 }
 
+// A round's responses from spikes.
 // grid: x = tile of 32 columns, y = chunk. 32 · BLOCKS threads. `states[chunk][i][column]` are the
 // states at each chunk's start. Shared: STEPS × 33 floats.
+//: offsets: in, grid.y * (channels + 1)
+//: filter: in, filters
+//: states: in, grid.y * target.columns()
+//: target: value, grid.y
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     responses_event(const u16 *ticks, const u32 *offsets, const Block *block, const Filter *filter,
                     int filters, int channels, const float *states, int first_column,

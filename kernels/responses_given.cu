@@ -1,13 +1,17 @@
 // Responses that are on the device already, in f32, into the operands of the products.
 //
-// Variants: -DORDER=0 -DBLOCKS=8
+//: variants -DORDER=0 -DBLOCKS=8
+//: module gram
 
 #include "spike_states.cuh"
 #include "response_tile.cuh"
 
+// Responses that are there, into a round's operand.
 // `responses[column][step]` in the recording's steps, columns `length` apart, the first being
 // `first_column`. The step of a block's first is its `origin` + delay. grid: x = tile of 32 columns,
 // y = chunk (blocks are counted from the round's first). 32 · BLOCKS threads. Shared: STEPS × 33.
+//: responses: in, rows( first_column + target.columns(), length, 0, )
+//: target: value, grid.y
 extern "C" __global__ void __launch_bounds__(32 * BLOCKS)
     responses_given(const float *responses, size_t length, const Block *block, int delay,
                     int first_column, Target target) {

@@ -10,6 +10,8 @@ constexpr u32 THREADS = 1024;
 constexpr u32 EACH = 4;
 
 // Block b: values[b * THREADS * EACH ...] become their exclusive sums, totals[b] their sum.
+//: values: in-out, count
+//: totals: out, grid.x
 extern "C" __global__ void scan_blocks(u32* values, u32 count, u32* totals) {
     __shared__ u32 warp_sums[THREADS / 32];
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -50,6 +52,8 @@ extern "C" __global__ void scan_blocks(u32* values, u32 count, u32* totals) {
 }
 
 // Adds to the values of block b its offset.
+//: values: in-out, count
+//: offsets: in, grid.x
 extern "C" __global__ void scan_add(u32* values, u32 count, const u32* __restrict__ offsets) {
     const u64 from = ((u64)blockIdx.x * THREADS + threadIdx.x) * EACH;
     const u32 offset = offsets[blockIdx.x];

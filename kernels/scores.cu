@@ -1,19 +1,22 @@
 // What R², RMSE and NRMSE are made from, over the rows that count: Σx, Σ(x − x̄)², Σ(x − x̂)² and the
 // range of x, for each output and part of the steps. f64, always summed in the same order.
+//: module decode
 
 typedef unsigned int u32;
 
-#include "layout.cuh"
 #include "mask.cuh"
 
 #define THREADS 256
 
+// Sums over a part of the steps, about the part's own mean.
 struct Part {
-    double count, sum, squares, residual, low, high;
+    double count;     // rows that count
+    double sum;       // Σx
+    double squares;   // Σ(x − x̄)²
+    double residual;  // Σ(x − x̂)²
+    double low;       // the smallest x
+    double high;      // the largest x
 };
-static_assert(sizeof(Part) == 48 && OFFSET(Part, count) == 0 && OFFSET(Part, sum) == 8 &&
-              OFFSET(Part, squares) == 16 && OFFSET(Part, residual) == 24 &&
-              OFFSET(Part, low) == 32 && OFFSET(Part, high) == 40);
 
 template <class Join>
 __device__ double join(double value, double *cells, Join both) {
@@ -41,8 +44,13 @@ __device__ __forceinline__ bool counts(const float *truth, const float *estimate
     return true;
 }
 
+// What scores are made from, over parts of the steps.
 // grid: x = part of `part_steps` steps, y = output; THREADS threads. Row `step` of `truth` is what row
 // `step` of `estimate` stands for. parts[part][output], each about its own mean.
+//: truth: in, steps * outputs
+//: estimate: in, steps * outputs
+//: paired: in, steps.div_ceil(32)
+//: parts: out, grid.x * grid.y
 extern "C" __global__ void __launch_bounds__(THREADS)
     score_parts(const float *truth, const float *estimate, const Mask *paired, int steps, int part_steps,
                 int outputs, Part *parts) {

@@ -2,6 +2,10 @@
 
 // a = gram − Σa Σaᵀ / steps + ridge on the diagonal, in f64 and, if `rounded` is given, in f32.
 // `sums[feature][outputs + 1]` has Υ's row and then Σa. n × n, symmetric.
+//: gram: in, n * n
+//: sums: in, n * (outputs + 1)
+//: a: out, n * n
+//: rounded: out or null, n * n
 extern "C" __global__ void centre_gram(const double *gram, const double *sums, int n, int outputs,
                                        double steps, double ridge, double *a, float *rounded) {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -15,6 +19,10 @@ extern "C" __global__ void centre_gram(const double *gram, const double *sums, i
 }
 
 // b = Υ − Σa · x̄, column-major n × outputs, likewise. `mean` has outputs values.
+//: sums: in, n * (outputs + 1)
+//: mean: in, outputs
+//: b: out, n * outputs
+//: rounded: out or null, n * outputs
 extern "C" __global__ void centre_upsilon(const double *sums, const double *mean, int n,
                                           int outputs, double *b, float *rounded) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, o = blockIdx.y;
@@ -26,12 +34,17 @@ extern "C" __global__ void centre_upsilon(const double *sums, const double *mean
 }
 
 // x += correction (x = correction the first time).
+//: x: in-out, count
+//: correction: in, count
 extern "C" __global__ void correct(double *x, const float *correction, int count, int first) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) x[i] = (first ? 0.0 : x[i]) + correction[i];
 }
 
 // residual = b − product, rounded to f32 for the next correction.
+//: b: in, count
+//: product: in, count
+//: rounded: out, count
 extern "C" __global__ void residual(const double *b, const double *product, int count,
                                     float *rounded) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -72,12 +85,24 @@ __device__ void measure(const double *x, const Real *correction, int count, cons
     if (threadIdx.x < 3) norms[threadIdx.x] = shared[threadIdx.x][0];
 }
 
+// How large x and its correction are, and how small the factor's pivots.
+//: x: in, count
+//: correction: in, count
+//: a: in, n * n
+//: factor: in, n * n
+//: norms: out, 3
 extern "C" __global__ void __launch_bounds__(256)
     measure_f32(const double *x, const float *correction, int count, const double *a,
                 const float *factor, int n, double *norms) {
     measure(x, correction, count, a, factor, n, norms);
 }
 
+// As `measure_f32`, for a factor in f64.
+//: x: in, count
+//: correction: in, count
+//: a: in, n * n
+//: factor: in, n * n
+//: norms: out, 3
 extern "C" __global__ void __launch_bounds__(256)
     measure_f64(const double *x, const double *correction, int count, const double *a,
                 const double *factor, int n, double *norms) {
@@ -85,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Copies the triangle that cuSOLVER's inverse fills (column-major lower) onto the other.
+//: a: in-out, n * n
 extern "C" __global__ void mirror_lower(double *a, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;  // element (i, j), i > j
     if (i < n && i > j) a[(size_t)i * n + j] = a[(size_t)j * n + i];

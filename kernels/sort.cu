@@ -21,6 +21,8 @@ static __device__ u32 digit_of(u64 key, u32 shift, u32 values) {
 
 // Block b counts the keys of tile b by their digit: counts[v * tiles + b] are those with value v. The
 // digit has `values` values, a power of two, and begins at bit `shift`.
+//: keys: in, count
+//: counts: out, values * grid.x
 extern "C" __global__ void __launch_bounds__(256)
 sort_count(const u64* __restrict__ keys, u32 count, u32 shift, u32 values, u32* counts) {
     __shared__ u32 own[VALUES];
@@ -48,6 +50,9 @@ sort_count(const u64* __restrict__ keys, u32 count, u32 shift, u32 values, u32* 
 
 // Block b takes the keys of tile b, in their order, to where places[v * tiles + b] says that those with
 // value v begin.
+//: keys: in, count
+//: places: in, values * grid.x
+//: sorted: out, count
 extern "C" __global__ void __launch_bounds__(256)
 sort_place(const u64* __restrict__ keys, u32 count, u32 shift, u32 values,
            const u32* __restrict__ places, u64* sorted) {

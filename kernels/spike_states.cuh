@@ -8,34 +8,27 @@
 
 #define STEPS (32 * BLOCKS)
 
-#include "layout.cuh"
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 
-// What is known of a block of 32 steps; the array ends with one entry more, `since` = 0.
+// A block of 32 steps within its segment; an array of blocks ends with one entry more, whose `since` is 0.
 struct Block {
     int since;   // steps since the segment began; 0 in its first block
     int left;    // steps until the sums end
-    int before;  // steps until the sums begin; <= 0 once they have
+    int before;  // steps until the sums begin; 0 once they have
     int origin;  // row of the behaviour that is paired with the first step
 };
-static_assert(sizeof(Block) == 16 && OFFSET(Block, since) == 0 && OFFSET(Block, left) == 4 &&
-              OFFSET(Block, before) == 8 && OFFSET(Block, origin) == 12);
 
-// One filter h[m] = scale · (m/τ)^n e^(−m/τ).
+// One filter `h[m]` = scale · (m/τ)^n e^(−m/τ), m in steps.
 struct Filter {
-    float rate;   // 1/τ, a step
-    float loss;   // 1 − e^(−1/τ)
-    float scale;
-    int order;
-    double exact_rate;
-    double exact_scale;
+    float rate;          // 1/τ, per step
+    float loss;          // 1 − e^(−1/τ)
+    float scale;         // factor of the response
+    int order;           // n
+    double exact_rate;   // `rate` in f64
+    double exact_scale;  // `scale` in f64
 };
-static_assert(sizeof(Filter) == 32 && OFFSET(Filter, rate) == 0 && OFFSET(Filter, loss) == 4 &&
-              OFFSET(Filter, scale) == 8 && OFFSET(Filter, order) == 12 &&
-              OFFSET(Filter, exact_rate) == 16 && OFFSET(Filter, exact_scale) == 24);
 
 __device__ __forceinline__ float decay(float x) { return exp2f(-1.44269504f * x); }
 __device__ __forceinline__ double decay(double x) { return exp(-x); }

@@ -7,45 +7,33 @@
 
 #pragma once
 
-#include "layout.cuh"
-
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// What the neurons of a population have in common.
+// Parameters of a population of neurons.
 struct Cells {
-    u32 first;     // first neuron
-    u32 count;     // neurons
-    float leak;    // e^(−Δ/τ_m)
-    float constant;
-    float threshold;
-    float reset;
-    int refractory;  // steps
-    u32 receptors;   // 0: a source, that fires by call only
-    u32 chain;       // 0: the potential jumps by what arrives
-    u32 early;       // arrivals act in the step they arrive in
-    u32 filter;      // steps after which filters end, or 0
-    u32 poisson;     // thresholds of Poisson counts, 0 without such input
-    u32 thresholds;  // the first of them
-    int poisson_weight;
-    u32 poisson_receptor;
-    float decay[2];  // by receptor
-    float gain[2];
-    float onto[8];  // (receptor, link of the chain)
-    float tail[4];
+    u32 first;             // first neuron
+    u32 count;             // neurons
+    float leak;            // e^(−Δ/τ_m)
+    float constant;        // the constant current's addition to V over a step
+    float threshold;       // V_th − E_L
+    float reset;           // V_reset − E_L
+    int refractory;        // steps of silence after a spike
+    u32 receptors;         // receptors; 0: a source, that fires by call only
+    u32 chain;             // length of the chains; 0: the potential jumps by what arrives
+    u32 early;             // 1: arrivals act in the step they arrive in
+    u32 filter;            // steps after which filters end, or 0
+    u32 poisson;           // thresholds of Poisson counts; 0 without such input
+    u32 thresholds;        // the first of them
+    int poisson_weight;    // weight of a Poisson spike in units
+    u32 poisson_receptor;  // the receptor it goes to
+    float decay[2];        // e^(−Δ/τ), by receptor
+    float gain[2];         // from units to the first link of the chain, by receptor
+    float onto[8];         // each link's addition to V over a step: (receptor, link)
+    float tail[4];         // an arrival's addition to each link when its filter ends
 };
-static_assert(sizeof(Cells) == 124);
-static_assert(OFFSET(Cells, first) == 0 && OFFSET(Cells, count) == 4 && OFFSET(Cells, leak) == 8 &&
-              OFFSET(Cells, constant) == 12 && OFFSET(Cells, threshold) == 16 &&
-              OFFSET(Cells, reset) == 20 && OFFSET(Cells, refractory) == 24 &&
-              OFFSET(Cells, receptors) == 28 && OFFSET(Cells, chain) == 32 &&
-              OFFSET(Cells, early) == 36 && OFFSET(Cells, filter) == 40 &&
-              OFFSET(Cells, poisson) == 44 && OFFSET(Cells, thresholds) == 48 &&
-              OFFSET(Cells, poisson_weight) == 52 && OFFSET(Cells, poisson_receptor) == 56 &&
-              OFFSET(Cells, decay) == 60 && OFFSET(Cells, gain) == 68 && OFFSET(Cells, onto) == 76 &&
-              OFFSET(Cells, tail) == 108);
 
 constexpr u32 LINKS = 4;
 

@@ -8,7 +8,7 @@
 //
 // All blocks must be resident at once (a cooperative launch). Compile-time: those of spiking_neuron.cuh; PHASES, 1 to
 // measure the parts of a step.
-// Variants: -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DPHASES=1
+//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DPHASES=1
 
 #include "spiking_neuron.cuh"
 
@@ -177,10 +177,25 @@ __device__ __noinline__ void take_burst(const Rows& rows, const u64* mail, const
     }
 }
 
+// Steps of a network that fits on the chip.
 // words: `deep` quads a (source, block), then rows: row[offsets[k]..offsets[k + 1]]: late synapses of (source, block) k. ring:
 // (block, slot, receptor, neuron of the block). past: (step modulo the longest filter, neuron). marks: number of a
 // neuron's trace + 1; EMITS where it fires in the first step by call. mail: (step modulo 2, MAIL words). spilled:
 // (step modulo 2, block, neuron of the block). recorded: step of the launch << tally[ID_WIDTH] | neuron.
+//: cells: in, populations
+//: starts: in, populations * BUCKETS
+//: membranes: in-out, 2 * neurons
+//: silent: in-out, neurons
+//: ring: in-out, neurons * slots
+//: past: in-out, neurons * longest
+//: counts: in-out, neurons
+//: tally: in-out, TALLY
+//: offsets: in, neurons * grid.x + 1
+//: words: in, neurons * grid.x * 4 * deep
+//: mail: in-out, MAIL
+//: recorded: in-out
+//: marks: in, neurons
+//: traces: in-out
 extern "C" __global__ void __launch_bounds__(896, 1)
 spiking_resident(const Cells* __restrict__ cells, int populations, const u32* __restrict__ thresholds,
                  const u16* __restrict__ starts, u64 seed, int neurons, int slots, int longest, u64 begin,

@@ -11,7 +11,7 @@
 //
 // Compile-time: those of spiking_neuron.cuh; EACH, neurons that a thread looks at together; SEVERAL, 1 where there are
 // other devices; PHASES, 1 to measure the parts of a step.
-// Variants: -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1
+//: variants -DRECEPTORS=1 -DCHAIN=1 -DPAST=0 -DEACH=1 -DSEVERAL=0 -DPHASES=0 | -DRECEPTORS=2 -DCHAIN=4 -DPAST=1 -DEACH=4 -DSEVERAL=1 -DPHASES=1
 
 #include "spiking_neuron.cuh"
 
@@ -91,11 +91,26 @@ __device__ __forceinline__ void wait_here(const u32* barrier, u32 arrived) {
     }
 }
 
+// Steps of a network, or one device's share of it, whose rings of input lie in the device's memory.
 // marks: number of a neuron's trace + 1; EMITS where it fires in the first step by call. ring: (slot, receptor,
 // neuron). past: (step modulo the longest filter, neuron). words: synapses, [offsets[n]..offsets[n + 1]] those of neuron
 // n of the network. team: threads, a power of two up to a block, that a row is shared by. barrier[0]: arrivals, `arrived`
 // of them before this launch; barrier[RELEASE]: those that all know of. recorded: step of the launch <<
 // tally[ID_WIDTH] | neuron of the network.
+//: cells: in, populations
+//: starts: in, populations * BUCKETS
+//: membranes: in-out, 2 * neurons
+//: silent: in-out, neurons
+//: ring: in-out, neurons * slots
+//: past: in-out, neurons * longest
+//: counts: in-out, neurons
+//: tally: in-out, TALLY
+//: barrier: in-out, BARRIER
+//: share: in, POSTS
+//: post: in-out
+//: recorded: in-out
+//: marks: in, neurons
+//: traces: in-out
 extern "C" __global__ void __launch_bounds__(1024, 1)
 spiking_spread(const Cells* __restrict__ cells, int populations, const u32* __restrict__ thresholds,
                const u16* __restrict__ starts, u64 seed, int neurons, int slots, int longest, u64 begin, u32 steps,

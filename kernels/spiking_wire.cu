@@ -11,36 +11,26 @@
 #define PAST 0
 #include "spiking_neuron.cuh"
 
-// How the synapses of a projection are drawn.
+// Rule by which the synapses of a projection are drawn.
 struct Wires {
-    u32 kind;
-    u32 index;  // of the projection
-    u32 source_first;
-    u32 sources;
-    u32 target_first;
-    u32 targets;
-    u32 choice;     // targets that a source may have: all, or all but itself
-    u32 skip_self;  // 1: all but itself
-    u32 count;      // synapses of each source, where that is given
-    u32 keep_sign;  // weights are drawn again until they have the mean's sign
-    int weight;     // where the deviation is 0
-    float weight_mean;
-    float weight_deviation;
-    u32 delay;
-    float delay_mean;
-    float delay_deviation;
-    u32 two_receptors;
+    u32 kind;                // origin of the targets: `LISTED_DEGREES` and the constants after it
+    u32 index;               // number of the projection
+    u32 source_first;        // first neuron of the sources
+    u32 sources;             // number of sources
+    u32 target_first;        // first neuron of the targets
+    u32 targets;             // number of targets
+    u32 choice;              // targets that a source may have: all, or all but itself
+    u32 skip_self;           // 1: all but itself
+    u32 count;               // synapses of each source, where that is given
+    u32 keep_sign;           // 1: weights are drawn again until they have the mean's sign
+    int weight;              // the weight in units, where the deviation is 0
+    float weight_mean;       // its mean
+    float weight_deviation;  // its deviation
+    u32 delay;               // the delay in steps, where the deviation is 0
+    float delay_mean;        // its mean
+    float delay_deviation;   // its deviation
+    u32 two_receptors;       // 1: weights below 0 go to the second receptor
 };
-static_assert(sizeof(Wires) == 68);
-static_assert(OFFSET(Wires, kind) == 0 && OFFSET(Wires, index) == 4 &&
-              OFFSET(Wires, source_first) == 8 && OFFSET(Wires, sources) == 12 &&
-              OFFSET(Wires, target_first) == 16 && OFFSET(Wires, targets) == 20 &&
-              OFFSET(Wires, choice) == 24 && OFFSET(Wires, skip_self) == 28 &&
-              OFFSET(Wires, count) == 32 && OFFSET(Wires, keep_sign) == 36 &&
-              OFFSET(Wires, weight) == 40 && OFFSET(Wires, weight_mean) == 44 &&
-              OFFSET(Wires, weight_deviation) == 48 && OFFSET(Wires, delay) == 52 &&
-              OFFSET(Wires, delay_mean) == 56 && OFFSET(Wires, delay_deviation) == 60 &&
-              OFFSET(Wires, two_receptors) == 64);
 
 // Kinds: the degrees of the sources are listed; each source has `count`; ring; all; one to one.
 constexpr u32 LISTED_DEGREES = 0, GIVEN_DEGREE = 1, RING = 2, EVERY = 3, ONE_TO_ONE = 4;
@@ -196,7 +186,9 @@ __device__ __forceinline__ void place_one(const Edge& edge, const Cellar& cellar
     }
 }
 
+// Out-degrees, where each synapse draws its source.
 // degrees[s] += the synapses of source s, when each of `total` draws its source: four a thread.
+//: degrees: in-out, sources
 extern "C" __global__ void __launch_bounds__(256)
 spiking_degrees(u64 seed, u32 index, u32 sources, u64 total, u32* degrees) {
     const u64 threads = (u64)gridDim.x * blockDim.x;
@@ -242,6 +234,13 @@ __device__ __forceinline__ void walk(const Wires& wires, const float* normal, u6
     }
 }
 
+// Counts the synapses of a projection by where they will lie.
+//: wires: in, 1
+//: normal: in, QUANTILES
+//: offsets: in-out, neurons * blocks.max(1) + 1
+//: quads: in-out, neurons * blocks
+//: sums: in-out, neurons
+//: found: in-out, FOUND
 extern "C" __global__ void __launch_bounds__(256)
 spiking_count(const Wires* __restrict__ wires, const float* __restrict__ normal, u64 seed,
               const u32* __restrict__ degrees, int blocks, int neurons, u32 parts, u32 part, u32* offsets,
@@ -250,6 +249,12 @@ spiking_count(const Wires* __restrict__ wires, const float* __restrict__ normal,
     walk<false>(*wires, normal, seed, degrees, cellar, sums, found, 0, nullptr);
 }
 
+// Places the synapses of a projection.
+//: wires: in, 1
+//: normal: in, QUANTILES
+//: offsets: in-out, neurons * blocks.max(1) + 1
+//: quads: in-out, neurons * blocks
+//: words: in-out, neurons * blocks.max(1) * 4 * deep
 extern "C" __global__ void __launch_bounds__(256)
 spiking_place(const Wires* __restrict__ wires, const float* __restrict__ normal, u64 seed,
               const u32* __restrict__ degrees, int blocks, int neurons, u32 parts, u32 part, u32* offsets,
@@ -265,6 +270,12 @@ __device__ __forceinline__ Edge listed(const u32* ends, const u32* strengths, u6
 
 // Synapses that the host has made: source and target; receptor << 24 | delay << 16 | weight. A thread a synapse, any
 // number of blocks.
+//: ends: in, 2 * many
+//: strengths: in, many
+//: offsets: in-out, neurons * blocks.max(1) + 1
+//: quads: in-out, neurons * blocks
+//: sums: in-out, neurons
+//: found: in-out, FOUND
 extern "C" __global__ void __launch_bounds__(256)
 spiking_count_listed(const u32* __restrict__ ends, const u32* __restrict__ strengths, u64 many, int blocks,
                      int neurons, u32 parts, u32 part, u32* offsets, u32* quads, u64* sums, u64* found) {
@@ -278,6 +289,12 @@ spiking_count_listed(const u32* __restrict__ ends, const u32* __restrict__ stren
     report(own, found);
 }
 
+// As `spiking_place`, of synapses that the host has made.
+//: ends: in, 2 * many
+//: strengths: in, many
+//: offsets: in-out, neurons * blocks.max(1) + 1
+//: quads: in-out, neurons * blocks
+//: words: in-out, neurons * blocks.max(1) * 4 * deep
 extern "C" __global__ void __launch_bounds__(256)
 spiking_place_listed(const u32* __restrict__ ends, const u32* __restrict__ strengths, u64 many, int blocks,
                      int neurons, u32 parts, u32 part, u32* offsets, u32* quads, int deep, u32* words) {
@@ -289,6 +306,9 @@ spiking_place_listed(const u32* __restrict__ ends, const u32* __restrict__ stren
 }
 
 // Synapses of each neuron, once all are placed: `quads` holds those of one step, by cell.
+//: offsets: in, neurons * blocks.max(1) + 1
+//: quads: in, neurons * blocks
+//: degrees: out, neurons
 extern "C" __global__ void __launch_bounds__(256)
 spiking_row_lengths(int blocks, int neurons, const u32* __restrict__ offsets, const u32* __restrict__ quads,
                     u32* degrees) {

@@ -18,11 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz::device::Device;
-use betz::episode::count::{
-    CountJob, InMemory, Strategy, count, count_on, strategies, strategy_on,
-};
+use betz::episode::count::{CountJob, InMemory, Strategy, count, count_on, latest_start_on};
 use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine, mine_by};
 
+use betz_episode_published::{strategies, strategy_on};
 use data::{PER_SECOND, culture, dataset, episodes, interval, joins};
 
 /// The fastest of a few runs, and the counts. On a device the first run, which copies the events and
@@ -262,7 +261,7 @@ fn levelwise(options: &Options) {
     wanted.max_size = Some(9);
     let spent = Arc::new(Mutex::new(HashMap::new()));
     let timed = Timed {
-        inner: strategy_on("latest-start", &options.device).unwrap(),
+        inner: latest_start_on(&options.device),
         spent: Arc::clone(&spent),
     };
     let counter = InMemory {
@@ -333,7 +332,7 @@ fn on_device(options: &Options) {
         options.threads
     );
     println!("|---|---|---|---|---|---|");
-    let there = strategy_on("latest-start", &options.device).unwrap();
+    let there = latest_start_on(&options.device);
     let pool = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().unwrap()

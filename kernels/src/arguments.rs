@@ -1,19 +1,13 @@
-//! What a launch is given, checked by types: device addresses that say whether a kernel reads or writes
-//! there, one struct per kernel that lists them in the order of its signature, and how large each
-//! piece of memory has to be where the other arguments say so.
-//!
-//! A test reads every `__global__` signature of every `.cu` file and compares it with its struct.
+//! Arguments of launches, checked by types: device addresses that say whether a kernel reads or writes there, and the
+//! trait of the structs that `build/` writes from the signatures in the `.cu` files.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use crate::Source;
+use crate::{MOST_ARGUMENTS, Source};
 
-/// Something that device memory may hold.
-pub trait Element: Copy + Send + Sync + 'static {
-    /// What the kernels call it.
-    const C: &'static str;
-}
+/// A type of values that device memory may hold.
+pub trait Element: Copy + Send + Sync + 'static {}
 
 /// An element that may be copied between host and device byte by byte.
 ///
@@ -27,39 +21,6 @@ pub trait Compiled: Plain {
     /// The option's value.
     const VALUE: &'static str;
 }
-
-/// What a kernel does with an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// A value: `T x`.
-    Value,
-    /// Memory that it only reads: `const T *x`.
-    Input,
-    /// Memory that it writes: `T *x`.
-    Output,
-}
-
-/// One argument of a kernel, as its struct has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name, the same on both sides.
-    pub name: &'static str,
-    /// What the kernel does with it.
-    pub direction: Direction,
-    /// Its type, or that of what it points to, in the kernels' words.
-    pub c: &'static str,
-}
-
-/// A type that an argument may have. Its first bytes are what the kernel takes.
-pub trait Pass {
-    /// What the kernel does with it.
-    const DIRECTION: Direction;
-    /// Its type, or that of what it points to.
-    const C: &'static str;
-}
-
-/// Most arguments of a kernel.
-pub const MOST_ARGUMENTS: usize = 26;
 
 /// The blocks of a launch: x, y, z.
 pub type Blocks = (u32, u32, u32);
@@ -87,20 +48,20 @@ pub unsafe trait Arguments {
     const SOURCE: Source;
     /// The kernel's name.
     const KERNEL: &'static str;
-    /// Its arguments in order.
-    const PARAMETERS: &'static [Parameter];
+    /// Number of its arguments.
+    const COUNT: usize;
     /// Compile-time options that its types stand for: name and value each.
     const OPTIONS: &'static [(&'static str, &'static str)];
 
-    /// Where the arguments are, in order; as many as there are parameters, null beyond.
+    /// Addresses of the [`Arguments::COUNT`] arguments in order, null beyond.
     fn pointers(&self) -> [*mut c_void; MOST_ARGUMENTS];
 
-    /// Compares the sizes of its memory with what a launch of `blocks` would touch, as far as the
+    /// Compares the lengths of its memory with the values that a launch of `grid` blocks would touch, as far as the
     /// arguments say.
     ///
     /// # Errors
     /// The first argument that is too short.
-    fn check(&self, blocks: Blocks) -> Result<(), TooShort>;
+    fn check(&self, grid: Blocks) -> Result<(), TooShort>;
 }
 
 /// Device memory that a kernel only reads.
@@ -145,7 +106,7 @@ pub struct InPlace<'a, T> {
 }
 
 macro_rules! pointer {
-    ($name:ident, $direction:ident) => {
+    ($name:ident) => {
         impl<'a, T> $name<'a, T> {
             /// The `len` values from `address` on.
             ///
@@ -183,11 +144,6 @@ macro_rules! pointer {
             }
         }
 
-        impl<T: Element> Pass for $name<'_, T> {
-            const DIRECTION: Direction = Direction::$direction;
-            const C: &'static str = T::C;
-        }
-
         impl<T> std::fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, concat!(stringify!($name), "({} values)"), self.len)
@@ -209,11 +165,11 @@ macro_rules! address {
 
 address!(In, Out, MaybeOut);
 
-pointer!(In, Input);
-pointer!(Out, Output);
-pointer!(InOut, Output);
-pointer!(MaybeOut, Output);
-pointer!(InPlace, Input);
+pointer!(In);
+pointer!(Out);
+pointer!(InOut);
+pointer!(MaybeOut);
+pointer!(InPlace);
 
 impl<T> Clone for In<'_, T> {
     fn clone(&self) -> Self {
@@ -298,108 +254,46 @@ macro_rules! number {
 
 number!(i32, u32, i64, u64, usize);
 
-/// `of` as a number of values.
-pub(crate) fn n(of: impl Number) -> u128 {
-    of.number()
+/// `number` as a number of values.
+pub(crate) fn n(number: impl Number) -> u128 {
+    number.number()
 }
 
+/// Words of a tile: `THREADS` of `tile_scan.cuh`.
+pub(crate) const TILE_WORDS: u32 = 128;
+
 /// Values from the first of row 0 to the last of the `rows`-th, rows `stride` apart, `width` used.
-pub(crate) fn rows(rows: impl Number, stride: impl Number, width: impl Number) -> u128 {
-    match rows.number() {
+pub(crate) const fn rows(rows: u128, stride: u128, width: u128) -> u128 {
+    match rows {
         0 => 0,
-        rows => (rows - 1) * stride.number() + width.number(),
+        rows => (rows - 1) * stride + width,
     }
 }
 
-macro_rules! value {
-    ($($type:ty = $c:literal),*) => {$(
-        impl Element for $type {
-            const C: &'static str = $c;
-        }
+/// Refuses an argument with less than `expected` values.
+pub(crate) const fn check_length(
+    argument: &'static str,
+    got: usize,
+    expected: u128,
+) -> Result<(), TooShort> {
+    if (got as u128) < expected {
+        return Err(TooShort {
+            argument,
+            expected,
+            got,
+        });
+    }
+    Ok(())
+}
+
+macro_rules! plain {
+    ($($type:ty),*) => {$(
+        impl Element for $type {}
 
         #[allow(unsafe_code)]
         // SAFETY: a number.
         unsafe impl Plain for $type {}
-
-        impl Pass for $type {
-            const DIRECTION: Direction = Direction::Value;
-            const C: &'static str = $c;
-        }
     )*};
 }
 
-value!(
-    u8 = "u8",
-    u16 = "u16",
-    i16 = "i16",
-    u32 = "u32",
-    u64 = "u64",
-    i32 = "int",
-    i64 = "long long",
-    f32 = "float",
-    f64 = "double"
-);
-
-/// Declares the struct of a kernel's arguments. `needs` lists how many values each piece of memory
-/// must have at least, from the arguments (`own`) and the launch's `blocks`.
-macro_rules! kernel {
-    (
-        $(#[$doc:meta])*
-        $source:ident, $kernel:ident:
-        struct $name:ident<$life:lifetime $(, $generic:ident: $bound:ident = $option:literal)*> {
-            $($field:ident: $type:ty,)*
-        }
-        needs |$own:ident, $blocks:ident| { $($short:ident: $size:expr,)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name<$life $(, $generic)*> {
-            $(
-                #[doc = concat!("`", stringify!($field), "` of the kernel.")]
-                pub $field: $type,
-            )*
-        }
-
-        #[allow(unsafe_code)]
-        // SAFETY: one pointer per field, in order; a test compares fields and options with the
-        // signature. A field's first bytes are the argument: numbers, addresses or `repr(C)` structs.
-        unsafe impl<$life $(, $generic: $bound)*> $crate::Arguments for $name<$life $(, $generic)*> {
-            const SOURCE: $crate::Source = $crate::$source;
-            const KERNEL: &'static str = stringify!($kernel);
-            const PARAMETERS: &'static [$crate::Parameter] = &[$(
-                $crate::Parameter {
-                    name: stringify!($field),
-                    direction: <$type as $crate::Pass>::DIRECTION,
-                    c: <$type as $crate::Pass>::C,
-                },
-            )*];
-            const OPTIONS: &'static [(&'static str, &'static str)] =
-                &[$(($option, <$generic as $crate::Compiled>::VALUE),)*];
-
-            fn pointers(&self) -> [*mut std::ffi::c_void; $crate::MOST_ARGUMENTS] {
-                let mut pointers = [std::ptr::null_mut(); $crate::MOST_ARGUMENTS];
-                let fields = [$(std::ptr::from_ref(&self.$field).cast_mut().cast(),)*];
-                pointers[..fields.len()].copy_from_slice(&fields);
-                pointers
-            }
-
-            #[allow(unused_variables)]
-            fn check(&self, $blocks: $crate::Blocks) -> Result<(), $crate::TooShort> {
-                let $own = self;
-                $(
-                    let expected: u128 = $size;
-                    if (self.$short.len() as u128) < expected {
-                        return Err($crate::TooShort {
-                            argument: stringify!($short),
-                            expected,
-                            got: self.$short.len(),
-                        });
-                    }
-                )*
-                Ok(())
-            }
-        }
-    };
-}
-
-pub(crate) use kernel;
+plain!(u8, u16, i16, u32, u64, i32, i64, f32, f64);

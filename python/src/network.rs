@@ -6,7 +6,7 @@ use betz::Error;
 use betz::network::file::{NetworkFile, Part, Source};
 use betz::network::graph::leiden::Leiden;
 use betz::network::graph::{Graph, measures};
-use betz::network::{Measure, NetworkSpec, Plan, Sign, Signal, SignalData, Threshold, Window};
+use betz::network::{Measure, NetworkSpec, Plan, Run, Sign, Signal, SignalData, Threshold, Window};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -235,12 +235,14 @@ pub(crate) fn network<'py>(
     let shard = shard.map(shards::shard).transpose().or_raise(py)?;
     let (plan, file) = work::run(py, progress, |progress| {
         let plan = Plan::new(&spec, &signal)?.on(&device)?;
-        let network = match shard {
-            Some(shard) => plan.run_shard(shard, &signal, progress)?,
-            None => plan.run(&signal, progress)?,
+        let run = Run {
+            shard,
+            ..Run::default()
         };
+        let network = plan.run_with(run, &signal, progress)?;
+        let network = network.ok_or_else(|| Error::argument("network: expected no team"))?;
         let file = NetworkFile {
-            // What tells shards of other signals.
+            // Tells shards of different signals apart.
             source: Some(Source {
                 name: "array".into(),
                 hash: format!("{:016x}", signal.hash()),

@@ -4,22 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use betz_device::cuda::{compile, nvrtc_version};
 
-/// The variants a kernel's file names in lines `// Variants: -DA=1 -DB=2 | -DA=2`; one without
-/// options when there is no such line.
-fn variants(text: &str) -> Vec<Vec<String>> {
-    let listed: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("// Variants: "))
-        .flat_map(|line| line.split('|'))
-        .map(|variant| variant.split_whitespace().map(str::to_owned).collect())
-        .collect();
-    if listed.is_empty() {
-        vec![Vec::new()]
-    } else {
-        listed
-    }
-}
-
 #[test]
 fn every_kernel_compiles_for_sm_80_and_sm_90() {
     match nvrtc_version() {
@@ -31,12 +15,12 @@ fn every_kernel_compiles_for_sm_80_and_sm_90() {
     }
     let mut all = Vec::new();
     for kernel in betz_kernels::ALL {
-        // What is carried has no comments.
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
-        let file = std::path::Path::new(file).join(format!("{}.cu", kernel.name));
-        let text =
-            std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        for options in variants(&text) {
+        let variants = match kernel.variants {
+            [] => &[[].as_slice()],
+            variants => variants,
+        };
+        for variant in variants {
+            let options: Vec<String> = variant.iter().map(ToString::to_string).collect();
             all.extend([(8, 0), (9, 0)].map(|capability| (kernel, options.clone(), capability)));
         }
     }

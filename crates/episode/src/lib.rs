@@ -61,7 +61,8 @@ pub use occurrences::occurrences;
 pub use pattern::{Interval, MAX_SYMBOLS, Pattern, read_patterns};
 pub use table::{Row, is_table, read_table, write_chains_csv, write_csv, write_tested_csv};
 
-#[cfg(test)]
-pub(crate) mod cases;
+#[cfg(any(test, feature = "cases"))]
+#[doc(hidden)]
+pub mod cases;
 #[cfg(test)]
 mod tests;

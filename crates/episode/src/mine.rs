@@ -406,7 +406,6 @@ mod tests {
 
     use super::*;
     use crate::cases::{random_case, random_interval};
-    use crate::count::strategies;
     use crate::oracle;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -450,12 +449,7 @@ mod tests {
             let size = 4 - usize::from(case.events.symbols() > 2 || intervals.len() > 2);
             let mut options = MineOptions::new(intervals.clone(), threshold);
             options.max_size = Some(size);
-            let mut every = strategies();
-            let counter = InMemory {
-                events: &case.events,
-                strategy: &*every.swap_remove(seed as usize % every.len()),
-            };
-            let mined = mine_by(&counter, &options, &()).unwrap();
+            let mined = mine(&case.events, &options, &()).unwrap();
             assert!(mined.complete);
             let mut expected: Vec<(Pattern, u64)> =
                 all_patterns(case.events.symbols() as u32, &intervals, size)

@@ -1,6 +1,6 @@
 //! The occurrences behind a count: which events, for pictures.
 
-use super::count::extend::{Chains, Ends, Followers, extend};
+use super::count::{Chains, Ends, Followers, extend};
 use super::{Events, Pattern};
 use betz_base::error::Result;
 

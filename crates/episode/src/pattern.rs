@@ -176,6 +176,13 @@ impl Pattern {
             .zip(self.symbols.iter().copied())
     }
 
+    /// The indices of `patterns`, sorted by [`Pattern::prefix_key`].
+    pub(crate) fn prefix_order(patterns: &[Self]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..patterns.len()).collect();
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        order
+    }
+
     /// [`Pattern::prefix_key`] of the pattern without its first `skip` symbols.
     pub(crate) fn suffix_key(&self, skip: usize) -> impl Iterator<Item = (Interval, u32)> + '_ {
         const NONE: Interval = Interval { low: 0, high: 0 };

@@ -65,7 +65,6 @@ pub mod export;
 #[cfg(feature = "npz")]
 pub mod file;
 pub mod graph;
-mod growth;
 mod hold;
 pub mod live;
 mod moments;
@@ -101,10 +100,10 @@ mod tests;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use cuda::DeviceCount;
-pub use growth::Growth;
 pub use network::{Meta, Network, WindowEdges};
 pub use oracle::Undefined;
 pub use plan::{Estimate, Plan};
+pub use run::Run;
 pub use signal::{Signal, SignalData};
 pub use spec::{Measure, NetworkSpec, Sign, Taper, Threshold};
 pub use spikes::SpikeTrains;

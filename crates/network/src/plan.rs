@@ -89,6 +89,8 @@ pub struct Plan {
     pub(crate) arch: Arch,
     pub(crate) rules: Rules,
     pub(crate) chunk_windows: usize,
+    /// Limit of [`Plan::with_memory`].
+    memory: Option<u64>,
     placement: Arc<Placement>,
     pub(crate) limits: Limits,
 }
@@ -121,6 +123,7 @@ impl Plan {
             arch: Arch::best(),
             rules: Rules::default(),
             chunk_windows: chunk_windows(spec, signal.nodes()),
+            memory: None,
             placement: Arc::new(Placement::cpu()),
             limits: Limits::default(),
         })
@@ -147,6 +150,7 @@ impl Plan {
     /// # Errors
     /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) where a single window takes more.
     pub fn with_memory(mut self, bytes: u64) -> Result<Self> {
+        self.memory = Some(bytes);
         while self.estimate().bytes > bytes {
             if self.chunk_windows == 1 {
                 return Err(Error::argument(format!(
@@ -158,6 +162,31 @@ impl Plan {
             self.chunk_windows = (self.chunk_windows / 2).max(1);
         }
         Ok(self)
+    }
+
+    /// Plans for another threshold, on the same device and in the same memory: the threshold that surrogates found,
+    /// for example.
+    ///
+    /// # Errors
+    /// As for [`Plan::new`], [`Plan::with_memory`] and [`Plan::on`].
+    pub fn with_threshold(mut self, threshold: Threshold, strict: bool) -> Result<Self> {
+        self.spec = self.spec.threshold(threshold).strict(strict);
+        self.spec.check()?;
+        if !self.placement.is_cpu() {
+            limits::can(&self.spec, self.nodes)?;
+        }
+        self.chunk_windows = chunk_windows(&self.spec, self.nodes);
+        match self.memory {
+            Some(bytes) => self.with_memory(bytes),
+            None => Ok(self),
+        }
+    }
+
+    /// Plans for at most `edges` edges, or fewer if the specification says so.
+    #[must_use]
+    pub fn with_max_edges(mut self, edges: u64) -> Self {
+        self.spec.max_edges = self.spec.max_edges.min(edges);
+        self
     }
 
     /// The same on `device`, which works on Pearson correlations (and the information made of them) with

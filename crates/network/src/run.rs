@@ -1,6 +1,7 @@
 //! A plan at work: chunk after chunk, on the CPU or a device, to edges in order.
 
 use betz_base::progress::check;
+use betz_base::team::{Shard, Team};
 use betz_base::{Error, ErrorKind, Progress, Result};
 
 use crate::block::Making;
@@ -15,55 +16,99 @@ use crate::signal::Signal;
 use crate::spec::Measure;
 use crate::window::Chunk;
 
+/// Options of a run: which windows it computes, who takes part, and what an interruption leaves.
+/// The default computes every window in this process.
+#[derive(Clone, Copy, Default)]
+pub struct Run<'a> {
+    /// Computes one of several shares of the windows: those of the whole network, to the last bit on the CPU,
+    /// because shards are made of the runs of windows whose sums slide. If there are more shards than runs, some
+    /// have no window. On a device, whose runs follow from its memory, edges are the same and values agree within
+    /// rounding.
+    pub shard: Option<Shard>,
+    /// Shares the work with other processes, each of which has the whole signal; the first gets the network. With
+    /// [`Threshold::Absolute`](crate::Threshold::Absolute) on CPUs, except for partial correlations, the pairs of a
+    /// window are shared out, too, and edges and values are those of one process to the last bit. Otherwise windows
+    /// are shared out in runs of their own: edges and values are the same for any team.
+    pub team: Option<&'a dyn Team>,
+    /// Keeps the windows that are done if progress asks to stop: the network then has fewer than
+    /// [`Plan::windows`], each of them whole.
+    pub keep_finished: bool,
+}
+
 impl Plan {
-    /// The whole network in memory: 12 bytes an edge.
+    /// Computes the whole network in memory: 12 bytes per edge.
     ///
     /// # Errors
     /// As for [`Plan::stream`].
     pub fn run(&self, signal: &Signal<'_>, progress: &dyn Progress) -> Result<Network> {
         let mut network = Network::empty(self.meta(signal));
-        let mut meta = self.meta(signal);
-        self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
-            network.absorb(chunk);
-            Ok(())
-        })?;
-        network.meta = meta;
+        let all = self.grid.chunks(usize::MAX);
+        self.collect(&all, signal, progress, &mut network)?;
         Ok(network)
     }
 
-    /// [`Plan::run`], but a request to stop leaves the windows that are done: the network has them
-    /// whole, and fewer of them than [`Plan::windows`].
+    /// Computes the network as `run` says; `None` in every process of a team but the first.
+    ///
+    /// ```
+    /// use betz_base::team::Shard;
+    /// use betz_network::{NetworkSpec, Plan, Run, Signal, Threshold, Window};
+    ///
+    /// let samples: Vec<f32> = (0..1200_u32).map(|t| (t * t % 83) as f32).collect();
+    /// let signal = Signal::new(&samples, 3)?;
+    /// let spec = NetworkSpec::pearson(Window { length: 50, step: 1 }).threshold(Threshold::Top(1));
+    /// let plan = Plan::new(&spec, &signal)?;
+    /// let mut windows = 0;
+    /// for shard in [Shard::new(1, 2)?, Shard::new(2, 2)?] {
+    ///     let run = Run { shard: Some(shard), ..Run::default() };
+    ///     windows += plan.run_with(run, &signal, &())?.map_or(0, |network| network.len());
+    /// }
+    /// assert_eq!(windows, plan.windows().len());
+    /// # Ok::<(), betz_network::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As for [`Plan::stream`]; [`Interrupted`](betz_base::ErrorKind::Interrupted) only before the first
-    /// window is done.
-    pub fn run_until_stopped(
+    /// As for [`Plan::stream`]; [`InvalidArgument`](ErrorKind::InvalidArgument) for a shard in a team, and for a
+    /// shard or team where distances have to last, which go from window to window; errors of the team. With
+    /// `keep_finished`, [`Interrupted`](ErrorKind::Interrupted) only before the first window is done.
+    pub fn run_with(
         &self,
+        run: Run<'_>,
         signal: &Signal<'_>,
         progress: &dyn Progress,
-    ) -> Result<Network> {
+    ) -> Result<Option<Network>> {
         let mut network = Network::empty(self.meta(signal));
-        let mut meta = self.meta(signal);
-        let done = self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
-            network.absorb(chunk);
-            Ok(())
-        });
-        match done {
-            Err(e) if e.kind() != ErrorKind::Interrupted || network.is_empty() => return Err(e),
-            _ => network.meta = meta,
+        let own = match (run.shard, run.team) {
+            (None, None) => self.grid.chunks(usize::MAX),
+            (Some(shard), None) => {
+                self.check_apart("shards")?;
+                self.chunks_of(shard)
+            }
+            (None, Some(team)) => {
+                self.check_apart("a team")?;
+                return self.run_in(team, signal, progress);
+            }
+            (Some(shard), Some(_)) => {
+                return Err(Error::argument(format!(
+                    "shard: expected none in a team, whose processes share out windows, got {shard}"
+                )));
+            }
+        };
+        match self.collect(&own, signal, progress, &mut network) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
+            Err(e) if !run.keep_finished || network.is_empty() => Err(e),
+            _ => Ok(Some(network)),
         }
-        Ok(network)
     }
 
     /// Hands every window's edges to `take`, in order, as soon as its chunk is done: memory is that of
-    /// [`Plan::estimate`] and one chunk's edges. The same edges in the same order, and the same bits,
-    /// for any number of threads.
+    /// [`Plan::estimate`] and one chunk's edges. Edges, their order and their bits are the same for any number of
+    /// threads.
     ///
     /// # Errors
-    /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for a signal of another shape than planned,
-    /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for more edges than
-    /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges), [`Interrupted`](betz_base::ErrorKind::Interrupted) once `progress`
-    /// asks to stop, and what `take` returns.
+    /// [`Mismatch`](ErrorKind::Mismatch) for a signal of another shape than planned,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for more edges than
+    /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges), [`Interrupted`](ErrorKind::Interrupted) once
+    /// `progress` asks to stop, and errors of `take`.
     pub fn stream(
         &self,
         signal: &Signal<'_>,
@@ -71,55 +116,31 @@ impl Plan {
         mut take: impl FnMut(&WindowEdges<'_>) -> Result<()>,
     ) -> Result<Meta> {
         let mut meta = self.meta(signal);
-        self.each_chunk(signal, progress, &mut meta, &mut |chunk| {
-            for q in 0..chunk.len() {
-                take(&chunk.window(q))?;
-            }
-            Ok(())
+        let all = self.grid.chunks(usize::MAX);
+        self.walk(&all, signal, progress, &mut meta, &mut |chunk| {
+            (0..chunk.len()).try_for_each(|q| take(&chunk.window(q)))
         })?;
         Ok(meta)
     }
 
-    fn each_chunk(
-        &self,
-        signal: &Signal<'_>,
-        progress: &dyn Progress,
-        meta: &mut Meta,
-        take: &mut dyn FnMut(Windows) -> Result<()>,
-    ) -> Result<()> {
-        self.same_shape(signal)?;
-        let mut device = self.walkers(signal)?;
-        let limit = (device.as_ref()).map_or(self.chunk_windows, Walkers::windows);
-        self.each_by(
-            &mut device,
-            &self.grid.chunks(limit),
-            (signal, progress),
-            meta,
-            take,
-        )
-    }
-
-    /// The windows of `chunks`, in order.
-    pub(crate) fn each_of(
+    /// Appends the windows of `chunks` to `network`, and what was counted on the way; also those before an error.
+    pub(crate) fn collect(
         &self,
         chunks: &[Chunk],
         signal: &Signal<'_>,
         progress: &dyn Progress,
-        meta: &mut Meta,
-        take: &mut dyn FnMut(Windows) -> Result<()>,
+        network: &mut Network,
     ) -> Result<()> {
-        self.same_shape(signal)?;
-        let mut device = self.walkers(signal)?;
-        // A device takes so many windows at once; where runs begin does not follow from it.
-        let limit = device.as_ref().map_or(usize::MAX, Walkers::windows);
-        let chunks: Vec<Chunk> = chunks
-            .iter()
-            .flat_map(|chunk| chunk.pieces(limit))
-            .collect();
-        self.each_by(&mut device, &chunks, (signal, progress), meta, take)
+        let mut meta = network.meta.clone();
+        let walked = self.walk(chunks, signal, progress, &mut meta, &mut |chunk| {
+            network.absorb(chunk);
+            Ok(())
+        });
+        network.meta = meta;
+        walked
     }
 
-    /// What walks on the plan's devices; none where the CPU does all.
+    /// Walkers on the plan's devices; `None` if the CPU does all.
     fn walkers(&self, signal: &Signal<'_>) -> Result<Option<Walkers>> {
         if self.placement().is_cpu() {
             return Ok(None);
@@ -128,14 +149,19 @@ impl Plan {
             .or_cpu(Walkers::open(self, signal, self.limits))
     }
 
-    fn each_by(
+    /// Hands the windows of `chunks` to `take`, in order.
+    fn walk(
         &self,
-        device: &mut Option<Walkers>,
         chunks: &[Chunk],
-        (signal, progress): (&Signal<'_>, &dyn Progress),
+        signal: &Signal<'_>,
+        progress: &dyn Progress,
         meta: &mut Meta,
         take: &mut dyn FnMut(Windows) -> Result<()>,
     ) -> Result<()> {
+        self.same_shape(signal)?;
+        let mut device = self.walkers(signal)?;
+        // A device takes so many windows at once; where chunks begin does not follow from it.
+        let limit = device.as_ref().map_or(usize::MAX, Walkers::windows);
         let mut left = self.spec.max_edges;
         let mut hold = Hold::of(&self.spec);
         let (mut windows, all) = (0, chunks.iter().map(|c| c.windows as u64).sum());
@@ -166,9 +192,9 @@ impl Plan {
             Ok::<_, Error>(())
         };
         progress.update("network", 0, all);
-        for &chunk in chunks {
+        for chunk in chunks.iter().flat_map(|chunk| chunk.pieces(limit)) {
             check(progress, "network")?;
-            let done = match &mut *device {
+            let done = match &mut device {
                 Some(walkers) => {
                     let done = walkers.chunk(self, signal, &chunk, left, progress);
                     self.placement().or_cpu(done)?
@@ -179,7 +205,7 @@ impl Plan {
                 give(&chunk, done, meta, &mut left)?;
                 continue;
             }
-            *device = None;
+            device = None;
             for piece in chunk.pieces(self.chunk_windows) {
                 check(progress, "network")?;
                 let done = self.chunk(signal, piece, left, progress)?;

@@ -9,9 +9,7 @@ use rayon::prelude::*;
 
 use crate::network::{Meta, Network, Windows};
 use crate::oracle::Undefined;
-use crate::plan::Plan;
 use crate::scan::{self, Keep};
-use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::window::WindowGrid;
 
@@ -170,9 +168,8 @@ impl SpikeTrains {
         &times[a..b]
     }
 
-    /// A network of spike-time tiling coefficients ([`tiling`]) over windows that are given in ticks, with
-    /// spikes within `reach` ticks of each other counted as together. Trains without a spike in a window
-    /// are undefined there. The spec's measure is not looked at.
+    /// A network of spike-time tiling coefficients ([`tiling`]), [`Measure::SpikeTiling`], over windows in ticks.
+    /// Trains without a spike in a window are undefined there.
     ///
     /// No window crosses the end of one of `segments` (half-open, in ticks, ascending, apart from each other).
     /// Every pair of trains with spikes is looked at in every window, O(n_A + n_B) each.
@@ -183,24 +180,22 @@ impl SpikeTrains {
     pub fn tiling_network(
         &self,
         spec: &NetworkSpec,
-        reach: u64,
         segments: &[Range<u64>],
         progress: &dyn Progress,
     ) -> Result<Network> {
         let nodes = self.trains.len();
         scan::at_most(nodes, MOST_NODES, "spike-time tiling")?;
-        // Checks of window, threshold and sign are those of a correlation.
-        let spec = NetworkSpec {
-            measure: Measure::SpikeTiling {
-                reach: usize::try_from(reach).unwrap_or(usize::MAX),
-            },
-            ..*spec
+        let Measure::SpikeTiling { reach } = spec.measure else {
+            return Err(Error::argument(format!(
+                "spike-time tiling: expected the measure sttc, got {}",
+                spec.measure.name()
+            )));
         };
         spec.check()?;
         let ticks = usize::try_from(self.ticks)
             .map_err(|_| Error::argument(format!("spikes: {} ticks are too many", self.ticks)))?;
         // Farther than the recording is long is all of it.
-        let reach = reach.min(self.ticks);
+        let reach = (reach as u64).min(self.ticks);
         let mut before = 0;
         let mut within = Vec::with_capacity(segments.len());
         for (number, segment) in segments.iter().enumerate() {
@@ -227,7 +222,7 @@ impl SpikeTrains {
             Threshold::TopPerNode(count) => Keep::StrongestPerNode(count),
         };
         let mut network = Network::empty(Meta {
-            spec,
+            spec: *spec,
             nodes,
             samples: ticks,
             sample_seconds: None,
@@ -363,28 +358,13 @@ pub fn tiling(x: &[u64], y: &[u64], (from, to): (u64, u64), reach: u64) -> Optio
     Some(0.5 * (half(share(&x, &y), covered(&y)) + half(share(&y, &x), covered(&x))))
 }
 
-/// Spike-count correlations: Pearson's, of counts in bins of `bin` ticks over windows of whole bins.
-///
-/// # Errors
-/// As for [`SpikeTrains::counts`], [`Plan::new`] and [`Plan::run`].
-pub fn count_network(
-    trains: &SpikeTrains,
-    bin: u64,
-    spec: &NetworkSpec,
-    progress: &dyn Progress,
-) -> Result<Network> {
-    let counts = trains.counts(bin)?;
-    let signal = Signal::new(&counts, trains.len())?;
-    Plan::new(spec, &signal)?.run(&signal, progress)
-}
-
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::{Sign, Window};
+    use crate::{Plan, Sign, Signal, Window};
 
     fn random(trains: usize, spikes: usize, ticks: u64, seed: u64) -> (Vec<u64>, Vec<u32>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -410,12 +390,11 @@ mod tests {
             length: 100,
             step: 40,
         };
-        let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.0));
-        let all = trains
-            .tiling_network(&spec, 4, &whole(&trains), &())
-            .unwrap();
+        let sttc = |reach| NetworkSpec::new(Measure::SpikeTiling { reach }, window);
+        let spec = sttc(4).threshold(Threshold::Absolute(0.0));
+        let all = trains.tiling_network(&spec, &whole(&trains), &()).unwrap();
         let parts = trains
-            .tiling_network(&spec, 4, &[0..190, 200..500], &())
+            .tiling_network(&spec, &[0..190, 200..500], &())
             .unwrap();
         assert_eq!(
             parts.window_start(),
@@ -427,12 +406,17 @@ mod tests {
             assert_eq!((window.i, window.j, window.r), (same.i, same.j, same.r));
         }
         for wrong in [[0..600, 600..700], [100..200, 150..300]] {
-            assert!(trains.tiling_network(&spec, 4, &wrong, &()).is_err());
+            assert!(trains.tiling_network(&spec, &wrong, &()).is_err());
         }
         let signal = vec![0.0_f32; 1000];
         let signal = Signal::new(&signal, 5).unwrap();
-        let sttc = NetworkSpec::new(Measure::SpikeTiling { reach: 3 }, window);
-        assert!(Plan::new(&sttc, &signal).is_err());
+        assert!(Plan::new(&sttc(3), &signal).is_err());
+        let pearson = NetworkSpec::pearson(window);
+        assert!(
+            trains
+                .tiling_network(&pearson, &whole(&trains), &())
+                .is_err()
+        );
     }
 
     #[test]
@@ -440,14 +424,15 @@ mod tests {
         for (spikes, reach) in [(40, 3), (400, 3), (400, 0), (60, 1000), (6, 5)] {
             let (times, of) = random(6, spikes, 500, spikes as u64);
             let trains = SpikeTrains::new(&times, &of, 6, 500).unwrap();
-            let spec = NetworkSpec::pearson(Window {
+            let window = Window {
                 length: 120,
                 step: 60,
-            })
-            .threshold(Threshold::Absolute(0.0));
-            let network = trains
-                .tiling_network(&spec, reach, &whole(&trains), &())
-                .unwrap();
+            };
+            let measure = Measure::SpikeTiling {
+                reach: reach as usize,
+            };
+            let spec = NetworkSpec::new(measure, window).threshold(Threshold::Absolute(0.0));
+            let network = trains.tiling_network(&spec, &whole(&trains), &()).unwrap();
             assert_eq!(network.len(), 7);
             for window in network.windows() {
                 let of_train = |node: u32| -> Vec<u64> {
@@ -490,7 +475,10 @@ mod tests {
         assert!(SpikeTrains::new(&[1], &[1], 1, 21).is_err());
         assert!(SpikeTrains::new(&[1], &[], 1, 21).is_err());
         let spec = NetworkSpec::pearson(Window { length: 2, step: 1 });
-        let network = count_network(&trains, 5, &spec, &()).unwrap();
+        let counts = trains.counts(5).unwrap();
+        let signal = Signal::new(&counts, 3).unwrap();
+        let network = Plan::new(&spec, &signal).unwrap().run(&signal, &());
+        let network = network.unwrap();
         assert_eq!(
             network.window(0).unwrap().undefined,
             [2],
@@ -502,15 +490,16 @@ mod tests {
     fn sizes_that_cannot_be_are_refused() {
         let trains = SpikeTrains::new(&[], &[], 2, u64::MAX).unwrap();
         assert!(trains.counts(1).is_err());
-        let spec = NetworkSpec::pearson(Window {
+        let window = Window {
             length: 10,
             step: 1,
-        })
-        .sign(Sign::Positive);
+        };
+        let measure = Measure::SpikeTiling { reach: 1 };
+        let spec = NetworkSpec::new(measure, window).sign(Sign::Positive);
         let none = SpikeTrains::new(&[], &[], 3, 50).unwrap();
-        let network = none.tiling_network(&spec, 1, &whole(&none), &()).unwrap();
+        let network = none.tiling_network(&spec, &whole(&none), &()).unwrap();
         assert_eq!((network.edges(), network.undefined().0), (0, 41 * 3));
         let many = SpikeTrains::new(&[], &[], 9000, 50).unwrap();
-        assert!(many.tiling_network(&spec, 1, &whole(&many), &()).is_err());
+        assert!(many.tiling_network(&spec, &whole(&many), &()).is_err());
     }
 }

@@ -11,31 +11,16 @@ use crate::window::Chunk;
 use crate::words::{absorb, to_words};
 
 impl Plan {
-    /// [`Plan::run`] by `team`, every process of which has the whole signal; the first gets the network, the others
-    /// `None`. With [`Threshold::Absolute`](crate::Threshold::Absolute) on CPUs, but for partial correlations, the pairs
-    /// of a window are shared out, too, and edges and values are those of [`Plan::run`] to the last bit; else windows
-    /// are shared out in runs of their own, edges are the same and so are values, to the last bit, for any team.
-    ///
-    /// # Errors
-    /// As [`Plan::stream`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
-    /// [`NetworkSpec::max_edges`](crate::NetworkSpec::max_edges) and for distances that have to last, which go from
-    /// window to window; what the team says.
-    pub fn run_by(
+    /// Computes the network with the other processes of `team`; the first gets it.
+    pub(crate) fn run_in(
         &self,
         team: &dyn Team,
         signal: &Signal<'_>,
         progress: &dyn Progress,
     ) -> Result<Option<Network>> {
-        self.check_apart("a team")?;
         let dealt = self.agreed(team)?;
-        let mut meta = self.meta(signal);
         let mut network = Network::empty(self.meta(signal));
-        let own = &dealt[team.rank()];
-        self.each_of(own, signal, progress, &mut meta, &mut |chunk| {
-            network.absorb(chunk);
-            Ok(())
-        })?;
-        network.meta = meta;
+        self.collect(&dealt[team.rank()], signal, progress, &mut network)?;
         if team.size() == 1 {
             return Ok(Some(network));
         }
@@ -137,10 +122,8 @@ impl Plan {
 mod tests {
     use std::sync::{Barrier, Mutex};
 
-    use betz_base::team::Alone;
-
     use super::*;
-    use crate::{Measure, NetworkSpec, Threshold, Window};
+    use crate::{Measure, NetworkSpec, Run, Threshold, Window};
 
     /// Threads that exchange words.
     struct Threads<'a> {
@@ -188,7 +171,13 @@ mod tests {
                         said: &said,
                         barrier: &barrier,
                     };
-                    scope.spawn(move || plan.run_by(&team, signal, &()).unwrap())
+                    scope.spawn(move || {
+                        let run = Run {
+                            team: Some(&team),
+                            ..Run::default()
+                        };
+                        plan.run_with(run, signal, &()).unwrap()
+                    })
                 })
                 .collect();
             let mut all = all.into_iter().map(|thread| thread.join().unwrap());
@@ -279,7 +268,7 @@ mod tests {
                 let Ok(plan) = Plan::new(&spec, &signal) else {
                     continue;
                 };
-                let alone = plan.run_by(&Alone, &signal, &()).unwrap().unwrap();
+                let alone = by(1, &plan, &signal);
                 let whole = plan.run(&signal, &()).unwrap();
                 assert_eq!((alone.i(), alone.j()), (whole.i(), whole.j()));
                 assert_eq!(alone.window_start(), whole.window_start());

@@ -3,8 +3,8 @@
 use betz::device::Ran;
 use betz::episode::count::{Counter, LongEvents};
 use betz::episode::significance::{
-    By, ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate,
-    chains_by, significance_by, significance_in_stretches_by,
+    ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, Workers,
+    chains_by, significance_by, significance_in_chunks_by,
 };
 use betz::episode::{Clock, Episode, Events, Mined, Pattern};
 use betz::{Error, ErrorKind, Result};
@@ -136,7 +136,7 @@ fn surrogate(args: &Chance, clock: Clock, longest: i64) -> Result<Surrogate> {
 
 /// Tests what was found against surrogates where that is asked for, and keeps what passes; the seconds of it.
 pub(super) fn run(
-    by: By<'_>,
+    workers: Workers<'_>,
     args: &Mine,
     source: Source<'_>,
     mined: &mut Mined,
@@ -146,7 +146,7 @@ pub(super) fn run(
     if !mined.complete {
         return Ok((None, None));
     }
-    let mut tested = test(by, &args.chance, source, &mined.episodes, bar)?;
+    let mut tested = test(workers, &args.chance, source, &mined.episodes, bar)?;
     if let Some(tested) = &mut tested {
         tested.filter(&mut mined.episodes);
     }
@@ -157,7 +157,7 @@ pub(super) fn run(
 /// Tests `episodes` when surrogates are asked for; `None` otherwise, and when it was interrupted. Events
 /// and parts are moved by what the longest delay of the episodes says, not by one that none of them has.
 fn test(
-    by: By<'_>,
+    workers: Workers<'_>,
     args: &Chance,
     source: Source<'_>,
     episodes: &[Episode],
@@ -203,11 +203,13 @@ fn test(
                 rate: args.fdr.unwrap_or(1.0),
                 seed: args.seed,
             };
-            chains_by(by, events, &patterns, &options, bar)
+            chains_by(workers, events, &patterns, &options, bar)
         }
-        Source::Held(events) => significance_by(by, events, &patterns, &options, bar).map(rows_of),
+        Source::Held(events) => {
+            significance_by(workers, events, &patterns, &options, bar).map(rows_of)
+        }
         Source::Stretches(events, memory) => {
-            significance_in_stretches_by(by.team, events, &patterns, &options, memory, bar)
+            significance_in_chunks_by(workers.team, events, &patterns, &options, memory, bar)
                 .map(rows_of)
         }
     };
@@ -224,7 +226,7 @@ fn test(
         })
         .collect();
     let ran = match source {
-        Source::Held(_) => by.place.ran(),
+        Source::Held(_) => workers.placement.ran(""),
         Source::Stretches(..) => Ran::default(),
     };
     let (kind, dither_seconds) = match surrogate {

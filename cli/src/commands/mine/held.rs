@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{InMemory, Shared, Strategy, strategy_on};
-use betz::episode::significance::{By, Place};
+use betz::episode::count::{InMemory, LazyPlacement, Shared, Strategy};
+use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
 use betz::team::Team;
 use betz::{Error, Result};
@@ -48,13 +48,13 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
-    let place = Place::new(&device);
-    let by = By {
+    let placement = LazyPlacement::new(&device);
+    let workers = Workers {
         team,
-        place: &place,
+        placement: &placement,
     };
-    let (tested, chance_seconds) = chance::run(by, args, source, &mut mined, &bar)?;
-    device::note_fallback(&place.ran(), "surrogates");
+    let (tested, chance_seconds) = chance::run(workers, args, source, &mut mined, &bar)?;
+    device::note_fallback(&placement.ran(""), "surrogates");
     drop(bar);
     if team.rank() > 0 {
         return Ok(());
@@ -108,4 +108,22 @@ fn read(args: &Mine) -> Result<Events> {
         )));
     }
     Events::read_csv(path, order)
+}
+
+/// The counting strategy that has `name`, on `device`.
+#[cfg(feature = "published")]
+fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+    betz_episode_published::strategy_on(name, device)
+}
+
+/// The counting strategy that has `name`, on `device`: this build has one.
+#[cfg(not(feature = "published"))]
+fn strategy_on(name: &str, device: &Device) -> Result<Box<dyn Strategy>> {
+    use betz::episode::count::{LatestStart, latest_start_on};
+    if name != LatestStart.name() {
+        return Err(Error::argument(format!(
+            "--strategy: expected latest-start, got {name}; this betz is built without the published strategies"
+        )));
+    }
+    Ok(latest_start_on(device))
 }

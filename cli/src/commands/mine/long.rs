@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use betz::episode::Mined;
-use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
-use betz::episode::significance::{By, Place};
+use betz::episode::count::{
+    Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
+};
+use betz::episode::significance::Workers;
 use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
@@ -128,12 +130,12 @@ fn tell_of(
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
             let source = Source::Stretches(&events, memory);
-            let place = Place::cpu();
-            let by = By {
+            let placement = LazyPlacement::cpu();
+            let workers = Workers {
                 team,
-                place: &place,
+                placement: &placement,
             };
-            chance::run(by, args, source, &mut mined, &bar)?
+            chance::run(workers, args, source, &mut mined, &bar)?
         }
         None => (None, None),
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use betz::network::Measure;
 use betz::team::Shard;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use crate::common_args::{Common, memory_size, shard};
@@ -87,8 +87,9 @@ fn frame(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| format!("expected height and width such as 130,172, got {text:?}"))
 }
 
-fn measures() -> PossibleValuesParser {
+fn measures() -> impl TypedValueParser<Value = Measure> {
     PossibleValuesParser::new(Measure::names())
+        .try_map(|name| Measure::named(&name).ok_or("no measure of this name"))
 }
 
 /// Signs of values that count.
@@ -202,7 +203,7 @@ pub(crate) struct Edges {
     /// lagged or partial; plv, ciplv and ppc for a signal of phases in radians; sttc (spike-time
     /// tiling) for a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
-    pub(crate) measure: String,
+    pub(crate) measure: Measure,
     /// Length of a window in samples (200) or time (2s, 500ms); windows do not cross segments
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) window: Span,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use betz::network::file::{Chance, NetworkFile, Part, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold, Window};
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
@@ -35,13 +35,13 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if args.shard.is_some() {
         check_apart(args, "with --shard, which takes windows apart")?;
     }
-    if args.edges.measure == "sttc" {
+    if let Measure::SpikeTiling { .. } = args.edges.measure {
         return sttc::run(args);
     }
     if args.edges.reach.is_some() {
         return Err(Error::argument(format!(
             "--reach: expected --measure sttc beside it, got {}",
-            args.edges.measure
+            args.edges.measure.name()
         )));
     }
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
@@ -56,27 +56,23 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let signal = input.signal()?;
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
-    let mut spec = spec(args, &signal)?;
-    let bounds = Bounds::new(args, &signal)?;
+    let spec = spec(args, &signal)?;
     // Whatever is wrong with it is said before surrogates are drawn.
-    let plan = bounds.plan(&mut spec, &signal)?;
+    let mut plan = within_memory(args, Plan::new(&spec, &signal)?, &signal)?;
     if args.full {
         full::check(&spec, &signal, plan.windows().len())?;
     }
-    let planned = if chance.is_some() {
-        // With the threshold that surrogates will have found.
-        bounds
-            .plan(&mut spec.threshold(Threshold::Absolute(0.5)), &signal)?
-            .on(&device)
-    } else {
-        plan.on(&device)
-    };
-    let planned = planned.map_err(|e| e.at("--device"))?;
+    let on_cpu = plan.estimate();
+    if chance.is_some() {
+        // Surrogates will find one.
+        plan = plan.with_threshold(Threshold::Absolute(0.5), spec.strict)?;
+    }
+    plan = plan.on(&device).map_err(|e| e.at("--device"))?;
     if args.dry_run {
-        return expected::run(args, &spec, &signal, &planned);
+        return expected::run(args, &spec, &signal, &plan);
     }
     if let Some(chance) = &chance {
-        say_what_surrogates_take(chance, args.chance.max_hours, &spec, &signal)?;
+        say_what_surrogates_take(chance, args.chance.max_hours, &spec, &signal, &on_cpu)?;
     }
     let Some(out) = &args.out else {
         return Err(Error::argument("--out: expected a file, got none"));
@@ -88,26 +84,26 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         let started = Instant::now();
         let found = significant_threshold(&spec, &signal, chance, &bar)?;
         searched = Some(started.elapsed().as_secs_f64());
-        match found.threshold {
+        plan = match found.threshold {
             // One beyond the largest value is reached by none.
             Some(threshold) if threshold <= 1.0 || spec.measure == Measure::GaussianInformation => {
-                spec.threshold = Threshold::Absolute(threshold);
+                plan.with_threshold(Threshold::Absolute(threshold), spec.strict)
             }
             _ => {
                 eprintln!("no value is more than chance: the network has no edge");
-                spec.threshold = Threshold::Absolute(1.0);
-                spec.strict = true;
+                plan.with_threshold(Threshold::Absolute(1.0), true)
             }
-        }
+        }?;
     }
     let started = Instant::now();
-    let plan = bounds.plan(&mut spec, &signal)?.on(&device)?;
+    let spec = *plan.spec();
     let planned = plan.windows().len();
-    let network = match (team, args.shard) {
-        (None, None) => plan.run_until_stopped(&signal, &bar).map(Some),
-        (None, Some(shard)) => plan.run_shard(shard, &signal, &bar).map(Some),
-        (Some(team), _) => plan.run_by(team, &signal, &bar),
+    let work = Run {
+        shard: args.shard,
+        team,
+        keep_finished: team.is_none() && args.shard.is_none(),
     };
+    let network = plan.run_with(work, &signal, &bar);
     let network = network.map_err(|e| match e.kind() {
         ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
         ErrorKind::InvalidArgument => e.at("--max-edges"),
@@ -165,7 +161,10 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
 /// Refuses what is not shared out.
 fn check_apart(args: &Compute, why: &str) -> Result<()> {
     for (option, given) in [
-        ("--measure sttc", args.edges.measure == "sttc"),
+        (
+            "--measure sttc",
+            matches!(args.edges.measure, Measure::SpikeTiling { .. }),
+        ),
         ("--surrogates", args.chance.surrogates.is_some()),
         ("--full", args.full),
         ("--dry-run", args.dry_run),
@@ -195,46 +194,27 @@ fn say_what_f32_has_lost(signal: &Signal<'_>, input: &Input) {
     );
 }
 
-/// What `--memory` leaves beside the signal.
-struct Bounds {
-    left: Option<u64>,
-    max_edges: u64,
-}
-
-/// Bytes of an edge while it is found and kept: its chunk's lists, and the network's.
-const EDGE: u64 = 32;
-
-impl Bounds {
-    fn new(args: &Compute, signal: &Signal<'_>) -> Result<Self> {
-        let of_signal = signal.bytes() as u64;
-        let left = match args.memory {
-            Some(memory) => Some(memory.checked_sub(of_signal).ok_or_else(|| {
-                Error::argument(format!(
-                    "--memory: expected more than the signal's {}, got {}",
-                    memory::size(of_signal),
-                    memory::size(memory)
-                ))
-            })?),
-            None => None,
-        };
-        Ok(Self {
-            left,
-            max_edges: args.edges.max_edges,
-        })
-    }
-
-    /// A plan within it; `spec` keeps no more edges than fit.
-    fn plan(&self, spec: &mut NetworkSpec, signal: &Signal<'_>) -> Result<Plan> {
-        let Some(left) = self.left else {
-            return Plan::new(spec, signal);
-        };
-        // A quarter at least is the edges'.
-        let plan = Plan::new(spec, signal)?.with_memory(left - left / 4);
-        let plan = plan.map_err(|e| e.at("--memory"))?;
-        let edges = (left - plan.estimate().bytes) / EDGE;
-        spec.max_edges = self.max_edges.min(edges);
-        Plan::new(spec, signal)?.with_memory(left - left / 4)
-    }
+/// The plan within what `--memory` leaves beside the signal: with no more edges than fit.
+fn within_memory(args: &Compute, plan: Plan, signal: &Signal<'_>) -> Result<Plan> {
+    /// Bytes of an edge while it is found and kept: its chunk's lists, and the network's.
+    const EDGE: u64 = 32;
+    let Some(memory) = args.memory else {
+        return Ok(plan);
+    };
+    let of_signal = signal.bytes() as u64;
+    let left = memory.checked_sub(of_signal).ok_or_else(|| {
+        Error::argument(format!(
+            "--memory: expected more than the signal's {}, got {}",
+            memory::size(of_signal),
+            memory::size(memory)
+        ))
+    })?;
+    // A quarter at least is the edges'.
+    let plan = plan
+        .with_memory(left - left / 4)
+        .map_err(|e| e.at("--memory"))?;
+    let edges = (left - plan.estimate().bytes) / EDGE;
+    Ok(plan.with_max_edges(edges))
 }
 
 /// Says how long surrogates will take, before they are drawn: by arithmetic, then by the time of one.
@@ -246,13 +226,13 @@ fn say_what_surrogates_take(
     hours: f64,
     spec: &NetworkSpec,
     signal: &Signal<'_>,
+    estimate: &Estimate,
 ) -> Result<()> {
     if hours.is_nan() || hours <= 0.0 {
         return Err(Error::argument(format!(
             "--max-hours: expected a positive number, got {hours}"
         )));
     }
-    let estimate = Plan::new(spec, signal)?.estimate();
     let take = |seconds: f64| -> Result<String> {
         let all = seconds * chance.count as f64;
         let say = format!(
@@ -312,20 +292,13 @@ fn spec(args: &Compute, signal: &Signal<'_>) -> Result<NetworkSpec> {
 
 fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {
     let edges = &args.edges;
-    let named = Measure::named(&edges.measure).ok_or_else(|| {
-        Error::argument(format!(
-            "--measure: expected one of {}, got {}",
-            Measure::names().join(", "),
-            edges.measure
-        ))
-    })?;
     let only = |option: &str, of: &str| {
         Err(Error::argument(format!(
             "{option}: expected --measure {of} beside it, got {}",
-            edges.measure
+            edges.measure.name()
         )))
     };
-    match (named, edges.lags, edges.hold) {
+    match (edges.measure, edges.lags, edges.hold) {
         (Measure::Lagged { .. }, Some(lags), None) => Ok(Measure::Lagged {
             lags: match lags {
                 Span::Samples(0) => 0,

@@ -31,18 +31,17 @@ struct Expected {
     device: String,
 }
 
-/// `planned` is on the device that would do it.
+/// `plan` is on the device that would do it.
 pub(super) fn run(
     args: &Compute,
     spec: &NetworkSpec,
     signal: &Signal<'_>,
-    planned: &Plan,
+    plan: &Plan,
 ) -> Result<()> {
-    let plan = Plan::new(spec, signal)?;
-    let estimate = planned.estimate();
+    let estimate = plan.estimate();
     let (edges, times) = match args.chance.surrogates {
         Some(count) => (None, count as f64 + 1.0),
-        None => (edges(spec, signal, &plan)?, 1.0),
+        None => (edges(spec, signal, estimate.windows)?, 1.0),
     };
     let lists = edges.map_or(0, |e| (e * 12.0) as u64);
     let mut asked = Asked::new(spec, signal);
@@ -61,7 +60,7 @@ pub(super) fn run(
             .saturating_add(signal.bytes() as u64)
             .saturating_add(lists),
         expected_seconds: estimate.seconds * times,
-        device: planned.device(),
+        device: plan.device(),
         asked,
     };
     report::tell(&expected, args.common.json)
@@ -107,8 +106,8 @@ impl Outcome for Expected {
 }
 
 /// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
-pub(super) fn edges(spec: &NetworkSpec, signal: &Signal<'_>, plan: &Plan) -> Result<Option<f64>> {
-    let (nodes, windows) = (signal.nodes(), plan.windows().len());
+fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Option<f64>> {
+    let nodes = signal.nodes();
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
     match spec.threshold {
         Threshold::Absolute(_) if spec.measure != Measure::Partial => {}

@@ -73,15 +73,14 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         length: ticks("--window", edges.window)?,
         step: ticks("--step", edges.step)?,
     };
-    let reach = (reach / tick).round() as u64;
     let measure = Measure::SpikeTiling {
-        reach: reach as usize,
+        reach: (reach / tick).round() as usize,
     };
     let spec = keeping(NetworkSpec::new(measure, window), edges);
     report::stop_on_interrupt();
     let started = Instant::now();
     let segments = input::segments(&recording);
-    let network = trains.tiling_network(&spec, reach, &segments, &Bar::new())?;
+    let network = trains.tiling_network(&spec, &segments, &Bar::new())?;
     let compute = started.elapsed().as_secs_f64();
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let hash = hash_of(&args.input).map_err(|e| Error::io("read", &args.input, &e))?;

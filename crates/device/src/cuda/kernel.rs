@@ -166,7 +166,7 @@ impl Kernel {
         #[allow(unsafe_code)]
         // SAFETY: the kernel is that of `A`, whose pointers are its arguments, alive through the call.
         unsafe {
-            self.start(blocks, threads, &mut pointers[..A::PARAMETERS.len()])
+            self.start(blocks, threads, &mut pointers[..A::COUNT])
         }
     }
 
@@ -206,7 +206,7 @@ impl Kernel {
                 (threads, 1, 1),
                 self.shared_bytes,
                 self.stream.cu_stream(),
-                &mut pointers[..A::PARAMETERS.len()],
+                &mut pointers[..A::COUNT],
             )
         }
         .map_err(fail)
@@ -403,6 +403,7 @@ mod tests {
             name: "sums",
             text: "the text",
             headers: &[("part.cuh", "the header")],
+            variants: &[],
         };
         let key = Key::new(source, &["-DORDER=3".to_owned()], (9, 0), (13, 1));
         let parts = [

@@ -12,6 +12,13 @@ use std::thread;
 
 use betz_base::error::Result;
 
+/// Fewest units in a piece, except the last, and most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceSizes {
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
 /// Units that nobody has taken yet.
 #[derive(Debug, Clone)]
 struct Left {
@@ -24,11 +31,10 @@ struct Left {
 }
 
 impl Left {
-    /// Units 0..`total` for `takers`, in pieces of `sizes`; where there are fewer than the least for each taker,
-    /// one piece for each.
-    fn new(total: usize, takers: usize, sizes: (usize, usize)) -> Self {
+    /// Units 0..`total` for `takers`, in pieces of `sizes`; with fewer than the least per taker, one piece per taker.
+    fn new(total: usize, takers: usize, sizes: PieceSizes) -> Self {
         let takers = takers.max(1);
-        let (least, most) = sizes;
+        let PieceSizes { least, most } = sizes;
         Self {
             next: 0,
             total,
@@ -68,7 +74,7 @@ impl Left {
 pub(crate) fn deal<D: Sync, T: Send>(
     devices: &[D],
     total: usize,
-    sizes: (usize, usize),
+    sizes: PieceSizes,
     work: impl Fn(&D, Range<usize>) -> Result<T> + Sync,
 ) -> Result<Vec<(Range<usize>, T)>> {
     let left = Mutex::new(Left::new(total, devices.len(), sizes));
@@ -112,6 +118,10 @@ mod tests {
     use super::*;
     use betz_base::error::Error;
 
+    fn sizes(least: usize, most: usize) -> PieceSizes {
+        PieceSizes { least, most }
+    }
+
     /// When devices of `speeds` end that take pieces as they finish, in a time of its own; unit i costs
     /// `cost(i)`, a piece `start` beside its units.
     fn simulated(
@@ -152,7 +162,7 @@ mod tests {
             &[1.0; 4],
         ] {
             for (k, cost) in costs.iter().enumerate() {
-                let left = Left::new(43_656, speeds.len(), (512, usize::MAX));
+                let left = Left::new(43_656, speeds.len(), sizes(512, usize::MAX));
                 let ends = simulated(speeds, left, 20.0, cost);
                 let last = ends.iter().copied().fold(0.0, f64::max);
                 let work: f64 = (0..43_656).map(cost).sum();
@@ -168,7 +178,7 @@ mod tests {
     #[test]
     fn few_units_are_one_piece_a_device() {
         for (total, takers, pieces) in [(10, 2, 2), (7, 3, 3), (2, 4, 2), (1, 1, 1), (0, 2, 0)] {
-            let mut left = Left::new(total, takers, (512, 9_000));
+            let mut left = Left::new(total, takers, sizes(512, 9_000));
             let dealt: Vec<_> = std::iter::from_fn(|| left.take()).collect();
             assert_eq!(dealt.len(), pieces, "{total} for {takers}");
             assert_eq!(dealt.iter().map(Range::len).sum::<usize>(), total);
@@ -178,7 +188,7 @@ mod tests {
     #[test]
     fn every_unit_comes_back_once_with_its_piece() {
         let devices = [1_u64, 2, 3];
-        let mut done = deal(&devices, 5_000, (16, 5_000), |_, piece| {
+        let mut done = deal(&devices, 5_000, sizes(16, 5_000), |_, piece| {
             Ok(piece.sum::<usize>())
         })
         .unwrap();
@@ -197,18 +207,23 @@ mod tests {
         // Device 0 waits in its first piece until device 1 has failed.
         let (fails, failed) = std::sync::mpsc::channel::<()>();
         let (fails, failed) = (Mutex::new(Some(fails)), Mutex::new(failed));
-        let one = deal(&[0, 1], 10_000, (1, 10_000), |device, piece| match device {
-            0 => {
-                let _ = failed.lock().unwrap().recv();
-                Ok(piece.len())
-            }
-            _ => {
-                drop(fails.lock().unwrap().take());
-                Err(Error::argument("device 1"))
-            }
-        });
+        let one = deal(
+            &[0, 1],
+            10_000,
+            sizes(1, 10_000),
+            |device, piece| match device {
+                0 => {
+                    let _ = failed.lock().unwrap().recv();
+                    Ok(piece.len())
+                }
+                _ => {
+                    drop(fails.lock().unwrap().take());
+                    Err(Error::argument("device 1"))
+                }
+            },
+        );
         assert_eq!(one.unwrap_err().message(), "device 1");
-        let all = deal(&[0, 1], 10_000, (1, 10_000), |_, _| {
+        let all = deal(&[0, 1], 10_000, sizes(1, 10_000), |_, _| {
             Err::<(), _>(Error::argument("none"))
         });
         assert_eq!(all.unwrap_err().message(), "none");

@@ -1,13 +1,13 @@
 //! From occurrences to a count of which no two overlap.
 
 /// The greedy choice among occurrences in the order of their ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Greedy {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GreedyChoice {
     pub(crate) count: u64,
     pub(crate) last_end: i64,
 }
 
-impl Default for Greedy {
+impl Default for GreedyChoice {
     fn default() -> Self {
         Self {
             count: 0,
@@ -16,7 +16,7 @@ impl Default for Greedy {
     }
 }
 
-impl Greedy {
+impl GreedyChoice {
     /// Takes the occurrence if it starts after the last one taken ended.
     #[inline(always)]
     pub(crate) fn push(&mut self, end: i64, start: i64) {
@@ -25,7 +25,7 @@ impl Greedy {
         self.last_end = if take { end } else { self.last_end };
     }
 
-    /// [`Greedy::push`] for each occurrence.
+    /// [`GreedyChoice::push`] for each occurrence.
     pub(crate) fn extend(&mut self, ends: &[i64], starts: &[i64]) {
         for (&end, &start) in ends.iter().zip(starts) {
             self.push(end, start);

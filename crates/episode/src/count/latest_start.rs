@@ -17,10 +17,10 @@
 use rayon::prelude::*;
 
 use super::extend::Ends;
-use super::greedy::Greedy;
+use super::greedy::GreedyChoice;
 use super::trie::common_prefix;
-use super::walk::{TILE, Walk, Wanted};
-use super::{CountJob, Strategy};
+use super::walk::{TILE, Walk, WalkOutput};
+use super::{CountJob, PatternProgress, Strategy};
 use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
@@ -39,12 +39,7 @@ impl Strategy for LatestStart {
 
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
         job.check()?;
-        let mut order: Vec<usize> = (0..job.patterns.len()).collect();
-        order.sort_by(|&a, &b| {
-            job.patterns[a]
-                .prefix_key()
-                .cmp(job.patterns[b].prefix_key())
-        });
+        let order = Pattern::prefix_order(job.patterns);
         let threads = rayon::current_num_threads();
         let runs = runs(job.patterns, &order, threads);
         let parts = if runs.len() < threads {
@@ -52,7 +47,7 @@ impl Strategy for LatestStart {
         } else {
             1
         };
-        let done = Done::new("counting", job);
+        let done = PatternProgress::new("counting", job);
         let counted: Vec<Vec<u64>> = runs
             .par_iter()
             .map(|run| {
@@ -71,34 +66,6 @@ impl Strategy for LatestStart {
             counts[i] = count;
         }
         Ok(counts)
-    }
-}
-
-/// Patterns done so far, told to the job's progress.
-pub(super) struct Done<'a> {
-    stage: &'static str,
-    progress: &'a dyn Progress,
-    patterns: std::sync::atomic::AtomicU64,
-    total: u64,
-}
-
-impl<'a> Done<'a> {
-    pub(super) fn new(stage: &'static str, job: &CountJob<'a>) -> Self {
-        Self {
-            stage,
-            progress: job.progress,
-            patterns: std::sync::atomic::AtomicU64::new(0),
-            total: job.patterns.len() as u64,
-        }
-    }
-
-    pub(super) fn add(&self, patterns: usize) {
-        let patterns = patterns as u64;
-        let before = self
-            .patterns
-            .fetch_add(patterns, std::sync::atomic::Ordering::Relaxed);
-        self.progress
-            .update(self.stage, before + patterns, self.total);
     }
 }
 
@@ -135,7 +102,14 @@ pub(super) fn count_run(
     patterns: &[&Pattern],
     progress: &dyn Progress,
 ) -> Result<Vec<u64>> {
-    let mut walk = Walk::new(events, patterns, Wanted::Counts, i64::MIN, i64::MAX, TILE);
+    let mut walk = Walk::new(
+        events,
+        patterns,
+        WalkOutput::Counts,
+        i64::MIN,
+        i64::MAX,
+        TILE,
+    );
     while walk.advance() {
         progress::check(progress, "counting")?;
     }
@@ -157,7 +131,7 @@ fn count_run_in_parts(
         .map(|i| {
             let from = if i == 0 { i64::MIN } else { cuts[i - 1] };
             let to = cuts.get(i).copied().unwrap_or(i64::MAX);
-            let mut walk = Walk::new(events, patterns, Wanted::Occurrences, from, to, TILE);
+            let mut walk = Walk::new(events, patterns, WalkOutput::Occurrences, from, to, TILE);
             while walk.advance() {
                 progress::check(progress, "counting")?;
             }
@@ -167,7 +141,7 @@ fn count_run_in_parts(
     Ok((0..patterns.len())
         .into_par_iter()
         .map(|p| {
-            let mut taken = Greedy::default();
+            let mut taken = GreedyChoice::default();
             for part in &lists {
                 taken.extend(&part[p].ends, &part[p].starts);
             }

@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use super::greedy::Greedy;
+use super::greedy::GreedyChoice;
 use super::latest_start::{LatestStart, runs};
-use super::walk::{TILE, Walk, Wanted};
+use super::walk::{TILE, Walk, WalkOutput};
 use super::{Counter, Strategy};
 use crate::events::{gap_ticks, is_whole, one_each};
 use crate::{Alphabet, Clock, Events, Pattern};
@@ -63,12 +63,11 @@ pub(crate) struct Counting<'a> {
 }
 
 /// How far the count of each pattern has come, run by run.
-pub(crate) type Counted = Vec<Vec<Greedy>>;
+pub(crate) type Counted = Vec<Vec<GreedyChoice>>;
 
 impl<'a> Counting<'a> {
     pub(crate) fn new(patterns: &'a [Pattern]) -> Self {
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let order = Pattern::prefix_order(patterns);
         let mut at = 0;
         let runs = runs(patterns, &order, rayon::current_num_threads()).into_iter();
         let runs = runs.map(|run| {
@@ -89,7 +88,7 @@ impl<'a> Counting<'a> {
 
     /// Before the first stretch.
     pub(crate) fn begin(&self) -> Counted {
-        let nothing = |run: &Range<usize>| vec![Greedy::default(); run.len()];
+        let nothing = |run: &Range<usize>| vec![GreedyChoice::default(); run.len()];
         self.runs.iter().map(nothing).collect()
     }
 
@@ -104,7 +103,7 @@ impl<'a> Counting<'a> {
         runs.try_for_each(|(greedy, run)| {
             let order = self.order[run.clone()].iter();
             let patterns: Vec<&Pattern> = order.map(|&i| &self.patterns[i]).collect();
-            let mut walk = Walk::new(events, &patterns, Wanted::Counts, 0, i64::MAX, TILE);
+            let mut walk = Walk::new(events, &patterns, WalkOutput::Counts, 0, i64::MAX, TILE);
             walk.resume(greedy);
             while walk.advance() {
                 progress::check(progress, "counting")?;
@@ -339,7 +338,7 @@ impl Counter for LongEvents {
 mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, reader, recording};
-    use crate::count::{CountJob, Serial};
+    use crate::count::count;
     use crate::{Interval, MineOptions, mine, mine_by, oracle};
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -382,7 +381,7 @@ mod tests {
             let recording = recording(&case.events, Vec::new());
             let cuts = random_cuts(&mut rng, recording.ticks);
             let counts = long(&recording, cuts).count(&case.patterns, None, &());
-            let whole = Serial.count(&CountJob::new(&case.events, &case.patterns));
+            let whole = count(&case.events, &case.patterns);
             assert_eq!(counts.unwrap(), whole.unwrap());
         }
     }
@@ -406,8 +405,8 @@ mod tests {
             let counts = long(&recording, cuts).count(&case.patterns, None, &());
             match Events::from_recording(&recording) {
                 Ok(whole) => {
-                    let job = CountJob::new(&whole, &case.patterns);
-                    assert_eq!(counts.unwrap(), Serial.count(&job).unwrap(), "seed {seed}");
+                    let expected = count(&whole, &case.patterns).unwrap();
+                    assert_eq!(counts.unwrap(), expected, "seed {seed}");
                 }
                 Err(e) => assert_eq!(counts.unwrap_err().kind(), e.kind()),
             }

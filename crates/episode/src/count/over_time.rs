@@ -8,7 +8,9 @@ use betz_base::progress::{Progress, Quiet};
 use betz_base::team::Team;
 use betz_device::Ran;
 
-use super::shard::{Passage, ShardEvents, Tally};
+use super::greedy::GreedyChoice;
+use super::passage::Passage;
+use super::shard::ShardEvents;
 use super::{Counter, LatestStart, Strategy};
 use crate::{Alphabet, Pattern};
 
@@ -93,7 +95,8 @@ impl<'a> OverTime<'a> {
         let mut words = vec![name_of(patterns)];
         own.iter().for_each(|passage| passage.put(&mut words));
         let parts = self.team.collect(&words)?;
-        let mut tallies = vec![Tally::NOTHING; if self.team.rank() == 0 { own.len() } else { 0 }];
+        let mut tallies =
+            vec![GreedyChoice::default(); if self.team.rank() == 0 { own.len() } else { 0 }];
         for (rank, part) in parts.iter().enumerate() {
             let differs = || {
                 Error::mismatch(format!(

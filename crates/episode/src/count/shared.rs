@@ -31,11 +31,7 @@ impl Strategy for Shared {
         if self.team.size() == 1 {
             return self.own.count(job);
         }
-        let mut order: Vec<usize> = (0..job.patterns.len()).collect();
-        order.sort_by(|&a, &b| {
-            let (a, b) = (&job.patterns[a], &job.patterns[b]);
-            a.prefix_key().cmp(b.prefix_key())
-        });
+        let order = Pattern::prefix_order(job.patterns);
         let share = self.team.share(order.len());
         let patterns: Vec<Pattern> = (order[share].iter())
             .map(|&i| job.patterns[i].clone())

@@ -12,7 +12,7 @@
 //! e, so it is not before b; and prefix ends come in order, so it is not after b either.
 
 use super::extend::Chains;
-use super::greedy::Greedy;
+use super::greedy::GreedyChoice;
 use super::trie::Trie;
 use crate::Events;
 
@@ -105,7 +105,7 @@ impl Siblings {
     }
 
     /// Adds what the fresh ends of the prefix contribute.
-    pub(crate) fn count(&self, events: &Events, prefix: Chains<'_>, greedy: &mut [Greedy]) {
+    pub(crate) fn count(&self, events: &Events, prefix: Chains<'_>, greedy: &mut [GreedyChoice]) {
         for window in &self.windows {
             match window.highs.len() {
                 1 => self.read::<1>(window, events, prefix, greedy),
@@ -122,7 +122,7 @@ impl Siblings {
         window: &Window,
         events: &Events,
         prefix: Chains<'_>,
-        greedy: &mut [Greedy],
+        greedy: &mut [GreedyChoice],
     ) {
         let stream = events.stream();
         let bits = events.symbol_bits();

@@ -7,8 +7,8 @@
 //! many the patterns.
 
 use super::extend::{Chains, Ends, Followers, extend};
-use super::greedy::Greedy;
-use super::shard::Passing;
+use super::greedy::GreedyChoice;
+use super::passage::PassageBuilder;
 use super::siblings::Siblings;
 use super::trie::Trie;
 use crate::{Events, Pattern};
@@ -18,7 +18,7 @@ pub(crate) const TILE: usize = 1 << 16;
 
 /// What a walk is to bring back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum WalkOutput {
     /// Counts.
     Counts,
     /// Every occurrence's end with its latest start.
@@ -42,7 +42,7 @@ pub(crate) struct Walk<'a> {
 struct WalkPlan<'a> {
     events: &'a Events,
     trie: Trie,
-    wanted: Wanted,
+    wanted: WalkOutput,
     from: i64,
     /// For each node with many children that are leaves: how to count those at once.
     siblings: Vec<Option<Siblings>>,
@@ -53,11 +53,11 @@ struct State {
     /// For each node, the valid ends that the next tile's events can follow.
     tails: Vec<Ends>,
     /// For each distinct pattern, and one more that takes what nobody wants.
-    greedy: Vec<Greedy>,
+    greedy: Vec<GreedyChoice>,
     /// For each distinct pattern, when occurrences are wanted.
     found: Vec<Ends>,
     /// For each distinct pattern, when passages are wanted.
-    passing: Vec<Passing>,
+    passing: Vec<PassageBuilder>,
 }
 
 /// A stretch of time.
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(
         events: &'a Events,
         patterns: &[&Pattern],
-        wanted: Wanted,
+        wanted: WalkOutput,
         from: i64,
         to: i64,
         tile_events: usize,
@@ -90,8 +90,10 @@ impl<'a> Walk<'a> {
             .map(|s| events.ticks_of(s).partition_point(|&t| t < begin))
             .collect::<Vec<_>>();
         let siblings = match wanted {
-            Wanted::Counts => Siblings::plan(&trie, events),
-            Wanted::Occurrences | Wanted::Passages => (0..trie.nodes.len()).map(|_| None).collect(),
+            WalkOutput::Counts => Siblings::plan(&trie, events),
+            WalkOutput::Occurrences | WalkOutput::Passages => {
+                (0..trie.nodes.len()).map(|_| None).collect()
+            }
         };
         Self {
             tile: Tile {
@@ -106,13 +108,13 @@ impl<'a> Walk<'a> {
             levels: vec![Ends::default(); trie.levels],
             state: State {
                 tails: vec![Ends::default(); trie.nodes.len()],
-                greedy: vec![Greedy::default(); trie.counted + 1],
+                greedy: vec![GreedyChoice::default(); trie.counted + 1],
                 found: match wanted {
-                    Wanted::Occurrences => vec![Ends::default(); trie.counted],
+                    WalkOutput::Occurrences => vec![Ends::default(); trie.counted],
                     _ => Vec::new(),
                 },
                 passing: match wanted {
-                    Wanted::Passages => vec![Passing::new(from); trie.counted],
+                    WalkOutput::Passages => vec![PassageBuilder::new(from); trie.counted],
                     _ => Vec::new(),
                 },
             },
@@ -161,27 +163,27 @@ impl<'a> Walk<'a> {
 
     /// Goes on from where walks over what came before left off, for each pattern given: occurrences that end there are
     /// not taken again, because none of them starts after the last one taken ended.
-    pub(crate) fn resume(&mut self, greedy: &[Greedy]) {
+    pub(crate) fn resume(&mut self, greedy: &[GreedyChoice]) {
         for (&leaf, greedy) in self.plan.trie.of_pattern.iter().zip(greedy) {
             self.state.greedy[leaf] = *greedy;
         }
     }
 
     /// What a walk over what comes next [resumes](Self::resume) from.
-    pub(crate) fn greedy(&self) -> Vec<Greedy> {
+    pub(crate) fn greedy(&self) -> Vec<GreedyChoice> {
         let of_pattern = self.plan.trie.of_pattern.iter();
         of_pattern.map(|&leaf| self.state.greedy[leaf]).collect()
     }
 
     /// As [`resume`](Self::resume), where passages are wanted.
-    pub(crate) fn resume_passing<'p>(&mut self, passing: impl Iterator<Item = &'p Passing>) {
+    pub(crate) fn resume_passing<'p>(&mut self, passing: impl Iterator<Item = &'p PassageBuilder>) {
         for (&leaf, passing) in self.plan.trie.of_pattern.iter().zip(passing) {
             self.state.passing[leaf] = passing.clone();
         }
     }
 
     /// What a walk over what comes next [resumes](Self::resume_passing) from.
-    pub(crate) fn passing(&self) -> impl Iterator<Item = &Passing> {
+    pub(crate) fn passing(&self) -> impl Iterator<Item = &PassageBuilder> {
         let of_pattern = self.plan.trie.of_pattern.iter();
         of_pattern.map(|&leaf| &self.state.passing[leaf])
     }
@@ -275,7 +277,8 @@ impl State {
                 continue;
             }
             let ticks = tile.followers(plan.events, nodes[child].symbol);
-            if let (true, Some(leaf), Wanted::Passages) = (is_leaf, nodes[child].leaf, plan.wanted)
+            if let (true, Some(leaf), WalkOutput::Passages) =
+                (is_leaf, nodes[child].leaf, plan.wanted)
             {
                 let passing = &mut self.passing[leaf];
                 extend(chains, ticks, nodes[child].interval, |end, start| {
@@ -285,7 +288,9 @@ impl State {
                 });
                 continue;
             }
-            if let (true, Some(leaf), Wanted::Counts) = (is_leaf, nodes[child].leaf, plan.wanted) {
+            if let (true, Some(leaf), WalkOutput::Counts) =
+                (is_leaf, nodes[child].leaf, plan.wanted)
+            {
                 let mut greedy = self.greedy[leaf];
                 extend(chains, ticks, nodes[child].interval, |end, start| {
                     greedy.push(end, start);
@@ -319,13 +324,13 @@ impl State {
         };
         let (ends, starts) = (&chains.ends[chains.fresh..], &chains.starts[chains.fresh..]);
         match plan.wanted {
-            Wanted::Counts => self.greedy[leaf].extend(ends, starts),
-            Wanted::Occurrences => {
+            WalkOutput::Counts => self.greedy[leaf].extend(ends, starts),
+            WalkOutput::Occurrences => {
                 let inside = ends.partition_point(|&e| e < plan.from);
                 self.found[leaf].ends.extend_from_slice(&ends[inside..]);
                 self.found[leaf].starts.extend_from_slice(&starts[inside..]);
             }
-            Wanted::Passages => {
+            WalkOutput::Passages => {
                 let inside = ends.partition_point(|&e| e < plan.from);
                 for (&end, &start) in ends[inside..].iter().zip(&starts[inside..]) {
                     self.passing[leaf].push(end, start);

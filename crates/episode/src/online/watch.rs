@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use crate::Pattern;
-use crate::count::trie::Trie;
+use crate::count::Trie;
 
 /// Earlier than any tick, and far enough from the ends of `i64` to subtract.
 const NEVER: i64 = -(1 << 62);
@@ -77,8 +77,7 @@ pub(super) struct WatchList {
 impl WatchList {
     /// Watches `patterns`, whose symbols must be below `symbols`; nothing has happened yet.
     pub(super) fn new(symbols: usize, patterns: &[Pattern]) -> Self {
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let order = Pattern::prefix_order(patterns);
         let trie = Trie::new(order.iter().map(|&i| &patterns[i]));
         let mut of_episode = vec![0; patterns.len()];
         for (&i, &tally) in order.iter().zip(&trie.of_pattern) {

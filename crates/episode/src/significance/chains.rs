@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    By, PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate,
+    PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate, Workers,
     part_significance_by, significance_by,
 };
 use crate::{Events, Pattern};
@@ -68,7 +68,7 @@ pub fn chains(
     options: &ChainOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Option<ChainTest>>> {
-    chains_by(By::alone(), events, patterns, options, progress)
+    chains_by(Workers::alone(), events, patterns, options, progress)
 }
 
 /// [`chains`] by a team, whose processes share out surrogates and shifts, and on devices; the same result, to the bit,
@@ -77,7 +77,7 @@ pub fn chains(
 /// # Errors
 /// As there; the team's and the devices'.
 pub fn chains_by(
-    by: By<'_>,
+    workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &ChainOptions,
@@ -108,7 +108,7 @@ pub fn chains_by(
             .filter(|&i| patterns[i].size() == size)
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
-        let found = of_one_size(by, events, patterns, (&candidates, options), progress)?;
+        let found = of_one_size(workers, events, patterns, (&candidates, options), progress)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -117,7 +117,7 @@ pub fn chains_by(
 }
 
 fn of_one_size(
-    by: By<'_>,
+    workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
     (candidates, options): (&[usize], &ChainOptions),
@@ -138,7 +138,7 @@ fn of_one_size(
         seed: options.seed,
     };
     let against_surrogates =
-        significance_by(by, events, &chosen(candidates), &surrogates, progress)?;
+        significance_by(workers, events, &chosen(candidates), &surrogates, progress)?;
     let above = |s: &Significance| s.q <= options.rate;
     let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
@@ -146,7 +146,7 @@ fn of_one_size(
         .collect();
     let shifts = options.parts(draws);
     let mut parts =
-        part_significance_by(by, events, &chosen(&rest), &shifts, progress)?.into_iter();
+        part_significance_by(workers, events, &chosen(&rest), &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

@@ -21,7 +21,7 @@ use betz_base::team::Team;
 ///
 /// # Errors
 /// As there; `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which wants all of a symbol's intervals at once.
-pub fn significance_in_stretches_by(
+pub fn significance_in_chunks_by(
     team: &dyn Team,
     events: &LongEvents,
     patterns: &[Pattern],
@@ -161,19 +161,13 @@ mod tests {
             let long = cut_up(&mut rng, &recording);
             // One surrogate a pass, three, all.
             for memory in [0, 3 * 16 * case.patterns.len() as u64, u64::MAX] {
-                let found = significance_in_stretches_by(
-                    &Alone,
-                    &long,
-                    &case.patterns,
-                    &options,
-                    memory,
-                    &(),
-                );
+                let found =
+                    significance_in_chunks_by(&Alone, &long, &case.patterns, &options, memory, &());
                 assert_eq!(found.unwrap(), expected, "seed {seed}, {options:?}");
             }
             // Two halves make the whole: sums of counts are those of all.
             let of = |rank| {
-                significance_in_stretches_by(&Half(rank), &long, &case.patterns, &options, 0, &())
+                significance_in_chunks_by(&Half(rank), &long, &case.patterns, &options, 0, &())
                     .unwrap()
             };
             for ((a, b), all) in of(0).iter().zip(of(1)).zip(&expected) {
@@ -194,7 +188,7 @@ mod tests {
                 surrogates,
                 seed: 1,
             };
-            significance_in_stretches_by(&Alone, &long, &case.patterns, &options, 0, &())
+            significance_in_chunks_by(&Alone, &long, &case.patterns, &options, 0, &())
                 .unwrap_err()
                 .kind()
         };

@@ -12,7 +12,7 @@
 //!
 //! [`chains`] does both for all that mining found, size by size.
 //!
-//! Both make surrogates and count in them on the CPU or on CUDA devices ([`Place`]).
+//! Both make surrogates and count in them on the CPU or on CUDA devices ([`LazyPlacement`]).
 //!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
@@ -25,7 +25,6 @@ mod fdr;
 mod long;
 mod on_device;
 mod parts;
-mod place;
 mod shift;
 mod surrogate;
 
@@ -34,7 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use super::count::{CountJob, LatestStart, Strategy};
+use super::count::{
+    AUTO_WORK, CountJob, LatestStart, LazyPlacement, Strategy, count_on_devices, fits_device,
+};
 use super::{Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
@@ -43,9 +44,8 @@ use betz_device::Placement;
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
-pub use long::significance_in_stretches_by;
+pub use long::significance_in_chunks_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
-pub use place::Place;
 pub use surrogate::Surrogate;
 
 use shift::Shifted;
@@ -94,37 +94,66 @@ pub fn significance(
     options: &SignificanceOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Significance>> {
-    significance_by(By::alone(), events, patterns, options, progress)
+    significance_by(Workers::alone(), events, patterns, options, progress)
 }
 
-/// Who makes surrogates and counts in them: the processes that share them out, and where this one works.
+/// The processes that share out surrogates, and where this one makes them and counts in them.
 #[derive(Clone, Copy)]
-pub struct By<'a> {
+pub struct Workers<'a> {
     /// The processes.
     pub team: &'a dyn Team,
-    /// Where this one works.
-    pub place: &'a Place,
+    /// Where this process works.
+    pub placement: &'a LazyPlacement,
 }
 
-impl By<'static> {
+/// Making a dithered surrogate takes a thread as long as counting this many episodes in it: 45 to 59 ns per event,
+/// against 2 to 4 · 10⁹ events times episodes per second.
+const MAKING: u64 = 150;
+
+impl<'a> Workers<'a> {
+    /// The placement of `job` in so many surrogates from `source`; `None` for the CPU.
+    fn decide(
+        self,
+        job: &CountJob<'_>,
+        surrogates: u32,
+        source: SurrogateSource<'_>,
+    ) -> Option<&'a Placement> {
+        if job.patterns.is_empty() || !fits_device(job) {
+            return None;
+        }
+        let making = match source {
+            SurrogateSource::Dithered(..) => MAKING,
+            // The CPU makes them wherever they are counted.
+            SurrogateSource::Shuffled(..) | SurrogateSource::Shifted(..) => 0,
+        };
+        let work = (job.events.len() as u64)
+            .saturating_mul(job.patterns.len() as u64 + making)
+            .saturating_mul(u64::from(surrogates));
+        // The CPU has as many surrogates in hand as threads.
+        let threads = (rayon::current_num_threads() as u64).clamp(1, u64::from(surrogates.max(1)));
+        self.placement.decide(work / threads >= AUTO_WORK)
+    }
+}
+
+impl Workers<'static> {
     /// This process alone, on the CPU.
     pub fn alone() -> Self {
-        static ON_CPU: Place = Place::cpu();
+        static ON_CPU: LazyPlacement = LazyPlacement::cpu();
         Self {
             team: &Alone,
-            place: &ON_CPU,
+            placement: &ON_CPU,
         }
     }
 }
 
 /// [`significance`] by a team, whose processes share out the surrogates, and on devices, each of which takes the next
 /// one whenever it is idle; the same result, to the bit, known to all. Dithered surrogates are made where they are
-/// counted, which takes 33 bytes an event of each device's memory beside what counting takes.
+/// counted, which takes 33 bytes per event of each device's memory besides the memory for counting.
 ///
 /// # Errors
-/// As there; the team's and the devices'.
+/// As [`significance`]; those of the team and of the devices.
 pub fn significance_by(
-    by: By<'_>,
+    workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &SignificanceOptions,
@@ -132,25 +161,29 @@ pub fn significance_by(
 ) -> Result<Vec<Significance>> {
     options.surrogate.check()?;
     let kind = match options.surrogate {
-        Surrogate::Dither { delta } => Kind::Dithered(events, delta, options.seed),
-        Surrogate::ShuffleIntervals => Kind::Shuffled(events, options.seed),
+        Surrogate::Dither { delta } => SurrogateSource::Dithered(events, delta, options.seed),
+        Surrogate::ShuffleIntervals => SurrogateSource::Shuffled(events, options.seed),
     };
     let job = CountJob::new(events, patterns);
-    let placement = by.place.placed(&job, options.surrogates, kind);
-    let observed = by.place.count(placement, &job)?;
-    let wanted = Wanted {
+    let placement = workers.decide(&job, options.surrogates, kind);
+    let observed = workers.placement.run(
+        placement,
+        |placement| count_on_devices(placement.contexts(), &job),
+        || LatestStart.count(&job),
+    )?;
+    let wanted = SurrogateJob {
         patterns,
         limits: &observed,
         stage: "surrogates",
         progress,
     };
-    let totals = count_surrogates(by, placement, kind, options.surrogates, wanted)?;
+    let totals = count_surrogates(workers, placement, kind, options.surrogates, wanted)?;
     Ok(rows(&observed, &totals, options.surrogates))
 }
 
-/// What surrogates are made of, and how.
+/// The events that surrogates are made from, and the way.
 #[derive(Clone, Copy)]
-enum Kind<'a> {
+enum SurrogateSource<'a> {
     /// Events moved by up to so many ticks, from a seed.
     Dithered(&'a Events, i64, u64),
     /// Intervals in another order, from a seed.
@@ -159,7 +192,7 @@ enum Kind<'a> {
     Shifted(&'a Shifted<'a>, u64),
 }
 
-impl Kind<'_> {
+impl SurrogateSource<'_> {
     /// The `index`-th, on the CPU.
     fn make(self, index: u64) -> Result<Events> {
         match self {
@@ -172,9 +205,9 @@ impl Kind<'_> {
     }
 }
 
-/// What is counted in surrogates, and what is told of it.
+/// The patterns to count in surrogates, and the progress to report.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct SurrogateJob<'a> {
     patterns: &'a [Pattern],
     /// The count of each that surrogates may reach.
     limits: &'a [u64],
@@ -245,13 +278,13 @@ impl Total {
 /// What `surrogates` of a kind say of the patterns that are wanted, shared out over the team; counted where `placement`
 /// says.
 fn count_surrogates(
-    by: By<'_>,
+    workers: Workers<'_>,
     placement: Option<&Placement>,
-    kind: Kind<'_>,
+    kind: SurrogateSource<'_>,
     surrogates: u32,
-    wanted: Wanted<'_>,
+    wanted: SurrogateJob<'_>,
 ) -> Result<Vec<Total>> {
-    let Wanted { patterns, .. } = wanted;
+    let SurrogateJob { patterns, .. } = wanted;
     if surrogates == 0 {
         return Err(Error::argument(format!(
             "{}: expected at least 1, got 0",
@@ -262,23 +295,22 @@ fn count_surrogates(
         return Ok(Vec::new());
     }
     // Sorted once, as each count wants them: it then finds them in order.
-    let mut order: Vec<usize> = (0..patterns.len()).collect();
-    order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+    let order = Pattern::prefix_order(patterns);
     let sorted: Vec<Pattern> = order.iter().map(|&i| patterns[i].clone()).collect();
     let limits: Vec<u64> = order.iter().map(|&i| wanted.limits[i]).collect();
-    let wanted = Wanted {
+    let wanted = SurrogateJob {
         patterns: &sorted,
         limits: &limits,
         ..wanted
     };
-    let own = by.team.share(surrogates as usize);
+    let own = workers.team.share(surrogates as usize);
     let own = own.start as u64..own.end as u64;
-    let found = by.place.on(
+    let found = workers.placement.run(
         placement,
         |placement| on_device::totals(placement, kind, own.clone(), wanted),
         || on_cpu(kind, own.clone(), wanted),
     )?;
-    let found = together(by.team, found, patterns.len())?;
+    let found = together(workers.team, found, patterns.len())?;
     let mut totals = vec![Total::default(); patterns.len()];
     for (i, total) in order.into_iter().zip(found) {
         totals[i] = total;
@@ -287,8 +319,12 @@ fn count_surrogates(
 }
 
 /// What the surrogates `own` say, a thread a surrogate; nothing where there are none.
-fn on_cpu(kind: Kind<'_>, own: Range<u64>, wanted: Wanted<'_>) -> Result<Vec<Total>> {
-    let Wanted {
+fn on_cpu(
+    kind: SurrogateSource<'_>,
+    own: Range<u64>,
+    wanted: SurrogateJob<'_>,
+) -> Result<Vec<Total>> {
+    let SurrogateJob {
         stage, progress, ..
     } = wanted;
     let all = own.end - own.start;

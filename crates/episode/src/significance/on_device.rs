@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::surrogate::Dither;
-use super::{Kind, Total, Wanted};
-use crate::count::{CountJob, DeviceSurrogates, Moves, count_at, deal, on_each};
+use super::{SurrogateJob, SurrogateSource, Total};
+use crate::count::{CountJob, DeviceSurrogates, Moves, PieceSizes, count_on_device, deal, on_each};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress;
 use betz_device::Placement;
 use betz_device::cuda::Context;
+
+/// Surrogates are dealt one by one.
+const ONE: PieceSizes = PieceSizes { least: 1, most: 1 };
 
 /// Most threads that make surrogates for one device.
 const MOST_MAKERS: usize = 16;
@@ -23,9 +26,9 @@ const MOST_MAKERS: usize = 16;
 /// of `placement`. Sums of whole numbers, so that it does not matter which device had which surrogate.
 pub(super) fn totals(
     placement: &Placement,
-    kind: Kind<'_>,
+    kind: SurrogateSource<'_>,
     own: Range<u64>,
-    wanted: Wanted<'_>,
+    wanted: SurrogateJob<'_>,
 ) -> Result<Vec<Total>> {
     if own.is_empty() {
         return Ok(Vec::new());
@@ -36,7 +39,7 @@ pub(super) fn totals(
         return Err(Error::new(ErrorKind::DeviceUnavailable, gone));
     }
     match kind {
-        Kind::Dithered(events, delta, seed) if DeviceSurrogates::can_be_made(events) => {
+        SurrogateSource::Dithered(events, delta, seed) if DeviceSurrogates::can_be_made(events) => {
             let there = on_each(placement.contexts(), |context| {
                 DeviceSurrogates::new(context, events, wanted.patterns)
             });
@@ -61,7 +64,7 @@ pub(super) fn totals(
                     progress: wanted.progress,
                     ..CountJob::new(&events, wanted.patterns)
                 };
-                count_at(context, &job)
+                count_on_device(context, &job)
             })
         }
     }
@@ -71,13 +74,13 @@ pub(super) fn totals(
 fn dealt<W: Sync>(
     workers: &[W],
     own: Range<u64>,
-    wanted: Wanted<'_>,
+    wanted: SurrogateJob<'_>,
     count: impl Fn(&W, u64) -> Result<Vec<u64>> + Sync,
 ) -> Result<Vec<Total>> {
     let all = own.end - own.start;
     let done = AtomicU64::new(0);
     let totals = Mutex::new(vec![Total::default(); wanted.patterns.len()]);
-    deal(workers, all as usize, (1, 1), |worker, piece| {
+    deal(workers, all as usize, ONE, |worker, piece| {
         for index in piece {
             progress::check(wanted.progress, wanted.stage)?;
             let counts = count(worker, own.start + index as u64)?;
@@ -98,9 +101,9 @@ fn dealt<W: Sync>(
 mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, random_pattern};
-    use crate::count::{LatestStart, Strategy};
+    use crate::count::{LatestStart, LazyPlacement, Strategy};
     use crate::significance::{
-        By, ChainOptions, PartOptions, Place, SignificanceOptions, Surrogate, chains_by, on_cpu,
+        ChainOptions, PartOptions, SignificanceOptions, Surrogate, Workers, chains_by, on_cpu,
         part_significance_by, significance_by,
     };
     use betz_base::error::ErrorKind;
@@ -115,11 +118,11 @@ mod tests {
     fn whoever_takes_them_surrogates_say_the_same() {
         let case = random_case(4, 200, 9);
         let kinds = [
-            Kind::Dithered(&case.events, 9, 3),
-            Kind::Shuffled(&case.events, 3),
+            SurrogateSource::Dithered(&case.events, 9, 3),
+            SurrogateSource::Shuffled(&case.events, 3),
         ];
         for kind in kinds {
-            let wanted = Wanted {
+            let wanted = SurrogateJob {
                 patterns: &case.patterns,
                 limits: &[4; 9],
                 stage: "surrogates",
@@ -151,7 +154,7 @@ mod tests {
         }
         let case = random_case(4, 20, 1);
         let two = Two::default();
-        let wanted = Wanted {
+        let wanted = SurrogateJob {
             patterns: &case.patterns,
             limits: &[1],
             stage: "surrogates",
@@ -193,16 +196,18 @@ mod tests {
                     surrogates: 13,
                     seed,
                 };
-                let test = |by: By<'_>| significance_by(by, &case.events, &patterns, &options, &());
-                let expected = test(By::alone()).unwrap();
+                let test = |workers: Workers<'_>| {
+                    significance_by(workers, &case.events, &patterns, &options, &())
+                };
+                let expected = test(Workers::alone()).unwrap();
                 for device in &devices {
-                    let place = &Place::new(device);
-                    let by = By {
+                    let placement = &LazyPlacement::new(device);
+                    let workers = Workers {
                         team: &Alone,
-                        place,
+                        placement,
                     };
-                    assert_eq!(test(by).unwrap(), expected, "{surrogate:?}");
-                    assert_eq!(place.ran().device, device.name());
+                    assert_eq!(test(workers).unwrap(), expected, "{surrogate:?}");
+                    assert_eq!(placement.ran("").device, device.name());
                 }
             }
         }
@@ -228,20 +233,21 @@ mod tests {
                 rate: 1.0,
                 seed,
             };
-            let test = |by: By<'_>| {
-                let parts = part_significance_by(by, &case.events, &case.patterns, &parts, &());
-                let chains = chains_by(by, &case.events, &case.patterns, &chains, &());
+            let test = |workers: Workers<'_>| {
+                let parts =
+                    part_significance_by(workers, &case.events, &case.patterns, &parts, &());
+                let chains = chains_by(workers, &case.events, &case.patterns, &chains, &());
                 (parts.unwrap(), chains.unwrap())
             };
-            let expected = test(By::alone());
+            let expected = test(Workers::alone());
             for device in &devices {
-                let place = &Place::new(device);
-                let by = By {
+                let placement = &LazyPlacement::new(device);
+                let workers = Workers {
                     team: &Alone,
-                    place,
+                    placement,
                 };
-                assert!(test(by) == expected, "seed {seed}");
-                assert!(place.ran().device.ends_with(&device.name()));
+                assert!(test(workers) == expected, "seed {seed}");
+                assert!(placement.ran("").device.ends_with(&device.name()));
             }
         }
     }
@@ -250,13 +256,13 @@ mod tests {
     fn cuda_surrogates_of_none_of_the_processes_share_are_none() {
         for device in devices() {
             let case = random_case(4, 20, 1);
-            let wanted = Wanted {
+            let wanted = SurrogateJob {
                 patterns: &case.patterns,
                 limits: &[1],
                 stage: "surrogates",
                 progress: &(),
             };
-            let kind = Kind::Dithered(&case.events, 3, 1);
+            let kind = SurrogateSource::Dithered(&case.events, 3, 1);
             let placement = Placement::on(&device);
             assert!(totals(&placement, kind, 4..4, wanted).unwrap().is_empty());
         }

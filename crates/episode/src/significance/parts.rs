@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::shift::{Shifted, check_segments, too_short, with_room};
-use super::{By, Kind, Wanted, benjamini_hochberg, count_surrogates};
+use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
 use crate::{Events, Pattern};
 use betz_base::error::{Error, Result};
@@ -109,7 +109,7 @@ pub fn part_significance(
     options: &PartOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<PartSignificance>> {
-    part_significance_by(By::alone(), events, patterns, options, progress)
+    part_significance_by(Workers::alone(), events, patterns, options, progress)
 }
 
 /// [`part_significance`] by a team, whose processes share out the shifts, and on devices, which count what the CPU shifts;
@@ -118,7 +118,7 @@ pub fn part_significance(
 /// # Errors
 /// As there; the team's and the devices'.
 pub fn part_significance_by(
-    by: By<'_>,
+    workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
     options: &PartOptions,
@@ -134,7 +134,7 @@ pub fn part_significance_by(
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
     let looks = Looks {
-        by,
+        workers,
         events,
         shifted,
         symbols: events.symbols() as u32,
@@ -240,7 +240,7 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
 
 /// What all looks share.
 struct Looks<'a> {
-    by: By<'a>,
+    workers: Workers<'a>,
     events: &'a Events,
     shifted: Shifted<'a>,
     /// Number of symbols in the events.
@@ -265,16 +265,16 @@ impl Looks<'_> {
                 limits.push(test.observed);
             }
         }
-        let kind = Kind::Shifted(&self.shifted, u64::from(done));
+        let kind = SurrogateSource::Shifted(&self.shifted, u64::from(done));
         let job = CountJob::new(self.events, &variants);
-        let placement = self.by.place.placed(&job, until - done, kind);
-        let wanted = Wanted {
+        let placement = self.workers.decide(&job, until - done, kind);
+        let wanted = SurrogateJob {
             patterns: &variants,
             limits: &limits,
             stage: "shifts",
             progress: self.progress,
         };
-        let totals = count_surrogates(self.by, placement, kind, until - done, wanted)?;
+        let totals = count_surrogates(self.workers, placement, kind, until - done, wanted)?;
         let mut totals = totals.iter();
         for test in &mut open {
             for (i, total) in totals.by_ref().take(test.parts.len()).enumerate() {

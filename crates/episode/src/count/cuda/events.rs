@@ -27,8 +27,8 @@ const PIECE: usize = 1 << 15;
 
 /// A recording's events on one device, to count in any number of times.
 ///
-/// Takes 4 bytes an event there where the recording lasts less than 2³⁰ ticks, 8 where it is
-/// longer, and 4 KiB a symbol. Does not refer to the [`Events`] it was made from.
+/// Takes 4 bytes per event there if the recording lasts less than 2³⁰ ticks, 8 if it is
+/// longer, and 4 KiB per symbol. Does not refer to the [`Events`] it was made from.
 pub struct DeviceEvents {
     context: Arc<Context>,
     duration: i64,
@@ -45,15 +45,17 @@ pub struct DeviceEvents {
 }
 
 /// Ticks in as many bits as the recording needs.
-pub(super) enum Ticks {
+pub enum Ticks {
+    /// In 32 bits.
     Narrow(TicksOf<i32>),
+    /// In 64 bits.
     Wide(TicksOf<i64>),
 }
 
 /// Ticks on the device.
-pub(super) struct TicksOf<T> {
+pub struct TicksOf<T> {
     /// Ticks from the first event, symbol by symbol.
-    pub(super) ticks: Buffer<T>,
+    pub ticks: Buffer<T>,
     /// Begin of every cell, and the end of the last.
     pub(super) cuts: Buffer<T>,
 }
@@ -84,16 +86,16 @@ struct EventStaging<T>([Option<PinnedBuffer<T>>; 3]);
 
 /// How events are laid out on a device.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::count) struct EventLayout {
+pub struct EventLayout {
     /// Into how many cells time is cut.
-    pub(in crate::count) cells: usize,
+    pub cells: usize,
     /// Ticks take 64 bits, not 32.
-    pub(in crate::count) wide: bool,
+    pub wide: bool,
 }
 
 impl EventLayout {
-    /// That of `events` that last `duration` ticks.
-    pub(super) fn of(events: &Events, duration: i64) -> Self {
+    /// The layout of `events` that last `duration` ticks.
+    pub(super) fn new(events: &Events, duration: i64) -> Self {
         let cells = events.len() / (CELL_EVENTS * events.symbols());
         Self {
             cells: cells.clamp(1, MOST_CELLS),
@@ -128,7 +130,10 @@ impl DeviceEvents {
     }
 
     /// Copies the events of the symbols in `held`; `layout` overrides how they are laid out.
-    pub(in crate::count) fn upload_symbols(
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload).
+    pub fn upload_symbols(
         context: &Arc<Context>,
         events: &Events,
         held: &[bool],
@@ -138,7 +143,7 @@ impl DeviceEvents {
         let origin = events.first_tick();
         let duration = events.last_tick() - origin + 1;
         let EventLayout { cells, wide } =
-            layout.unwrap_or_else(|| EventLayout::of(events, duration));
+            layout.unwrap_or_else(|| EventLayout::new(events, duration));
         let (offsets, all_ticks) = events.index();
         let lists: Vec<&[i64]> = offsets
             .windows(2)
@@ -211,7 +216,12 @@ impl DeviceEvents {
         &self.context
     }
 
-    /// True when `symbol` is on the device.
+    /// The events' ticks.
+    pub fn ticks(&self) -> &Ticks {
+        &self.ticks
+    }
+
+    /// True if `symbol` is on the device.
     pub(super) fn holds(&self, symbol: u32) -> bool {
         self.held.get(symbol as usize).copied().unwrap_or(false)
     }
@@ -233,13 +243,13 @@ impl DeviceEvents {
     }
 
     /// A tick, or a bound of a delay, as the kernels read it.
-    pub(super) fn tick<T: Tick>(&self, tick: i64) -> T {
+    pub fn tick<T: Tick>(&self, tick: i64) -> T {
         // No delay is as long as the duration; to add a longer bound to a tick could overflow.
         T::narrowed(tick.min(self.duration))
     }
 
-    /// Where in `ticks` the events of `symbol` are, from and to.
-    pub(super) fn range(&self, symbol: u32) -> (u32, u32) {
+    /// The range of `symbol`'s events in [`ticks`](Self::ticks): first, and first after.
+    pub fn range(&self, symbol: u32) -> (u32, u32) {
         let first = symbol as usize * (self.cells() + 1);
         (
             self.host_index[first],

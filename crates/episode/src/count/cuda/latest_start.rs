@@ -110,8 +110,11 @@ impl DeviceEvents {
         Ok(counts)
     }
 
-    /// Checks patterns against what is on the device.
-    pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
+    /// Checks patterns against the events on the device.
+    ///
+    /// # Errors
+    /// As [`count`](Self::count).
+    pub fn check(&self, patterns: &[Pattern]) -> Result<()> {
         check_sizes(patterns)?;
         for (i, pattern) in patterns.iter().enumerate() {
             if let Some(s) = pattern.symbols().iter().find(|&&s| !self.holds(s)) {

@@ -46,8 +46,7 @@ pub(super) struct RunPlan {
 impl RunPlan {
     /// A plan for events over `duration` ticks that are cut in `cells`.
     pub(super) fn new(patterns: &[Pattern], cells: usize, duration: i64) -> Self {
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let order = Pattern::prefix_order(patterns);
         let largest = (patterns.len() * cells / PIECES).clamp(SMALLEST_RUN, LARGEST_RUN);
         let runs: Vec<Run> = order
             .chunk_by(|&a, &b| common_prefix(&patterns[a], &patterns[b]) >= 2)

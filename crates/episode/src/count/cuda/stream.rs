@@ -7,20 +7,27 @@ use crate::Events;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 
-/// A recording's events in time order on one device: 8 bytes an event, packed as on the host; events of one tick in any
-/// order.
-pub(in crate::count) struct DeviceStream {
-    pub(super) context: Arc<Context>,
-    pub(super) events: Buffer<u64>,
-    pub(super) count: u32,
-    pub(super) symbol_bits: u32,
+/// A recording's events in time order on one device: 8 bytes per event, packed as on the host; events of one tick in
+/// any order.
+pub struct DeviceStream {
+    /// The device's context.
+    pub context: Arc<Context>,
+    /// As [`Events::stream`].
+    pub events: Buffer<u64>,
+    /// Number of events.
+    pub count: u32,
+    /// As [`Events::symbol_bits`].
+    pub symbol_bits: u32,
     /// The tick from which those of [`DeviceEvents`](super::DeviceEvents) count.
     pub(super) origin: i64,
 }
 
 impl DeviceStream {
     /// Copies all of `events` to the device of `context`.
-    pub(super) fn upload(context: &Arc<Context>, events: &Events) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more than 2³⁰ events; `DeviceMemory` if they do not fit; `DeviceFailure`.
+    pub fn upload(context: &Arc<Context>, events: &Events) -> Result<Self> {
         check_number(events)?;
         Ok(Self {
             context: Arc::clone(context),

@@ -104,7 +104,7 @@ impl<'a> DeviceSurrogates<'a> {
                 "surrogates on a device: expected segments that end where an event may be",
             )
         })?;
-        let EventLayout { cells, wide } = EventLayout::of(events, frame.duration);
+        let EventLayout { cells, wide } = EventLayout::new(events, frame.duration);
         let host_cuts = cuts(events, cells, frame.origin, frame.duration);
         let (firsts, lasts): (Vec<i64>, Vec<i64>) = events.segment_bounds().into_iter().unzip();
         let offsets: Vec<u32> = events.index().0.iter().map(|&o| o as u32).collect();
@@ -258,8 +258,8 @@ fn blocks(many: usize) -> (u32, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::device;
     use crate::cases::{far_events, random_case, random_pattern, trials};
-    use crate::count::cuda::tests::device;
     use crate::count::{LatestStart, Strategy};
     use crate::significance::{Dither, Surrogate};
     use crate::{Alphabet, Clock, Interval};

@@ -3,29 +3,21 @@
 
 use std::sync::Arc;
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::DeviceEvents;
+use super::DeviceStream;
 use super::events::EventLayout;
-use crate::cases::{Case, bursts, events, far_events, random_case, random_pattern, reference};
-use crate::count::{CountJob, LatestStart, Strategy, count_on, strategy_on};
-use crate::{Events, Interval, Pattern, oracle};
+use super::siblings::Split;
+use crate::cases::{
+    Case, assert_met, bursts, cuda_cases, device, events, far_events, random_case, random_pattern,
+    reference,
+};
+use crate::count::{CountJob, InMemory, LatestStart, Strategy, count_on, latest_start_on};
+use crate::{Events, Interval, MineOptions, Pattern, mine, mine_by, oracle};
 use betz_device::Device;
 use betz_device::cuda::Context;
-
-pub(super) fn device() -> Option<(Device, Arc<Context>)> {
-    match Device::cuda(0) {
-        Ok(device) => {
-            let context = Arc::clone(&device.contexts()[0]);
-            Some((device, context))
-        }
-        Err(error) => {
-            eprintln!("skipped: {}", error.message());
-            None
-        }
-    }
-}
 
 /// Counts with the time cut in `cells` and tables of `slots`.
 fn count(
@@ -44,11 +36,7 @@ fn count(
 #[test]
 fn cuda_counts_agree_with_the_oracle_on_random_cases() {
     let Some((_, context)) = device() else { return };
-    let cases = match std::env::var("BETZ_CUDA_CASES") {
-        Ok(n) => n.parse().unwrap(),
-        Err(_) => 4_000,
-    };
-    for seed in 0..cases {
+    for seed in 0..cuda_cases(4_000) {
         let case = random_case(seed, 14, 12);
         let expected: Vec<u64> = case
             .patterns
@@ -94,7 +82,7 @@ fn cuda_counts_agree_with_the_cpu_on_larger_cases() {
 #[test]
 fn cuda_strategy_follows_the_events_it_is_given() {
     let Some((device, _)) = device() else { return };
-    let strategy = strategy_on("latest-start", &device).unwrap();
+    let strategy = latest_start_on(&device);
     assert_eq!(strategy.name(), "latest-start");
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     for seed in 0..6 {
@@ -131,11 +119,9 @@ fn cuda_counts_do_not_depend_on_the_number_of_devices() {
         let expected = LatestStart.count(&job).unwrap();
         assert_eq!(count_on(&one, &job).unwrap().counts, expected, "{number}");
         assert_eq!(count_on(&all, &job).unwrap().counts, expected, "{number}");
-        for name in ["latest-start", "serial"] {
-            let strategy = strategy_on(name, &all).unwrap();
-            for _ in 0..2 {
-                assert_eq!(strategy.count(&job).unwrap(), expected, "{name}, {number}");
-            }
+        let strategy = latest_start_on(&all);
+        for _ in 0..2 {
+            assert_eq!(strategy.count(&job).unwrap(), expected, "{number}");
         }
     }
 }
@@ -186,4 +172,100 @@ fn cuda_gives_the_reference_counts_of_the_64_neuron_set() {
     assert_eq!(count_on(&device, &job).unwrap().counts, expected);
     let there = DeviceEvents::upload(&context, &events).unwrap();
     assert_eq!(there.count(&patterns, &()).unwrap(), expected);
+}
+
+/// Continuations of common prefixes at once: side by side, overlapping and nested intervals, windows
+/// of more events than a warp has lanes, delays beyond all time, parts of the time.
+#[test]
+fn cuda_siblings_agree_with_the_cpu() {
+    let Some((_, context)) = device() else { return };
+    let interval = |low, high| Interval::new(low, high).unwrap();
+    let edges = [(0, 1), (1, 3), (3, 4), (4, 7), (0, 4), (2, 30)];
+    let mut at_once = 0_u64;
+    for seed in 0..cuda_cases(200) {
+        let largest = [24, 400, 3_000][seed as usize % 3];
+        let case = random_case(seed, largest, 5);
+        let symbols = case.events.symbols() as u32;
+        let number = 1 + seed as usize % edges.len();
+        // A tick beyond what an event of the stream can hold beside its symbol.
+        let later = if seed % 5 == 4 { (1 << 61) - 10_000 } else { 0 };
+        let mut patterns = Vec::new();
+        for prefix in &case.patterns {
+            for &(low, high) in &edges[..number] {
+                for s in 0..symbols {
+                    let mut intervals = prefix.intervals().to_vec();
+                    let mut names = prefix.symbols().to_vec();
+                    intervals.push(interval(later + low, later + high));
+                    names.push(s);
+                    patterns.push(Pattern::new(names, intervals).unwrap());
+                }
+            }
+        }
+        let job = CountJob::new(&case.events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        let Some(split) = Split::new(&job, 0, context.shared_bytes()) else {
+            continue;
+        };
+        let stream = DeviceStream::upload(&context, &case.events).unwrap();
+        let held = vec![true; case.events.symbols()];
+        for (cells, wide) in [(1, false), (9, true), (100, false)] {
+            let layout = Some(EventLayout { cells, wide });
+            let there =
+                DeviceEvents::upload_symbols(&context, &case.events, &held, layout).unwrap();
+            let mut counts = vec![u64::MAX; patterns.len()];
+            split.count(&there, &stream, &job, &mut counts).unwrap();
+            for &i in &split.rest {
+                assert_eq!(counts[i], u64::MAX);
+                counts[i] = expected[i];
+            }
+            assert_eq!(counts, expected, "case {seed}, {cells} cells, wide {wide}");
+            at_once += (patterns.len() - split.rest.len()) as u64;
+        }
+    }
+    assert_met("patterns counted at once", at_once, 1_000);
+}
+
+/// Levelwise mining on a device, with hundreds of prefixes, against the CPU.
+#[test]
+fn cuda_mining_finds_what_the_cpu_finds() {
+    let Some((device, _)) = device() else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let pairs = (0..20_000)
+        .map(|_| (rng.random_range(0..60_000), rng.random_range(0..24)))
+        .collect();
+    let events = events(24, pairs);
+    let intervals = [(0, 4), (4, 8)].map(|(low, high)| Interval::new(low, high).unwrap());
+    let mut options = MineOptions::new(intervals.to_vec(), 20);
+    options.max_size = Some(4);
+    let expected = mine(&events, &options, &()).unwrap();
+    let counter = InMemory {
+        events: &events,
+        strategy: &*latest_start_on(&device),
+    };
+    let got = mine_by(&counter, &options, &()).unwrap();
+    assert!(got.episodes == expected.episodes);
+    assert!(got.levels[2].candidates > 20_000, "{:?}", got.levels);
+    assert_eq!(got.ran.device, device.name());
+}
+
+/// A device that nobody named does not take work too small to gain, and the strategy says so.
+#[test]
+fn cuda_strategies_say_where_they_counted() {
+    let auto = Device::auto();
+    if auto.is_cpu() {
+        eprintln!("skipped: {}", auto.fallback().unwrap_or("no device"));
+        return;
+    }
+    let train = events(2, (0..40_000).map(|t| (t, t as u32 % 2)).collect());
+    let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 1).unwrap()).unwrap();
+    let many = vec![pair; (1 << 30) / train.len() + 1];
+    let strategy = latest_start_on(&auto);
+    for (patterns, place) in [
+        (&many[..1], "cpu".to_owned()),
+        (&many, format!("cpu and {}", auto.name())),
+    ] {
+        let counts = strategy.count(&CountJob::new(&train, patterns)).unwrap();
+        assert!(counts.iter().all(|&n| n == 20_000));
+        assert_eq!(strategy.ran().device, place);
+    }
 }

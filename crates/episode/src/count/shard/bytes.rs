@@ -17,7 +17,7 @@ use betz_base::frame::{self, Content, Fields};
 use betz_base::team::Shard;
 
 use super::part::{CountPart, Whole};
-use super::passage::{Passage, Step};
+use crate::count::passage::{Passage, Step};
 use crate::{Clock, Interval, MAX_SYMBOLS, Pattern};
 
 /// The first bytes of a file of counts.

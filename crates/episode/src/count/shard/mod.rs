@@ -2,7 +2,6 @@
 
 mod bytes;
 mod part;
-mod passage;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +9,8 @@ use rayon::prelude::*;
 
 use super::latest_start::runs;
 use super::long::LongEvents;
-use super::walk::{TILE, Walk, Wanted};
+use super::passage::{Passage, PassageBuilder};
+use super::walk::{TILE, Walk, WalkOutput};
 use crate::{Alphabet, Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
@@ -18,8 +18,6 @@ use betz_recording::{Recording, Spikes};
 
 pub use bytes::PART_MAGIC;
 pub use part::{CountPart, Joined};
-pub use passage::Passage;
-pub(crate) use passage::{Passing, Tally};
 
 /// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
 /// counted by the shorter way from there on.
@@ -84,10 +82,9 @@ impl ShardEvents {
         progress: &dyn Progress,
     ) -> Result<(Vec<Passage>, u64)> {
         self.long.check(patterns)?;
-        let mut order: Vec<usize> = (0..patterns.len()).collect();
-        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
+        let order = Pattern::prefix_order(patterns);
         let runs = runs(patterns, &order, rayon::current_num_threads());
-        let mut states: Vec<Vec<Passing>> = Vec::new();
+        let mut states: Vec<Vec<PassageBuilder>> = Vec::new();
         let span = patterns.iter().map(Pattern::span).max().unwrap_or(0);
         let cuts = self.cuts(span);
         let total = patterns.len() as u64;
@@ -102,7 +99,7 @@ impl ShardEvents {
                 let first = events.stream()[events.len() - fresh as usize];
                 let from = events.unpack(first).0;
                 if states.is_empty() {
-                    let new = |run: &&[usize]| vec![Passing::new(from); run.len()];
+                    let new = |run: &&[usize]| vec![PassageBuilder::new(from); run.len()];
                     states = runs.iter().map(new).collect();
                 }
                 // What ends in this piece began in the shard.
@@ -142,7 +139,7 @@ fn go_on(
     events: &Events,
     (from, inside): (i64, bool),
     patterns: &[&Pattern],
-    state: &mut [Passing],
+    state: &mut [PassageBuilder],
     progress: &dyn Progress,
 ) -> Result<()> {
     let settled = |p: &usize| inside && state[*p].settled().is_some();
@@ -156,7 +153,7 @@ fn go_on(
     };
     if !alike.is_empty() {
         let greedy: Vec<_> = (alike.iter()).filter_map(|&p| state[p].settled()).collect();
-        let mut walk = Walk::new(events, &of(&alike), Wanted::Counts, 0, i64::MAX, TILE);
+        let mut walk = Walk::new(events, &of(&alike), WalkOutput::Counts, 0, i64::MAX, TILE);
         walk.resume(&greedy);
         to_end(&mut walk)?;
         for (&p, greedy) in alike.iter().zip(walk.greedy()) {
@@ -164,7 +161,14 @@ fn go_on(
         }
     }
     if !apart.is_empty() {
-        let mut walk = Walk::new(events, &of(&apart), Wanted::Passages, from, i64::MAX, TILE);
+        let mut walk = Walk::new(
+            events,
+            &of(&apart),
+            WalkOutput::Passages,
+            from,
+            i64::MAX,
+            TILE,
+        );
         walk.resume_passing(apart.iter().map(|&p| &state[p]));
         to_end(&mut walk)?;
         for (&p, passing) in apart.iter().zip(walk.passing()) {

@@ -5,7 +5,8 @@ use betz_base::progress::Progress;
 use betz_base::team::Shard;
 
 use super::ShardEvents;
-use super::passage::{Passage, Tally};
+use crate::count::greedy::GreedyChoice;
+use crate::count::passage::Passage;
 use crate::{Alphabet, Clock, Episode, Pattern};
 
 /// What given episodes count in one shard of a recording's time, whatever came before it.
@@ -112,7 +113,7 @@ impl CountPart {
         let numbered = parts
             .into_iter()
             .map(|p| (p.shard.number(), p.name.clone(), p));
-        let mut tallies = vec![Tally::NOTHING; whole.patterns.len()];
+        let mut tallies = vec![GreedyChoice::default(); whole.patterns.len()];
         let (mut next, mut events) = (0, 0_u64);
         let beyond =
             |what: &str| Error::mismatch(format!("expected {what} within 64 bits, got more"));

@@ -3,7 +3,7 @@
 use super::bytes::{CONTENT, VERSION};
 use super::*;
 use crate::cases::{bursts, random_case, reader, recording};
-use crate::count::{CountJob, Serial, Strategy};
+use crate::count::count;
 use crate::{Events, oracle};
 use betz_base::error::ErrorKind;
 use betz_base::frame;
@@ -89,7 +89,7 @@ proptest! {
         let joined = CountPart::join(parts(&recording, &bounds, &case.patterns));
         match Events::from_recording(&recording) {
             Ok(whole) => {
-                let expected = Serial.count(&CountJob::new(&whole, &case.patterns)).unwrap();
+                let expected = count(&whole, &case.patterns).unwrap();
                 prop_assert_eq!(counts(&joined.unwrap()), expected);
             }
             Err(e) => prop_assert_eq!(joined.err().map(|e| e.kind()), Some(e.kind())),

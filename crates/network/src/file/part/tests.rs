@@ -3,7 +3,7 @@
 use super::bytes::{CONTENT, VERSION};
 use super::*;
 use crate::file::{Positions, Source, read};
-use crate::{Measure, NetworkSpec, Signal, Threshold, Window};
+use crate::{Measure, NetworkSpec, Run, Signal, Threshold, Window};
 use betz_base::frame;
 
 const NODES: usize = 9;
@@ -45,11 +45,19 @@ fn named(network: Network) -> NetworkFile {
     }
 }
 
+fn run_shard(plan: &Plan, shard: Shard, signal: &Signal<'_>) -> Result<Network> {
+    let run = Run {
+        shard: Some(shard),
+        ..Run::default()
+    };
+    Ok(plan.run_with(run, signal, &())?.expect("a network"))
+}
+
 fn parts(plan: &Plan, signal: &Signal<'_>, of: usize) -> Vec<Part> {
     (1..=of)
         .map(|number| {
             let shard = Shard::new(number, of).unwrap();
-            let network = plan.run_shard(shard, signal, &()).unwrap();
+            let network = run_shard(plan, shard, signal).unwrap();
             let part = Part::new(plan, shard, named(network)).unwrap();
             Part::from_bytes(&part.to_bytes().unwrap()).unwrap()
         })
@@ -158,7 +166,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
     let second = Signal::new(&others, NODES).unwrap();
     let sourced = |signal: &Signal<'_>, number: usize| {
         let shard = Shard::new(number, 3).unwrap();
-        let mut file = named(plan.run_shard(shard, signal, &()).unwrap());
+        let mut file = named(run_shard(&plan, shard, signal).unwrap());
         file.source = Some(Source {
             name: "calcium.npz".to_owned(),
             hash: format!("{:016x}", signal.hash()),

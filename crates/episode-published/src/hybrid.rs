@@ -6,11 +6,11 @@
 
 use rayon::prelude::*;
 
-use super::latest_start::Done;
 use super::serial::count_serially;
-use super::{CountJob, MapConcat, Strategy};
+use crate::MapConcat;
 use betz_base::error::Result;
 use betz_base::progress;
+use betz_episode::count::{CountJob, PatternProgress, Strategy};
 
 /// Algorithm 1, spread over episodes or over time by the number of episodes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +26,7 @@ impl Strategy for Hybrid {
             return MapConcat::default().count(job);
         }
         job.check()?;
-        let done = Done::new("counting", job);
+        let done = PatternProgress::new("counting", job);
         job.patterns
             .par_iter()
             .map(|pattern| {

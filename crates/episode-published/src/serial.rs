@@ -13,10 +13,10 @@
 //! - the search in a list ends at the first entry that is too old, and entries too old for any later
 //!   event are dropped, so lists stay as short as a window; the count is the same.
 
-use super::{CountJob, Strategy};
-use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
+use betz_episode::count::{CountJob, Strategy};
+use betz_episode::{Events, Pattern};
 
 /// Algorithm 1 of the papers, mended; see the module's source for how.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,48 +1,28 @@
 //! The papers' strategies on a device against the oracle, the CPU's counts and the reference, also
 //! with lists too short and lists too long; skipped, with a word, where no CUDA device works.
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::events::EventLayout;
 use super::local_tracking::{self, Limits};
 use super::map_concat::{self, SegmentCut};
-use super::serial;
-use super::siblings::Split;
-use super::tests::device;
-use super::two_pass;
-use super::{DeviceEvents, DeviceStream};
-use crate::cases::{Case, bursts, events, far_events, random_case, random_pattern, reference};
-use crate::count::{
-    Compaction, CountJob, InMemory, LatestStart, Strategy, strategies, strategy_on,
-    two_pass as on_cpu,
-};
-use crate::{Interval, MineOptions, Pattern, mine, mine_by, oracle};
+use super::{serial, two_pass};
+use crate::{Compaction, strategies, strategy_on, two_pass as on_cpu};
 use betz_device::Device;
-
-/// Cases that a device is asked about: fewer, to be asked under a checker that is slow.
-fn cases(number: u64) -> u64 {
-    match std::env::var("BETZ_CUDA_CASES") {
-        Ok(n) => n.parse::<u64>().unwrap().min(number),
-        Err(_) => number,
-    }
-}
-
-/// Asserts that all cases together met what they are for; fewer may not.
-fn assert_met(what: &str, number: impl Into<u64>, least: u64) {
-    let number = number.into();
-    assert!(
-        number >= least || std::env::var_os("BETZ_CUDA_CASES").is_some(),
-        "{what}: {number}"
-    );
-}
+use betz_episode::cases::{
+    Case, assert_met, bursts, cuda_cases, device, events, far_events, random_case, random_pattern,
+    reference,
+};
+use betz_episode::count::device::{DeviceEvents, DeviceStream, EventLayout};
+use betz_episode::count::{CountJob, LatestStart, Strategy};
+use betz_episode::{Interval, Pattern, oracle};
 
 #[test]
 fn cuda_strategies_agree_with_the_oracle_on_random_cases() {
     let Some((device, _)) = device() else { return };
     let names: Vec<&str> = strategies().iter().map(|s| s.name()).collect();
     assert_eq!(names.len(), 8);
-    for seed in 0..cases(3_000) {
+    for seed in 0..cuda_cases(3_000) {
         let case = random_case(seed, 14, 12);
         let expected: Vec<u64> = case
             .patterns
@@ -72,10 +52,10 @@ fn cuda_strategies_agree_with_the_oracle_on_random_cases() {
 fn cuda_strategies_count_again_what_does_not_fit() {
     let Some((_, context)) = device() else { return };
     let (mut recounted, mut dense) = (0, 0_u64);
-    for seed in 0..cases(24) {
+    for seed in 0..cuda_cases(24) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         // The race checker takes seconds for each thousand.
-        let largest = if cases(24) < 24 { 301 } else { 2_000 };
+        let largest = if cuda_cases(24) < 24 { 301 } else { 2_000 };
         let longest = [3, 10, 200][seed as usize % 3];
         let Case { events, patterns } = bursts(&mut rng, 300..largest, longest);
         let job = CountJob::new(&events, &patterns);
@@ -160,102 +140,6 @@ fn cuda_map_concat_counts_unmatched_boundaries_again() {
     assert!(recounted > 0, "the trap was not met");
 }
 
-/// Continuations of common prefixes at once: side by side, overlapping and nested intervals, windows
-/// of more events than a warp has lanes, delays beyond all time, parts of the time.
-#[test]
-fn cuda_siblings_agree_with_the_cpu() {
-    let Some((_, context)) = device() else { return };
-    let interval = |low, high| Interval::new(low, high).unwrap();
-    let edges = [(0, 1), (1, 3), (3, 4), (4, 7), (0, 4), (2, 30)];
-    let mut at_once = 0_u64;
-    for seed in 0..cases(200) {
-        let largest = [24, 400, 3_000][seed as usize % 3];
-        let case = random_case(seed, largest, 5);
-        let symbols = case.events.symbols() as u32;
-        let number = 1 + seed as usize % edges.len();
-        // A tick beyond what an event of the stream can hold beside its symbol.
-        let later = if seed % 5 == 4 { (1 << 61) - 10_000 } else { 0 };
-        let mut patterns = Vec::new();
-        for prefix in &case.patterns {
-            for &(low, high) in &edges[..number] {
-                for s in 0..symbols {
-                    let mut intervals = prefix.intervals().to_vec();
-                    let mut names = prefix.symbols().to_vec();
-                    intervals.push(interval(later + low, later + high));
-                    names.push(s);
-                    patterns.push(Pattern::new(names, intervals).unwrap());
-                }
-            }
-        }
-        let job = CountJob::new(&case.events, &patterns);
-        let expected = LatestStart.count(&job).unwrap();
-        let Some(split) = Split::new(&job, 0, context.shared_bytes()) else {
-            continue;
-        };
-        let stream = DeviceStream::upload(&context, &case.events).unwrap();
-        let held = vec![true; case.events.symbols()];
-        for (cells, wide) in [(1, false), (9, true), (100, false)] {
-            let layout = Some(EventLayout { cells, wide });
-            let there =
-                DeviceEvents::upload_symbols(&context, &case.events, &held, layout).unwrap();
-            let mut counts = vec![u64::MAX; patterns.len()];
-            split.count(&there, &stream, &job, &mut counts).unwrap();
-            for &i in &split.rest {
-                assert_eq!(counts[i], u64::MAX);
-                counts[i] = expected[i];
-            }
-            assert_eq!(counts, expected, "case {seed}, {cells} cells, wide {wide}");
-            at_once += (patterns.len() - split.rest.len()) as u64;
-        }
-    }
-    assert_met("patterns counted at once", at_once, 1_000);
-}
-
-/// Levelwise mining on a device, with hundreds of prefixes, against the CPU.
-#[test]
-fn cuda_mining_finds_what_the_cpu_finds() {
-    let Some((device, _)) = device() else { return };
-    let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let pairs = (0..20_000)
-        .map(|_| (rng.random_range(0..60_000), rng.random_range(0..24)))
-        .collect();
-    let events = events(24, pairs);
-    let intervals = [(0, 4), (4, 8)].map(|(low, high)| Interval::new(low, high).unwrap());
-    let mut options = MineOptions::new(intervals.to_vec(), 20);
-    options.max_size = Some(4);
-    let expected = mine(&events, &options, &()).unwrap();
-    let counter = InMemory {
-        events: &events,
-        strategy: &*strategy_on("latest-start", &device).unwrap(),
-    };
-    let got = mine_by(&counter, &options, &()).unwrap();
-    assert!(got.episodes == expected.episodes);
-    assert!(got.levels[2].candidates > 20_000, "{:?}", got.levels);
-    assert_eq!(got.ran.device, device.name());
-}
-
-/// A device that nobody named does not take work too small to gain, and the strategy says so.
-#[test]
-fn cuda_strategies_say_where_they_counted() {
-    let auto = Device::auto();
-    if auto.is_cpu() {
-        eprintln!("skipped: {}", auto.fallback().unwrap_or("no device"));
-        return;
-    }
-    let train = events(2, (0..40_000).map(|t| (t, t as u32 % 2)).collect());
-    let pair = Pattern::uniform(vec![0, 1], Interval::new(0, 1).unwrap()).unwrap();
-    let many = vec![pair; (1 << 30) / train.len() + 1];
-    let strategy = strategy_on("latest-start", &auto).unwrap();
-    for (patterns, place) in [
-        (&many[..1], "cpu".to_owned()),
-        (&many, format!("cpu and {}", auto.name())),
-    ] {
-        let counts = strategy.count(&CountJob::new(&train, patterns)).unwrap();
-        assert!(counts.iter().all(|&n| n == 20_000));
-        assert_eq!(strategy.ran().device, place);
-    }
-}
-
 /// Long episodes, thousands of episodes, far and widely spread ticks.
 #[test]
 fn cuda_strategies_agree_with_the_cpu_on_many_and_on_long_episodes() {
@@ -290,7 +174,7 @@ fn cuda_strategies_respect_a_threshold_and_refuse_what_the_cpu_refuses() {
     let foreign = [Pattern::new(vec![9], vec![]).unwrap()];
     for strategy in strategies() {
         let there = strategy_on(strategy.name(), &device).unwrap();
-        for seed in 0..cases(60) {
+        for seed in 0..cuda_cases(60) {
             let case = random_case(seed, 30, 6);
             let expected = LatestStart
                 .count(&CountJob::new(&case.events, &case.patterns))
@@ -325,5 +209,28 @@ fn cuda_strategies_give_the_reference_counts_of_the_64_neuron_set() {
         let counts = there.count(&CountJob::new(&events, &patterns)).unwrap();
         assert_eq!(counts, expected, "{}", strategy.name());
         assert_eq!(there.ran().device, device.name());
+    }
+}
+
+/// Candidates dealt over devices; again on events that are there already.
+#[test]
+fn cuda_strategies_count_the_same_on_all_devices() {
+    if let Err(error) = Device::cuda(1) {
+        eprintln!("skipped: expected two devices: {}", error.message());
+        return;
+    }
+    let serial = strategy_on("serial", &Device::cuda_all().unwrap()).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(19);
+    let Case { events, .. } = bursts(&mut rng, 3_000..6_000, 10);
+    let symbols = events.symbols() as u32;
+    for number in [9_000, 700, 1] {
+        let patterns: Vec<Pattern> = (0..number)
+            .map(|_| random_pattern(&mut rng, symbols, 4))
+            .collect();
+        let job = CountJob::new(&events, &patterns);
+        let expected = LatestStart.count(&job).unwrap();
+        for _ in 0..2 {
+            assert_eq!(serial.count(&job).unwrap(), expected, "{number}");
+        }
     }
 }

@@ -10,13 +10,13 @@
 //! needed. An episode whose list would be longer than [`Limits::entries`] is counted by latest
 //! starts.
 
-use super::DeviceEvents;
-use super::events::{Ticks, TicksOf};
-use crate::Pattern;
-use crate::count::{Compaction, CountJob};
+use crate::Compaction;
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::{Buffer, Context};
+use betz_episode::Pattern;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::{DeviceEvents, Ticks, TicksOf};
 use betz_kernels::episode::{
     TrackBegin, TrackBest, TrackCollect, TrackCount, TrackFill, TrackKeep, TrackPick, TrackReserve,
     TrackSchedule, TrackWrite,
@@ -55,7 +55,7 @@ pub(super) fn count(
     job: &CountJob<'_>,
     limits: Limits,
 ) -> Result<Vec<u64>> {
-    match &events.ticks {
+    match events.ticks() {
         Ticks::Narrow(ticks) => count_ticks(events, ticks, compaction, job, limits),
         Ticks::Wide(ticks) => count_ticks(events, ticks, compaction, job, limits),
     }

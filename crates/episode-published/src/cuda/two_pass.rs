@@ -3,12 +3,13 @@
 //! The bound needs no lower bound at all on a delay, as the CPU's version says.
 
 use super::episodes::{Episodes, block_threads};
-use super::{DeviceStream, check_sizes, hybrid};
-use crate::Pattern;
-use crate::count::CountJob;
+use super::hybrid;
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::Buffer;
+use betz_episode::Pattern;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::{DeviceStream, check_sizes};
 use betz_kernels::episode::EpisodeUpperBound;
 
 /// Shared memory of a thread for each place.

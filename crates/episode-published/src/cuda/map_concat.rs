@@ -6,12 +6,12 @@
 
 use super::episodes::{AUTOMATON_BYTES, Episodes, fitting_threads};
 use super::serial::{CAPACITY, GROWTH};
-use super::{DeviceStream, check_sizes, list_memory};
-use crate::count::CountJob;
-use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::Buffer;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::{DeviceStream, check_sizes, list_memory};
+use betz_episode::{Events, Pattern};
 use betz_kernels::Tuple;
 use betz_kernels::episode::{EpisodeConcat, EpisodeMap};
 

@@ -13,12 +13,11 @@
 
 use rayon::prelude::*;
 
-use super::latest_start::Done;
 use super::serial::Automaton;
-use super::{CountJob, Strategy};
-use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
+use betz_episode::count::{CountJob, PatternProgress, Strategy};
+use betz_episode::{Events, Pattern};
 
 /// Segments for each thread: more even out their work, fewer leave less to join.
 const SEGMENTS: usize = 4;
@@ -42,7 +41,7 @@ impl Strategy for MapConcat {
             .unwrap_or_else(|| rayon::current_num_threads() * SEGMENTS)
             .max(1);
         let cuts = cuts(job.events, segments);
-        let done = Done::new("counting", job);
+        let done = PatternProgress::new("counting", job);
         job.patterns
             .iter()
             .map(|pattern| {
@@ -181,8 +180,8 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{events, random_case};
-    use crate::{Interval, oracle};
+    use betz_episode::cases::{events, random_case};
+    use betz_episode::{Interval, oracle};
 
     #[test]
     fn unmatched_boundaries_occur_and_are_counted_again() {

@@ -2,10 +2,11 @@
 //!
 //! Cao et al., §5.1.
 
-use super::{DeviceStream, map_concat, serial};
-use crate::Pattern;
-use crate::count::CountJob;
+use super::{map_concat, serial};
 use betz_base::error::Result;
+use betz_episode::Pattern;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::DeviceStream;
 
 /// Symbols of all episodes together, for each multiprocessor, from which a thread an episode is
 /// quicker. Measured: see `benches/record/episode_gpu.md`.

@@ -5,11 +5,11 @@
 //! again with longer ones.
 
 use super::episodes::{AUTOMATON_BYTES, Episodes, OVERFLOWN, block_threads};
-use super::{DeviceStream, check_sizes, list_memory};
-use crate::count::CountJob;
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::Buffer;
+use betz_episode::count::CountJob;
+use betz_episode::count::device::{DeviceStream, check_sizes, list_memory};
 use betz_kernels::episode::EpisodeSerial;
 
 /// Ticks that a list holds at first.

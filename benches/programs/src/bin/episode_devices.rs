@@ -1,4 +1,4 @@
-//! Counting on one GPU against counting on all: `cargo run --release -p betz-episode --example devices [EVENTS]`.
+//! Counting on one GPU against counting on all: `cargo run --release -p betz-programs --bin episode_devices [EVENTS]`.
 //!
 //! 43,656 candidates of four symbols, as many as Feng et al. (Fig. 1.9) had, in random events; then the levelwise
 //! search. In turns, medians; counts are compared.
@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use betz_device::Device;
-use betz_episode::count::{CountJob, InMemory, Strategy, strategy_on};
+use betz_episode::count::{CountJob, InMemory, Strategy, latest_start_on};
 use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Pattern, mine_by};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -44,9 +44,7 @@ fn main() -> betz_base::Result<()> {
         patterns.push(Pattern::new(nodes, edges)?);
     }
     let devices = [Device::cuda(0)?, Device::cuda_all()?];
-    let strategies: Vec<Box<dyn Strategy>> = (devices.iter())
-        .map(|device| strategy_on("latest-start", device))
-        .collect::<betz_base::Result<_>>()?;
+    let strategies: Vec<Box<dyn Strategy>> = (devices.iter()).map(latest_start_on).collect();
     let job = CountJob::new(&events, &patterns);
     let mut seconds = [Vec::new(), Vec::new()];
     let mut counts = [Vec::new(), Vec::new()];
@@ -87,7 +85,7 @@ fn main() -> betz_base::Result<()> {
             };
             let counter = InMemory {
                 events: &events,
-                strategy: &*strategy_on("latest-start", device)?,
+                strategy: &*latest_start_on(device),
             };
             let started = Instant::now();
             found[i] = mine_by(&counter, &options, &())?.episodes;

@@ -11,7 +11,7 @@
 //! taken    | c₀, last at l₀ | c₁, last at l₁ | …  | none: e stays the last
 //! ```
 
-use crate::count::greedy::Greedy;
+use super::greedy::GreedyChoice;
 
 /// Choices that go on alike.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ struct Class {
 
 /// A stretch on its way, occurrence by occurrence.
 #[derive(Debug, Clone)]
-pub(crate) struct Passing {
+pub(crate) struct PassageBuilder {
     /// The first tick: every e is before.
     begin: i64,
     /// From this e on nothing is taken yet, if there is such an e.
@@ -39,7 +39,7 @@ pub(crate) struct Passing {
     runners: Vec<Runner>,
 }
 
-impl Passing {
+impl PassageBuilder {
     /// Of a stretch whose first event is at `begin`.
     pub(crate) fn new(begin: i64) -> Self {
         Self {
@@ -52,20 +52,20 @@ impl Passing {
 
     /// Where all choices go on alike, how they do: from a count of 0. Only of a stretch that has lasted as long as the
     /// episode can, so that no start to come lies before it.
-    pub(crate) fn settled(&self) -> Option<Greedy> {
+    pub(crate) fn settled(&self) -> Option<GreedyChoice> {
         match (&self.runners[..], self.untouched) {
-            ([only], None) => Some(Greedy {
+            ([only], None) => Some(GreedyChoice {
                 count: 0,
                 last_end: only.last_end,
             }),
-            ([], _) => Some(Greedy::default()),
+            ([], _) => Some(GreedyChoice::default()),
             _ => None,
         }
     }
 
     /// Takes over what came of [`settled`](Self::settled).
-    pub(crate) fn go_on(&mut self, greedy: Greedy) {
-        let Greedy { count, last_end } = greedy;
+    pub(crate) fn go_on(&mut self, greedy: GreedyChoice) {
+        let GreedyChoice { count, last_end } = greedy;
         match &mut self.runners[..] {
             _ if count == 0 => {}
             [only] => {
@@ -188,11 +188,11 @@ pub struct Passage {
 
 /// From this end of the last one before (to the next step's).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) from: i64,
-    pub(super) count: u64,
+pub(crate) struct Step {
+    pub(crate) from: i64,
+    pub(crate) count: u64,
     /// Where nothing is taken it means nothing.
-    pub(super) last_end: i64,
+    pub(crate) last_end: i64,
 }
 
 impl Step {
@@ -205,35 +205,20 @@ impl Step {
     }
 }
 
-/// A count and where its last occurrence ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) count: u64,
-    pub(super) last_end: i64,
-}
-
-impl Tally {
-    /// Before the recording begins.
-    pub(crate) const NOTHING: Self = Self {
-        count: 0,
-        last_end: i64::MIN,
-    };
-}
-
 impl Passage {
     /// Of a stretch in which nothing ends.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             steps: vec![Step::nothing_from(i64::MIN)],
         }
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
 
     /// Of `steps`; none where they do not ascend from the beginning of time.
-    pub(super) fn of(steps: Vec<Step>) -> Option<Self> {
+    pub(crate) fn of(steps: Vec<Step>) -> Option<Self> {
         let ascend = steps.windows(2).all(|w| w[0].from < w[1].from);
         let whole = steps.first().is_some_and(|first| first.from == i64::MIN);
         (ascend && whole).then_some(Self { steps })
@@ -263,10 +248,10 @@ impl Passage {
     }
 
     /// `before`, and what the stretch adds; none where a count leaves 64 bits.
-    pub(crate) fn after(&self, before: Tally) -> Option<Tally> {
+    pub(crate) fn after(&self, before: GreedyChoice) -> Option<GreedyChoice> {
         let at = self.steps.partition_point(|s| s.from <= before.last_end);
         match self.steps.get(at.wrapping_sub(1)) {
-            Some(step) if step.count > 0 => Some(Tally {
+            Some(step) if step.count > 0 => Some(GreedyChoice {
                 count: before.count.checked_add(step.count)?,
                 last_end: step.last_end,
             }),
@@ -294,19 +279,18 @@ mod tests {
                     (end, end - length)
                 })
                 .collect();
-            let mut passing = Passing::new(begin);
+            let mut passing = PassageBuilder::new(begin);
             for &(end, start) in &occurrences {
                 passing.push(end, start);
             }
             let passage = passing.passage();
             for last_end in [i64::MIN].into_iter().chain(begin - 40..begin) {
-                let mut greedy = Greedy { count: 5, last_end };
+                let mut greedy = GreedyChoice { count: 5, last_end };
                 for &(end, start) in &occurrences {
                     greedy.push(end, start);
                 }
-                let after = passage.after(Tally { count: 5, last_end });
-                let expected = Tally { count: greedy.count, last_end: greedy.last_end };
-                prop_assert_eq!(after, Some(expected), "{:?} {:?}", &passage, last_end);
+                let after = passage.after(GreedyChoice { count: 5, last_end });
+                prop_assert_eq!(after, Some(greedy), "{:?} {:?}", &passage, last_end);
             }
         }
     }

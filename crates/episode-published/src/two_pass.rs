@@ -12,12 +12,12 @@
 
 use rayon::prelude::*;
 
-use super::latest_start::Done;
+use super::Hybrid;
 use super::serial::places_by_symbol;
-use super::{CountJob, Hybrid, Strategy};
-use crate::{Events, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
+use betz_episode::count::{CountJob, PatternProgress, Strategy};
+use betz_episode::{Events, Pattern};
 
 /// An upper bound on every count, then [`Hybrid`] on those that reach the threshold.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +30,7 @@ impl Strategy for TwoPass {
 
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
         job.check()?;
-        let done = Done::new("first pass", job);
+        let done = PatternProgress::new("first pass", job);
         let mut counts: Vec<u64> = job
             .patterns
             .par_iter()

@@ -25,12 +25,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::greedy::Greedy;
-use super::latest_start::Done;
-use super::{CountJob, Strategy};
-use crate::{Events, Interval, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
+use betz_episode::count::{CountJob, PatternProgress, Strategy};
+use betz_episode::{Events, Interval, Pattern};
 
 /// Entries that one task handles: a thread block of the papers.
 const BLOCK: usize = 4096;
@@ -72,7 +70,7 @@ impl Strategy for LocalTracking {
 
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
         job.check()?;
-        let done = Done::new("counting", job);
+        let done = PatternProgress::new("counting", job);
         let one = |pattern: &Pattern| {
             progress::check(job.progress, "counting")?;
             let count = match self.compaction {
@@ -197,9 +195,14 @@ fn track_backward(
 
 /// Interval scheduling: occurrences as (end, start), by end.
 fn schedule(occurrences: impl Iterator<Item = (i64, i64)>) -> u64 {
-    let mut taken = Greedy::default();
-    occurrences.for_each(|(end, start)| taken.push(end, start));
-    taken.count
+    let (mut count, mut last_end) = (0, i64::MIN);
+    for (end, start) in occurrences {
+        if start > last_end {
+            count += 1;
+            last_end = end;
+        }
+    }
+    count
 }
 
 /// Blocks reserve room by an atomic addition and write in no particular order.

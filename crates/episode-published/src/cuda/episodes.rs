@@ -1,8 +1,8 @@
 //! Episodes in a device's memory side by side, and how many threads take them.
 
-use crate::Pattern;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
+use betz_episode::Pattern;
 
 /// Shared memory of an automaton for each of its places: `Automaton::BYTES`.
 pub(super) const AUTOMATON_BYTES: usize = 28;

@@ -1,0 +1,98 @@
+//! A count to make, and the interface of what makes it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use betz_base::error::Result;
+use betz_base::progress::Progress;
+use betz_device::Ran;
+
+use crate::{Events, Pattern};
+
+/// What to count, and how much of the answer is wanted.
+#[derive(Clone, Copy)]
+pub struct CountJob<'a> {
+    /// Where to count.
+    pub events: &'a Events,
+    /// What to count. Fastest when patterns that share a prefix are near each other.
+    pub patterns: &'a [Pattern],
+    /// When given, only counts of at least this much must be right; a pattern that is below may be
+    /// answered by any number below.
+    pub threshold: Option<u64>,
+    /// Told how many patterns are done; asked whether to go on.
+    pub progress: &'a dyn Progress,
+}
+
+impl<'a> CountJob<'a> {
+    /// All counts, without progress.
+    pub fn new(events: &'a Events, patterns: &'a [Pattern]) -> Self {
+        Self {
+            events,
+            patterns,
+            threshold: None,
+            progress: &(),
+        }
+    }
+
+    /// Checks every pattern against the events.
+    ///
+    /// # Errors
+    /// `Mismatch`, naming the pattern.
+    pub fn check(&self) -> Result<()> {
+        for pattern in self.patterns {
+            pattern.check(self.events).map_err(|e| {
+                e.at(format!(
+                    "episode {}",
+                    pattern.display(self.events.alphabet())
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A way to count non-overlapped occurrences. All are exact.
+pub trait Strategy: Send + Sync {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One count for each pattern, in order. Runs in rayon's current threads.
+    ///
+    /// # Errors
+    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` when the progress says
+    /// so.
+    fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
+
+    /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) when some
+    /// calls were too small to gain on the device.
+    fn ran(&self) -> Ran {
+        Ran::on_cpu(self.name())
+    }
+}
+
+/// The number of patterns counted so far, reported to a job's progress.
+pub struct PatternProgress<'a> {
+    stage: &'static str,
+    progress: &'a dyn Progress,
+    patterns: AtomicU64,
+    total: u64,
+}
+
+impl<'a> PatternProgress<'a> {
+    /// No pattern of `job` is counted yet.
+    pub fn new(stage: &'static str, job: &CountJob<'a>) -> Self {
+        Self {
+            stage,
+            progress: job.progress,
+            patterns: AtomicU64::new(0),
+            total: job.patterns.len() as u64,
+        }
+    }
+
+    /// So many more patterns are counted.
+    pub fn add(&self, patterns: usize) {
+        let patterns = patterns as u64;
+        let before = self.patterns.fetch_add(patterns, Ordering::Relaxed);
+        self.progress
+            .update(self.stage, before + patterns, self.total);
+    }
+}
