@@ -240,7 +240,7 @@ pub(crate) fn network<'py>(
             None => plan.run(&signal, progress)?,
         };
         let file = NetworkFile {
-            // What tells shards of other signals.
+            // Hash that distinguishes shards of different signals.
             source: Some(Source {
                 name: "array".into(),
                 hash: format!("{:016x}", signal.hash()),

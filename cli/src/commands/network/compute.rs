@@ -58,7 +58,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let read = report::total_seconds();
     let mut spec = spec(args, &signal)?;
     let bounds = Bounds::new(args, &signal)?;
-    // Whatever is wrong with it is said before surrogates are drawn.
+    // Errors of the plan are reported before surrogates are drawn.
     let plan = bounds.plan(&mut spec, &signal)?;
     if args.full {
         full::check(&spec, &signal, plan.windows().len())?;
@@ -195,7 +195,7 @@ fn say_what_f32_has_lost(signal: &Signal<'_>, input: &Input) {
     );
 }
 
-/// What `--memory` leaves beside the signal.
+/// Memory that `--memory` leaves next to the signal.
 struct Bounds {
     left: Option<u64>,
     max_edges: u64,
