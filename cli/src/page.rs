@@ -1,4 +1,4 @@
-//! How a page is served and announced.
+//! Serving and announcing the page.
 
 use clap::Args;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use betz_monitor::{Monitor, Options};
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
 
-/// How a page is served.
+/// Options of the page's server.
 #[derive(Args)]
 #[command(next_help_heading = "The page")]
 pub(crate) struct Page {
@@ -41,10 +41,10 @@ pub(crate) struct Page {
 
 /// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// How often Ctrl-C is looked for while nothing happens.
+/// Time between checks for Ctrl-C while nothing happens.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// How the page's options are served.
+/// The server's options from the command line.
 pub(crate) fn options(page: &Page) -> Options {
     Options {
         address: page.host,

@@ -47,7 +47,7 @@ impl Bank {
     }
 }
 
-/// What decides how a decoder is trained.
+/// Options of training.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -66,7 +66,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What is said of the linear engine, with `bank`.
+    /// Training options of the linear engine, with `bank`.
     pub(crate) fn training(&self, bank: FilterBank) -> TrainOptions {
         let mut options = TrainOptions::new(bank);
         options.delay_steps = self.delay_steps;

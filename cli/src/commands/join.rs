@@ -46,7 +46,7 @@ pub(crate) struct Join {
     pub(crate) top: usize,
 }
 
-/// What shards are of.
+/// The kinds of results that have shards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Network,

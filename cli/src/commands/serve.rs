@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
             "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}{}",
             report::count(anything as u64, "of the former"),
             report::count(files.models.len() as u64, "other file"),
-            // What is none of these was taken for a model.
+            // Every other file is read as a model.
             (files.models.last()).map_or(String::new(), |p| format!(
                 ", the last of them {}",
                 p.display()
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
 /// Most bytes of what a page has kept.
 const MOST_KEPT: u64 = 1 << 20;
 
-/// What a page has kept.
+/// A view that a page has saved.
 fn kept(path: &Path) -> Result<serde_json::Value> {
     let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let mut text = String::new();
@@ -146,7 +146,7 @@ fn kept(path: &Path) -> Result<serde_json::Value> {
         })
 }
 
-/// What the files are that are to be shown.
+/// The files to show, by kind.
 #[derive(Default)]
 struct Files<'a> {
     models: Vec<&'a PathBuf>,

@@ -26,7 +26,7 @@ pub(crate) struct Case {
     pub(crate) arguments: String,
     /// Address space in MB.
     pub(crate) memory: Option<u32>,
-    /// What standard input is read from.
+    /// File that standard input is read from.
     pub(crate) stdin: Option<String>,
 }
 
@@ -36,7 +36,7 @@ const EVERY: usize = 5;
 /// The longest that a case may take on a machine that is busy with others.
 const LONGEST: Duration = Duration::from_secs(100);
 
-/// What went wrong, if anything did.
+/// Runs a case; the error says what went wrong.
 fn run(folder: &Path, number: usize, case: &Case) -> Result<i32, String> {
     let (out, err) = (format!("{number}.stdout"), format!("{number}.stderr"));
     let limit = case

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     let dataset = dataset.with_outputs(model.outputs())?;
     let label_of = shuffled(args, dataset.segments.len())?;
-    // What says how many spikes are usual.
+    // Channels are watched only if the model stores how many spikes are usual.
     let watches = !args.no_watch && model.limits().blanking.is_some();
     let mut replay = Replay::open(&model, config, &dataset, watches)?;
     let adapted = replay.run(&dataset, &label_of, &Bar::new())?;

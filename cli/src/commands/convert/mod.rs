@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
 }
 
-/// Whether `out` is to be NWB; else it is `.npz`.
+/// True if `out` is NWB, false if it is `.npz`.
 fn to_nwb(out: &Path) -> Result<bool> {
     let ending = out.extension().and_then(|e| e.to_str()).unwrap_or("");
     match ending.to_ascii_lowercase().as_str() {
@@ -118,7 +118,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     told(args, stretches.outline(), "nwb", None)
 }
 
-/// What IN says of its session, and what the command line says instead.
+/// The session that IN describes, with the changes of the command line.
 fn session(args: &Convert, meta: Option<&str>, origin_seconds: f64) -> Result<Session> {
     let said = decoded::said(&args.input, meta, origin_seconds)?;
     let start = |text: &str| Moment::parse(text).map_err(|e| e.at("--start"));
@@ -164,7 +164,7 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
     Ok(options)
 }
 
-/// What the model at `path` makes of `recording`: an estimate for the end of each step inside a segment.
+/// Estimates of the model at `path` for `recording`, one for the end of each step inside a segment.
 fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<Decoded> {
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(path)?;

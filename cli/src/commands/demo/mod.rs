@@ -57,7 +57,7 @@ const LOW_PASS: LowPass = LowPass {
     order: 2,
     cutoff_hz: 12.0,
 };
-/// How far the responses' delay is looked for.
+/// Longest delay of the responses that is tried.
 const LONGEST_DELAY_SECONDS: f64 = 0.1;
 
 #[derive(Serialize)]

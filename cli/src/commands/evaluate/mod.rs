@@ -37,7 +37,7 @@ struct Evaluated {
     /// Of a decoder of place: how its posterior fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     posterior: Option<Posterior>,
-    /// What the variances are worth that the model tells.
+    /// Scores of the variances that the model estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     variances: Vec<VarianceRow>,
     /// Rates of channels here and where the model was trained.
@@ -179,7 +179,7 @@ impl Outcome for Evaluated {
     }
 }
 
-/// What the variances are worth that the model tells.
+/// Scores of the variances that the model estimates.
 fn print_variances(scores: &[VarianceRow]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());

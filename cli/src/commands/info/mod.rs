@@ -24,12 +24,12 @@ struct Facts {
     calibration: CalibrationFacts,
 }
 
-/// What `--device auto` goes by.
+/// Costs that `--device auto` compares.
 #[derive(Serialize)]
 struct CalibrationFacts {
     /// Where it is kept; absent without a cache folder.
     path: Option<String>,
-    /// What was measured; empty when the built-in defaults hold.
+    /// Measured devices; empty if the built-in costs are used.
     measured_on: Vec<String>,
     /// Fewest channels from which on an open GPU is expected to train sooner (100 s of 20 Hz at
     /// 0.25 ms, one filter); absent when never.

@@ -95,7 +95,7 @@ fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
     Ok(cuts[own.start]..cuts[own.end])
 }
 
-/// What is asked for, and the seconds it took.
+/// Counts the requested episodes; returns them and the seconds taken.
 fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
     let alphabet = counter.alphabet();
     let targets = Targets::new(

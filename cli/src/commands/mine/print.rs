@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
@@ -16,6 +18,7 @@ use super::args::Mine;
 use super::chance::{How, Tested};
 use super::listed::{Chance, Listed, list, print_rest, print_table};
 use super::raster;
+use crate::files::{self, INCOMPLETE};
 use crate::report;
 
 #[derive(Serialize)]
@@ -96,14 +99,17 @@ pub(super) fn tell(
         complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
         complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
-    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
-    // take the other with it.
+    // The list is printed before files are written, so that neither a full disk nor a closed pipe loses both.
     let printed = if args.common.json {
         report::json(&found)
     } else {
         print(args, searched.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, searched, &mined.episodes, &list);
+    let written = write_files(args, searched, &mined.episodes, &list, found.complete);
+    let written = written.and(match found.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("mining")),
+    });
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -145,7 +151,7 @@ fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
 struct List<'a> {
     rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
     tested: bool,
-    /// Whether parts were tested, too.
+    /// True if parts were tested, too.
     parts: bool,
 }
 
@@ -181,11 +187,17 @@ fn write_files(
     searched: &Searched<'_>,
     episodes: &[Episode],
     list: &List<'_>,
+    complete: bool,
 ) -> Result<()> {
     let alphabet = searched.alphabet;
-    if let Some(path) = &args.csv {
+    let place =
+        |path: &Option<PathBuf>| path.as_deref().map(|path| files::destination(path, complete));
+    if let Some(path) = &place(&args.csv) {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {
+            if !complete {
+                writeln!(file, "# {INCOMPLETE}")?;
+            }
             if list.parts {
                 write_chains_csv(file, rows(), alphabet)
             } else if list.tested {
@@ -197,21 +209,28 @@ fn write_files(
             }
         })?;
     }
-    if let Some(path) = &args.graph {
+    if let (Some(path), Some(to)) = (&args.graph, place(&args.graph)) {
         let graph = Graph::new(episodes, 2);
-        write_atomically(path, |file| {
+        write_atomically(&to, |file| {
             if path
                 .extension()
                 .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
             {
-                graph.write_graphml(file, alphabet)
+                graph.write_graphml(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "<!-- {INCOMPLETE} -->")?;
+                }
             } else {
-                graph.write_dot(file, alphabet)
+                graph.write_dot(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "// {INCOMPLETE}")?;
+                }
             }
+            Ok(())
         })?;
     }
-    if let (Some(path), Some(events)) = (&args.picture, searched.held) {
-        raster::draw(events, episodes, path)?;
+    if let (Some(path), Some(events)) = (place(&args.picture), searched.held) {
+        raster::draw(events, episodes, &path)?;
     }
     Ok(())
 }

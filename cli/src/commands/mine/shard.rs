@@ -13,7 +13,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::listed::{Listed, given, list, print_rest, print_table};
-use super::targets::{BYTES_AN_EVENT, parse_intervals};
+use super::targets::parse_intervals;
 use crate::chunks::expect_npz;
 use crate::commands::join::Join;
 use crate::commands::mine::args::Mine;
@@ -21,7 +21,7 @@ use crate::device;
 use crate::files::{CANDIDATES, Files, Kind};
 use crate::report::{self, Bar, Outcome, count, number};
 
-/// Bytes of a stretch at work where nothing is said.
+/// Default bytes of the chunk in memory.
 const MEMORY: u64 = 1 << 30;
 
 #[derive(Serialize)]
@@ -93,14 +93,7 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     let path = &args.events;
     expect_npz(path, "--shard")?;
     device::cpu_for("counting a shard", &args.common.device)?;
-    let mut stretches = Stretches::open(path)?;
-    let recording = stretches.fingerprint()?;
-    let outline = stretches.outline().clone();
-    let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
-    let most = args.memory.unwrap_or(MEMORY) / BYTES_AN_EVENT;
-    let cuts = stretches.cut_between(own.start as i64..own.end as i64, most.max(1))?;
-    let events = ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
-        .map_err(|e| e.at(path.display()))?;
+    let (events, recording) = ShardEvents::open(path, shard, args.memory.unwrap_or(MEMORY))?;
     let alphabet = events.alphabet();
     let patterns = match &args.count_only {
         Some(list) => given(

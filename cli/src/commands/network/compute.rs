@@ -57,7 +57,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
-    // Whatever is wrong with it is said before surrogates are drawn.
+    // Errors of the plan are reported before surrogates are drawn.
     let mut plan = within_memory(args, Plan::new(&spec, &signal)?, &signal)?;
     if args.full {
         full::check(&spec, &signal, plan.windows().len())?;

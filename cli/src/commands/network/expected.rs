@@ -105,7 +105,7 @@ impl Outcome for Expected {
     }
 }
 
-/// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
+/// Expected number of edges: given by the threshold itself, or estimated on a sample of nodes and windows.
 fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Option<f64>> {
     let nodes = signal.nodes();
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
@@ -130,7 +130,7 @@ fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Opti
     let samples = some(signal, few);
     let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
     let skip = match spec.measure {
-        // What lasts is told from window to window.
+        // A hold spans consecutive windows, so none is skipped.
         Measure::Distance { hold } if hold > 1 => 1,
         _ => windows.div_ceil(WINDOWS),
     };

@@ -176,7 +176,7 @@ fn followed(tracked: &Tracked) -> Followed {
     }
 }
 
-/// What is found in one window: under each name a number, and a number for each node.
+/// Measures of one window: for each name one number, and one number per node.
 struct OfWindow {
     values: Vec<(&'static str, f64)>,
     nodes: Vec<(&'static str, Vec<f32>)>,

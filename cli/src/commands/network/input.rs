@@ -19,7 +19,7 @@ use crate::report;
 const NAMES: [&str; 3] = ["node_name", "names", "channel_names"];
 const POSITIONS: [&str; 4] = ["node_xy", "xy", "xyz", "electrode_um"];
 
-/// What a network is made of.
+/// The input of a network.
 pub(super) struct Input {
     pub(super) values: Values,
     pub(super) nodes: usize,

@@ -35,7 +35,7 @@ struct Facts {
     complete: bool,
 }
 
-/// Whether the file at `path` is a network.
+/// True if the file at `path` is a network.
 pub(in crate::commands) fn is_network(path: &Path) -> bool {
     NetworkFile::is_one(path)
 }

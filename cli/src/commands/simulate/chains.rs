@@ -37,7 +37,7 @@ struct Simulated {
 }
 
 impl Chains {
-    /// Whether such a network is asked for.
+    /// True if the options request a network with chains.
     pub(super) fn is_asked_for(&self) -> bool {
         self.network || self.sym26 || self.dataset.is_some()
     }

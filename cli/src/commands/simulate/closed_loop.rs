@@ -38,7 +38,7 @@ enum Candidate {
     Model { path: PathBuf, model: Box<Model> },
 }
 
-/// What one decoder did, over all repeats.
+/// Results of one decoder over all repeats.
 #[derive(Serialize)]
 struct Scored {
     decoder: String,
@@ -148,12 +148,6 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         total_seconds: report::total_seconds(),
     };
     report::tell(&compared, args.common.json)
-}
-
-impl Outcome for Compared {
-    fn print(&self) -> Result<()> {
-        self.print()
-    }
 }
 
 /// The decoders that are listed; model files are read.
@@ -316,7 +310,7 @@ impl World {
         Ok((session, None))
     }
 
-    /// What the user intended in a session without faults, of other chances than the one that counts.
+    /// Intended movements from a session without faults, with other random draws than the scored one.
     fn rehearsal(&self, decoder: &mut dyn Decoder, asked: &ClosedLoop) -> Result<TrainingData> {
         let mut setup = self.setup.clone();
         setup.faults.clear();
@@ -409,7 +403,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
         .collect()
 }
 
-impl Compared {
+impl Outcome for Compared {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&[
             "decoder",

@@ -1,7 +1,7 @@
 //! A spiking network: the paper's, a model's or one's own; what it takes, what it does.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use betz::file::write_atomically;
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
@@ -16,7 +16,7 @@ use super::written::Written;
 use crate::commands::simulate::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
-use crate::files::{Files, Kind};
+use crate::files::{self, Files, Kind};
 use crate::report::{self, Bar, Outcome, Table, count, number};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
@@ -28,7 +28,7 @@ const SHARED_FROM: u64 = 5_000;
 const SHOWN_MS: f64 = 250.0;
 
 impl Spiking {
-    /// Whether such a network is asked for.
+    /// True if the options request a spiking network.
     pub(super) fn is_asked_for(&self) -> bool {
         self.ring.is_some()
             || self.full.is_some()
@@ -39,7 +39,7 @@ impl Spiking {
     }
 }
 
-/// What the network takes, said before anything is built.
+/// Size of the network, known before anything is built.
 #[derive(Serialize)]
 struct Planned {
     #[serde(skip)]
@@ -56,7 +56,7 @@ struct Planned {
     steps: u64,
 }
 
-/// What the simulation did.
+/// Results of a simulation.
 #[derive(Serialize)]
 struct Simulated {
     neurons: u64,
@@ -73,12 +73,12 @@ struct Simulated {
     build_seconds: f64,
     us_per_step: f64,
     synaptic_events: u64,
-    /// What it ran on, and how neurons lay there.
+    /// Device and layout of the neurons.
     device: String,
     path: &'static str,
     threads: usize,
     bytes: u64,
-    /// Of what the fixed point holds, the largest sum of inputs that a step can have.
+    /// Largest sum of inputs of a step, as a share of the fixed-point range.
     fixed_point_use: f64,
     rates_hz: Vec<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,18 +181,21 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     drop(bar);
     ran.heard(&mut engine, heard, &mut activity, asked.live)?;
     let report = engine.run(0, &())?;
-    let recording = match &args.out {
-        Some(path) => Some(write_recording(&engine, args, path)?),
+    let place = |path: &Option<PathBuf>| {
+        (path.as_deref()).map(|path| files::destination(path, !ran.interrupted))
+    };
+    let recording = match place(&args.out) {
+        Some(path) => Some(write_recording(&engine, args, &path, ran.interrupted)?),
         None => None,
     };
-    if let Some(path) = &asked.counts {
-        write_counts(path, &engine.counts())?;
+    if let Some(path) = place(&asked.counts) {
+        write_counts(&path, &engine.counts())?;
     }
-    if let Some(path) = &asked.traces {
-        write_traces(path, &engine)?;
+    if let Some(path) = place(&asked.traces) {
+        write_traces(&path, &engine)?;
     }
-    if let Some(path) = &args.picture {
-        draw(&engine, &activity, path)?;
+    if let Some(path) = place(&args.picture) {
+        draw(&engine, &activity, &path)?;
     }
     device::note_fallback(engine.ran(), "the simulation");
     let simulated = Simulated {
@@ -221,12 +224,10 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     if drawn {
         activity.print()?;
     }
-    report::tell(&simulated, args.common.json)
-}
-
-impl Outcome for Simulated {
-    fn print(&self) -> Result<()> {
-        self.print()
+    report::tell(&simulated, args.common.json)?;
+    match simulated.interrupted {
+        true => Err(report::interrupted("the simulation")),
+        false => Ok(()),
     }
 }
 
@@ -320,7 +321,7 @@ impl Outcome for Planned {
     }
 }
 
-/// What runs took, added up.
+/// Total time of the runs.
 #[derive(Default)]
 struct Ran {
     seconds: f64,
@@ -403,7 +404,12 @@ fn rates(engine: &Engine, before: &[u32], settled: u64) -> Vec<Rate> {
 }
 
 /// Spikes as a recording: a channel for each neuron, a tick for each step.
-fn write_recording(engine: &Engine, args: &Simulate, path: &Path) -> Result<Written> {
+fn write_recording(
+    engine: &Engine,
+    args: &Simulate,
+    path: &Path,
+    interrupted: bool,
+) -> Result<Written> {
     let network = engine.network();
     let spikes = engine.spikes();
     let names = network
@@ -427,17 +433,18 @@ fn write_recording(engine: &Engine, args: &Simulate, path: &Path) -> Result<Writ
         electrode_um: None,
         form: SpikeForm::Events,
         meta: Some(format!(
-            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"}}",
+            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"{}}}",
             args.seed,
             engine.synapse_hash(),
-            engine.hash()
+            engine.hash(),
+            if interrupted { ", \"interrupted\": true" } else { "" }
         )),
     };
     recording.write_npz(path)?;
     Ok(Written::new(&recording, path))
 }
 
-/// How a file of potentials begins.
+/// First words of a file of potentials.
 const TRACES: Kind = Kind::Table(&["seconds,mV of neuron "]);
 
 fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
@@ -492,7 +499,7 @@ fn draw(engine: &Engine, activity: &Activity, path: &Path) -> Result<()> {
     )
 }
 
-impl Simulated {
+impl Outcome for Simulated {
     fn print(&self) -> Result<()> {
         if let Some(recording) = &self.recording {
             recording.print()?;

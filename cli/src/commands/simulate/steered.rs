@@ -68,7 +68,7 @@ pub(super) struct Steered {
     velocity: Velocity,
     counts: Vec<u16>,
     out: Vec<f32>,
-    /// Whether counts came in the last step.
+    /// True if counts arrived in the last step.
     came: bool,
     learning: Option<Learning>,
     /// The first thing that failed; the cursor stays from then on.

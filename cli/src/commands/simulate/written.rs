@@ -1,4 +1,4 @@
-//! What a simulation wrote, for tables and JSON.
+//! Recordings that a simulation wrote, for tables and JSON.
 
 use std::path::Path;
 

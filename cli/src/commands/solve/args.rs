@@ -21,8 +21,8 @@ pub(crate) struct Solve {
     /// Model file to write
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Ridge added to the diagonal of the centred Γ, which is a sum over steps, not a mean; default: as
-    /// by --noise 0.1
+    /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default:
+    /// cross-validated over the files; of a single file: as --noise 0.1]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
     /// Neural noise: standard deviation on each feature, as a fraction of the largest response
@@ -33,7 +33,7 @@ pub(crate) struct Solve {
     #[arg(long, value_name = "SUMS", conflicts_with_all = ["ridge", "noise"])]
     pub(crate) hold_back: Vec<PathBuf>,
     /// Cross-validate over files: use the ridge that decodes each file best from all others, and
-    /// report the scores
+    /// report the scores (the default for two files or more)
     #[arg(long, conflicts_with_all = ["ridge", "noise", "hold_back"])]
     pub(crate) validate: bool,
     /// Refuse channels that make Γ singular (silent channels, or copies) instead of masking them

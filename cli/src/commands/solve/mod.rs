@@ -17,7 +17,7 @@ use crate::files::{Files, Kind, first_bytes};
 use crate::report::{self, Outcome, Table, count};
 use args::Solve;
 
-/// Neural noise where nothing is said, as of `betz train --folds 0`.
+/// Default neural noise for a single file of sums, as of `betz train --folds 0`.
 const NOISE: f64 = 0.1;
 
 #[derive(Serialize)]
@@ -32,10 +32,10 @@ struct Solved {
     features: usize,
     ridge: f64,
     steps: u64,
-    /// What the decoder scores on the sums held back.
+    /// Scores on the sums held back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_back: Vec<HeldBack>,
-    /// What decoders score on each file that they were not solved from.
+    /// Cross-validated scores: each file decoded from the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     validated: Vec<HeldBack>,
     device: String,
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
             rmse: o.rmse,
         })
         .collect();
-    let (held_back, validated) = if args.validate {
+    let (held_back, validated) = if validates(args) {
         (Vec::new(), scores)
     } else {
         (scores, Vec::new())
@@ -156,6 +156,12 @@ fn merged(paths: &[PathBuf]) -> Result<Sums> {
     all.ok_or_else(|| Error::argument("expected files of sums, got none"))
 }
 
+/// True if the ridge is cross-validated over the files: on request, and by default for two files or more.
+fn validates(args: &Solve) -> bool {
+    let given = args.ridge.is_some() || args.noise.is_some() || !args.hold_back.is_empty();
+    args.validate || (!given && args.inputs.len() > 1)
+}
+
 /// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
 fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     let mut options = SolveOptions::with(match args.ridge {
@@ -166,7 +172,7 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
         options.mask = MaskPolicy::Refuse;
     }
     options.retain = (args.retain).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    if args.validate {
+    if validates(args) {
         let parts = loaded(&args.inputs)?;
         let started = Instant::now();
         let (model, score) = Sums::cross_validate(&parts, &options)?;
@@ -176,6 +182,11 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
             recordings,
             score.outputs,
             started.elapsed().as_secs_f64(),
+        ));
+    }
+    if args.ridge.is_none() && args.noise.is_none() && args.hold_back.is_empty() {
+        report::note(&format!(
+            "ridge by --noise {NOISE}: a single file of sums leaves nothing to validate on; give the recordings' files apart, or --hold-back or --ridge"
         ));
     }
     let sums = merged(&args.inputs)?;

@@ -191,7 +191,7 @@ impl Outcome for Trained {
     }
 }
 
-/// What training took.
+/// Cost of the training.
 #[derive(Default)]
 struct Took {
     epochs: usize,

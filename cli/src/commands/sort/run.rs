@@ -43,14 +43,14 @@ struct Ran {
 #[derive(Serialize)]
 struct UnitMoved {
     unit: u32,
-    /// How far its mean spike is from that of training, and how large that was, in standard deviations of the noise.
+    /// Distance of its mean spike from that of training, and size of the latter, in standard deviations of the noise.
     distance: f32,
     size: f32,
     rate_hz: f64,
     trained_hz: f64,
 }
 
-/// What comes out of the voltage.
+/// Features extracted from the voltage.
 #[derive(Default)]
 struct Out {
     ticks: Vec<i64>,

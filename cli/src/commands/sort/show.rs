@@ -50,7 +50,7 @@ pub(super) fn run(args: &SortShow) -> Result<()> {
     report::tell(&facts(&sorter, &args.sorter), args.common.json)
 }
 
-/// What `betz info` says of a sorter.
+/// `betz info` of a sorter.
 pub(crate) fn inside(path: &Path, json: bool, picture: bool) -> Result<()> {
     if picture {
         return Err(Error::argument(

@@ -14,7 +14,7 @@ use crate::device;
 use crate::replay::{LatencyUs, deadline};
 use crate::report::{self, Outcome, UntilInterrupted};
 
-/// How often Ctrl-C is looked at while nothing comes.
+/// Time between checks for Ctrl-C while no input arrives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]

@@ -23,7 +23,7 @@ use crate::files::{Files, Kind, first_bytes};
 use crate::report::{self, Bar, Outcome, count, number};
 use args::Sums as Arguments;
 
-/// What a file of sums holds.
+/// Content of a file of sums.
 #[derive(Serialize)]
 struct Facts {
     kind: &'static str,
@@ -211,7 +211,7 @@ fn in_chunks(
     })
 }
 
-/// What is summed, on a clock of `step_seconds`.
+/// Training options of the sums, on a clock of `step_seconds`.
 pub(super) fn options(
     args: &Arguments,
     bank: FilterBank,

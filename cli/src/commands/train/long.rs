@@ -68,7 +68,7 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, LongOptions)> {
     Ok((file, options))
 }
 
-/// How much there is of a recording, without what it holds.
+/// The sizes of a recording, without its spikes and behaviour.
 fn sizes(file: &File) -> Dataset {
     let outline = file.outline();
     Dataset {

@@ -14,7 +14,7 @@ use super::args::{DecoderKind, Gram, SolverName, Train};
 use crate::bank;
 use crate::report::Bar;
 
-/// How far `--delay auto` looks, before and after.
+/// Longest delay that `--delay auto` tries, in both directions.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for, unless that is only the linear one.
@@ -132,7 +132,7 @@ fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
     Ok(groups)
 }
 
-/// What the options say, and what is left to cross-validation.
+/// Training options, and the search over those that are left to cross-validation.
 pub(super) fn choices(
     args: &Train,
     dataset: &Dataset,

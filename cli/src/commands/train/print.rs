@@ -13,7 +13,7 @@ use crate::report::{self, Outcome};
 struct Trained {
     model: String,
     decoder: &'static str,
-    /// How the kinds compare; empty when only the linear one was asked for.
+    /// Comparison of the kinds; empty if only the linear one was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<KindRow>,
     /// Steps whose spikes were taken for artefacts.
@@ -47,7 +47,7 @@ struct Trained {
     of_signal: bool,
 }
 
-/// How a kind did in cross-validation.
+/// Cross-validated scores of one kind.
 #[derive(Serialize)]
 struct KindRow {
     decoder: &'static str,
