@@ -230,7 +230,9 @@ impl Session {
         py: Python<'py>,
         out: Option<Bound<'py, PyArray1<f32>>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        self.step_on(py, &[0_u8; 0], out, |session, _, out| session.step_stale(out))
+        self.step_on(py, &[0_u8; 0], out, |session, _, out| {
+            session.step_stale(out)
+        })
     }
 
     /// Advances `ticks` ticks without a spike.

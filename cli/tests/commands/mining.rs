@@ -182,7 +182,10 @@ fn lists_tables_and_files_carry_what_surrogates_say() {
     let hardly = betz(folder, &format!("{mine} --fdr 0.01"));
     assert!(hardly.status.success());
     let said = String::from_utf8_lossy(&hardly.stderr);
-    assert!(said.contains("surrogates would list a single one"), "{said}");
+    assert!(
+        said.contains("surrogates would list a single one"),
+        "{said}"
+    );
 }
 
 #[test]

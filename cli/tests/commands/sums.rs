@@ -40,7 +40,10 @@ fn sums_are_merged_in_any_order_and_solved() {
     // A recording beside sums.
     let mixed = json(folder, &format!("sums ab.sums c.npz {BANK} --out all.sums"));
     assert_eq!(mixed["parts"], 3);
-    json(folder, "solve a.sums b.sums c.sums --noise 0.1 --out one.betz");
+    json(
+        folder,
+        "solve a.sums b.sums c.sums --noise 0.1 --out one.betz",
+    );
     json(folder, "solve c.sums ba.sums --noise 0.1 --out other.betz");
     json(folder, "solve all.sums --noise 0.1 --out third.betz");
     assert!(bytes("one.betz") == bytes("other.betz") && bytes("one.betz") == bytes("third.betz"));

@@ -190,8 +190,10 @@ fn write_files(
     complete: bool,
 ) -> Result<()> {
     let alphabet = searched.alphabet;
-    let place =
-        |path: &Option<PathBuf>| path.as_deref().map(|path| files::destination(path, complete));
+    let place = |path: &Option<PathBuf>| {
+        path.as_deref()
+            .map(|path| files::destination(path, complete))
+    };
     if let Some(path) = &place(&args.csv) {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {

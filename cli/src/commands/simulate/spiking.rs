@@ -437,7 +437,11 @@ fn write_recording(
             args.seed,
             engine.synapse_hash(),
             engine.hash(),
-            if interrupted { ", \"interrupted\": true" } else { "" }
+            if interrupted {
+                ", \"interrupted\": true"
+            } else {
+                ""
+            }
         )),
     };
     recording.write_npz(path)?;
