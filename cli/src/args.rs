@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Find frequent episodes: units that fire in the same order, at the same delays, again and again
     Mine(mine::args::Mine),
     /// Join the shards that `betz mine --shard` or `betz network compute --shard` wrote
-    Join(join::Join),
+    Join(join::args::Join),
     /// Compute, measure, compare and export correlation networks over sliding windows
     #[command(subcommand)]
     Network(network::args::NetworkCommand),

@@ -10,7 +10,7 @@ use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
 use serde::Serialize;
 
-use crate::commands::convert::args::Convert;
+use args::Convert;
 use crate::common_args::Part;
 use crate::data;
 use crate::decoded;

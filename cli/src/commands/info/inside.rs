@@ -1,6 +1,5 @@
 //! `betz info FILE`: what a model or a recording holds.
 
-use std::io::Read;
 use std::path::Path;
 
 use betz::model::{Decoder, OutputScore};
@@ -10,9 +9,10 @@ use serde::Serialize;
 
 use super::picture as recording_picture;
 use crate::bank::{self, FilterShape};
-use crate::commands::info::args::Info;
+use super::args::Info;
+use crate::commands::{mine, network, sort, sums};
 use crate::data;
-use crate::files::{Files, Kind};
+use crate::files::{Files, Kind, first_bytes};
 use crate::report::{self, Outcome, Table, count, number};
 use betz::input_form;
 
@@ -71,43 +71,90 @@ struct RecordingFacts {
     entries: String,
 }
 
+/// The content of a file that `betz info` describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Model,
+    Sums,
+    NetworkShard,
+    CountShard,
+    Sorter,
+    Network,
+    Recording,
+}
+
+impl Content {
+    fn of(path: &Path) -> Result<Self> {
+        Ok(match first_bytes(path)? {
+            start if start == *b"BETZMODL" => Self::Model,
+            betz::train::sums::MAGIC => Self::Sums,
+            betz::network::file::PART_MAGIC => Self::NetworkShard,
+            betz::episode::count::PART_MAGIC => Self::CountShard,
+            start if start == *b"BETZSORT" => Self::Sorter,
+            start if start.starts_with(b"PK") && network::is_network(path) => Self::Network,
+            start if start.starts_with(b"PK") || betz_interop::is_hdf5(path) => Self::Recording,
+            start => {
+                return Err(Error::argument(format!(
+                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
+                    path.display(),
+                    start.escape_ascii()
+                )));
+            }
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "a model",
+            Self::Sums => "sums",
+            Self::NetworkShard | Self::CountShard => "a shard",
+            Self::Sorter => "a sorter",
+            Self::Network => "a network",
+            Self::Recording => "a recording",
+        }
+    }
+
+    /// Refuses options that need another content.
+    fn check(self, args: &Info) -> Result<()> {
+        if args.weights.is_some() && self != Self::Model {
+            let got = self.name();
+            return Err(Error::argument(format!("--weights: expected a model, got {got}")));
+        }
+        if args.picture.is_some() && self != Self::Recording {
+            let hint = match self {
+                Self::Model => " (betz evaluate --picture draws what it decodes)",
+                Self::Sorter => " (betz sort show --picture draws it)",
+                Self::Network => " (betz network graph --picture draws it)",
+                _ => "",
+            };
+            return Err(Error::argument(format!(
+                "--picture: expected a recording, got {}{hint}",
+                self.name()
+            )));
+        }
+        Ok(())
+    }
+}
+
 pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let mut files = Files::new(&args.common).reads("FILE", path);
     files.may_write("--weights", args.weights.as_deref(), Kind::Weights)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
-    let mut start = [0; 8];
-    let file = std::fs::File::open(path).and_then(|mut f| f.read(&mut start));
-    file.map_err(|e| Error::io("reading", path, &e))?;
-    let bytes = path.metadata().map_or(0, |m| m.len());
-    if start == *b"BETZMODL" {
-        model(args, path, bytes)
-    } else if start == betz::train::sums::MAGIC {
-        crate::commands::sums::inside(args, path, bytes)
-    } else if start == betz::network::file::PART_MAGIC {
-        crate::commands::network::part_inside(path, args.common.json)
-    } else if start == betz::episode::count::PART_MAGIC {
-        crate::commands::mine::describe_part(path, args.common.json)
-    } else if start == *b"BETZSORT" {
-        crate::commands::sort::inside(path, args.common.json, args.picture.is_some())
-    } else if start.starts_with(b"PK") && crate::commands::network::is_network(path) {
-        crate::commands::network::inside(args, path, bytes)
-    } else if start.starts_with(b"PK") || betz_interop::is_hdf5(path) {
-        recording(args, path, bytes)
-    } else {
-        Err(Error::argument(format!(
-            "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
-            path.display(),
-            start.escape_ascii()
-        )))
+    let content = Content::of(path)?;
+    content.check(args)?;
+    let (json, bytes) = (args.common.json, path.metadata().map_or(0, |m| m.len()));
+    match content {
+        Content::Model => model(args, path, bytes),
+        Content::Sums => sums::inside(path, bytes, json),
+        Content::NetworkShard => network::part_inside(path, json),
+        Content::CountShard => mine::describe_part(path, json),
+        Content::Sorter => sort::inside(path, json),
+        Content::Network => network::inside(path, bytes, json),
+        Content::Recording => recording(args, path, bytes),
     }
 }
 
 fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    if args.picture.is_some() {
-        return Err(Error::argument(
-            "--picture: expected a recording, got a model (betz evaluate --picture draws what it decodes)",
-        ));
-    }
     let model = Decoder::load(path)?;
     if let Some(to) = &args.weights {
         write_weights(&model, path, to)?;
@@ -227,11 +274,6 @@ fn outputs(infos: &[betz::recording::OutputInfo]) -> Vec<Output> {
 }
 
 fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    if args.weights.is_some() {
-        return Err(Error::argument(
-            "--weights: expected a model, got a recording",
-        ));
-    }
     let recording = data::open_recording(path)?;
     if let Some(to) = &args.picture {
         let data = match &recording.behavior {

@@ -17,7 +17,7 @@ use super::print::{Searched, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
-use crate::commands::mine::args::Mine;
+use super::args::Mine;
 use crate::device;
 use crate::report::{self, Bar};
 

@@ -11,7 +11,7 @@ use betz::{Error, Progress, Result};
 use serde::Serialize;
 
 use super::listed::{Listed, given, list};
-use crate::commands::mine::args::Mine;
+use super::args::Mine;
 use crate::report::{self, Outcome, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.

@@ -3,7 +3,7 @@
 use betz::network::{NetworkSpec, Sign, Signal, Taper, Threshold};
 use serde::Serialize;
 
-use crate::commands::network::args::{Edges, SignName};
+use super::args::{Edges, SignName};
 
 /// A request for a network, planned or done.
 #[derive(Serialize, Clone)]

@@ -11,7 +11,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::{Spread, on_cpu};
-use crate::commands::network::args::Compare;
+use super::args::Compare;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 

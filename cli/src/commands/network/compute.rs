@@ -11,7 +11,7 @@ use betz::{Error, ErrorKind, Result, memory};
 use super::asked::{Asked, keeping};
 use super::outcome::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
-use crate::commands::network::args::{Compute, FdrName, Span, SurrogateName};
+use super::args::{Compute, FdrName, Span, SurrogateName};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};

@@ -6,7 +6,7 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::asked::Asked;
-use crate::commands::network::args::Compute;
+use super::args::Compute;
 use crate::report::{self, Outcome};
 
 /// Nodes, windows and values of the sample that edges are counted in.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::on_cpu;
-use crate::commands::network::args::{Export, Format};
+use super::args::{Export, Format};
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome};
 

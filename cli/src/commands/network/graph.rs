@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::picture::{self as network_picture, Shown};
 use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
-use crate::commands::network::args::{Graph, GraphMeasure};
+use super::args::{Graph, GraphMeasure};
 use crate::files::{Files, Kind, is_csv};
 use crate::report::{self, Bar, Outcome, Table};
 

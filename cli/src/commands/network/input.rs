@@ -10,7 +10,7 @@ use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
 use super::{frames, lines, nodes};
-use crate::commands::network::args::From;
+use super::args::From;
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::report;

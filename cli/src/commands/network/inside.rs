@@ -8,7 +8,6 @@ use betz::network::file::NetworkFile;
 use serde::Serialize;
 
 use super::Spread;
-use crate::commands::info::args::Info;
 use crate::report::{self, Outcome, count};
 
 #[derive(Serialize)]
@@ -40,19 +39,7 @@ pub(in crate::commands) fn is_network(path: &Path) -> bool {
     NetworkFile::is_one(path)
 }
 
-pub(in crate::commands) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    for (option, asked) in [("--weights", &args.weights), ("--picture", &args.picture)] {
-        if asked.is_some() {
-            return Err(betz::Error::argument(format!(
-                "{option}: expected {}, got a network",
-                if option == "--weights" {
-                    "a model"
-                } else {
-                    "a recording"
-                }
-            )));
-        }
-    }
+pub(in crate::commands) fn inside(path: &Path, bytes: u64, json: bool) -> Result<()> {
     let file = NetworkFile::read(path)?;
     let network = &file.network;
     let meta = network.meta();
@@ -80,7 +67,7 @@ pub(in crate::commands) fn inside(args: &Info, path: &Path, bytes: u64) -> Resul
         window: meta.spec.window,
         complete: file.complete,
     };
-    report::tell(&facts, args.common.json)
+    report::tell(&facts, json)
 }
 
 impl Outcome for Facts {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Spread;
 use super::asked::Asked;
-use crate::commands::network::args::Compute;
+use super::args::Compute;
 use crate::files;
 use crate::report::{self, Outcome};
 

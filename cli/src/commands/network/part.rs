@@ -7,7 +7,7 @@ use betz::network::file::Part;
 use serde::Serialize;
 
 use super::outcome::write_where_it_fits;
-use crate::commands::network::args::Compute;
+use super::args::Compute;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, count};
 

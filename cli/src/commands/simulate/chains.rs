@@ -11,7 +11,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::written::Written;
-use crate::commands::simulate::args::{Chains, Simulate};
+use super::args::{Chains, Simulate};
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::report::{self, Bar, Outcome};

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::loop_picture;
 use super::steered::{Steered, Velocity};
 use super::written::Written;
-use crate::commands::simulate::args::{ClosedLoop, Simulate, TaskName};
+use super::args::{ClosedLoop, Simulate, TaskName};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table, count};
 

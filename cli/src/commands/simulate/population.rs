@@ -9,7 +9,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::written::Written;
-use crate::commands::simulate::args::Simulate;
+use super::args::Simulate;
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::activity::Activity;
 use super::spiking_picture::{self, Moments};
 use super::written::Written;
-use crate::commands::simulate::args::{Compat, Simulate, Spiking};
+use super::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};

@@ -9,7 +9,7 @@ use betz::stream::{Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
-use crate::commands::simulate::args::Intention;
+use super::args::Intention;
 use crate::learning;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.

@@ -8,7 +8,7 @@ use betz_monitor::{MapErrors, MapShape, MapStage, Mapped, Monitor, Shown};
 
 use crate::browser::Door;
 use crate::commands::monitor::name_of;
-use crate::commands::som::args::Som;
+use super::args::Som;
 use crate::page::{LOOK, announce, options};
 use crate::report::UntilInterrupted;
 

@@ -20,7 +20,7 @@ use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
 use self::live::Live;
-use crate::commands::som::args::{FadeName, NeighbourhoodName, Som};
+use args::{FadeName, NeighbourhoodName, Som};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};

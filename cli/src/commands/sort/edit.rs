@@ -4,7 +4,7 @@ use betz::sort::{Edit, Sorter};
 use betz::{Error, Result};
 
 use super::show;
-use crate::commands::sort::args::SortEdit;
+use super::args::SortEdit;
 use crate::files::{Files, Kind};
 use crate::report;
 

@@ -9,7 +9,7 @@ use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
 
-use crate::commands::sort::args::Raw;
+use super::args::Raw;
 
 /// Facts about the voltage that are known before a sample is read.
 pub(super) struct Info {

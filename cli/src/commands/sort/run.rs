@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::input::{Info, Source};
 use super::phy;
-use crate::commands::sort::args::{Feature, SortRun};
+use super::args::{Feature, SortRun};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table};
 

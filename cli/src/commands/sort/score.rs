@@ -8,7 +8,7 @@ use betz::sort::score::{Score, Train, score};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::commands::sort::args::SortScore;
+use super::args::SortScore;
 use crate::report::{self, Outcome, Table};
 
 #[derive(Serialize)]

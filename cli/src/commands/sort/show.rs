@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use serde::Serialize;
 
 use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
-use crate::commands::sort::args::SortShow;
+use super::args::SortShow;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 
@@ -51,12 +51,7 @@ pub(super) fn run(args: &SortShow) -> Result<()> {
 }
 
 /// `betz info` of a sorter.
-pub(crate) fn inside(path: &Path, json: bool, picture: bool) -> Result<()> {
-    if picture {
-        return Err(Error::argument(
-            "--picture: expected a recording, got a sorter (betz sort show --picture draws it)",
-        ));
-    }
+pub(crate) fn inside(path: &Path, json: bool) -> Result<()> {
     report::tell(&facts(&Sorter::load(path)?, path), json)
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::input::Info;
 use super::show;
-use crate::commands::sort::args::{ReferenceName, SortTrain};
+use super::args::{ReferenceName, SortTrain};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};
 

@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use crate::bank::{self, FilterShape};
 use crate::chunks;
-use crate::commands::info::args::Info;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
@@ -224,20 +223,7 @@ pub(super) fn options(
 }
 
 /// `betz info` of a file of sums.
-pub(super) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    for (option, given) in [("--weights", &args.weights), ("--picture", &args.picture)] {
-        if given.is_some() {
-            let (model, recording) = ("a model", "a recording");
-            let expected = if option == "--weights" {
-                model
-            } else {
-                recording
-            };
-            return Err(Error::argument(format!(
-                "{option}: expected {expected}, got sums"
-            )));
-        }
-    }
+pub(super) fn inside(path: &Path, bytes: u64, json: bool) -> Result<()> {
     let sums = Sums::load(path)?;
-    report::tell(&Facts::of(&sums, path, bytes), args.common.json)
+    report::tell(&Facts::of(&sums, path, bytes), json)
 }
