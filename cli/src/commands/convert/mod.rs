@@ -10,13 +10,13 @@ use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
 use serde::Serialize;
 
-use args::Convert;
 use crate::common_args::Part;
 use crate::data;
 use crate::decoded;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome};
+use args::Convert;
 
 #[derive(Serialize)]
 struct Converted {

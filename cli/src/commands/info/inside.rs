@@ -7,9 +7,9 @@ use betz::recording::SpikeForm;
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Info;
 use super::picture as recording_picture;
 use crate::bank::{self, FilterShape};
-use super::args::Info;
 use crate::commands::{mine, network, sort, sums};
 use crate::data;
 use crate::files::{Files, Kind, first_bytes};
@@ -118,7 +118,9 @@ impl Content {
     fn check(self, args: &Info) -> Result<()> {
         if args.weights.is_some() && self != Self::Model {
             let got = self.name();
-            return Err(Error::argument(format!("--weights: expected a model, got {got}")));
+            return Err(Error::argument(format!(
+                "--weights: expected a model, got {got}"
+            )));
         }
         if args.picture.is_some() && self != Self::Recording {
             let hint = match self {

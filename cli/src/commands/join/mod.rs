@@ -7,8 +7,8 @@ use std::path::Path;
 use betz::{Error, Result};
 
 use super::{mine, network};
-use args::Join;
 use crate::files::{Files, first_bytes};
+use args::Join;
 
 /// The kinds of results that have shards.
 #[derive(Clone, Copy, PartialEq, Eq)]

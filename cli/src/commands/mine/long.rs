@@ -12,12 +12,12 @@ use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
 
+use super::args::Mine;
 use super::chance::{self, Source};
 use super::print::{Searched, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
-use super::args::Mine;
 use crate::device;
 use crate::report::{self, Bar};
 

@@ -10,8 +10,8 @@ use betz::episode::{Events, Interval};
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
-use super::listed::{Listed, given, list};
 use super::args::Mine;
+use super::listed::{Listed, given, list};
 use crate::report::{self, Outcome, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.

@@ -12,11 +12,11 @@ use betz::team::{Shard, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Mine;
 use super::listed::{Listed, given, list, print_rest, print_table};
 use super::targets::parse_intervals;
 use crate::chunks::expect_npz;
 use crate::commands::join::args::Join;
-use super::args::Mine;
 use crate::device;
 use crate::files::{CANDIDATES, Files, Kind};
 use crate::report::{self, Bar, Outcome, count, number};

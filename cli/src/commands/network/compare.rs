@@ -10,8 +10,8 @@ use betz::network::{Network, WindowEdges};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::{Spread, on_cpu};
 use super::args::Compare;
+use super::{Spread, on_cpu};
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 

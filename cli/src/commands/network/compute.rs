@@ -8,10 +8,10 @@ use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
+use super::args::{Compute, FdrName, Span, SurrogateName};
 use super::asked::{Asked, keeping};
 use super::outcome::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
-use super::args::{Compute, FdrName, Span, SurrogateName};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};

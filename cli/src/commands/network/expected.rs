@@ -5,8 +5,8 @@ use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
 use serde::Serialize;
 
-use super::asked::Asked;
 use super::args::Compute;
+use super::asked::Asked;
 use crate::report::{self, Outcome};
 
 /// Nodes, windows and values of the sample that edges are counted in.

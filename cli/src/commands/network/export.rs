@@ -11,8 +11,8 @@ use betz::{Error, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::on_cpu;
 use super::args::{Export, Format};
+use super::on_cpu;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome};
 

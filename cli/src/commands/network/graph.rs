@@ -13,10 +13,10 @@ use betz::{Error, Progress, Result, memory, progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::args::{Graph, GraphMeasure};
 use super::picture::{self as network_picture, Shown};
 use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
-use super::args::{Graph, GraphMeasure};
 use crate::files::{Files, Kind, is_csv};
 use crate::report::{self, Bar, Outcome, Table};
 

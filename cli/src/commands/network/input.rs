@@ -9,8 +9,8 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
-use super::{frames, lines, nodes};
 use super::args::From;
+use super::{frames, lines, nodes};
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::report;

@@ -8,8 +8,8 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::Spread;
-use super::asked::Asked;
 use super::args::Compute;
+use super::asked::Asked;
 use crate::files;
 use crate::report::{self, Outcome};
 

@@ -6,8 +6,8 @@ use betz::Result;
 use betz::network::file::Part;
 use serde::Serialize;
 
-use super::outcome::write_where_it_fits;
 use super::args::Compute;
+use super::outcome::write_where_it_fits;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, count};
 

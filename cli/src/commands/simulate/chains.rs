@@ -10,8 +10,8 @@ use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::written::Written;
 use super::args::{Chains, Simulate};
+use super::written::Written;
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::report::{self, Bar, Outcome};

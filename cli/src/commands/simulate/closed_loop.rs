@@ -14,10 +14,10 @@ use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::args::{ClosedLoop, Simulate, TaskName};
 use super::loop_picture;
 use super::steered::{Steered, Velocity};
 use super::written::Written;
-use super::args::{ClosedLoop, Simulate, TaskName};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table, count};
 

@@ -8,8 +8,8 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::written::Written;
 use super::args::Simulate;
+use super::written::Written;
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};

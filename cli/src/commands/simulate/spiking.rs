@@ -11,9 +11,9 @@ use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
+use super::args::{Compat, Simulate, Spiking};
 use super::spiking_picture::{self, Moments};
 use super::written::Written;
-use super::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};

@@ -20,10 +20,10 @@ use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
 use self::live::Live;
-use args::{FadeName, NeighbourhoodName, Som};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};
+use args::{FadeName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
 const AT_ONCE: usize = 1 << 10;

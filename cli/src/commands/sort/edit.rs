@@ -3,8 +3,8 @@
 use betz::sort::{Edit, Sorter};
 use betz::{Error, Result};
 
-use super::show;
 use super::args::SortEdit;
+use super::show;
 use crate::files::{Files, Kind};
 use crate::report;
 

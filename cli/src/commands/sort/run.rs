@@ -8,9 +8,9 @@ use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
+use super::args::{Feature, SortRun};
 use super::input::{Info, Source};
 use super::phy;
-use super::args::{Feature, SortRun};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table};
 

@@ -8,8 +8,8 @@ use betz::{Error, Result};
 use plotters::prelude::*;
 use serde::Serialize;
 
-use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
 use super::args::SortShow;
+use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 

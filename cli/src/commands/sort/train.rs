@@ -6,9 +6,9 @@ use betz::sort::{Apart, Reference, Settings, TrainOptions, train};
 use betz::{Error, text::count};
 use serde::Serialize;
 
+use super::args::{ReferenceName, SortTrain};
 use super::input::Info;
 use super::show;
-use super::args::{ReferenceName, SortTrain};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};
 
