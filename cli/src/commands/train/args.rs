@@ -150,17 +150,8 @@ pub(crate) enum DecoderKind {
     Refit,
     /// Bayes' rule on a grid of places, for place cells; outputs are coordinates
     Place,
-    /// Units of each layer of a recurrent decoder, multiples of 16, separated by commas [default: 64,64 for
-    /// trials, 64 for continuous recordings]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) layers: Option<Vec<usize>>,
-    /// Number of networks that a recurrent decoder averages [default: 1]
-    #[arg(long, value_name = "N")]
-    pub(crate) members: Option<usize>,
-    /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
-    /// over continuous recordings]
-    #[arg(long, value_name = "N")]
-    pub(crate) epochs: Option<usize>,
+    /// Layers of gated recurrent units on the counts of a bin
+    Recurrent,
     /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
 }

@@ -47,7 +47,7 @@ pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
         });
     }
     if !parts.limits.count_caps.is_empty() {
-        section(&mut bytes, Limits::COUNT_CAPS_TAG, |to| {
+        section(&mut to, Limits::COUNT_CAPS_TAG, |to| {
             to.f32s(&parts.limits.count_caps);
         });
     }
@@ -167,7 +167,7 @@ fn read_section(
         parts.limits.ranges = Limits::read_ranges(&mut content)?;
     } else if tag == Limits::COUNT_CAPS_TAG {
         twice(&mut seen.count_caps)?;
-        parts.limits.count_caps = content.f32s("count_caps")?;
+        parts.limits.count_caps = content.at("count_caps").f32s()?;
     } else if is_optional(tag) {
         let all = content.rest();
         let mut bytes = Vec::new();

@@ -16,10 +16,10 @@
 
 use super::arithmetic::{Width, add_dots, add_rows, sigmoid, tanh};
 use super::{Kind, Prepared, check_finite, expect, refuse};
-use crate::model::format::wire::{Reader, Writer};
 use crate::width::for_every_width;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
+use betz_base::wire::{Reader, Writer};
 
 /// Largest number of networks whose estimates are averaged.
 pub const MAX_MEMBERS: usize = 16;
@@ -186,7 +186,7 @@ impl Kind for Recurrent {
         Ok(())
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    fn write(&self, to: &mut Writer) {
         to.u64(SECTION_VERSION);
         to.u64(match self.cell {
             Cell::Gru => 0,
@@ -210,13 +210,13 @@ impl Kind for Recurrent {
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        let version = from.u64("version of the recurrent section")?;
+        let version = from.at("version of the recurrent section").u64()?;
         if version != SECTION_VERSION {
             return refuse(format!(
                 "recurrent: expected version {SECTION_VERSION} of its section, got {version}; load the model with a newer Betz"
             ));
         }
-        let cell = match from.u64("cell")? {
+        let cell = match from.at("cell").u64()? {
             0 => Cell::Gru,
             1 => Cell::Lstm,
             other => {
@@ -225,8 +225,8 @@ impl Kind for Recurrent {
                 ));
             }
         };
-        let count = |from: &mut Reader<'_>, what: &str, most: usize| {
-            let count = from.u64(what)?;
+        let count = |from: &mut Reader<'_>, what: &'static str, most: usize| {
+            let count = from.at(what).u64()?;
             match usize::try_from(count) {
                 Ok(count) if (1..=most).contains(&count) => Ok(count),
                 _ => refuse(format!(
@@ -244,9 +244,9 @@ impl Kind for Recurrent {
             cell,
             units: units?,
             members: members.collect::<Result<_>>()?,
-            bias: from.f64s("bias")?,
-            memory_steps: from.u64("memory_steps")?,
-            seed: from.u64("seed")?,
+            bias: from.at("bias").f64s()?,
+            memory_steps: from.at("memory_steps").u64()?,
+            seed: from.at("seed").u64()?,
         })
     }
 
@@ -271,15 +271,15 @@ impl Kind for Recurrent {
 fn read_member(from: &mut Reader<'_>, layers: usize) -> Result<RecurrentMember> {
     let layers = (0..layers).map(|_| {
         Ok(RecurrentLayer {
-            input_weights: from.f32s("input_weights")?,
-            input_bias: from.f32s("input_bias")?,
-            state_weights: from.f32s("state_weights")?,
-            state_bias: from.f32s("state_bias")?,
+            input_weights: from.at("input_weights").f32s()?,
+            input_bias: from.at("input_bias").f32s()?,
+            state_weights: from.at("state_weights").f32s()?,
+            state_bias: from.at("state_bias").f32s()?,
         })
     });
     Ok(RecurrentMember {
         layers: layers.collect::<Result<_>>()?,
-        readout: from.f32s("readout")?,
+        readout: from.at("readout").f32s()?,
     })
 }
 
