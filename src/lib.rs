@@ -134,8 +134,12 @@ pub use betz_network as network;
 pub use betz_simulate as simulate;
 #[cfg(feature = "sort")]
 pub use betz_sort as sort;
+/// Spiking networks in real time, and decoders tested in a closed loop with them.
 #[cfg(feature = "spiking")]
-pub use betz_spiking as spiking;
+pub mod spiking {
+    pub use betz_closed_loop as closed_loop;
+    pub use betz_spiking::*;
+}
 
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 pub use betz_device as device;
@@ -164,10 +168,10 @@ pub mod train {
         estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
     };
     pub use betz_train::{
-        Active, Alternative, Choice, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
-        Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,
-        cross_validate, crossover, folds, spread, train, train_on, train_validated,
-        train_validated_on,
+        Alternative, Choice, Delay, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
+        Timing, TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation,
+        alternatives, calibrate, choose, cross_validate, crossover, folds, spread, train, train_on,
+        train_validated, train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};
