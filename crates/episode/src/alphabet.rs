@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::clock::Clock;
-use super::label::written_label;
+use crate::clock::Clock;
+use crate::label::written_label;
 use betz_base::error::{Error, Result};
 
 /// The symbols' labels and the clock: what turns text into patterns and back.

@@ -13,9 +13,14 @@ use betz_device::cuda::Context;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::count::{CountJob, Strategy, count};
-use super::events::max_tick;
-use super::{Alphabet, Clock, Events, Interval, Order, Pattern, oracle, read_patterns};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::count::{CountJob, Strategy, count};
+use crate::csv::Order;
+use crate::events::Events;
+use crate::events::max_tick;
+use crate::oracle;
+use crate::pattern::{Interval, Pattern, read_patterns};
 use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 
 /// A recording and some episodes to count in it.

@@ -8,9 +8,9 @@ use std::path::Path;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use rayon::prelude::*;
 
-use super::alphabet::Alphabet;
-use super::clock::Clock;
-use super::events::{Events, max_tick_of_doubled};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::events::{Events, max_tick_of_doubled};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::read_all;
 use betz_base::memory;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::alphabet::Alphabet;
-use super::clock::{Clock, MAX_TICK};
-use super::time_table::{SymbolIndex, TimeTable};
+use crate::alphabet::Alphabet;
+use crate::clock::{Clock, MAX_TICK};
+use crate::time_table::{SymbolIndex, TimeTable};
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 use betz_recording::{Recording, SpikeForm, Spikes};

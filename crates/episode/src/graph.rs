@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{Alphabet, Episode, Interval};
+use crate::alphabet::Alphabet;
+use crate::pattern::{Episode, Interval};
 
 /// One symbol that drives another at a delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,7 +169,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock, Pattern};
+    use crate::clock::Clock;
+    use crate::pattern::Pattern;
 
     fn graph() -> (Graph, Alphabet) {
         let labels = vec!["a".to_owned(), "<b>\"".to_owned(), "c".to_owned()];

@@ -16,8 +16,10 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use super::count::{Counter, InMemory, LatestStart};
-use super::{Events, Interval, Pattern};
+use crate::candidates::{BYTES_PER_CANDIDATE, check_intervals, continuations, pairs};
+use crate::count::{Counter, InMemory, LatestStart};
+use crate::events::Events;
+use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use betz_base::progress::Progress;
@@ -25,7 +27,7 @@ use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
-pub(crate) const BATCH: usize = 1 << 19;
+const BATCH: usize = 1 << 19;
 
 /// What to mine.
 pub struct MineOptions {
@@ -61,29 +63,6 @@ impl MineOptions {
     }
 }
 
-/// Checks a set of intervals: each is one, and there once.
-pub(crate) fn check_intervals(intervals: &[Interval]) -> Result<()> {
-    for interval in intervals {
-        interval.check()?;
-    }
-    let distinct: HashSet<_> = intervals.iter().collect();
-    if distinct.len() != intervals.len() {
-        return Err(Error::argument(
-            "an interval is given twice: expected different intervals",
-        ));
-    }
-    Ok(())
-}
-
-/// An episode with its count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Episode {
-    /// The episode.
-    pub pattern: Pattern,
-    /// Its number of non-overlapped occurrences.
-    pub count: u64,
-}
-
 /// What one level of the search did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
@@ -112,10 +91,6 @@ pub struct Mined {
     /// Where it was counted, and why not elsewhere.
     pub ran: Ran,
 }
-
-/// What making and counting a candidate takes at most: itself, its node, tail and state in two walks at once,
-/// and its place among the frequent, which are copied where their list grows.
-pub(crate) const BYTES_A_CANDIDATE: u128 = 1400;
 
 impl Mined {
     /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
@@ -264,27 +239,13 @@ impl LevelSearch<'_> {
     fn count_pairs(&mut self, symbols: &[Episode]) -> Result<()> {
         let mut intervals = self.options.intervals.clone();
         intervals.sort_unstable();
-        let each = (intervals.len() * symbols.len()) as u64;
-        self.total = symbols.len() as u64 * each;
-        let mut batch = Vec::new();
-        self.plan((BATCH + each as usize).min(self.total as usize))?;
-        for first in symbols {
-            for &interval in &intervals {
-                for second in symbols {
-                    let pair = [first, second].map(|e| e.pattern.symbols()[0]);
-                    batch.push(Pattern::new(pair.to_vec(), vec![interval])?);
-                }
-            }
-            if batch.len() >= BATCH {
-                self.count(&batch)?;
-                batch.clear();
-                self.plan(BATCH + each as usize)?;
-                if self.interrupted {
-                    return Ok(());
-                }
-            }
+        let each = intervals.len() * symbols.len();
+        self.total = symbols.len() as u64 * each as u64;
+        for firsts in symbols.chunks((BATCH / each.max(1)).max(1)) {
+            self.plan(firsts.len() * each)?;
+            self.count(&pairs(firsts, symbols, &intervals)?)?;
         }
-        self.count(&batch)
+        Ok(())
     }
 
     /// Joins the episodes, which are sorted by prefix, on suffix = prefix.
@@ -332,7 +293,7 @@ impl LevelSearch<'_> {
                 self.stage,
                 self.found.len()
             ),
-            candidates as u128 * BYTES_A_CANDIDATE,
+            candidates as u128 * BYTES_PER_CANDIDATE,
         )
     }
 
@@ -370,15 +331,6 @@ impl LevelSearch<'_> {
         self.found.extend(frequent);
         Ok(())
     }
-}
-
-/// The episodes, of those sorted by prefix, that begin with all but the first symbol of `head`.
-pub(crate) fn continuations<'a>(sorted: &'a [Episode], head: &Pattern) -> &'a [Episode] {
-    let suffix = head.size() - 1;
-    let compare = |e: &Episode| e.pattern.prefix_key().take(suffix).cmp(head.suffix_key(1));
-    let from = sorted.partition_point(|e| compare(e).is_lt());
-    let to = from + sorted[from..].partition_point(|e| compare(e).is_eq());
-    &sorted[from..to]
 }
 
 /// A batch's progress as part of its level's.

@@ -7,10 +7,11 @@ use std::path::Path;
 use betz_base::error::{Error, Result};
 use betz_base::file::read_all;
 
-use super::Pattern;
-use super::label::read_label;
-use super::significance::{ChainTest, PartSignificance, Significance};
-use super::{Alphabet, Episode, Interval};
+use crate::alphabet::Alphabet;
+use crate::label::read_label;
+use crate::pattern::Pattern;
+use crate::pattern::{Episode, Interval};
+use crate::significance::{ChainTest, PartSignificance, Significance};
 
 /// Writes `size,count,symbols,low_seconds,high_seconds` and one line per episode; symbols and bounds
 /// are lists separated by blanks, one bound per edge. Symbols are labels as in an episode's text
@@ -215,7 +216,7 @@ fn row(record: &csv::StringRecord, alphabet: &Alphabet) -> Result<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Clock;
+    use crate::clock::Clock;
 
     #[test]
     fn lines_are_as_documented() {

@@ -5,7 +5,9 @@ use betz_base::progress::Progress;
 use betz_device::Ran;
 
 use super::{CountJob, Strategy};
-use crate::{Alphabet, Events, Pattern};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 /// Events that episodes can be counted in: held in memory ([`InMemory`]) or read in stretches
 /// ([`LongEvents`](super::LongEvents)).

@@ -11,7 +11,7 @@ use super::cuda::{DeviceEvents, ResidentEvents, most_at_once};
 use super::dealing::{PieceSizes, deal, on_each};
 use super::placement::LazyPlacement;
 use super::{CountJob, LatestStart, Strategy};
-use crate::Pattern;
+use crate::pattern::Pattern;
 
 /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
 /// context, against 2 to 4 · 10⁹ per second and core on the CPU).

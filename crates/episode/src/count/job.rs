@@ -6,7 +6,8 @@ use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Ran;
 
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 /// What to count, and how much of the answer is wanted.
 #[derive(Clone, Copy)]

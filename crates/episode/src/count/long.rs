@@ -15,8 +15,11 @@ use super::greedy::GreedyChoice;
 use super::latest_start::{LatestStart, runs};
 use super::walk::{TILE, Walk, WalkOutput};
 use super::{Counter, Strategy};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::events::Events;
 use crate::events::{gap_ticks, is_whole, one_each};
-use crate::{Alphabet, Clock, Events, Pattern};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Ran;
@@ -339,7 +342,9 @@ mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, reader, recording};
     use crate::count::count;
-    use crate::{Interval, MineOptions, mine, mine_by, oracle};
+    use crate::mine::{MineOptions, mine, mine_by};
+    use crate::oracle;
+    use crate::pattern::Interval;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 

@@ -25,7 +25,8 @@ mod walk;
 
 use betz_base::error::Result;
 
-use super::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 pub use counter::{Counter, InMemory};
 pub(crate) use cuda::{DeviceSurrogates, Moves};

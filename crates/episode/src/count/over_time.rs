@@ -12,7 +12,8 @@ use super::greedy::GreedyChoice;
 use super::passage::Passage;
 use super::shard::ShardEvents;
 use super::{Counter, LatestStart, Strategy};
-use crate::{Alphabet, Pattern};
+use crate::alphabet::Alphabet;
+use crate::pattern::Pattern;
 
 /// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
 pub(super) const AT_ONCE: usize = 1 << 20;

@@ -6,7 +6,7 @@ use betz_base::team::Team;
 use betz_device::Ran;
 
 use super::{CountJob, Strategy};
-use crate::Pattern;
+use crate::pattern::Pattern;
 
 /// A strategy of every process, for its share of the candidates; all know all counts. The shares are stretches of the
 /// candidates sorted by prefix, so that each walks its own part of their tree.

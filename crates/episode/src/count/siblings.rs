@@ -14,7 +14,7 @@
 use super::extend::Chains;
 use super::greedy::GreedyChoice;
 use super::trie::Trie;
-use crate::Events;
+use crate::events::Events;
 
 /// Continuations below this number are never worth a pass over the stream.
 const FEWEST: usize = 8;

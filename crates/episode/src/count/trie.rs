@@ -1,6 +1,6 @@
 //! Patterns as a tree of shared prefixes, so that a prefix is extended once for all of them.
 
-use crate::{Interval, Pattern};
+use crate::pattern::{Interval, Pattern};
 
 /// One prefix. Nodes are stored in preorder: a node's subtree is the nodes from it up to `next`.
 #[derive(Debug, Clone)]

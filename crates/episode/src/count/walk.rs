@@ -11,7 +11,8 @@ use super::greedy::GreedyChoice;
 use super::passage::PassageBuilder;
 use super::siblings::Siblings;
 use super::trie::Trie;
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 /// Events in a tile: 8 bytes each, of which a walk touches those of its symbols.
 pub(crate) const TILE: usize = 1 << 16;

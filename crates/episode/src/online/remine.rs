@@ -3,8 +3,12 @@
 use std::cmp::Reverse;
 
 use super::OnlineMiner;
-use crate::mine::check_intervals;
-use crate::{Alphabet, Clock, Events, Interval, MineOptions, Mined, Pattern, mine};
+use crate::alphabet::Alphabet;
+use crate::candidates::check_intervals;
+use crate::clock::Clock;
+use crate::events::Events;
+use crate::mine::{MineOptions, Mined, mine};
+use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
@@ -93,7 +97,7 @@ impl Remining {
         let mut episodes = mined.episodes;
         episodes.retain(|e| e.pattern.size() >= self.min_size);
         episodes.sort_by(|a, b| {
-            let rank = |e: &crate::Episode| (Reverse(e.pattern.size()), Reverse(e.count));
+            let rank = |e: &Episode| (Reverse(e.pattern.size()), Reverse(e.count));
             rank(a)
                 .cmp(&rank(b))
                 .then_with(|| a.pattern.cmp(&b.pattern))

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::{OnlineMiner, Remining};
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
@@ -232,7 +233,8 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
 mod tests {
     use super::*;
     use crate::cases::{alphabet, random_case, trials};
-    use crate::{Interval, count};
+    use crate::count;
+    use crate::pattern::Interval;
 
     /// Writes down what it was asked to wait for.
     #[derive(Default)]
@@ -469,8 +471,8 @@ mod tests {
     fn a_frame_is_a_whole_number_of_ticks_and_due_when_they_are_over() {
         let (ticks, symbols): (Vec<i64>, Vec<u32>) = (0..10).map(|i| (i * 7, 0)).unzip();
         let labels = vec!["a".to_owned()];
-        let clock = crate::Clock::from_tick_seconds(0.1).unwrap();
-        let alphabet = crate::Alphabet::new(labels, clock).unwrap();
+        let clock = crate::clock::Clock::from_tick_seconds(0.1).unwrap();
+        let alphabet = crate::alphabet::Alphabet::new(labels, clock).unwrap();
         let events = Events::new(alphabet, &ticks, &symbols).unwrap();
         // Seconds asked for, ticks that they are, speed.
         for (frame_seconds, each, speed) in [(0.0625, 1, 0.25), (0.25, 2, 1.0), (0.999, 9, 4.0)] {

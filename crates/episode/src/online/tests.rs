@@ -5,9 +5,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::Interval;
 use crate::cases::{Case, alphabet, random_case, random_pattern};
-use crate::{Events, count, oracle};
+use crate::count;
+use crate::events::Events;
+use crate::oracle;
+use crate::pattern::Interval;
 
 /// The case's events, shuffled within each tick.
 fn shuffled(case: &Case, rng: &mut ChaCha8Rng) -> Vec<(i64, u32)> {

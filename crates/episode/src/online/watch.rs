@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-use crate::Pattern;
 use crate::count::Trie;
+use crate::pattern::Pattern;
 
 /// Earlier than any tick, and far enough from the ends of `i64` to subtract.
 const NEVER: i64 = -(1 << 62);

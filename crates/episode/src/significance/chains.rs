@@ -6,7 +6,8 @@ use super::{
     PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate, Workers,
     part_significance_by, significance_by,
 };
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 

@@ -36,7 +36,8 @@ use rayon::prelude::*;
 use super::count::{
     AUTO_WORK, CountJob, LatestStart, LazyPlacement, Strategy, count_on_devices, fits_device,
 };
-use super::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::{Alone, Team};

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::shift::{Shifted, check_segments, too_short, with_room};
 use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 

@@ -7,7 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::PartOptions;
-use crate::{Alphabet, Events};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
 use betz_base::error::{Error, Result};
 
 /// Segments have to be so many times as long as the smallest shift: shorter ones leave no, or too few,

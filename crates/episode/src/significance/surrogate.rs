@@ -5,8 +5,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::Events;
 use crate::clock::MAX_TICK;
+use crate::events::Events;
 use betz_base::error::{Error, Result};
 
 /// How surrogates are made. Each keeps every symbol's number of events in every segment.

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
 
 use super::*;
-use crate::Interval;
 use crate::cases::events;
+use crate::pattern::Interval;
 use betz_simulate::network::{NetworkConfig, simulate};
 
 /// Independent symbols at 20 Hz for `seconds`, in ticks of 10 µs.

@@ -6,7 +6,7 @@
 //! patterns ──► plan (runs of trees) ─► episode_walk ──► tables ──► episode_greedy ──► counts
 //! ```
 
-use crate::Pattern;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::cuda::{Buffer, Context, Kernel};

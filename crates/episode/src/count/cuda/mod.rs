@@ -23,7 +23,8 @@ mod tests;
 use betz_base::error::{Error, Result};
 use betz_device::cuda::Context;
 
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 pub use events::{DeviceEvents, EventLayout, Ticks, TicksOf};
 pub use resident::ResidentEvents;

@@ -1,7 +1,7 @@
 //! How patterns and time are shared among warps.
 
-use crate::Pattern;
 use crate::count::trie::{Trie, common_prefix};
+use crate::pattern::Pattern;
 use betz_kernels::{Node, Tick};
 
 /// Pieces of work (a run through a part) that keep a large device busy to the end.

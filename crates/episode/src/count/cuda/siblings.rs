@@ -12,7 +12,7 @@ use super::plan::RunPlan;
 use super::{DeviceEvents, DeviceStream, list_memory};
 use crate::count::CountJob;
 use crate::count::siblings::local_density;
-use crate::{Interval, Pattern};
+use crate::pattern::{Interval, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::{Buffer, Context};

@@ -14,8 +14,9 @@ use super::events::{EventLayout, Ticks, TicksOf, cuts};
 use super::siblings::Planned;
 use super::{DeviceEvents, DeviceStream, check_number, check_sizes, most_at_once};
 use crate::count::CountJob;
+use crate::events::Events;
 use crate::events::max_tick;
-use crate::{Events, Pattern};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Progress, Quiet};
 use betz_device::cuda::{Buffer, Context};
@@ -258,11 +259,13 @@ fn blocks(many: usize) -> (u32, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alphabet::Alphabet;
     use crate::cases::device;
     use crate::cases::{far_events, random_case, random_pattern, trials};
+    use crate::clock::Clock;
     use crate::count::{LatestStart, Strategy};
+    use crate::pattern::Interval;
     use crate::significance::{Dither, Surrogate};
-    use crate::{Alphabet, Clock, Interval};
     use betz_base::error::ErrorKind;
     use rand::{Rng, RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;

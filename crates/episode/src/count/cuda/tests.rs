@@ -15,7 +15,10 @@ use crate::cases::{
     reference,
 };
 use crate::count::{CountJob, InMemory, LatestStart, Strategy, count_on, latest_start_on};
-use crate::{Events, Interval, MineOptions, Pattern, mine, mine_by, oracle};
+use crate::events::Events;
+use crate::mine::{MineOptions, mine, mine_by};
+use crate::oracle;
+use crate::pattern::{Interval, Pattern};
 use betz_device::Device;
 use betz_device::cuda::Context;
 

@@ -17,8 +17,9 @@ use betz_base::frame::{self, Content, Fields};
 use betz_base::team::Shard;
 
 use super::part::{CountPart, Whole};
+use crate::clock::Clock;
 use crate::count::passage::{Passage, Step};
-use crate::{Clock, Interval, MAX_SYMBOLS, Pattern};
+use crate::pattern::{Interval, MAX_SYMBOLS, Pattern};
 
 /// The first bytes of a file of counts.
 pub const PART_MAGIC: [u8; 8] = *b"BETZCNTP";

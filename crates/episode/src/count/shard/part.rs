@@ -5,9 +5,11 @@ use betz_base::progress::Progress;
 use betz_base::team::Shard;
 
 use super::ShardEvents;
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
 use crate::count::greedy::GreedyChoice;
 use crate::count::passage::Passage;
-use crate::{Alphabet, Clock, Episode, Pattern};
+use crate::pattern::{Episode, Pattern};
 
 /// What given episodes count in one shard of a recording's time, whatever came before it.
 #[derive(Debug, Clone)]
