@@ -223,7 +223,7 @@ def blocks_of(path, text):
 
 def sentences(text):
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"`[^`]*`", "code", text)
+    text = re.sub(r"`[^`]*`", "Code", text)
     text = re.sub(r"\b(et al|e\.g|i\.e|cf|vs|ch|pp?|Fig|Eq|No|approx)\. ", r"\1 ", text)
     return re.split(r"(?<=[.!?])[\"')*]* +(?=[A-Z(*\"0-9])", text)
 

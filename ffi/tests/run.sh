@@ -240,9 +240,9 @@ conformance() {
 }
 
 panics() { # against a library that panics on demand, never packaged; made as the packaged one is
-    # An example is named so that features are those of `cargo test --workspace`, which may have built the
-    # rest already.
-    cargo build --lib --example train_and_decode --features betz-library/provoke-panic
+    # The whole workspace and an example, with CI's features: everything but libbetz is built already.
+    cargo build --workspace --lib --example train_and_decode \
+        --features "${BETZ_FEATURES:+$BETZ_FEATURES,}betz-library/provoke-panic"
     scripts/localise.sh "${CARGO_TARGET_DIR:-target}/debug/libbetz.a" "$work/libbetz_panics.a"
     gcc -std=gnu11 -g "${warnings[@]}" ffi/tests/c/poison.c -o "$work/poison" "-I$package/include" \
         "$work/libbetz_panics.a" -lgcc_s -lm -lpthread -ldl

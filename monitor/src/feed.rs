@@ -1,18 +1,10 @@
 //! The session's side: a tap that never waits.
 
 use betz_base::error::Result;
-use betz_runtime::stream::{Input, Step, Tap};
-
-use crate::between::*;
-
-/// Words before a step's estimates: tick (2), number (2), latency, what it is, listed.
-const HEAD: usize = 7;
-/// The listed are (channel, count) pairs.
-const PAIRS: u32 = 1;
-/// A trial begins with this step.
-const TRIAL: u32 = 2;
-/// A second model's estimates follow the list.
-const BESIDE: u32 = 4;
+use betz_base::ring::{self, ring};
+use betz_runtime::stream::{Step, StepReader, StepRecord, StepWriter, Tap, step_ring};
+use ringbuf::traits::{Consumer, Observer, Producer};
+use ringbuf::{HeapCons, HeapProd};
 
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
@@ -21,17 +13,9 @@ const BESIDE: u32 = 4;
 ///
 /// The page's clock runs on through a reset: the first step of a trial comes a tick after the last one of
 /// the trial before, and is marked.
+#[derive(Debug)]
 pub struct Feed {
-    ring: HeapProd<u32>,
-    /// Head, estimates and list of a step, put together before they are pushed.
-    scratch: Box<[u32]>,
-    /// Words before the list.
-    base: usize,
-    /// A second model's estimates, as words.
-    beside: Box<[u32]>,
-    not_shown: Arc<AtomicU64>,
-    lost: u64,
-    number: u64,
+    ring: StepWriter,
     /// Taken from the tap's ticks.
     offset: i64,
     last: Option<i64>,
@@ -40,9 +24,8 @@ pub struct Feed {
 
 /// The hub's end of a [`Feed`].
 pub(crate) struct FeedReader {
-    ring: HeapCons<u32>,
-    head: Box<[u32]>,
-    not_shown: Arc<AtomicU64>,
+    ring: StepReader,
+    step: StepRecord,
 }
 
 /// A step as it comes out of the ring.
@@ -65,136 +48,36 @@ pub(crate) struct Taken {
 /// Most spikes that one channel's count in one step is drawn as.
 pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 
-/// Longest list of spikes that is put together with its head.
-const SHORT: usize = 64;
-
-/// A feed of sessions with so many outputs and channels, and its other end; `words` of 4 bytes lie between them.
-pub(crate) fn feed(outputs: usize, channels: usize, words: usize) -> Result<(Feed, FeedReader)> {
-    let (to, from) = ring::ring("the ring to the page", words)?;
-    let not_shown = Arc::new(AtomicU64::new(0));
-    let base = HEAD + outputs;
-    let list = channels.saturating_mul(2).max(SHORT);
-    let scratch = betz_base::memory::filled("a step", 0u32, base.saturating_add(list))?;
-    let reader = FeedReader {
-        ring: from,
-        head: scratch[..base].into(),
-        not_shown: not_shown.clone(),
-    };
-    let beside = betz_base::memory::filled("a step", 0u32, outputs)?;
+/// A feed of sessions with `outputs` outputs, and its other end; `words` of 4 bytes lie between them.
+pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {
+    let (writer, reader) = step_ring("the ring to the page", words, 1, Some(outputs))?;
     let feed = Feed {
-        ring: to,
-        scratch: scratch.into_boxed_slice(),
-        base,
-        beside: beside.into_boxed_slice(),
-        not_shown,
-        lost: 0,
-        number: 0,
+        ring: writer,
         offset: 0,
         last: None,
         resting: false,
     };
-    Ok((feed, reader))
-}
-
-impl Feed {
-    /// Puts a step into the ring whose first `listed` words are in the scratch already, `more` follow them.
-    #[inline]
-    fn put(&mut self, step: &Step<'_>, listed: usize, more: &[u32], flags: u32) {
-        let mut flags = flags;
-        if self.resting {
-            self.resting = false;
-            flags |= TRIAL;
-            if let Some(last) = self.last {
-                self.offset = step.tick.saturating_sub(last).saturating_sub(1);
-            }
-        }
-        let tick = step.tick.saturating_sub(self.offset);
-        self.last = Some(tick);
-        let number = self.number;
-        self.number += 1;
-        let words = self.base + listed;
-        let beside = match step.beside.len() == self.beside.len() {
-            true => self.beside.len(),
-            false => 0,
-        };
-        let behind = more.len().saturating_add(beside);
-        // A session that was swapped for one with other outputs is not shown either.
-        let fits = step.estimates.len() == self.base - HEAD
-            && self.ring.vacant_len() >= words.saturating_add(behind);
-        if !fits {
-            self.lost += 1;
-            self.not_shown.store(self.lost, Ordering::Relaxed);
-            // The mark is made on the next step that is shown.
-            self.resting = flags & TRIAL != 0;
-            return;
-        }
-        if beside > 0 {
-            flags |= BESIDE;
-        }
-        let head = [
-            tick as u32,
-            (tick >> 32) as u32,
-            number as u32,
-            (number >> 32) as u32,
-            step.previous_latency_ns,
-            flags,
-            (listed + more.len()) as u32,
-        ];
-        self.scratch[..HEAD].copy_from_slice(&head);
-        for (to, from) in self.scratch[HEAD..].iter_mut().zip(step.estimates) {
-            *to = from.to_bits();
-        }
-        self.ring.push_slice(&self.scratch[..words]);
-        if !more.is_empty() {
-            self.ring.push_slice(more);
-        }
-        if beside > 0 {
-            for (to, from) in self.beside.iter_mut().zip(step.beside) {
-                *to = (*from as f32).to_bits();
-            }
-            self.ring.push_slice(&self.beside);
-        }
-    }
-
-    /// Lists channel and count where there is one.
-    fn counts(&mut self, step: &Step<'_>, counts: impl Iterator<Item = u32>) {
-        let mut listed = 0;
-        let pairs = self.scratch[self.base..].chunks_exact_mut(2);
-        let mut pairs = pairs.into_iter();
-        for (channel, count) in (0u32..).zip(counts) {
-            if count > 0
-                && let Some(pair) = pairs.next()
-            {
-                pair.copy_from_slice(&[channel, count]);
-                listed += 2;
-            }
-        }
-        self.put(step, listed, &[], PAIRS);
-    }
+    let step = StepRecord::default();
+    Ok((feed, FeedReader { ring: reader, step }))
 }
 
 impl Tap for Feed {
     #[inline]
     fn take(&mut self, step: &Step<'_>) {
-        match step.input {
-            // Short lists, which most are, go in with the head.
-            Input::Spikes(channels) => match self.scratch[self.base..].get_mut(..channels.len()) {
-                Some(to) => {
-                    to.copy_from_slice(channels);
-                    self.put(step, channels.len(), &[], 0);
-                }
-                None => self.put(step, 0, channels, 0),
-            },
-            Input::Counts(counts) => self.counts(step, counts.iter().map(|&c| u32::from(c))),
-            Input::CountsU8(counts) => self.counts(step, counts.iter().map(|&c| u32::from(c))),
-            // Rounded; what is not a positive number is no spike.
-            Input::CountsF32(counts) => self.counts(step, counts.iter().map(|&c| c.round() as u32)),
-            _ => self.put(step, 0, &[], 0),
+        if self.resting
+            && let Some(last) = self.last
+        {
+            self.offset = step.tick.saturating_sub(last).saturating_sub(1);
         }
+        self.resting = false;
+        let tick = step.tick.saturating_sub(self.offset);
+        self.last = Some(tick);
+        self.ring.push(&Step { tick, ..*step });
     }
 
     fn rest(&mut self) {
         self.resting = true;
+        self.ring.rest();
     }
 
     fn name(&self) -> &'static str {
@@ -205,58 +88,33 @@ impl Tap for Feed {
 impl FeedReader {
     /// Steps that did not fit so far.
     pub(crate) fn not_shown(&self) -> u64 {
-        self.not_shown.load(Ordering::Relaxed)
+        self.ring.backlog().lost()
     }
 
     /// The next step, once all of it is there.
     pub(crate) fn take(&mut self, step: &mut Taken) -> bool {
-        let words = self.head.len();
-        if self.ring.occupied_len() < words {
+        if !self.ring.take(&mut self.step) {
             return false;
         }
-        self.ring.peek_slice(&mut self.head);
-        let head = &self.head;
-        let listed = head[6] as usize;
-        let beside = match head[5] & BESIDE {
-            0 => 0,
-            _ => words - HEAD,
-        };
-        if self.ring.occupied_len() < words + listed + beside {
-            return false;
-        }
-        let two = |lo: u32, hi: u32| u64::from(lo) | u64::from(hi) << 32;
-        step.tick = two(head[0], head[1]) as i64;
-        step.number = two(head[2], head[3]);
-        step.previous_latency_ns = head[4];
-        step.trial_begins = head[5] & TRIAL != 0;
-        let pairs = head[5] & PAIRS != 0;
-        step.estimates.clear();
-        (step.estimates).extend(head[HEAD..].iter().map(|&w| f32::from_bits(w)));
-        self.ring.skip(words);
+        let record = &mut self.step;
+        step.tick = record.tick;
+        step.number = record.number;
+        step.previous_latency_ns = record.previous_latency_ns;
+        step.trial_begins = record.after_rest;
+        std::mem::swap(&mut step.estimates, &mut record.estimates);
+        std::mem::swap(&mut step.beside, &mut record.auxiliary);
         step.spikes.clear();
-        if pairs {
-            for _ in 0..listed / 2 {
-                let (Some(channel), Some(count)) = (self.ring.try_pop(), self.ring.try_pop())
-                else {
-                    break;
-                };
-                let count = count.min(MOST_OF_A_COUNT) as usize;
-                step.spikes.resize(step.spikes.len() + count, channel);
-            }
-        } else {
-            step.spikes.resize(listed, 0);
-            self.ring.pop_slice(&mut step.spikes);
-        }
-        step.beside.clear();
-        for _ in 0..beside {
-            (step.beside).extend(self.ring.try_pop().map(f32::from_bits));
+        for &(channel, count) in &record.fired {
+            // Rounded; a count that is not positive is no spike.
+            let count = (count.round() as u32).min(MOST_OF_A_COUNT) as usize;
+            step.spikes.resize(step.spikes.len() + count, channel);
         }
         true
     }
 
     /// Whether the session's end is still there.
     pub(crate) fn is_connected(&self) -> bool {
-        self.ring.write_is_held()
+        self.ring.is_connected()
     }
 }
 
@@ -282,7 +140,7 @@ const TRUTH_ROWS: usize = 16_384;
 pub(crate) fn truth(outputs: usize) -> Result<(Truth, TruthReader)> {
     let row = betz_base::memory::filled("a row of the truth", 0u32, 2 + outputs)?;
     let words = (TRUTH_ROWS.saturating_mul(row.len())).min(ring::MAX_CAPACITY);
-    let (to, from) = ring::ring("the ring of the truth", words)?;
+    let (to, from) = ring("the ring of the truth", words)?;
     let row = row.into_boxed_slice();
     let truth = Truth {
         ring: to,
@@ -334,15 +192,6 @@ impl TruthReader {
             }
         }
         false
-    }
-}
-
-impl std::fmt::Debug for Feed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        (f.debug_struct("Feed")
-            .field("steps", &self.number)
-            .field("not_shown", &self.lost))
-        .finish_non_exhaustive()
     }
 }
 

@@ -58,16 +58,6 @@ mod simulation;
 mod source;
 mod viewer;
 
-/// What lies between a session's thread and the hub's: a test puts loom's in its place.
-mod between {
-    pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
-
-    pub(crate) use betz_base::ring;
-    pub(crate) use ringbuf::traits::{Consumer, Observer, Producer};
-    pub(crate) use ringbuf::{HeapCons, HeapProd};
-}
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -171,7 +161,7 @@ impl Monitor {
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
         let outputs = source.outputs.len();
-        let (feed, reader) = feed::feed(outputs, source.channel_names.len(), options.ring_words)?;
+        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
         let shape = Shape {
             channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),

@@ -8,7 +8,7 @@
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
-//! | [`taker`] | the thread at the end of such a ring: waited for, ended |
+//! | [`worker`] | a thread of our own at the end of such a ring: waited for, ended |
 //! | [`aligned`] | numbers that begin at a cache line |
 //! | [`text`] | numbers in messages, as people read them |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
@@ -21,9 +21,10 @@ pub mod hash;
 pub mod memory;
 pub mod progress;
 pub mod ring;
-pub mod taker;
+
 pub mod team;
 pub mod text;
+pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};
 pub use progress::Progress;

@@ -8,7 +8,8 @@ for tool in gcc curl; do
     command -v "$tool" >/dev/null || { echo "the page for C: no $tool; skipped" >&2; exit 0; }
 done
 built=${CARGO_TARGET_DIR:-target}/debug
-cargo build --quiet --workspace --lib --bin betz
+# CI's features and an example, so that nothing but the libraries is built after the tests.
+cargo build --quiet --workspace --lib --bin betz --example train_and_decode ${BETZ_FEATURES:+--features "$BETZ_FEATURES"}
 work=$(mktemp -d)
 trap 'kill "${watch:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
 

@@ -1,21 +1,21 @@
 //! A miner on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ringbuf::HeapProd;
-use ringbuf::traits::{Consumer, Producer};
-
 use super::{OnlineMiner, OnlineStats, Remining, Watched};
 use crate::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
-use betz_base::taker::{self, Line, Taker};
-use betz_runtime::stream::{self, Input, Step, Tap};
+use betz_base::worker::{self, Backlog, WorkerThread};
+use betz_runtime::stream::{Input, STEP_WORDS, Step, StepRecord, StepWriter, Tap, step_ring};
+
+/// Steps taken from the ring at once; others may read in between.
+const BATCH: usize = 256;
 
 /// What a miner is opened with.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub struct MinerConfig {
     pub symbols: usize,
     /// What to watch, at first.
     pub patterns: Vec<Pattern>,
-    /// Events that the ring holds (16 bytes each), 1 to 2²⁴: what may come while the miner is held up.
+    /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: what may come while the miner is held up.
     pub capacity: usize,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
     pub remining: Option<Remining>,
@@ -48,16 +48,13 @@ impl MinerConfig {
 /// The feeding thread's end, for instance the decoding thread's. Nothing here blocks, allocates,
 /// locks or calls the system: every call is a bounded number of instructions (wait-free).
 pub struct MinerFeed {
-    ring: HeapProd<(i64, u32)>,
-    shared: Arc<Shared>,
-    pushed: u64,
-    dropped: u64,
+    ring: StepWriter,
 }
 
 /// The miner on its thread: read the counts here. Dropping it ends the thread.
 pub struct MinerHandle {
     shared: Arc<Shared>,
-    taker: Taker,
+    thread: WorkerThread,
 }
 
 /// The state of a miner at one moment.
@@ -101,9 +98,7 @@ struct Shared {
     miner: Mutex<State>,
     /// Readers that wait for `miner`: the miner's thread then stands back.
     readers: AtomicUsize,
-    /// Of events: they are counted as soon as they come out of it.
-    line: Arc<Line>,
-    dropped: AtomicU64,
+    backlog: Arc<Backlog>,
 }
 
 struct State {
@@ -120,7 +115,7 @@ struct State {
 /// [`OnlineMiner::with_window`] and [`Remining::check`]; `OutOfMemory` when the system has no memory for
 /// the ring, `Io` when it starts no thread.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
-    let (mut send, mut take) = betz_base::ring::ring("miner's ring", config.capacity)?;
+    let (writer, mut reader) = step_ring("miner's ring", config.capacity, STEP_WORDS + 1, None)?;
     let (miner, background) = match config.remining {
         None => (OnlineMiner::new(config.symbols, &config.patterns)?, None),
         Some(remining) => {
@@ -134,34 +129,34 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
             (miner, Some(remining))
         }
     };
-    let shared = Arc::new(Shared::new(miner));
+    let backlog = Arc::clone(reader.backlog());
+    let shared = Arc::new(Shared::new(miner, Arc::clone(&backlog)));
     let mut background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
-    // Every page of the ring is touched now, so that no push has to wait for the system to map it.
-    send.push_iter(std::iter::repeat_n((0, 0), config.capacity));
-    take.clear();
-    let taker = Taker::start("miner", &shared.line, take, config.idle, {
+    let thread = WorkerThread::start("miner", &backlog, config.idle, {
         let shared = Arc::clone(&shared);
-        move |events: &[(i64, u32)], _| {
+        let mut step = StepRecord::default();
+        move || {
             while shared.readers.load(Ordering::Acquire) > 0 {
                 thread::yield_now();
             }
-            if !events.is_empty() {
-                shared.lock().miner.extend(events.iter().copied());
+            let mut steps = 0;
+            let mut state = shared.lock();
+            while steps < BATCH && reader.take(&mut step) {
+                let events = step.fired.iter().map(|&(symbol, _)| (step.tick, symbol));
+                state.miner.extend(events);
+                steps += 1;
             }
+            drop(state);
             if let Some(background) = &mut background {
                 background.attend(&shared);
             }
+            steps
         }
     })?;
-    let feed = MinerFeed {
-        ring: send,
-        shared: Arc::clone(&shared),
-        pushed: 0,
-        dropped: 0,
-    };
-    let handle = MinerHandle { shared, taker };
+    let feed = MinerFeed { ring: writer };
+    let handle = MinerHandle { shared, thread };
     Ok((feed, handle))
 }
 
@@ -177,57 +172,48 @@ impl MinerFeed {
     /// Hands (tick, symbol) pairs over; how many found room: the first so many. The rest is dropped
     /// and counted.
     pub fn push_events(&mut self, events: &[(i64, u32)]) -> usize {
-        let room = self.ring.push_slice(events);
-        self.account(room, events.len());
-        room
+        self.push_iter(events.iter().copied())
     }
 
     /// As [`push_events`](Self::push_events), from an iterator.
-    pub fn push_iter(&mut self, events: impl ExactSizeIterator<Item = (i64, u32)>) -> usize {
-        let given = events.len();
-        let room = self.ring.push_iter(events);
-        self.account(room, given);
-        room
+    pub fn push_iter(&mut self, mut events: impl Iterator<Item = (i64, u32)> + Clone) -> usize {
+        let mut pushed = 0;
+        while let Some((tick, _)) = events.clone().next() {
+            let of_tick = events.clone().take_while(|&(t, _)| t == tick);
+            let given = of_tick.clone().count();
+            let n = (self.ring).push_some(tick, of_tick.map(|(_, symbol)| symbol));
+            pushed += n;
+            events.by_ref().take(given).for_each(drop);
+            if n < given {
+                self.ring.lose(events.count() as u64);
+                break;
+            }
+        }
+        pushed
     }
 
     /// Hands over a tick's spikes as they are given to
     /// [`Session::step_spikes`](betz_runtime::stream::Session::step_spikes); how many found room.
     pub fn push_spikes(&mut self, tick: i64, channels: &[u32]) -> usize {
-        self.push_iter(channels.iter().map(|&c| (tick, c)))
+        self.ring.push_some(tick, channels.iter().copied())
     }
 
     /// Hands over a tick's counts as they are given to
     /// [`Session::step_counts`](betz_runtime::stream::Session::step_counts): one event for each channel that
     /// fired, since a symbol's events of one tick count as one. How many found room.
     pub fn push_counts(&mut self, tick: i64, counts: &[u16]) -> usize {
-        let mut fired = stream::non_zero(counts).map(|(channel, _)| (tick, channel as u32));
-        let room = self.ring.push_iter(&mut fired);
-        let rest = fired.count();
-        self.account(room, room + rest);
-        room
+        self.push_fired(tick, counts, |c| c > 0)
     }
 
-    fn push_fired(&mut self, tick: i64, fired: impl Iterator<Item = bool>) -> usize {
-        let mut events = (fired.enumerate().filter(|(_, fired)| *fired))
-            .map(|(channel, _)| (tick, channel as u32));
-        let room = self.ring.push_iter(&mut events);
-        let rest = events.count();
-        self.account(room, room + rest);
-        room
+    fn push_fired<T: Copy>(&mut self, tick: i64, counts: &[T], fired: fn(T) -> bool) -> usize {
+        let channels = (0..).zip(counts).filter(|&(_, &count)| fired(count));
+        self.ring
+            .push_some(tick, channels.map(|(channel, _)| channel))
     }
 
-    fn account(&mut self, room: usize, events: usize) {
-        self.pushed += room as u64;
-        self.shared.line.pushed(self.pushed);
-        if room < events {
-            self.dropped += (events - room) as u64;
-            self.shared.dropped.store(self.dropped, Ordering::Relaxed);
-        }
-    }
-
-    /// Events that found no room, ever. Exact.
+    /// Number of events that have found no room. Exact.
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.ring.lost()
     }
 }
 
@@ -239,9 +225,9 @@ impl Tap for MinerFeed {
         match step.input {
             Input::Spikes(channels) => self.push_spikes(tick, channels),
             Input::Counts(counts) => self.push_counts(tick, counts),
-            Input::CountsU8(counts) => self.push_fired(tick, counts.iter().map(|&c| c > 0)),
+            Input::CountsU8(counts) => self.push_fired(tick, counts, |c| c > 0),
             // A weighted count below a half is no event.
-            Input::CountsF32(counts) => self.push_fired(tick, counts.iter().map(|&c| c >= 0.5)),
+            Input::CountsF32(counts) => self.push_fired(tick, counts, |c| c >= 0.5),
             _ => 0,
         };
     }
@@ -259,7 +245,7 @@ impl MinerHandle {
 
     /// Everything at one moment.
     pub fn snapshot(&self) -> MinerSnapshot {
-        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let dropped = self.shared.backlog.lost();
         let state = self.shared.read();
         MinerSnapshot {
             now: state.miner.now(),
@@ -275,7 +261,7 @@ impl MinerHandle {
     /// The numbers of [`snapshot`](Self::snapshot), which the miner's thread need not wait long for.
     /// Allocates nothing.
     pub fn summary(&self) -> MinerSummary {
-        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let dropped = self.shared.backlog.lost();
         let state = self.shared.read();
         MinerSummary {
             now: state.miner.now(),
@@ -310,7 +296,7 @@ impl MinerHandle {
 
     /// False when the miner's thread has died of a panic: its counts then stand still.
     pub fn is_running(&self) -> bool {
-        self.taker.is_running()
+        self.thread.is_running()
     }
 
     /// Waits until everything pushed before this call has been counted.
@@ -318,7 +304,7 @@ impl MinerHandle {
     /// # Errors
     /// `Internal` when the miner's thread has died.
     pub fn flush(&self) -> Result<()> {
-        self.taker.flush()
+        self.thread.flush()
     }
 
     /// Ends the thread when it has counted all that was pushed before this call, and gives the miner.
@@ -328,14 +314,14 @@ impl MinerHandle {
     /// # Errors
     /// `Internal` when the miner's thread had died.
     pub fn close(mut self) -> Result<OnlineMiner> {
-        self.taker.end()?;
+        self.thread.end()?;
         let nothing = OnlineMiner::new(1, &[])?;
         Ok(std::mem::replace(&mut self.shared.lock().miner, nothing))
     }
 }
 
 impl Shared {
-    fn new(miner: OnlineMiner) -> Self {
+    fn new(miner: OnlineMiner, backlog: Arc<Backlog>) -> Self {
         Self {
             miner: Mutex::new(State {
                 miner,
@@ -344,8 +330,7 @@ impl Shared {
                 remining_error: None,
             }),
             readers: AtomicUsize::new(0),
-            line: Arc::new(Line::default()),
-            dropped: AtomicU64::new(0),
+            backlog,
         }
     }
 
@@ -365,7 +350,7 @@ impl Shared {
 /// Background mining stops when the miner is closed.
 impl Progress for Shared {
     fn cancelled(&self) -> bool {
-        self.line.is_stopping()
+        self.backlog.is_stopping()
     }
 }
 
@@ -397,7 +382,7 @@ impl Background {
             .map_err(|e| Error::new(ErrorKind::Io, format!("mining thread: {e}")))?;
         let (send_window, windows) = sync_channel::<Vec<(i64, u32)>>(1);
         let (send_list, lists) = sync_channel(1);
-        let thread = taker::start("betz-remine", {
+        let thread = worker::start("betz-remine", {
             let (remining, shared) = (remining.clone(), Arc::clone(shared));
             move || {
                 for window in windows {
@@ -487,7 +472,9 @@ impl Drop for Background {
 
 impl fmt::Debug for MinerFeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (f.debug_struct("MinerFeed").field("dropped", &self.dropped)).finish_non_exhaustive()
+        (f.debug_struct("MinerFeed")
+            .field("dropped", &self.dropped()))
+        .finish_non_exhaustive()
     }
 }
 
@@ -517,7 +504,7 @@ mod tests {
         };
         for (busy, receives) in [(true, false), (false, true), (false, false)] {
             let miner = OnlineMiner::with_window(2, &[], 400, 100).unwrap();
-            let shared = Shared::new(miner);
+            let shared = Shared::new(miner, Arc::default());
             let (send_window, windows) = sync_channel(1);
             let (send_list, lists) = sync_channel(1);
             drop(send_list);

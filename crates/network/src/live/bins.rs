@@ -1,7 +1,8 @@
 //! Steps to bins: what fired in so many steps in a row is a bin's count.
 
+use betz_runtime::stream::StepRecord;
+
 use super::Live;
-use super::feed::{Item, STEP, STEP_AFTER_GAP};
 
 /// What became of the steps that came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,8 +36,6 @@ pub(super) struct Bins {
     counts: Vec<u16>,
     /// Steps in the bin that is being filled.
     filled: u32,
-    /// Items that still belong to the step that has begun.
-    left: u32,
     last: Option<i64>,
     /// Tick of the first step since the last gap, and the bins there were then.
     origin: i64,
@@ -44,7 +43,7 @@ pub(super) struct Bins {
     pub(super) told: LiveCounts,
 }
 
-/// What an item has completed.
+/// What a step has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
     Nothing,
@@ -62,7 +61,6 @@ impl Bins {
             sums: vec![0.0; channels],
             counts: vec![0; channels],
             filled: 0,
-            left: 0,
             last: None,
             origin: 0,
             origin_bins: 0,
@@ -70,24 +68,16 @@ impl Bins {
         }
     }
 
-    /// The next item; `hurry` leaves out the edges of a window that it completes.
-    pub(super) fn take(&mut self, item: Item, hurry: bool) -> Done {
-        if item.what == STEP || item.what == STEP_AFTER_GAP {
-            self.begin_step(item.tick, item.what == STEP_AFTER_GAP);
-            self.left = item.value;
-        } else {
-            let count = f64::from(f32::from_bits(item.value));
-            match self.sums.get_mut(item.what as usize) {
-                Some(sum) => *sum += count,
+    /// The next step; `hurry` leaves out the edges of a window that it completes.
+    pub(super) fn take(&mut self, step: &StepRecord, hurry: bool) -> Done {
+        self.begin_step(step.tick, step.after_rest || step.after_gap);
+        for &(channel, count) in &step.fired {
+            match self.sums.get_mut(channel as usize) {
+                Some(sum) => *sum += f64::from(count),
                 None => self.told.unknown += 1,
             }
-            self.left -= 1;
         }
-        if self.left == 0 {
-            self.end_step(hurry)
-        } else {
-            Done::Nothing
-        }
+        self.end_step(hurry)
     }
 
     fn begin_step(&mut self, tick: i64, gap: bool) {

@@ -1,22 +1,24 @@
 //! A live network on a thread of its own, fed through a bounded ring that never makes the feeder wait.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use betz_base::taker::Taker;
+use betz_base::worker::{Backlog, WorkerThread};
 use betz_base::{Error, ErrorKind, Result};
+use betz_runtime::stream::{STEP_WORDS, StepReader, StepRecord, step_ring};
 use hdrhistogram::Histogram;
-use ringbuf::traits::{Consumer, Producer};
 
 use super::bins::{Bins, Done, LiveCounts};
-use super::feed::{Item, LiveFeed, Shared};
+use super::feed::LiveFeed;
 use super::{Edges, Live, LiveSpec};
 use crate::graph::Graph;
 use crate::graph::leiden::Leiden;
 use crate::graph::track::{Event, Matching, NONE, Tracker};
 use crate::network::WindowEdges;
+
+/// Steps taken from the ring at once; others may read in between.
+const BATCH: usize = 64;
 
 /// What a live network is opened with.
 #[derive(Debug, Clone)]
@@ -25,8 +27,8 @@ pub struct LiveConfig {
     pub spec: LiveSpec,
     /// Steps of a bin, at least 1.
     pub bin_steps: u32,
-    /// Items in line for the thread, 16 bytes each: one for a step and one for each channel that fired in
-    /// it. More than the channels, at most 2²⁴.
+    /// Steps and channels that fire in them which the ring between the loop and the thread holds at least, 16
+    /// bytes each. More than the channels, at most 2²⁴.
     pub capacity: usize,
     /// Look for communities in every window, from those of the window before; `None`: do not.
     pub communities: Option<Leiden>,
@@ -86,9 +88,9 @@ pub struct LiveStats {
 
 /// A network on its thread: read it here. Dropping it ends the thread.
 pub struct LiveHandle {
-    shared: Arc<Shared>,
+    backlog: Arc<Backlog>,
     results: Arc<Results>,
-    taker: Taker,
+    thread: WorkerThread,
     channels: usize,
 }
 
@@ -165,10 +167,8 @@ pub fn open(config: LiveConfig) -> Result<(LiveFeed, LiveHandle)> {
             spec.channels
         )));
     }
-    let (mut send, mut take) = betz_base::ring::ring("network's line", capacity)?;
-    // Every page of the ring is touched now, so that no push waits for the system to map it.
-    send.push_iter(std::iter::repeat_n(Item::default(), capacity));
-    take.clear();
+    let (writer, reader) = step_ring("network's line", capacity, STEP_WORDS, None)?;
+    let backlog = Arc::clone(reader.backlog());
     let times = Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
         .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?;
     if let Some(leiden) = &communities {
@@ -189,22 +189,21 @@ pub fn open(config: LiveConfig) -> Result<(LiveFeed, LiveHandle)> {
             times,
         }),
     });
-    let shared = Arc::new(Shared::default());
     let mut worker = Worker {
+        ring: reader,
+        step: StepRecord::default(),
         bins: Bins::new(live, bin_steps),
         communities,
         results: Arc::clone(&results),
     };
-    let taker = Taker::start("network", &shared.line, take, idle, move |items, hurry| {
-        worker.take(items, hurry);
-    })?;
+    let thread = WorkerThread::start("network", &backlog, idle, move || worker.take())?;
     let handle = LiveHandle {
-        shared: Arc::clone(&shared),
+        backlog,
         results,
-        taker,
+        thread,
         channels: spec.channels,
     };
-    Ok((LiveFeed::new(send, shared), handle))
+    Ok((LiveFeed::new(writer), handle))
 }
 
 impl LiveHandle {
@@ -224,11 +223,11 @@ impl LiveHandle {
 
     /// Counters and times.
     pub fn stats(&self) -> LiveStats {
-        let lost_steps = self.shared.lost.load(Ordering::Relaxed);
+        let lost_steps = self.backlog.lost();
         let newest = self.results.lock();
         let quantile = |q| newest.times.value_at_quantile(q) as f64 * 1e-3;
         let counts = newest.counts;
-        let pushed = self.shared.steps.load(Ordering::Relaxed);
+        let pushed = self.backlog.pushed();
         LiveStats {
             counts,
             lost_steps,
@@ -247,7 +246,7 @@ impl LiveHandle {
 
     /// False when the thread has died of a panic: the network then stands still.
     pub fn is_running(&self) -> bool {
-        self.taker.is_running()
+        self.thread.is_running()
     }
 
     /// Waits until every step put in line before this call has been taken.
@@ -255,7 +254,7 @@ impl LiveHandle {
     /// # Errors
     /// `Internal` when the thread has died.
     pub fn flush(&self) -> Result<()> {
-        self.taker.flush()
+        self.thread.flush()
     }
 
     /// Ends the thread when it has taken all that was put in line before this call. A feed that is still
@@ -264,13 +263,15 @@ impl LiveHandle {
     /// # Errors
     /// `Internal` when the thread had died.
     pub fn close(mut self) -> Result<LiveStats> {
-        self.taker.end()?;
+        self.thread.end()?;
         Ok(self.stats())
     }
 }
 
 /// What the thread has.
 struct Worker {
+    ring: StepReader,
+    step: StepRecord,
     bins: Bins,
     /// How, who is who, and the last window's.
     communities: Option<(Leiden, Tracker, Option<Vec<u32>>)>,
@@ -278,18 +279,23 @@ struct Worker {
 }
 
 impl Worker {
-    fn take(&mut self, items: &[Item], hurry: bool) {
+    /// Takes up to [`BATCH`] steps; gives their number.
+    fn take(&mut self) -> usize {
         let mut since = Instant::now();
-        for &item in items {
-            let done = self.bins.take(item, hurry);
+        let mut steps = 0;
+        while steps < BATCH && self.ring.take(&mut self.step) {
+            steps += 1;
+            // A thread that is far behind catches up without looking for edges.
+            let done = self.bins.take(&self.step, self.ring.is_crowded());
             if done != Done::Nothing {
                 self.hand_over(done, since);
                 since = Instant::now();
             }
         }
-        if !items.is_empty() {
+        if steps > 0 {
             self.results.lock().counts = self.bins.told;
         }
+        steps
     }
 
     /// After a bin, and with the window that it has completed.

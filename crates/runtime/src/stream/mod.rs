@@ -7,7 +7,7 @@
 //!                                             checkpoint, restore
 //! ```
 //!
-//! A [`Tap`] hears what the steps take in: a miner, for instance.
+//! A [`Tap`] is given every step: a miner, for instance. [`step_ring`] carries the steps to another thread.
 //!
 //! A [`Session`] works without the rest: give each tick's spikes to
 //! [`step_spikes`](Session::step_spikes) or [`step_counts`](Session::step_counts) yourself. All
@@ -31,6 +31,7 @@ mod skip;
 mod slew;
 mod stage;
 mod status;
+mod steps;
 mod swap;
 mod tap;
 mod timing;
@@ -38,6 +39,17 @@ mod timing;
 /// The atomics of the queue's ledger: a test puts loom's in their place.
 mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+}
+
+/// What lies between a session's thread and a worker's: a test puts loom's in its place.
+mod between {
+    pub(super) use std::sync::Arc;
+
+    pub(super) use betz_base::error::Result;
+    pub(super) use betz_base::ring::ring_of;
+    pub(super) use betz_base::worker::Backlog;
+    pub(super) use ringbuf::traits::{Consumer, Observer, Producer};
+    pub(super) use ringbuf::{HeapCons, HeapProd};
 }
 
 pub use channels::{ChannelDetector, ChannelRules, ChannelState, ChannelWatch};
@@ -53,6 +65,7 @@ pub use refused::StepRefused;
 pub use rows::non_zero;
 pub use session::Session;
 pub use status::StepStatus;
+pub use steps::{STEP_WORDS, StepReader, StepRecord, StepWriter, step_ring};
 pub use swap::{Replay, SwapOptions, SwapProgress, SwapState, Swapper};
 pub use tap::{Input, MAX_TAPS, Step, Tap};
 pub use timing::Latency;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ringbuf::HeapCons;
-use ringbuf::traits::{Consumer, Observer};
+use ringbuf::traits::Consumer;
 
-use super::feed::{BEGIN, COUNTS, END, GAP, Item, REST};
+use super::feed::{END, Item};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz_runtime::stream::Spike;
+use betz_runtime::stream::{Spike, StepReader, StepRecord};
 
 /// A trial with its labels, and the steps before it that filters remember.
 #[derive(Debug, Clone)]
@@ -52,21 +52,11 @@ impl Dropped {
 /// Counts above are not replayed spike by spike.
 const MOST_AT_ONCE: f32 = 1e4;
 
-struct StepHeard {
-    tick: i64,
-    rest: bool,
-    gap: bool,
-    /// (channel, count).
-    spikes: Vec<(u32, f32)>,
-}
-
 /// Puts trials together.
 pub(super) struct Assembler {
-    steps: HeapCons<u32>,
-    /// Room for the words of a step.
-    words: Vec<u32>,
+    steps: StepReader,
     values: HeapCons<Item>,
-    heard: VecDeque<StepHeard>,
+    heard: VecDeque<StepRecord>,
     /// Values of labels of the trial that has not ended.
     labels: Vec<Item>,
     /// The trial before ended with this tick; what is labelled there comes too late.
@@ -98,10 +88,9 @@ pub(super) struct Shape {
 }
 
 impl Assembler {
-    pub(super) fn new(steps: HeapCons<u32>, values: HeapCons<Item>, shape: Shape) -> Self {
+    pub(super) fn new(steps: StepReader, values: HeapCons<Item>, shape: Shape) -> Self {
         Self {
             steps,
-            words: Vec::new(),
             values,
             heard: VecDeque::new(),
             labels: Vec::new(),
@@ -145,16 +134,16 @@ impl Assembler {
     pub(super) fn replay(&mut self) -> Option<(Vec<Spike>, i64)> {
         self.hear();
         let steps = self.heard.make_contiguous();
-        let first = steps.iter().rposition(|s| s.rest).unwrap_or(0);
+        let first = steps.iter().rposition(|s| s.after_rest).unwrap_or(0);
         let steps = &steps[first..];
         let end = steps.last()?.tick.checked_add(1)?;
-        let whole = steps[0].rest || end.abs_diff(steps[0].tick) >= self.memory;
-        if !whole || steps.iter().any(|s| s.gap) {
+        let whole = steps[0].after_rest || end.abs_diff(steps[0].tick) >= self.memory;
+        if !whole || steps.iter().any(|s| s.after_gap) {
             return None;
         }
         let mut spikes = Vec::new();
         for step in steps {
-            for &(channel, count) in &step.spikes {
+            for &(channel, count) in &step.fired {
                 if count < 0.0 || count.fract() != 0.0 || count > MOST_AT_ONCE {
                     return None;
                 }
@@ -170,33 +159,16 @@ impl Assembler {
 
     fn hear(&mut self) {
         let channels = self.channel_names.len();
-        let mut begin = [0; BEGIN];
-        while self.steps.peek_slice(&mut begin) == BEGIN {
-            let [says, count, low, high] = begin;
-            let count = count as usize;
-            // What follows a begin may still be on its way.
-            if self.steps.occupied_len() < BEGIN + count {
-                return;
-            }
-            self.steps.skip(BEGIN);
-            self.words.resize(count, 0);
-            self.steps.pop_slice(&mut self.words);
-            let known = |(channel, _): &(u32, f32)| (*channel as usize) < channels;
-            let spikes = if says & COUNTS == 0 {
-                let fired = self.words.iter().map(|&channel| (channel, 1.0));
-                fired.filter(known).collect()
-            } else {
-                let (pairs, _) = self.words.as_chunks::<2>();
-                let counts = pairs.iter().map(|&[c, n]| (c, f32::from_bits(n)));
-                counts.filter(known).collect()
-            };
-            self.heard.push_back(StepHeard {
-                tick: (i64::from(high as i32) << 32) | i64::from(low),
-                rest: says & REST != 0,
-                gap: says & GAP != 0,
-                spikes,
-            });
+        let mut step = StepRecord::default();
+        while self.steps.take(&mut step) {
+            (step.fired).retain(|&(channel, _)| (channel as usize) < channels);
+            self.heard.push_back(std::mem::take(&mut step));
         }
+    }
+
+    /// Steps that found no room in the ring.
+    pub(super) fn lost_steps(&self) -> u64 {
+        self.steps.backlog().lost()
     }
 
     /// The trial that ends with `tick`.
@@ -212,12 +184,14 @@ impl Assembler {
         let long = std::mem::take(&mut self.long);
         // What is remembered begins with the last rest.
         let steps = self.heard.make_contiguous();
-        let first = (steps[..count].iter()).rposition(|s| s.rest).unwrap_or(0);
+        let first = (steps[..count].iter())
+            .rposition(|s| s.after_rest)
+            .unwrap_or(0);
         let of_trial = &steps[first..count];
         let first_label = labels.iter().map(|l| l.tick).min();
         // Steps are missing inside, or at the end.
         let whole = of_trial.last().is_some_and(|s| s.tick == tick);
-        let gap = !whole || of_trial.iter().any(|s| s.gap);
+        let gap = !whole || of_trial.iter().any(|s| s.after_gap);
         let span = match of_trial {
             [begin, .., end] => end.tick.abs_diff(begin.tick).saturating_add(1),
             [_] => 1,
@@ -256,7 +230,7 @@ impl Assembler {
 }
 
 fn made(
-    steps: &[StepHeard],
+    steps: &[StepRecord],
     span: usize,
     labels: &[Item],
     (step_seconds, channel_names, outputs): (f64, &[String], &[OutputInfo]),
@@ -264,7 +238,7 @@ fn made(
     let begin = steps.first().map_or(0, |s| s.tick);
     let mut spikes = Spikes::default();
     for step in steps {
-        for &(channel, count) in &step.spikes {
+        for &(channel, count) in &step.fired {
             spikes.ticks.push(step.tick - begin);
             spikes.channels.push(channel);
             spikes.weights.push(count);

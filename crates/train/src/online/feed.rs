@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use ringbuf::traits::{Observer, Producer};
+use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::ring::MAX_CAPACITY;
-use betz_runtime::stream::{Input, Step, Tap};
+use betz_base::ring::ring;
+use betz_runtime::stream::{Step, StepReader, StepWriter, Tap, step_ring};
 
 /// What the ring of labels carries: a label's value or a trial's end.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,17 +23,8 @@ pub(super) struct Item {
 /// A trial ends; its value is 1 where it is to be kept.
 pub(super) const END: u32 = u32::MAX - 1;
 
-/// Words that begin a step in the ring of steps: a sum of the flags below, how many words follow (the
-/// channels that fired, or pairs of a channel and the bits of its count), the tick's lower and upper half.
-pub(super) const BEGIN: usize = 4;
-/// Filters went back to rest before this step.
-pub(super) const REST: u32 = 1;
-/// Steps before this one found no room.
-pub(super) const GAP: u32 = 2;
-/// Counts follow.
-pub(super) const COUNTS: u32 = 4;
 /// Words of the ring for each step or spike that it is asked to hold: a spike in a list takes one, a count
-/// two, a step four beside.
+/// two, a step four more.
 const WORDS: usize = 2;
 
 /// What both ends know.
@@ -41,20 +32,15 @@ const WORDS: usize = 2;
 pub(super) struct Shared {
     /// The last step's tick.
     tick: AtomicI64,
-    /// Steps that found no room.
-    pub(super) lost_steps: AtomicU64,
     /// Labels that were refused or found no room.
     pub(super) lost_labels: AtomicU64,
 }
 
 /// Hands a session's steps to a trainer. Wait-free: a step is a bounded number of instructions, without
-/// allocation, lock or system call; where the ring is full the step is left out, and its trial with it.
+/// allocation, lock or system call; when the ring is full the step is left out, and its trial with it.
 pub struct TrainerTap {
-    ring: HeapProd<u32>,
+    ring: StepWriter,
     shared: Arc<Shared>,
-    /// What the next step that finds room says.
-    says: u32,
-    lost: u64,
 }
 
 /// The labels of a session's steps, from the loop that steps it. Wait-free, as [`TrainerTap`].
@@ -71,33 +57,26 @@ pub struct Labels {
 pub(super) struct Ends {
     pub(super) tap: TrainerTap,
     pub(super) labels: Labels,
-    pub(super) steps: HeapCons<u32>,
+    pub(super) steps: StepReader,
     pub(super) values: HeapCons<Item>,
     pub(super) shared: Arc<Shared>,
 }
 
 /// Rings for `capacity` steps and spikes, and as many values of labels.
 pub(super) fn ends(capacity: usize, outputs: usize) -> Result<Ends> {
-    fn made<T: Default + Clone + Send + 'static>(
-        capacity: usize,
-    ) -> Result<(HeapProd<T>, HeapCons<T>)> {
-        let (mut send, mut take) = betz_base::ring::ring::<T>("trainer's ring", capacity)?;
-        // Every page is touched now, so that no push waits for the system to map it.
-        send.push_iter(std::iter::repeat_n(T::default(), capacity));
-        ringbuf::traits::Consumer::clear(&mut take);
-        Ok((send, take))
-    }
-    let (values_in, values) = made::<Item>(capacity)?;
-    let words = capacity.saturating_mul(WORDS).min(MAX_CAPACITY);
-    let (steps_in, steps) = made::<u32>(words)?;
+    let (mut values_in, mut values) = ring::<Item>("trainer's ring", capacity)?;
+    // Every page is touched now, so that no push waits for the system to map it.
+    values_in.push_iter(std::iter::repeat_n(Item::default(), capacity));
+    values.clear();
+    let (mut writer, steps) = step_ring("trainer's ring", capacity, WORDS, None)?;
+    // The first step begins a trial.
+    writer.rest();
     let shared = Arc::new(Shared::default());
     shared.tick.store(i64::MIN, Ordering::Relaxed);
     Ok(Ends {
         tap: TrainerTap {
-            ring: steps_in,
+            ring: writer,
             shared: Arc::clone(&shared),
-            says: REST,
-            lost: 0,
         },
         labels: Labels {
             ring: values_in,
@@ -112,60 +91,14 @@ pub(super) fn ends(capacity: usize, outputs: usize) -> Result<Ends> {
     })
 }
 
-impl TrainerTap {
-    /// Pushes the begin of a step of which `words` follow; false where there is no room for all.
-    fn begin(&mut self, tick: i64, kind: u32, words: usize) -> bool {
-        self.shared.tick.store(tick, Ordering::Relaxed);
-        let count = u32::try_from(words);
-        let (Ok(count), true) = (
-            count,
-            words < self.ring.vacant_len().saturating_sub(BEGIN - 1),
-        ) else {
-            self.says |= GAP;
-            self.lost += 1;
-            self.shared.lost_steps.store(self.lost, Ordering::Relaxed);
-            return false;
-        };
-        let begin = [self.says | kind, count, tick as u32, (tick >> 32) as u32];
-        self.says = 0;
-        self.ring.push_slice(&begin);
-        true
-    }
-
-    fn push_counts<T: Copy + Into<f32>>(&mut self, tick: i64, counts: &[T]) {
-        let fired = || {
-            let all = (0..).zip(counts).map(|(c, &n)| (c, n.into()));
-            all.filter(|(_, n)| *n != 0.0)
-        };
-        if self.begin(tick, COUNTS, 2 * fired().count()) {
-            let words = fired().flat_map(|(c, n): (u32, f32)| [c, n.to_bits()]);
-            self.ring.push_iter(words);
-        }
-    }
-}
-
 impl Tap for TrainerTap {
     fn take(&mut self, step: &Step<'_>) {
-        match step.input {
-            Input::Spikes(channels) => {
-                // As they are: the worker knows which channels there are.
-                if self.begin(step.tick, 0, channels.len()) {
-                    self.ring.push_slice(channels);
-                }
-            }
-            Input::Counts(counts) => self.push_counts(step.tick, counts),
-            Input::CountsU8(counts) => self.push_counts(step.tick, counts),
-            Input::CountsF32(counts) => self.push_counts(step.tick, counts),
-            // An input of a later version says nothing here: its trial is left out.
-            _ => {
-                self.begin(step.tick, 0, usize::MAX);
-            }
-        }
+        self.shared.tick.store(step.tick, Ordering::Relaxed);
+        self.ring.push(step);
     }
 
     fn rest(&mut self) {
-        // What was lost before does not matter any more.
-        self.says = REST;
+        self.ring.rest();
     }
 
     fn name(&self) -> &'static str {

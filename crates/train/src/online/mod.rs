@@ -268,7 +268,7 @@ impl Worker {
             labelled_seconds: learner.labelled_seconds,
             effective_steps: learner.effective_steps(),
             dropped: self.assembler.dropped,
-            lost_steps: self.shared.lost_steps.load(Ordering::Relaxed),
+            lost_steps: self.assembler.lost_steps(),
             lost_labels: self.shared.lost_labels.load(Ordering::Relaxed) + self.assembler.late,
             accepted: learner.accepted,
             refused: learner.refused,

@@ -4,18 +4,18 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use super::{TrainerState, Verdict, Worker};
 use betz_base::error::Result;
 use betz_base::file::{read_all, write_atomically};
+use betz_base::worker::{Backlog, WorkerThread};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{PreparedModel, Replay, SwapOptions, SwapState, Swapper};
 
 /// A trainer on its thread. Dropping it ends the thread; the session goes on with the model it has.
 pub struct Trainer {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: WorkerThread,
 }
 
 /// What the thread shares with its handle.
@@ -25,7 +25,6 @@ struct Shared {
     shown: Mutex<Shown>,
     /// Candidates are to be solved now.
     asked: AtomicBool,
-    stop: AtomicBool,
 }
 
 /// What the thread shows.
@@ -114,21 +113,13 @@ impl Trainer {
             }),
             worker: Mutex::new(worker),
             asked: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
-        let run = move || {
-            while !of_thread.stop.load(Ordering::Acquire) {
-                if of_thread.work(swapper.as_mut()) {
-                    std::thread::sleep(idle);
-                }
-            }
-        };
-        let thread = betz_base::taker::start("betz-trainer", run)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        let turn = move || usize::from(!of_thread.work(swapper.as_mut()));
+        // Nothing is counted in this backlog, so the thread ends after the trial that it is at.
+        let backlog = Arc::new(Backlog::default());
+        let thread = WorkerThread::start("trainer", &backlog, idle, turn)?;
+        Ok(Self { shared, thread })
     }
 
     /// Where it stands.
@@ -138,7 +129,7 @@ impl Trainer {
 
     /// Whether its thread runs: it ends with this handle, or by a panic.
     pub fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+        self.thread.is_running()
     }
 
     /// The newest model that took over, or came back, since the last call of this or of
@@ -224,8 +215,7 @@ impl Trainer {
 
     /// Ends the thread, after the trial it is at, and gives the worker back; `None` if it panicked.
     pub fn stop(mut self) -> Option<Worker> {
-        self.shared.stop.store(true, Ordering::Release);
-        self.thread.take().and_then(|thread| thread.join().ok())?;
+        self.thread.end().ok()?;
         let shared = Arc::clone(&self.shared);
         drop(self);
         let shared = Arc::into_inner(shared)?;
@@ -260,16 +250,5 @@ impl Shared {
         shown.state = state;
         shown.offer = offer.or(shown.offer.take());
         idle
-    }
-}
-
-impl Drop for Trainer {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            eprintln!("betz: the trainer's thread panicked");
-        }
     }
 }

@@ -1,28 +1,55 @@
-//! A feed and its reader under loom: every order of the two threads' accesses that the memory model allows. The ring is
+//! A ring of steps under loom: every order of the two threads' accesses that the memory model allows. The ring of words is
 //! the crate ringbuf's; one with the same indices, orderings and ends stands for it here.
 
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub)] // the feed is the library's own file, not all of it is used
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)] // the ring is the library's own file, not all of it is used
 
-use betz_runtime::stream::{Input, Step, StepStatus, SwapState, Tap};
-
-mod between {
-    pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
-
-    pub(crate) use super::modelled as ring;
-    pub(crate) use super::modelled::{HeapCons, HeapProd};
+mod atomic {
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
-#[path = "../src/feed.rs"]
-mod feed;
+#[path = "../../base/src/worker/backlog.rs"]
+mod backlog;
+
+mod between {
+    pub(super) use betz_base::Result;
+    pub(super) use loom::sync::Arc;
+
+    pub(super) use super::backlog::Backlog;
+    pub(super) use super::modelled::{HeapCons, HeapProd, ring_of};
+    // The modelled ring has the methods of these traits itself.
+    pub(super) use ringbuf::traits::{Consumer, Observer, Producer};
+}
+
+/// What a tap is given, as far as the ring looks at it.
+mod tap {
+    #[derive(Clone, Copy)]
+    pub(super) enum Input<'a> {
+        Spikes(&'a [u32]),
+        Counts(&'a [u16]),
+        CountsU8(&'a [u8]),
+        CountsF32(&'a [f32]),
+    }
+
+    pub(super) struct Step<'a> {
+        pub(super) tick: i64,
+        pub(super) input: Input<'a>,
+        pub(super) estimates: &'a [f32],
+        pub(super) beside: &'a [f64],
+        pub(super) previous_latency_ns: u32,
+    }
+}
+
+#[allow(unused_imports)]
+#[path = "../src/stream/steps.rs"]
+mod steps;
 
 /// A ring whose indices loom watches, as it does each of its words.
 mod modelled {
+    use std::num::NonZeroUsize;
+
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-    pub const MAX_CAPACITY: usize = 1 << 10;
 
     struct Ring<T> {
         cells: Vec<UnsafeCell<T>>,
@@ -39,12 +66,13 @@ mod modelled {
     pub struct HeapProd<T>(Arc<Ring<T>>);
     pub struct HeapCons<T>(Arc<Ring<T>>);
 
-    pub fn ring<T: Copy + Default>(
+    pub fn ring_of<T: Copy + Default>(
         _: &str,
         capacity: usize,
+        size: usize,
     ) -> betz_base::Result<(HeapProd<T>, HeapCons<T>)> {
         let ring = Arc::new(Ring {
-            cells: (0..capacity)
+            cells: (0..capacity * size)
                 .map(|_| UnsafeCell::new(T::default()))
                 .collect(),
             read: AtomicUsize::new(0),
@@ -70,15 +98,21 @@ mod modelled {
             self.0.cells.len() - self.0.occupied()
         }
 
-        pub fn push_slice(&mut self, from: &[T]) -> usize {
-            let n = from.len().min(self.vacant_len());
+        pub fn push_iter(&mut self, from: impl Iterator<Item = T>) -> usize {
+            let vacant = self.vacant_len();
             let at = self.0.write.load(Ordering::Acquire);
-            for (k, v) in from[..n].iter().enumerate() {
+            let mut n = 0;
+            for (k, v) in from.take(vacant).enumerate() {
                 // SAFETY: vacant; loom fails the test where the reader has not left it.
-                (self.0.cell(at + k)).with_mut(|to| unsafe { *to = *v });
+                (self.0.cell(at + k)).with_mut(|to| unsafe { *to = v });
+                n += 1;
             }
             self.0.write.store(at + n, Ordering::Release);
             n
+        }
+
+        pub fn push_slice(&mut self, from: &[T]) -> usize {
+            self.push_iter(from.iter().copied())
         }
     }
 
@@ -117,12 +151,12 @@ mod modelled {
             self.skip(n)
         }
 
-        pub fn try_pop(&mut self) -> Option<T>
-        where
-            T: Default,
-        {
-            let mut one = [T::default()];
-            (self.pop_slice(&mut one) == 1).then(|| one[0])
+        pub fn clear(&mut self) -> usize {
+            self.skip(self.0.occupied())
+        }
+
+        pub fn capacity(&self) -> NonZeroUsize {
+            NonZeroUsize::new(self.0.cells.len()).unwrap()
         }
 
         pub fn write_is_held(&self) -> bool {
@@ -131,41 +165,41 @@ mod modelled {
     }
 }
 
-use feed::{Feed, FeedReader, Taken};
+use steps::{STEP_WORDS, StepReader, StepRecord, StepWriter, step_ring};
+use tap::{Input, Step};
 
-/// Longer than what goes in with the head, so that a step comes in three parts.
-const LONG: usize = 65;
-/// Words of a step with one output: its head, the output, the list, the second model's output.
-const STEP: usize = 7 + 1 + LONG + 1;
+/// Spikes of a long step.
+const LONG: usize = 3;
+/// Words of a long step with one output: head, details, the two models' outputs, the list.
+const STEP: usize = STEP_WORDS + 3 + 2 + LONG;
 
 /// Step 1 has a long list and a second model, the others one spike.
-fn give(feed: &mut Feed, number: u32) {
+fn give(writer: &mut StepWriter, number: u32) {
     let long = [number; LONG];
     let (spikes, beside) = match number {
         1 => (&long[..], &[0.5][..]),
         _ => (&long[..1], &[][..]),
     };
-    feed.take(&Step {
+    writer.push(&Step {
         tick: i64::from(number),
         input: Input::Spikes(spikes),
         estimates: &[number as f32],
         beside,
-        status: StepStatus::OK,
         previous_latency_ns: number,
-        swap: SwapState::Idle,
     });
 }
 
-/// Whole, and every step before it either was taken or is counted by now.
-fn check(step: &Taken, taken: u64, reader: &FeedReader) {
+/// Whole, marked where steps before it are missing, and each of those is counted by now.
+fn check(step: &StepRecord, taken: u64, reader: &StepReader) {
     let number = step.number as u32;
     let long = number == 1;
     assert_eq!(step.tick, i64::from(number));
     assert_eq!(step.previous_latency_ns, number);
     assert_eq!(step.estimates, [number as f32]);
-    assert_eq!(step.spikes, vec![number; if long { LONG } else { 1 }]);
-    assert_eq!(step.beside.len(), usize::from(long));
-    assert!(taken + reader.not_shown() >= step.number);
+    assert_eq!(step.fired, vec![(number, 1.0); if long { LONG } else { 1 }]);
+    assert_eq!(step.auxiliary.len(), usize::from(long));
+    assert!(taken + reader.backlog().lost() >= step.number);
+    assert!(reader.backlog().pushed() <= 3);
 }
 
 /// `steps` steps through a ring of `words`, the reader looking `looks` times before it waits for the end.
@@ -173,9 +207,9 @@ fn run(words: usize, steps: u32, looks: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
-        let (mut feed, mut reader) = feed::feed(1, 1, words).unwrap();
-        let session = loom::thread::spawn(move || (0..steps).for_each(|n| give(&mut feed, n)));
-        let (mut step, mut taken) = (Taken::default(), 0);
+        let (mut writer, mut reader) = step_ring("steps", words, 1, Some(1)).unwrap();
+        let session = loom::thread::spawn(move || (0..steps).for_each(|n| give(&mut writer, n)));
+        let (mut step, mut taken, mut next) = (StepRecord::default(), 0, 0);
         let mut session = Some(session);
         for look in 0..=looks {
             if look == looks
@@ -183,17 +217,18 @@ fn run(words: usize, steps: u32, looks: usize) {
             {
                 session.join().unwrap();
             }
-            // As the hub does: whether the end came is asked before the ring is emptied.
+            // As the page's hub does: whether the end came is asked before the ring is emptied.
             let ended = !reader.is_connected();
-            let mut last = None;
             while reader.take(&mut step) {
-                assert!(last.is_none_or(|l| l < step.number));
-                last = Some(step.number);
+                assert!(step.number >= next);
+                assert_eq!(step.after_gap, step.number > next);
+                next = step.number + 1;
                 check(&step, taken, &reader);
                 taken += 1;
             }
             if ended {
-                assert_eq!(taken + reader.not_shown(), u64::from(steps));
+                assert_eq!(taken + reader.backlog().lost(), u64::from(steps));
+                assert_eq!(taken, reader.backlog().pushed());
                 break;
             }
         }
@@ -202,7 +237,7 @@ fn run(words: usize, steps: u32, looks: usize) {
 
 /// With room for all: nothing is torn, and all is there once the end is seen.
 #[test]
-fn a_step_in_three_parts_is_whole_when_it_is_taken() {
+fn a_step_in_two_parts_is_whole_when_it_is_taken() {
     run(2 * STEP, 2, 2);
 }
 
