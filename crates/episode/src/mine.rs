@@ -80,7 +80,7 @@ pub struct Level {
 
 /// What mining found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Mined {
+pub struct MiningResult {
     /// The frequent episodes, by size, and in the order of their prefixes within a size.
     pub episodes: Vec<Episode>,
     /// One entry per level.
@@ -92,8 +92,8 @@ pub struct Mined {
     pub ran: Ran,
 }
 
-impl Mined {
-    /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
+impl MiningResult {
+    /// Up to this size every frequent episode is listed; [`MiningResult::complete`] false says that of longer
     /// ones some, or all, are missing.
     pub fn complete_size(&self) -> usize {
         let last = self.levels.last().map_or(0, |level| level.size);
@@ -126,7 +126,7 @@ impl Mined {
 /// strategy; [`mine_by`] with any other, and of events that are elsewhere.
 ///
 /// Runs in rayon's current threads. When `progress` cancels, what was found so far comes back with
-/// [`Mined::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
+/// [`MiningResult::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
 ///
 /// # Errors
 /// `InvalidArgument` for a threshold or size of 0 or repeated intervals; `Mismatch` for an interval
@@ -148,7 +148,11 @@ impl Mined {
 /// # Ok(())
 /// # }
 /// ```
-pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
+pub fn mine(
+    events: &Events,
+    options: &MineOptions,
+    progress: &dyn Progress,
+) -> Result<MiningResult> {
     let counter = InMemory {
         events,
         strategy: &LatestStart,
@@ -164,11 +168,11 @@ pub fn mine_by(
     counter: &dyn Counter,
     options: &MineOptions,
     progress: &dyn Progress,
-) -> Result<Mined> {
+) -> Result<MiningResult> {
     options.check()?;
-    let mut mined = Mined {
+    let mut mined = MiningResult {
         complete: true,
-        ..Mined::default()
+        ..MiningResult::default()
     };
     // Where the episodes of the last size begin.
     let mut last = 0;
@@ -443,7 +447,7 @@ mod tests {
         let last = some.levels.last().unwrap();
         assert!(last.counted < last.candidates);
         assert_eq!(some.complete_size() + 1, last.size);
-        let whole = |mined: &Mined, size| {
+        let whole = |mined: &MiningResult, size| {
             let sizes = mined.episodes.iter().map(|e| e.pattern.size());
             sizes.filter(|&s| s <= size).count()
         };
@@ -493,9 +497,9 @@ mod tests {
             Pattern::uniform(vec![1, 2], other).unwrap(),
             pattern(&[0]),
         ];
-        let mined = Mined {
+        let mined = MiningResult {
             episodes: lists.map(|pattern| Episode { pattern, count: 1 }).to_vec(),
-            ..Mined::default()
+            ..MiningResult::default()
         };
         let maximal: Vec<&Pattern> = mined.maximal().iter().map(|e| &e.pattern).collect();
         let kept: Vec<&Pattern> = mined.episodes[3..].iter().map(|e| &e.pattern).collect();

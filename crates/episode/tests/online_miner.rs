@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_episode::count::count;
-use betz_episode::online::{MinerConfig, OnlineMiner, OnlineStats, Remining, open};
+use betz_episode::online::{MinerConfig, OnlineMiner, OnlineStats, ReminingOptions, open};
 use betz_episode::{Alphabet, Clock, Events, Interval, Pattern};
 use betz_runtime::stream::{LateSpikes, Session, SessionConfig, Spike, spike_queue};
 use rand::{RngExt, SeedableRng};
@@ -159,7 +159,7 @@ fn background_mining_follows_the_recent_past() {
     let edge = Interval::new(0, 5).unwrap();
     let mut config = MinerConfig::new(4, Vec::new());
     config.idle = Duration::from_micros(50);
-    config.remining = Some(Remining {
+    config.remining = Some(ReminingOptions {
         window_ticks: 400,
         window_events: 1000,
         every_ticks: 100,

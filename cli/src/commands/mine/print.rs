@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
 use betz::episode::{
-    Alphabet, Episode, Events, Mined, Pattern, write_chains_csv, write_csv, write_tested_csv,
+    Alphabet, Episode, Events, MiningResult, Pattern, write_chains_csv, write_csv, write_tested_csv,
 };
 use betz::file::write_atomically;
 use betz::{Error, Result};
@@ -63,7 +63,7 @@ pub(super) struct Searched<'a> {
 pub(super) fn tell(
     args: &Mine,
     seen: &Searched<'_>,
-    mined: &Mined,
+    mined: &MiningResult,
     tested: Option<&Tested>,
     seconds: f64,
     chance_seconds: Option<f64>,
@@ -111,7 +111,7 @@ pub(super) fn tell(
 }
 
 /// After an interrupt: which part of the list is whole.
-fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+fn say_what_is_missing(args: &Mine, mined: &MiningResult, tested: bool) {
     if mined.complete {
         if args.chance.surrogates.is_some() && !tested {
             eprintln!(
@@ -151,7 +151,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     /// All there are, or those that are no part of a longer one; given ones in their file's order.
-    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a Tested>) -> Self {
+    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a Tested>) -> Self {
         let tests: HashMap<&Pattern, &ChainTest> = tested
             .into_iter()
             .flat_map(|t| mined.episodes.iter().zip(&t.rows))

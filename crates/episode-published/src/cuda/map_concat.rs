@@ -49,7 +49,7 @@ impl Default for SegmentCut {
 }
 
 /// What a run found.
-pub(super) struct Done {
+pub(super) struct SegmentCounts {
     pub(super) counts: Vec<u64>,
     /// Segments that no automaton fitted, of all episodes.
     pub(super) recounted: u64,
@@ -59,9 +59,13 @@ pub(super) struct Done {
 ///
 /// Allocates lists and results for the threads of a launch, at most about a gigabyte or a quarter of
 /// what is free unless one episode needs more. Asks the progress between launches.
-pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: SegmentCut) -> Result<Done> {
+pub(super) fn count(
+    stream: &DeviceStream,
+    job: &CountJob<'_>,
+    shape: SegmentCut,
+) -> Result<SegmentCounts> {
     check_sizes(job.patterns)?;
-    let mut done = Done {
+    let mut done = SegmentCounts {
         counts: vec![0; job.patterns.len()],
         recounted: 0,
     };

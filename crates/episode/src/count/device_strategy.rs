@@ -57,7 +57,7 @@ pub fn latest_start_on(device: &Device) -> Box<dyn Strategy> {
 
 /// Counts, and where they were made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct Counts {
     /// One for each pattern, in order.
     pub counts: Vec<u64>,
     /// Where, and why not elsewhere.
@@ -72,7 +72,7 @@ pub struct Counted {
 ///
 /// # Errors
 /// As [`Strategy::count`], and those of the device.
-pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
+pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counts> {
     let place = LazyPlacement::new(device);
     let placement = fits_device(job).then(|| place.decide(gains(job))).flatten();
     let counts = place.run(
@@ -81,7 +81,7 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
         || LatestStart.count(job),
     )?;
     let ran = place.ran(LatestStart.name());
-    Ok(Counted { counts, ran })
+    Ok(Counts { counts, ran })
 }
 
 /// True if the kernels take patterns as long as those of `job`.

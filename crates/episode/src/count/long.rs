@@ -37,18 +37,18 @@ pub struct LongEvents {
     /// Ticks of the recording at which it is cut.
     pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<PassStats>,
 }
 
 /// What the last pass saw.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct PassStats {
     events: u64,
     /// Ticks here of the first event and of the last one.
     ends: Option<(i64, i64)>,
 }
 
-impl Seen {
+impl PassStats {
     /// Takes in the `events` of a stretch, `fresh` of which lie in it and any others before it.
     fn take(&mut self, events: &Events, fresh: u64) {
         self.events += fresh;
@@ -58,7 +58,7 @@ impl Seen {
 }
 
 /// Patterns as they are counted in stretches: cut into runs that threads share out.
-pub(crate) struct Counting<'a> {
+pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
     /// Where in the order each run begins, and its end.
@@ -66,9 +66,9 @@ pub(crate) struct Counting<'a> {
 }
 
 /// How far the count of each pattern has come, run by run.
-pub(crate) type Counted = Vec<Vec<GreedyChoice>>;
+pub(crate) type ChunkedState = Vec<Vec<GreedyChoice>>;
 
-impl<'a> Counting<'a> {
+impl<'a> ChunkedCount<'a> {
     pub(crate) fn new(patterns: &'a [Pattern]) -> Self {
         let order = Pattern::prefix_order(patterns);
         let mut at = 0;
@@ -90,7 +90,7 @@ impl<'a> Counting<'a> {
     }
 
     /// Before the first stretch.
-    pub(crate) fn begin(&self) -> Counted {
+    pub(crate) fn begin(&self) -> ChunkedState {
         let nothing = |run: &Range<usize>| vec![GreedyChoice::default(); run.len()];
         self.runs.iter().map(nothing).collect()
     }
@@ -98,7 +98,7 @@ impl<'a> Counting<'a> {
     /// Counts on in `events`: a stretch, and as much before it as an occurrence lasts.
     pub(crate) fn go_on(
         &self,
-        counted: &mut Counted,
+        counted: &mut ChunkedState,
         events: &Events,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -117,7 +117,7 @@ impl<'a> Counting<'a> {
     }
 
     /// The counts, in the patterns' order.
-    pub(crate) fn counts(&self, counted: Counted) -> Vec<u64> {
+    pub(crate) fn counts(&self, counted: ChunkedState) -> Vec<u64> {
         let mut counts = vec![0; self.patterns.len()];
         for (&i, greedy) in self.order.iter().zip(counted.into_iter().flatten()) {
             counts[i] = greedy.count;
@@ -188,7 +188,7 @@ impl LongEvents {
         self.seen().events
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> PassStats {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -307,11 +307,11 @@ impl Counter for LongEvents {
         progress: &dyn Progress,
     ) -> Result<Vec<u64>> {
         self.check(patterns)?;
-        let counting = Counting::new(patterns);
+        let counting = ChunkedCount::new(patterns);
         let mut counted = counting.begin();
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
-        let mut seen = Seen::default();
+        let mut seen = PassStats::default();
         for (done, cut) in self.cuts.windows(2).enumerate() {
             progress::check(progress, "counting")?;
             let start = cut[0].saturating_sub(counting.span()).max(0);

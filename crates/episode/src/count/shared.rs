@@ -10,19 +10,19 @@ use crate::pattern::Pattern;
 
 /// A strategy of every process, for its share of the candidates; all know all counts. The shares are stretches of the
 /// candidates sorted by prefix, so that each walks its own part of their tree.
-pub struct Shared {
+pub struct TeamStrategy {
     team: &'static dyn Team,
     own: Box<dyn Strategy>,
 }
 
-impl Shared {
+impl TeamStrategy {
     /// `own` counts what falls to this process.
     pub fn new(team: &'static dyn Team, own: Box<dyn Strategy>) -> Self {
         Self { team, own }
     }
 }
 
-impl Strategy for Shared {
+impl Strategy for TeamStrategy {
     fn name(&self) -> &'static str {
         self.own.name()
     }

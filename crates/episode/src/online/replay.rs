@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::{OnlineMiner, Remining};
+use super::{OnlineMiner, ReminingOptions};
 use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
@@ -17,10 +17,10 @@ pub struct ReplayOptions {
     pub speed: f64,
     /// Seconds of the recording in a frame: what is fed between two looks at the counts. To look
     /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one, and
-    /// with re-mining at most [`Remining::every_ticks`]: the window is mined between frames only.
+    /// with re-mining at most [`ReminingOptions::every_ticks`]: the window is mined between frames only.
     pub frame_seconds: f64,
     /// Mine the window between frames whenever this says so.
-    pub remining: Option<Remining>,
+    pub remining: Option<ReminingOptions>,
 }
 
 /// The moment between two frames.
@@ -145,14 +145,14 @@ struct Tape {
 
 /// An event as it is played.
 #[derive(Debug, Clone, Copy)]
-struct Played {
+struct TapeEvent {
     /// As the events', less the silences between segments that came before.
     tick: i64,
     segment: i64,
     symbol: u32,
 }
 
-impl Played {
+impl TapeEvent {
     /// The tick with segments so far apart that no delay of up to `reach` leads from one to the next.
     fn kept_apart(&self, reach: i64) -> i64 {
         self.tick
@@ -177,11 +177,11 @@ impl Tape {
     }
 
     /// The event of `symbol` at `tick` as it is played.
-    fn play(&self, tick: i64, symbol: u32) -> Played {
+    fn play(&self, tick: i64, symbol: u32) -> TapeEvent {
         let after = self.segments.partition_point(|s| s.0 <= tick);
         let segment = after.saturating_sub(1);
         let (from, played) = self.segments[segment];
-        Played {
+        TapeEvent {
             tick: tick - from + played,
             segment: segment as i64,
             symbol,
@@ -302,7 +302,7 @@ mod tests {
         let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.unzip();
         let events = Events::new(alphabet(4), &ticks, &symbols).unwrap();
         let edge = Interval::new(0, 5).unwrap();
-        let remining = Remining {
+        let remining = ReminingOptions {
             window_ticks: 400,
             window_events: 1000,
             every_ticks: 200,
@@ -339,7 +339,7 @@ mod tests {
         for (speed, frame, window) in [(0.0, 0.1, 400), (1.0, 0.0, 400), (1.0, 0.1, 10)] {
             options.speed = speed;
             options.frame_seconds = frame;
-            options.remining = Some(Remining {
+            options.remining = Some(ReminingOptions {
                 window_ticks: window,
                 ..remining.clone()
             });
@@ -409,7 +409,7 @@ mod tests {
         let channels = (0..20).flat_map(|_| [0, 1]).collect();
         let events = trials(2, 2000, &segments, ticks, channels);
         let edge = Interval::new(0, 5).unwrap();
-        let remining = Remining {
+        let remining = ReminingOptions {
             window_ticks: 1000,
             window_events: 100,
             every_ticks: 500,
@@ -442,7 +442,7 @@ mod tests {
         let events = trials(2, 3_600_000, &segments, ticks, channels);
         assert_eq!(played_seconds(&events), 59.905);
         let edge = Interval::new(4, 6).unwrap();
-        let remining = Remining {
+        let remining = ReminingOptions {
             window_ticks: 5000,
             window_events: 10_000,
             every_ticks: 1250,

@@ -219,7 +219,7 @@ fn the_top_is_ordered_and_lists_nothing_twice() {
 #[test]
 fn a_search_that_cannot_be_is_refused_before_it_begins() {
     let edge = Interval::new(0, 5).unwrap();
-    let remining = Remining {
+    let remining = ReminingOptions {
         window_ticks: 400,
         window_events: 100,
         every_ticks: 100,
@@ -232,7 +232,7 @@ fn a_search_that_cannot_be_is_refused_before_it_begins() {
     assert!(remining.check().is_ok());
     let upside_down = Interval { low: 5, high: 0 };
     for intervals in [vec![], vec![edge, edge], vec![upside_down]] {
-        let refused = Remining {
+        let refused = ReminingOptions {
             intervals,
             ..remining.clone()
         };

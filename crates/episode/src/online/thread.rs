@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{OnlineMiner, OnlineStats, Remining, Watched};
-use crate::Pattern;
+use super::{OnlineMiner, OnlineStats, ReminingOptions, WatchedEpisode};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_base::worker::{self, Backlog, WorkerThread};
@@ -27,7 +27,7 @@ pub struct MinerConfig {
     /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: what may come while the miner is held up.
     pub capacity: usize,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
-    pub remining: Option<Remining>,
+    pub remining: Option<ReminingOptions>,
     /// How long the miner's thread sleeps when the ring is empty.
     pub idle: Duration,
 }
@@ -53,7 +53,7 @@ pub struct MinerFeed {
 
 /// The miner on its thread: read the counts here. Dropping it ends the thread.
 pub struct MinerHandle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMiner>,
     thread: WorkerThread,
 }
 
@@ -73,7 +73,7 @@ pub struct MinerSnapshot {
     /// What the last failure was.
     pub remining_error: Option<String>,
     /// The watched episodes with their counts, in the list's order.
-    pub watched: Vec<Watched>,
+    pub watched: Vec<WatchedEpisode>,
 }
 
 /// A [`MinerSnapshot`] without the list: nothing is copied but numbers.
@@ -94,7 +94,7 @@ pub struct MinerSummary {
 }
 
 /// What the two ends and the threads share.
-struct Shared {
+struct SharedMiner {
     miner: Mutex<State>,
     /// Readers that wait for `miner`: the miner's thread then stands back.
     readers: AtomicUsize,
@@ -112,7 +112,7 @@ struct State {
 ///
 /// # Errors
 /// `InvalidArgument` for a ring without room or of more than 2²⁴ events; as [`OnlineMiner::new`],
-/// [`OnlineMiner::with_window`] and [`Remining::check`]; `OutOfMemory` when the system has no memory for
+/// [`OnlineMiner::with_window`] and [`ReminingOptions::check`]; `OutOfMemory` when the system has no memory for
 /// the ring, `Io` when it starts no thread.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let (writer, mut reader) = step_ring("miner's ring", config.capacity, STEP_WORDS + 1, None)?;
@@ -130,7 +130,7 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
         }
     };
     let backlog = Arc::clone(reader.backlog());
-    let shared = Arc::new(Shared::new(miner, Arc::clone(&backlog)));
+    let shared = Arc::new(SharedMiner::new(miner, Arc::clone(&backlog)));
     let mut background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
@@ -320,7 +320,7 @@ impl MinerHandle {
     }
 }
 
-impl Shared {
+impl SharedMiner {
     fn new(miner: OnlineMiner, backlog: Arc<Backlog>) -> Self {
         Self {
             miner: Mutex::new(State {
@@ -348,7 +348,7 @@ impl Shared {
 }
 
 /// Background mining stops when the miner is closed.
-impl Progress for Shared {
+impl Progress for SharedMiner {
     fn cancelled(&self) -> bool {
         self.backlog.is_stopping()
     }
@@ -356,7 +356,7 @@ impl Progress for Shared {
 
 /// The mining thread, as seen from the miner's.
 struct Background {
-    remining: Remining,
+    remining: ReminingOptions,
     windows: Option<SyncSender<Vec<(i64, u32)>>>,
     lists: Receiver<Result<Option<Vec<Pattern>>>>,
     thread: Option<JoinHandle<()>>,
@@ -366,7 +366,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(remining: Remining, symbols: usize, shared: &Arc<Shared>) -> Result<Self> {
+    fn start(remining: ReminingOptions, symbols: usize, shared: &Arc<SharedMiner>) -> Result<Self> {
         // One thread, apart from rayon's common ones, which may be at work for somebody else. Rayon
         // does not wait for a pool's threads, so this one is started here, and joined.
         let mut worker = None;
@@ -409,7 +409,7 @@ impl Background {
     }
 
     /// Takes a list that is ready, and has the window mined when it is time.
-    fn attend(&mut self, shared: &Shared) {
+    fn attend(&mut self, shared: &SharedMiner) {
         let Some(windows) = &self.windows else {
             return;
         };
@@ -487,12 +487,12 @@ impl fmt::Debug for MinerHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Interval;
+    use crate::pattern::Interval;
 
     /// A mining thread that dies, with or without a window at hand, is one failure.
     #[test]
     fn a_dead_mining_thread_is_told_of_once() {
-        let remining = Remining {
+        let remining = ReminingOptions {
             window_ticks: 400,
             window_events: 100,
             every_ticks: 1,
@@ -504,7 +504,7 @@ mod tests {
         };
         for (busy, receives) in [(true, false), (false, true), (false, false)] {
             let miner = OnlineMiner::with_window(2, &[], 400, 100).unwrap();
-            let shared = Shared::new(miner, Arc::default());
+            let shared = SharedMiner::new(miner, Arc::default());
             let (send_window, windows) = sync_channel(1);
             let (send_list, lists) = sync_channel(1);
             drop(send_list);

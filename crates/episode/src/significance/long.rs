@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::surrogate::Dither;
 use super::{Significance, SignificanceOptions, Surrogate, Total, rows, together};
-use crate::count::{Counter, Counting, LongEvents};
+use crate::count::{ChunkedCount, Counter, LongEvents};
 use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
@@ -44,7 +44,7 @@ pub fn significance_in_chunks_by(
     }
     let observed = events.count(patterns, None, progress)?;
     let bounds = events.segment_bounds();
-    let counting = Counting::new(patterns);
+    let counting = ChunkedCount::new(patterns);
     let own = team.share(options.surrogates as usize);
     let at_once = memory / (16 * patterns.len() as u64);
     let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).max(1);

@@ -49,7 +49,7 @@ pub use long::significance_in_chunks_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
 pub use surrogate::Surrogate;
 
-use shift::Shifted;
+use shift::ShiftedCopy;
 #[cfg(test)]
 pub(crate) use surrogate::Dither;
 
@@ -190,7 +190,7 @@ enum SurrogateSource<'a> {
     /// Intervals in another order, from a seed.
     Shuffled(&'a Events, u64),
     /// Events beside a shifted copy, from this shift on.
-    Shifted(&'a Shifted<'a>, u64),
+    Shifted(&'a ShiftedCopy<'a>, u64),
 }
 
 impl SurrogateSource<'_> {

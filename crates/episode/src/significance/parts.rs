@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::shift::{Shifted, check_segments, too_short, with_room};
+use super::shift::{ShiftedCopy, check_segments, too_short, with_room};
 use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
 use crate::events::Events;
@@ -130,7 +130,7 @@ pub fn part_significance_by(
         return Ok(Vec::new());
     }
     let events = &*with_room(events, options.least)?;
-    let shifted = Shifted::new(events, *options)?;
+    let shifted = ShiftedCopy::new(events, *options)?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
@@ -243,7 +243,7 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
 struct Looks<'a> {
     workers: Workers<'a>,
     events: &'a Events,
-    shifted: Shifted<'a>,
+    shifted: ShiftedCopy<'a>,
     /// Number of symbols in the events.
     symbols: u32,
     progress: &'a dyn Progress,

@@ -67,7 +67,7 @@ pub(super) fn with_room(events: &Events, least: i64) -> Result<Cow<'_, Events>> 
 
 /// Makes the events twice: as symbols 0 … S − 1 where they were, and as symbols S … 2S − 1 shifted
 /// around each segment's ends.
-pub(super) struct Shifted<'a> {
+pub(super) struct ShiftedCopy<'a> {
     events: &'a Events,
     doubled: Alphabet,
     options: PartOptions,
@@ -75,7 +75,7 @@ pub(super) struct Shifted<'a> {
     segments: Vec<(i64, i64)>,
 }
 
-impl<'a> Shifted<'a> {
+impl<'a> ShiftedCopy<'a> {
     /// The events beside copies by shifts that [`PartOptions::check`] has found possible.
     pub(super) fn new(events: &'a Events, options: PartOptions) -> Result<Self> {
         let labels = (0..2 * events.symbols()).map(|s| s.to_string()).collect();
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_copy_keeps_every_segments_events_and_its_distance_in_it() {
         let events = events();
-        let shifted = Shifted::new(&events, options(200, 5000)).unwrap();
+        let shifted = ShiftedCopy::new(&events, options(200, 5000)).unwrap();
         let bounds = events.segment_bounds();
         for index in 0..200 {
             let copy = shifted.make(index).unwrap();

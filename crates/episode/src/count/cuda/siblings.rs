@@ -234,13 +234,13 @@ fn siblings(a: &Pattern, b: &Pattern) -> bool {
 
 /// How patterns are counted by latest starts in any events of as many cells and as long: families at once, the rest one
 /// by one.
-pub(super) struct Planned {
+pub(super) struct CountPlan {
     split: Option<Split>,
     /// All patterns, or those that are in no family; none where families are all.
     rest: Option<RunPlan>,
 }
 
-impl Planned {
+impl CountPlan {
     /// The plan for `job` on the device of `context`, in events that are cut in `cells` and last `duration` ticks.
     pub(super) fn new(
         context: &Context,
@@ -300,5 +300,5 @@ pub(super) fn count(
     job: &CountJob<'_>,
 ) -> Result<Vec<u64>> {
     let shape = (events.cells(), events.duration());
-    Planned::new(events.context(), job, shape).count(events, stream, job)
+    CountPlan::new(events.context(), job, shape).count(events, stream, job)
 }

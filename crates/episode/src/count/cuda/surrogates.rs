@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::events::{EventLayout, Ticks, TicksOf, cuts};
-use super::siblings::Planned;
+use super::siblings::CountPlan;
 use super::{DeviceEvents, DeviceStream, check_number, check_sizes, most_at_once};
 use crate::count::CountJob;
 use crate::events::Events;
@@ -46,7 +46,7 @@ pub(crate) struct DeviceSurrogates<'a> {
     events: &'a Events,
     patterns: &'a [Pattern],
     /// Which patterns are counted at once, and how.
-    pieces: Vec<(Range<usize>, Planned)>,
+    pieces: Vec<(Range<usize>, CountPlan)>,
     frame: Frame,
     wide: bool,
     host_cuts: Vec<i64>,
@@ -114,7 +114,10 @@ impl<'a> DeviceSurrogates<'a> {
         for first in (0..patterns.len()).step_by(most) {
             let piece = first..patterns.len().min(first + most);
             let job = CountJob::new(events, &patterns[piece.clone()]);
-            pieces.push((piece, Planned::new(context, &job, (cells, frame.duration))));
+            pieces.push((
+                piece,
+                CountPlan::new(context, &job, (cells, frame.duration)),
+            ));
         }
         Ok(Self {
             source: context.upload(events.stream())?,

@@ -19,7 +19,7 @@ use betz_base::progress::{self, Progress};
 use betz_recording::{Recording, Spikes};
 
 pub use bytes::PART_MAGIC;
-pub use part::{CountPart, Joined};
+pub use part::{CountPart, JoinedCounts};
 
 /// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
 /// counted by the shorter way from there on.

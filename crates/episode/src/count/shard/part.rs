@@ -37,7 +37,7 @@ pub(super) struct Whole {
 
 /// Counts over a whole recording.
 #[derive(Debug, Clone)]
-pub struct Joined {
+pub struct JoinedCounts {
     /// Labels and clock.
     pub alphabet: Alphabet,
     /// The episodes in their file's order, with their counts.
@@ -103,7 +103,7 @@ impl CountPart {
     /// # Errors
     /// `Mismatch` naming the shard and what differs, for shards of another recording or other episodes, one that is there
     /// twice or missing; `InsufficientData` where no shard has an event.
-    pub fn join(parts: Vec<Self>) -> Result<Joined> {
+    pub fn join(parts: Vec<Self>) -> Result<JoinedCounts> {
         let Some(first) = parts.first() else {
             return Err(Error::argument("expected shards of counts, got none"));
         };
@@ -146,7 +146,7 @@ impl CountPart {
         }
         let clock = Clock::from_tick_seconds(whole.tick_seconds)?;
         let episodes = whole.patterns.into_iter().zip(tallies);
-        Ok(Joined {
+        Ok(JoinedCounts {
             alphabet: Alphabet::new(whole.labels, clock)?,
             episodes: episodes
                 .map(|(pattern, tally)| Episode {

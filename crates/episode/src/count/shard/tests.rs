@@ -34,7 +34,7 @@ fn parts(recording: &Recording, bounds: &[i64], patterns: &[Pattern]) -> Vec<Cou
         .collect()
 }
 
-fn counts(joined: &Joined) -> Vec<u64> {
+fn counts(joined: &JoinedCounts) -> Vec<u64> {
     joined.episodes.iter().map(|e| e.count).collect()
 }
 
