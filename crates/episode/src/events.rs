@@ -272,7 +272,7 @@ impl Events {
         &self.stream
     }
 
-    /// How many low bits of a packed event hold its symbol.
+    /// Number of low bits of a packed event that hold its symbol.
     pub fn symbol_bits(&self) -> u32 {
         self.symbol_bits
     }
@@ -386,7 +386,7 @@ impl Events {
     }
 }
 
-/// Whether the segments cover the recording as one, so that nothing is moved.
+/// True if one segment covers the recording, so that nothing is moved.
 pub(crate) fn is_whole(recording: &Recording) -> bool {
     match recording.segments.as_slice() {
         [] => true,
@@ -425,7 +425,7 @@ pub(crate) fn one_each(spikes: &Spikes) -> Result<Spikes> {
         )));
     }
     let total = total as usize;
-    // What is made of them here takes as much again, three times.
+    // The events made from them take three times as much again.
     memory::plan(format_args!("{total} events"), total as u128 * 48)?;
     let mut ticks = memory::room("events", total)?;
     let mut channels = memory::room("events", total)?;

@@ -13,11 +13,11 @@ pub struct Edge {
     pub from: u32,
     /// The symbol that follows.
     pub to: u32,
-    /// At which delays.
+    /// The range of delays.
     pub interval: Interval,
     /// The largest count among the episodes with this edge.
     pub count: u64,
-    /// How many episodes have this edge.
+    /// Number of episodes with this edge.
     pub episodes: u64,
     /// The size of the longest of them.
     pub longest: usize,

@@ -29,7 +29,7 @@ use betz_device::Ran;
 /// once.
 const BATCH: usize = 1 << 19;
 
-/// What to mine.
+/// Options of a search.
 pub struct MineOptions {
     /// The set I: every edge takes each of these intervals in turn. Overlaps are allowed.
     pub intervals: Vec<Interval>,
@@ -63,22 +63,22 @@ impl MineOptions {
     }
 }
 
-/// What one level of the search did.
+/// Statistics of one level of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
     /// Symbols in its episodes.
     pub size: usize,
     /// Candidates made by the join (of size 1: the symbols).
     pub candidates: u64,
-    /// How many of them were counted: all, unless the search was interrupted.
+    /// Number of candidates counted: all, unless the search was interrupted.
     pub counted: u64,
-    /// How many of those were frequent.
+    /// Number of frequent ones among those.
     pub frequent: u64,
     /// Seconds it took.
     pub seconds: f64,
 }
 
-/// What mining found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MiningResult {
     /// The frequent episodes, by size, and in the order of their prefixes within a size.
@@ -88,7 +88,7 @@ pub struct MiningResult {
     /// False when the search was interrupted: every episode listed is frequent and its count exact,
     /// but the last level's list is not complete.
     pub complete: bool,
-    /// Where it was counted, and why not elsewhere.
+    /// The device that counted, and the reason if another was meant to.
     pub ran: Ran,
 }
 

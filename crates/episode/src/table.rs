@@ -27,8 +27,8 @@ pub fn write_csv(out: &mut dyn Write, episodes: &[Episode], alphabet: &Alphabet)
     Ok(())
 }
 
-/// As [`write_csv`], with `,expected,std,p,q` behind: what surrogates say of each episode, four empty
-/// fields where it was not tested.
+/// As [`write_csv`], with `,expected,std,p,q` at the end: the test of each episode against surrogates, four empty
+/// fields if it was not tested.
 ///
 /// # Errors
 /// Those of `out`.
@@ -45,7 +45,7 @@ pub fn write_tested_csv<'a>(
 }
 
 /// As [`write_tested_csv`], with `,weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q`
-/// behind: the weakest part, the symbols `first..last` counted from 0; five empty fields where parts
+/// behind: the weakest part, the symbols `first..last` counted from 0; five empty fields if parts
 /// were not tested.
 ///
 /// # Errors
@@ -74,7 +74,7 @@ pub fn write_chains_csv<'a>(
     Ok(())
 }
 
-/// What surrogates say, as the fields of [`TESTED`].
+/// The test against surrogates, as the fields of [`TESTED`].
 fn tested(tested: Option<&Significance>) -> String {
     tested.map_or_else(
         || ",,,".to_owned(),
@@ -120,11 +120,11 @@ fn quoted(field: &str) -> String {
 pub struct Row {
     /// The episode and its count.
     pub episode: Episode,
-    /// What surrogates say; `None` where it was not tested.
+    /// The test against surrogates; `None` if it was not tested.
     pub tested: Option<Significance>,
 }
 
-/// Whether the text of a file begins as a table of episodes does.
+/// True if the text of a file begins as a table of episodes does.
 pub fn is_table(text: &[u8]) -> bool {
     text.starts_with(COLUMNS.as_bytes())
 }

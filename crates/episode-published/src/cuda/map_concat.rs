@@ -30,10 +30,10 @@ const SPANS: i64 = 2;
 /// Bytes of what an automaton saw.
 const TUPLE_BYTES: usize = size_of::<Tuple>();
 
-/// How the time is cut, and how long lists are at first.
+/// The cut of the time, and the first length of lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SegmentCut {
-    /// How many segments; `None` for as many as keep the device busy.
+    /// Number of segments; `None` for enough to keep the device busy.
     pub(super) segments: Option<usize>,
     /// Ticks that a list holds at first, a power of two.
     pub(super) capacity: usize,
@@ -48,7 +48,7 @@ impl Default for SegmentCut {
     }
 }
 
-/// What a run found.
+/// Counts by segments.
 pub(super) struct SegmentCounts {
     pub(super) counts: Vec<u64>,
     /// Segments that no automaton fitted, of all episodes.

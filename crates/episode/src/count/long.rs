@@ -1,6 +1,6 @@
-//! Counting in a recording that need not fit in memory, a stretch of time at a time.
+//! Counting in a recording that need not fit in memory, one chunk of time after another.
 //!
-//! A stretch [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
+//! A chunk [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
 //! ends in the stretch lies in what was read, latest start included. The greedy choice goes on from the stretch
 //! before (count and last end, 16 bytes an episode). Occurrences that end in the halo come again, and are not taken
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
@@ -40,7 +40,7 @@ pub struct LongEvents {
     seen: Mutex<PassStats>,
 }
 
-/// What the last pass saw.
+/// The events of one pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct PassStats {
     events: u64,
@@ -65,7 +65,7 @@ pub(crate) struct ChunkedCount<'a> {
     runs: Vec<Range<usize>>,
 }
 
-/// How far the count of each pattern has come, run by run.
+/// The greedy choice so far for each pattern, run by run.
 pub(crate) type ChunkedState = Vec<Vec<GreedyChoice>>;
 
 impl<'a> ChunkedCount<'a> {
@@ -183,7 +183,7 @@ impl LongEvents {
         })
     }
 
-    /// How many events the last count went through: all that there are.
+    /// Number of events in the last count, which goes through all of them.
     pub fn len(&self) -> u64 {
         self.seen().events
     }
@@ -234,7 +234,7 @@ impl LongEvents {
         }
     }
 
-    /// Whether nothing was counted yet: a count refuses a recording without events.
+    /// True before the first count: a count refuses a recording without events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

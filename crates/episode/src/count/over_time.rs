@@ -81,12 +81,12 @@ impl<'a> OverTime<'a> {
         })
     }
 
-    /// How many events the last count of all processes went through: all that there are.
+    /// Number of events in the last count of all processes, which goes through all of them.
     pub fn len(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing was counted yet: a count refuses a recording without events.
+    /// True before the first count: a count refuses a recording without events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

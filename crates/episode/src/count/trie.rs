@@ -99,7 +99,7 @@ impl Trie {
     }
 }
 
-/// How many leading (interval, symbol) steps two patterns share.
+/// Number of leading (interval, symbol) steps that two patterns share.
 pub(crate) fn common_prefix(a: &Pattern, b: &Pattern) -> usize {
     a.prefix_key()
         .zip(b.prefix_key())

@@ -41,7 +41,7 @@ pub struct WatchedEpisode {
     pub count: u64,
 }
 
-/// What became of the events pushed.
+/// Numbers of events taken and refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OnlineStats {
     /// Events taken.
@@ -233,7 +233,7 @@ impl OnlineMiner {
         self.now
     }
 
-    /// What became of the events.
+    /// Numbers of events taken and refused.
     pub fn stats(&self) -> OnlineStats {
         self.stats
     }

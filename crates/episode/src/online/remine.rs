@@ -1,4 +1,4 @@
-//! Finding what to watch: mining the window, and choosing among what is frequent in it.
+//! Finding episodes to watch: mining the window, and choosing among the frequent episodes in it.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
-/// How the watch list follows the recent past: a sliding window is mined again and again.
+/// Options by which the watch list follows the recent past: a sliding window is mined again and again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReminingOptions {
     /// Length of the window in ticks. At least as long as the longest episode of `max_size` may

@@ -9,7 +9,7 @@ use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Debug, Clone)]
 pub struct ReplayOptions {
     /// Seconds of the recording in a second of real time: 1 is real time, above is fast-forward,
@@ -19,7 +19,7 @@ pub struct ReplayOptions {
     /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one, and
     /// with re-mining at most [`ReminingOptions::every_ticks`]: the window is mined between frames only.
     pub frame_seconds: f64,
-    /// Mine the window between frames whenever this says so.
+    /// Mine the window between frames; `None`: the watch list is fixed.
     pub remining: Option<ReminingOptions>,
 }
 
@@ -123,8 +123,8 @@ pub fn replay(
     Ok(())
 }
 
-/// How long [`replay`] plays `events` at a speed of 1, in seconds: from the first event to the last,
-/// without the silences between segments.
+/// Seconds that [`replay`] plays `events` at a speed of 1: from the first event to the last, without the silences
+/// between segments.
 pub fn played_seconds(events: &Events) -> f64 {
     let last = Tape::new(events).play(events.last_tick(), 0).tick;
     events.clock().seconds(last - events.first_tick())
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What a frame says: seconds, events, when it was due.
+    /// For each frame its seconds, its events and the time at which it was due.
     fn frames(
         events: &Events,
         miner: &mut OnlineMiner,

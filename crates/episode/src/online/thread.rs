@@ -17,18 +17,18 @@ use betz_runtime::stream::{Input, STEP_WORDS, Step, StepRecord, StepWriter, Tap,
 /// Steps taken from the ring at once; others may read in between.
 const BATCH: usize = 256;
 
-/// What a miner is opened with.
+/// Options with which a miner is opened.
 #[derive(Debug, Clone)]
 pub struct MinerConfig {
     /// Symbols are 0 to `symbols` − 1: with a decoding session, its channels.
     pub symbols: usize,
-    /// What to watch, at first.
+    /// The episodes to watch at first.
     pub patterns: Vec<Pattern>,
-    /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: what may come while the miner is held up.
+    /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: room for events while the miner is held up.
     pub capacity: usize,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
     pub remining: Option<ReminingOptions>,
-    /// How long the miner's thread sleeps when the ring is empty.
+    /// Sleep of the miner's thread while the ring is empty.
     pub idle: Duration,
 }
 
@@ -62,15 +62,15 @@ pub struct MinerHandle {
 pub struct MinerSnapshot {
     /// Tick of the last event taken.
     pub now: Option<i64>,
-    /// What became of the events that reached the miner.
+    /// Numbers of events that reached the miner, taken and refused.
     pub stats: OnlineStats,
     /// Events that found no room in the ring: the miner never saw them.
     pub dropped: u64,
-    /// How often background mining has changed the list.
+    /// Number of times that background mining has changed the list.
     pub remined: u64,
-    /// How often it failed, and the list stayed.
+    /// Number of times that it failed, and the list stayed.
     pub remining_failures: u64,
-    /// What the last failure was.
+    /// The last failure.
     pub remining_error: Option<String>,
     /// The watched episodes with their counts, in the list's order.
     pub watched: Vec<WatchedEpisode>,
@@ -81,19 +81,19 @@ pub struct MinerSnapshot {
 pub struct MinerSummary {
     /// Tick of the last event taken.
     pub now: Option<i64>,
-    /// What became of the events that reached the miner.
+    /// Numbers of events that reached the miner, taken and refused.
     pub stats: OnlineStats,
     /// Events that found no room in the ring: the miner never saw them.
     pub dropped: u64,
-    /// How often background mining has changed the list.
+    /// Number of times that background mining has changed the list.
     pub remined: u64,
-    /// How often it failed, and the list stayed.
+    /// Number of times that it failed, and the list stayed.
     pub remining_failures: u64,
     /// Number of episodes watched.
     pub watched: usize,
 }
 
-/// What the two ends and the threads share.
+/// The state that the two ends and the threads share.
 struct SharedMiner {
     miner: Mutex<State>,
     /// Readers that wait for `miner`: the miner's thread then stands back.

@@ -14,9 +14,9 @@ use betz_base::progress::Progress;
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainOptions {
-    /// What the surrogates are.
+    /// The kind of surrogates.
     pub surrogate: Surrogate,
-    /// How many surrogates, and how many shifts of each part, for episodes of three symbols and more;
+    /// Number of surrogates, and of shifts of each part, for episodes of three symbols and more;
     /// pairs have four times as many. At least 1.
     pub draws: u32,
     /// The smallest and the largest shift of a part in ticks ([`PartOptions`]).
@@ -39,14 +39,14 @@ impl ChainOptions {
     }
 }
 
-/// What the tests say of one episode.
+/// The tests of one episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainTest {
     /// Its count against those of surrogates; q among the episodes of its size that were tested.
     pub surrogates: Significance,
     /// Its weakest part; `None` when it is not above the surrogates.
     pub parts: Option<PartSignificance>,
-    /// Whether it passed both tests.
+    /// True if it passed both tests.
     pub passed: bool,
 }
 

@@ -17,7 +17,7 @@ use betz_base::team::Team;
 
 /// [`significance_by`](super::significance_by) on events of which a stretch is held at a time; the same result, to the
 /// bit. Every process of the team reads all of the recording for its share of the surrogates: once to count, and once for
-/// as many of them as take `memory` bytes, 16 a pattern and surrogate. Beside that each thread holds one surrogate's
+/// as many of them as take `memory` bytes, 16 per pattern and surrogate. Beside that each thread holds one surrogate's
 /// events of a stretch. The stage is `surrogates`.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub fn significance_in_chunks_by(
         for state in states {
             let counts = counting.counts(state);
             for ((total, count), &observed) in totals.iter_mut().zip(counts).zip(&observed) {
-                *total = total.add(Total::of(count, observed));
+                *total = total.add(Total::new(count, observed));
             }
         }
     }

@@ -15,7 +15,7 @@ use betz_base::error::{Error, Result};
 /// different shifts. Events in them are left out, and make neither counts nor surrogates.
 const SEGMENT: i64 = 3;
 
-/// Whether a segment has room for shifts of `least`.
+/// True if a segment has room for shifts of `least`.
 fn has_room(first: i64, last: i64, least: i64) -> bool {
     (last - first + 1) / SEGMENT >= least
 }
@@ -28,7 +28,7 @@ fn with_events(events: &Events) -> impl Iterator<Item = (usize, i64, i64)> {
         .filter(|&(_, first, last)| events.position(first) < events.position(last + 1))
 }
 
-/// How many segments with events have no room for shifts of `least`.
+/// Number of segments with events that have no room for shifts of `least`.
 pub(super) fn too_short(events: &Events, least: i64) -> usize {
     with_events(events)
         .filter(|&(_, first, last)| !has_room(first, last, least))

@@ -105,7 +105,7 @@ fn a_parts_p_is_uniform_on_independent_pairs() {
     }
     // About half are given up at the first look, and few but those below p = 1/2 go on.
     assert!(full > p.len() / 4 && full < p.len() * 3 / 4, "{full}");
-    // What is given up early has a p that is too large, not too small.
+    // A test that is given up early has a p that is too large, not too small.
     assert_uniform(&p, 0.25, "parts");
 }
 

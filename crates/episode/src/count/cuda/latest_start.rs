@@ -172,7 +172,7 @@ impl<'a, T: Tick> Launcher<'a, T> {
         })
     }
 
-    /// How many of `runs` fit one launch; at least one.
+    /// Number of `runs` that fit one launch; at least one.
     fn fitting(&self, runs: &[Run], slots: usize) -> Result<usize> {
         let memory = TABLE_BYTES.min(self.context.available_memory()? / 4);
         let leaf_bytes = (self.parts * (4 + slots * size_of::<Entry<T>>())) as u64;

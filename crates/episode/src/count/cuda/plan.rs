@@ -1,4 +1,4 @@
-//! How patterns and time are shared among warps.
+//! The plan by which warps share patterns and time.
 
 use crate::count::trie::{Trie, common_prefix};
 use crate::pattern::Pattern;
@@ -32,10 +32,10 @@ pub(super) struct Run {
     span: i64,
 }
 
-/// Runs, and into how many parts the time is cut for each.
+/// Runs, and the number of parts into which the time is cut for each.
 pub(super) struct RunPlan {
     pub(super) runs: Vec<Run>,
-    /// How many patterns there are.
+    /// Number of patterns.
     pub(super) patterns: usize,
     pub(super) parts: usize,
     /// Symbols of the longest pattern.

@@ -1,7 +1,7 @@
 //! All continuations of a prefix at once: kernels/episode_siblings.cu.
 //!
-//! What levelwise mining asks for: hundreds of patterns that differ in their last symbol and
-//! interval alone, for thousands of prefixes. A warp takes a prefix through the whole time, so
+//! Levelwise mining counts hundreds of patterns that differ in their last symbol and interval alone, for thousands
+//! of prefixes. A warp takes a prefix through the whole time, so
 //! prefixes must be many.
 
 use std::sync::Arc;
@@ -232,8 +232,8 @@ fn siblings(a: &Pattern, b: &Pattern) -> bool {
         && a.intervals()[..prefix - 1] == b.intervals()[..prefix - 1]
 }
 
-/// How patterns are counted by latest starts in any events of as many cells and as long: families at once, the rest one
-/// by one.
+/// A plan to count patterns by latest starts, families at once and the rest one by one. It holds for all events of the
+/// same length in as many cells.
 pub(super) struct CountPlan {
     split: Option<Split>,
     /// All patterns, or those that are in no family; none where families are all.

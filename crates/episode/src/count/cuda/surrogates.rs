@@ -4,8 +4,8 @@
 //! events, once a device ──► surrogate_dither ──► sort by tick ──► sort by symbol ──► ticks, index ──► counts
 //! ```
 //!
-//! What a surrogate is follows from the events and a number alone, so that nothing but that number goes to the device
-//! for it, and nothing but the index and the counts comes back.
+//! A surrogate follows from the events and one number, so only that number goes to the device for each, and only the
+//! index and the counts come back.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ const THREADS: u32 = 256;
 /// Bits of an event, of which one stays free.
 const MOST_BITS: u32 = 63;
 
-/// How one surrogate's events are moved.
+/// The moves of one surrogate's events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moves {
-    /// By so many ticks at most.
+    /// Largest distance in ticks.
     pub(crate) delta: i64,
-    /// What the surrogate's number makes of the seed.
+    /// The key that the surrogate's number makes from the seed.
     pub(crate) key: u64,
 }
 
 /// Events on a device of which surrogates are made there, and the patterns that are counted in each.
 ///
-/// Takes 8 bytes an event there, and while a surrogate is made and counted up to 25 more.
+/// Takes 8 bytes per event there, and up to 25 more while a surrogate is made and counted.
 pub(crate) struct DeviceSurrogates<'a> {
     context: Arc<Context>,
     events: &'a Events,
@@ -57,7 +57,7 @@ pub(crate) struct DeviceSurrogates<'a> {
     segments: u32,
 }
 
-/// From when till when a surrogate's events may be.
+/// The range of time in which a surrogate's events may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     origin: i64,
@@ -66,8 +66,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// That of the surrogates of `events`; `None` where a moved event could be one that does not pack.
-    fn of(events: &Events) -> Option<Self> {
+    /// The frame of the surrogates of `events`; `None` if a moved event might not pack.
+    fn new(events: &Events) -> Option<Self> {
         let bounds = events.segment_bounds();
         let (&(origin, _), &(_, last)) = (bounds.first()?, bounds.last()?);
         let tick_bits = (u64::BITS - ((last - origin) as u64).leading_zeros()).max(1);
@@ -84,7 +84,7 @@ impl Frame {
 impl<'a> DeviceSurrogates<'a> {
     /// True when surrogates of `events` can be made on a device.
     pub(crate) fn can_be_made(events: &Events) -> bool {
-        Frame::of(events).is_some()
+        Frame::new(events).is_some()
     }
 
     /// Copies `events` to the device of `context`; of their surrogates `patterns` are to be counted, which are best
@@ -100,7 +100,7 @@ impl<'a> DeviceSurrogates<'a> {
     ) -> Result<Self> {
         check_number(events)?;
         check_sizes(patterns)?;
-        let frame = Frame::of(events).ok_or_else(|| {
+        let frame = Frame::new(events).ok_or_else(|| {
             Error::argument(
                 "surrogates on a device: expected segments that end where an event may be",
             )
@@ -141,7 +141,7 @@ impl<'a> DeviceSurrogates<'a> {
     /// `Mismatch` for a pattern that does not fit the events; `DeviceMemory`, `DeviceFailure`; `Interrupted`.
     pub(crate) fn count(&self, moves: Moves, progress: &dyn Progress) -> Result<Vec<u64>> {
         let (made, stream) = self.make(moves)?;
-        // Where no piece wants it, its memory is free for the lists.
+        // If no piece needs it, its memory is free for the lists.
         let wanted = self.pieces.iter().any(|(_, plan)| plan.wants_stream());
         let stream = wanted.then(|| Arc::new(stream));
         let mut counts = Vec::with_capacity(self.patterns.len());
@@ -421,12 +421,12 @@ mod tests {
         let ticks = vec![150, 170, 420];
         let events = trials(4, 600, &[(100, 200), (400, 500)], ticks, vec![0, 3, 1]);
         let bounds = events.segment_bounds();
-        let frame = Frame::of(&events).unwrap();
+        let frame = Frame::new(&events).unwrap();
         assert_eq!((frame.origin, bounds[0].0), (0, 0));
         assert_eq!(frame.duration, bounds[1].1 + 1);
         assert!(frame.duration as u64 <= 1 << frame.tick_bits);
         let only = crate::cases::events(1, vec![(9, 0)]);
-        let frame = Frame::of(&only).unwrap();
+        let frame = Frame::new(&only).unwrap();
         let expected = Frame {
             origin: 9,
             duration: 1,

@@ -143,7 +143,7 @@ fn read(from: &mut Fields<'_>) -> Result<CountPart> {
             )));
         }
         passages.push(
-            Passage::of(steps)
+            Passage::from_steps(steps)
                 .ok_or_else(|| CONTENT.error("expected steps that ascend, got others"))?,
         );
     }

@@ -1,4 +1,4 @@
-//! Counting by shards of time, apart from each other: each says what it adds wherever the one before left off.
+//! Counting by shards of time, apart from each other: each reports the amount it adds, as a function of the past.
 
 mod bytes;
 mod part;
@@ -104,7 +104,7 @@ impl ShardEvents {
                     let new = |run: &&[usize]| vec![PassageBuilder::new(from); run.len()];
                     states = runs.iter().map(new).collect();
                 }
-                // What ends in this piece began in the shard.
+                // Every occurrence that ends in this piece began in the shard.
                 let inside = cut[0] - cuts[0] >= span;
                 states
                     .par_iter_mut()

@@ -11,10 +11,10 @@ use crate::count::greedy::GreedyChoice;
 use crate::count::passage::Passage;
 use crate::pattern::{Episode, Pattern};
 
-/// What given episodes count in one shard of a recording's time, whatever came before it.
+/// The counts of given episodes in one shard of a recording's time, as a function of the past.
 #[derive(Debug, Clone)]
 pub struct CountPart {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) shard: Shard,
     pub(super) whole: Whole,
@@ -24,7 +24,7 @@ pub struct CountPart {
     pub(super) passages: Vec<Passage>,
 }
 
-/// What all shards have in common.
+/// The facts that all shards share.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
     pub(super) recording: u64,
@@ -77,7 +77,7 @@ impl CountPart {
         })
     }
 
-    /// Which shard it is.
+    /// The shard that it counts.
     pub fn shard(&self) -> Shard {
         self.shard
     }
@@ -93,7 +93,7 @@ impl CountPart {
         self.events
     }
 
-    /// How many episodes it counts.
+    /// Number of episodes that it counts.
     pub fn episodes(&self) -> usize {
         self.passages.len()
     }
