@@ -58,7 +58,7 @@ pub fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
     }
 }
 
-/// Reads the spikes of a recording in stretches, as its file would be.
+/// Reads the spikes of a recording in chunks, as its file would be.
 pub fn reader(recording: &Recording) -> impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static {
     let spikes = recording.spikes.clone();
     move |start, stop| {

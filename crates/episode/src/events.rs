@@ -41,7 +41,7 @@ pub struct Events {
     /// `ticks[offsets[s]..offsets[s + 1]]` are symbol `s`'s ticks, ascending.
     offsets: Vec<usize>,
     ticks: Vec<i64>,
-    /// By time: where in `stream` each stretch of time begins.
+    /// By time: where in `stream` each bucket of time begins.
     stream_table: TimeTable,
     /// The same for each symbol's ticks.
     symbol_tables: Vec<TimeTable>,
@@ -301,7 +301,7 @@ impl Events {
     /// short scan, except where activity is far denser than on average.
     #[inline]
     pub fn position(&self, tick: i64) -> usize {
-        // Twice what a stretch holds on average: compared without a branch.
+        // Twice what a bucket holds on average: compared without a branch.
         const SCAN: usize = 8;
         if tick <= 0 {
             return 0;

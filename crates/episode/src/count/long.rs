@@ -1,7 +1,7 @@
 //! Counting in a recording that need not fit in memory, one chunk of time after another.
 //!
 //! A chunk [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
-//! ends in the stretch lies in what was read, latest start included. The greedy choice goes on from the stretch
+//! ends in the chunk lies in what was read, latest start included. The greedy choice goes on from the chunk
 //! before (count and last end, 16 bytes an episode). Occurrences that end in the halo come again, and are not taken
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
 //! taken ended. So the counts are those of the whole.
@@ -28,7 +28,7 @@ use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 /// Reads the spikes of [start, stop), in the recording's ticks.
 type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 
-/// The events of a recording, of which a stretch is held at a time. They are those of
+/// The events of a recording, of which a chunk is held at a time. They are those of
 /// [`Events::from_recording`], segments moved apart likewise.
 pub struct LongEvents {
     pub(super) alphabet: Alphabet,
@@ -49,7 +49,7 @@ struct PassStats {
 }
 
 impl PassStats {
-    /// Takes in the `events` of a stretch, `fresh` of which lie in it and any others before it.
+    /// Takes in the `events` of a chunk, `fresh` of which lie in it and any others before it.
     fn take(&mut self, events: &Events, fresh: u64) {
         self.events += fresh;
         let first = self.ends.map_or(events.first_tick(), |ends| ends.0);
@@ -57,7 +57,7 @@ impl PassStats {
     }
 }
 
-/// Patterns as they are counted in stretches: cut into runs that threads share out.
+/// Patterns as they are counted in chunks: cut into runs that threads share out.
 pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
@@ -89,13 +89,13 @@ impl<'a> ChunkedCount<'a> {
         self.patterns.iter().map(Pattern::span).max().unwrap_or(0)
     }
 
-    /// Before the first stretch.
+    /// Before the first chunk.
     pub(crate) fn begin(&self) -> ChunkedState {
         let nothing = |run: &Range<usize>| vec![GreedyChoice::default(); run.len()];
         self.runs.iter().map(nothing).collect()
     }
 
-    /// Counts on in `events`: a stretch, and as much before it as an occurrence lasts.
+    /// Counts on in `events`: a chunk, and as much before it as an occurrence lasts.
     pub(crate) fn go_on(
         &self,
         counted: &mut ChunkedState,
@@ -192,8 +192,8 @@ impl LongEvents {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stretches in ticks of the recording.
-    pub(crate) fn stretches(&self) -> Vec<Range<i64>> {
+    /// Chunks in ticks of the recording.
+    pub(crate) fn chunks(&self) -> Vec<Range<i64>> {
         self.cuts.windows(2).map(|w| w[0]..w[1]).collect()
     }
 
@@ -206,22 +206,22 @@ impl LongEvents {
         self.segments.iter().map(bounds).collect()
     }
 
-    /// The events of a stretch, of `before` ticks before it and of `behind` behind it; none where there are none.
+    /// The events of a chunk, of `before` ticks before it and of `behind` behind it; none where there are none.
     pub(crate) fn around(
         &self,
-        stretch: Range<i64>,
+        chunk: Range<i64>,
         before: i64,
         behind: i64,
     ) -> Result<Option<Events>> {
         let (Some(&first), Some(&last)) = (self.cuts.first(), self.cuts.last()) else {
             return Ok(None);
         };
-        let start = stretch.start.saturating_sub(before).max(first);
-        let stop = stretch.end.saturating_add(behind).min(last);
+        let start = chunk.start.saturating_sub(before).max(first);
+        let stop = chunk.end.saturating_add(behind).min(last);
         Ok(self.events(start, start, stop)?.0)
     }
 
-    /// Where the tick of the recording that a stretch begins or ends at is here; between segments, where the next one
+    /// Where the tick of the recording that a chunk begins or ends at is here; between segments, where the next one
     /// begins.
     pub(crate) fn place(&self, tick: i64) -> i64 {
         if self.segments.is_empty() {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_in_stretches_equal_the_whole() {
+    fn bursts_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         for _ in 0..100 {
             let case = bursts(&mut rng, 100..1500, 30);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_in_stretches_equal_the_whole() {
+    fn trials_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(6);
         for seed in 0..200 {
             let case = random_case(seed, 120, 12);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_in_stretches_finds_what_the_search_in_memory_finds() {
+    fn the_search_in_chunks_finds_what_the_search_in_memory_finds() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for seed in 0..20 {
             let case = random_case(seed, 150, 0);

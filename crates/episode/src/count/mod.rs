@@ -34,6 +34,7 @@ pub(crate) use dealing::{PieceSizes, deal, on_each};
 pub(crate) use device_strategy::{AUTO_WORK, count_on_device, count_on_devices, fits_device};
 pub use device_strategy::{Counts, count_on, latest_start_on};
 pub(crate) use extend::{Chains, Ends, Followers, extend};
+pub(crate) use greedy::GreedyChoice;
 pub use job::{CountJob, PatternProgress, Strategy};
 pub use latest_start::LatestStart;
 pub(crate) use long::ChunkedCount;

@@ -1,8 +1,8 @@
 //! The amount that a chunk of time adds to a count, as a function of the past.
 //!
 //! The greedy choice goes through occurrences in the order of their ends and takes one that starts after the last one
-//! taken ended. All that it knows of what came before is where that was: e. So a stretch [a, b) is a function from e to
-//! how many more are taken and where the last of them ends. Occurrences that end in the stretch started less than the
+//! taken ended. All that it knows of what came before is where that was: e. So a chunk [a, b) is a function from e to
+//! how many more are taken and where the last of them ends. Occurrences that end in the chunk started less than the
 //! episode's span before a, so the function has few values: it changes where e passes the start of one of them, and
 //! choices that began differently go on alike from the first end that they share.
 //!
@@ -28,7 +28,7 @@ struct Class {
     more: i64,
 }
 
-/// A stretch on its way, occurrence by occurrence.
+/// A passage under construction, occurrence by occurrence.
 #[derive(Debug, Clone)]
 pub(crate) struct PassageBuilder {
     /// The first tick: every e is before.
@@ -50,7 +50,7 @@ impl PassageBuilder {
         }
     }
 
-    /// Where all choices go on alike, how they do: from a count of 0. Only of a stretch that has lasted as long as the
+    /// Where all choices go on alike, how they do: from a count of 0. Only of a chunk that has lasted as long as the
     /// episode can, so that no start to come lies before it.
     pub(crate) fn settled(&self) -> Option<GreedyChoice> {
         match (&self.runners[..], self.untouched) {
@@ -247,7 +247,7 @@ impl Passage {
         Self::from_steps(steps.map(step).collect())
     }
 
-    /// `before`, and what the stretch adds; none where a count leaves 64 bits.
+    /// `before`, and what the chunk adds; none where a count leaves 64 bits.
     pub(crate) fn after(&self, before: GreedyChoice) -> Option<GreedyChoice> {
         let at = self.steps.partition_point(|s| s.from <= before.last_end);
         match self.steps.get(at.wrapping_sub(1)) {

@@ -8,7 +8,7 @@ use betz_device::Ran;
 use super::{CountJob, Strategy};
 use crate::pattern::Pattern;
 
-/// A strategy of every process, for its share of the candidates; all know all counts. The shares are stretches of the
+/// A strategy of every process, for its share of the candidates; all know all counts. The shares are ranges of the
 /// candidates sorted by prefix, so that each walks its own part of their tree.
 pub struct TeamStrategy {
     team: &'static dyn Team,

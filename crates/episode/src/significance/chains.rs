@@ -109,7 +109,8 @@ pub fn chains_by(
             .filter(|&i| patterns[i].size() == size)
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
-        let found = of_one_size(workers, events, patterns, (&candidates, options), progress)?;
+        let chosen: Vec<Pattern> = candidates.iter().map(|&i| patterns[i].clone()).collect();
+        let found = test_size(workers, events, &chosen, options, progress)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -117,16 +118,15 @@ pub fn chains_by(
     Ok(tests)
 }
 
-fn of_one_size(
+/// Tests `patterns`, all of one size.
+fn test_size(
     workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
-    (candidates, options): (&[usize], &ChainOptions),
+    options: &ChainOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<ChainTest>> {
-    let chosen =
-        |which: &[usize]| -> Vec<Pattern> { which.iter().map(|&i| patterns[i].clone()).collect() };
-    let pairs = (candidates.first()).is_some_and(|&i| patterns[i].size() == 2);
+    let pairs = patterns.first().is_some_and(|p| p.size() == 2);
     // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
     let draws = if pairs {
         options.draws.saturating_mul(4).saturating_add(3)
@@ -138,16 +138,14 @@ fn of_one_size(
         surrogates: draws,
         seed: options.seed,
     };
-    let against_surrogates =
-        significance_by(workers, events, &chosen(candidates), &surrogates, progress)?;
+    let against_surrogates = significance_by(workers, events, patterns, &surrogates, progress)?;
     let above = |s: &Significance| s.q <= options.rate;
-    let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
+    let rest: Vec<Pattern> = (patterns.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
-        .map(|(&i, _)| i)
+        .map(|(pattern, _)| pattern.clone())
         .collect();
     let shifts = options.parts(draws);
-    let mut parts =
-        part_significance_by(workers, events, &chosen(&rest), &shifts, progress)?.into_iter();
+    let mut parts = part_significance_by(workers, events, &rest, &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

@@ -1,4 +1,4 @@
-//! Events in a device's memory: the index by symbol, and where in it stretches of time begin.
+//! Events in a device's memory: the index by symbol, and where in it cells of time begin.
 
 use std::sync::Arc;
 

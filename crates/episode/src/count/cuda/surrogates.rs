@@ -114,10 +114,7 @@ impl<'a> DeviceSurrogates<'a> {
         for first in (0..patterns.len()).step_by(most) {
             let piece = first..patterns.len().min(first + most);
             let job = CountJob::new(events, &patterns[piece.clone()]);
-            pieces.push((
-                piece,
-                CountPlan::new(context, &job, (cells, frame.duration)),
-            ));
+            pieces.push((piece, CountPlan::new(context, &job, cells, frame.duration)));
         }
         Ok(Self {
             source: context.upload(events.stream())?,
@@ -142,8 +139,8 @@ impl<'a> DeviceSurrogates<'a> {
     pub(crate) fn count(&self, moves: Moves, progress: &dyn Progress) -> Result<Vec<u64>> {
         let (made, stream) = self.make(moves)?;
         // If no piece needs it, its memory is free for the lists.
-        let wanted = self.pieces.iter().any(|(_, plan)| plan.wants_stream());
-        let stream = wanted.then(|| Arc::new(stream));
+        let needed = self.pieces.iter().any(|(_, plan)| plan.needs_stream());
+        let stream = needed.then(|| Arc::new(stream));
         let mut counts = Vec::with_capacity(self.patterns.len());
         for (piece, plan) in &self.pieces {
             let job = CountJob {
@@ -396,7 +393,7 @@ mod tests {
         assert!(patterns.len() > most_at_once(events.len()));
         let there = DeviceSurrogates::new(&context, &events, &patterns).unwrap();
         assert!(there.pieces.len() > 1);
-        assert!(there.pieces.iter().any(|(_, plan)| plan.wants_stream()));
+        assert!(there.pieces.iter().any(|(_, plan)| plan.needs_stream()));
         for (delta, index) in [(3, 0), (40, 1), (100_000, 2)] {
             let surrogate = Surrogate::Dither { delta }.make(&events, 7, index).unwrap();
             let expected = LatestStart

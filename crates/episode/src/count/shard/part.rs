@@ -1,4 +1,4 @@
-//! Counts of one stretch of time, and the counts that all stretches make together.
+//! Counts of one chunk of time, and the counts that all chunks make together.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -82,13 +82,13 @@ impl CountPart {
         self.shard
     }
 
-    /// Its stretch of the recording in seconds.
+    /// Its chunk of the recording in seconds.
     pub fn seconds(&self) -> (f64, f64) {
         let tick = self.whole.tick_seconds;
         (self.ticks.0 as f64 * tick, self.ticks.1 as f64 * tick)
     }
 
-    /// Events in its stretch.
+    /// Events in its chunk.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -122,7 +122,7 @@ impl CountPart {
         for (name, part) in Shard::in_order(of, numbered)? {
             if part.ticks.0 != next {
                 return Err(Error::mismatch(format!(
-                    "{name}: expected the stretch from tick {next} on, got that from {} on",
+                    "{name}: expected the chunk from tick {next} on, got that from {} on",
                     part.ticks.0
                 )));
             }

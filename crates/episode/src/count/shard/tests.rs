@@ -20,7 +20,7 @@ fn part(recording: &Recording, shard: Shard, cuts: Vec<i64>, patterns: &[Pattern
     CountPart::from_bytes(&part.to_bytes()).unwrap()
 }
 
-/// Shards between `bounds`, each in two stretches where it is long enough; the last one first.
+/// Shards between `bounds`, each in two chunks where it is long enough; the last one first.
 fn parts(recording: &Recording, bounds: &[i64], patterns: &[Pattern]) -> Vec<CountPart> {
     let of = bounds.len() - 1;
     (0..of)
@@ -141,7 +141,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
     refused(with(second(&whole, &turned, &bounds)), "got other episodes");
     refused(
         with(second(&whole, &case.patterns, &[0, end / 4, end / 2, end])),
-        "expected the stretch from tick",
+        "expected the chunk from tick",
     );
     let mut longer = whole.clone();
     longer.ticks += 1;
