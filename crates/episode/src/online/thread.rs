@@ -60,17 +60,9 @@ pub struct MinerHandle {
 /// The state of a miner at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinerSnapshot {
-    /// Tick of the last event taken.
-    pub now: Option<i64>,
-    /// Numbers of events that reached the miner, taken and refused.
-    pub stats: OnlineStats,
-    /// Events that found no room in the ring: the miner never saw them.
-    pub dropped: u64,
-    /// Number of times that background mining has changed the list.
-    pub remined: u64,
-    /// Number of times that it failed, and the list stayed.
-    pub remining_failures: u64,
-    /// The last failure.
+    /// The numbers.
+    pub summary: MinerSummary,
+    /// The last failure of background mining.
     pub remining_error: Option<String>,
     /// The watched episodes with their counts, in the list's order.
     pub watched: Vec<WatchedEpisode>,
@@ -245,14 +237,9 @@ impl MinerHandle {
 
     /// Everything at one moment.
     pub fn snapshot(&self) -> MinerSnapshot {
-        let dropped = self.shared.backlog.lost();
         let state = self.shared.read();
         MinerSnapshot {
-            now: state.miner.now(),
-            stats: state.miner.stats(),
-            dropped,
-            remined: state.remined,
-            remining_failures: state.remining_failures,
+            summary: self.summarize(&state),
             remining_error: state.remining_error.clone(),
             watched: state.miner.watched(),
         }
@@ -261,12 +248,14 @@ impl MinerHandle {
     /// The numbers of [`snapshot`](Self::snapshot), which the miner's thread need not wait long for.
     /// Allocates nothing.
     pub fn summary(&self) -> MinerSummary {
-        let dropped = self.shared.backlog.lost();
-        let state = self.shared.read();
+        self.summarize(&self.shared.read())
+    }
+
+    fn summarize(&self, state: &State) -> MinerSummary {
         MinerSummary {
             now: state.miner.now(),
             stats: state.miner.stats(),
-            dropped,
+            dropped: self.shared.backlog.lost(),
             remined: state.remined,
             remining_failures: state.remining_failures,
             watched: state.miner.patterns().len(),
