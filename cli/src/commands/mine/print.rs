@@ -5,9 +5,7 @@ use std::collections::HashMap;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
-use betz::episode::{
-    Alphabet, Episode, Events, MiningResult, Pattern, write_chains_csv, write_csv, write_tested_csv,
-};
+use betz::episode::{Alphabet, Episode, Events, MiningResult, Pattern, TableColumns, write_table};
 use betz::file::write_atomically;
 use betz::{Error, Result};
 use serde::Serialize;
@@ -184,18 +182,13 @@ fn write_files(
 ) -> Result<()> {
     let alphabet = seen.alphabet;
     if let Some(path) = &args.csv {
-        let rows = || list.rows.iter().copied();
-        write_atomically(path, |file| {
-            if list.parts {
-                write_chains_csv(file, rows(), alphabet)
-            } else if list.tested {
-                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
-                write_tested_csv(file, tested, alphabet)
-            } else {
-                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
-                write_csv(file, &episodes, alphabet)
-            }
-        })?;
+        let columns = match (list.parts, list.tested) {
+            (true, _) => TableColumns::Parts,
+            (false, true) => TableColumns::Surrogates,
+            (false, false) => TableColumns::Counts,
+        };
+        let rows = list.rows.iter().copied();
+        write_atomically(path, |file| write_table(file, columns, rows, alphabet))?;
     }
     if let Some(path) = &args.graph {
         let graph = Graph::new(episodes, 2);

@@ -343,7 +343,6 @@ mod tests {
     use crate::cases::{bursts, random_case, reader, recording};
     use crate::count::count;
     use crate::mine::{MineOptions, mine, mine_by};
-    use crate::oracle;
     use crate::pattern::Interval;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -365,9 +364,7 @@ mod tests {
         for seed in 0..60 {
             let case = random_case(seed, 40, 12);
             let recording = recording(&case.events, Vec::new());
-            let expected: Vec<u64> = (case.patterns.iter())
-                .map(|p| oracle::count(&case.events, p))
-                .collect();
+            let expected = case.oracle_counts();
             let one = (1..recording.ticks).map(|at| vec![0, at, recording.ticks]);
             for cuts in one.chain([(0..=recording.ticks).collect()]) {
                 let long = long(&recording, cuts.clone());

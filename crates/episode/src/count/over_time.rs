@@ -188,7 +188,6 @@ mod tests {
 
     use super::*;
     use crate::cases::{random_case, reader, recording};
-    use crate::oracle;
 
     /// What everyone has said, turn by turn.
     type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
@@ -273,9 +272,7 @@ mod tests {
         for seed in 0..30 {
             let case = random_case(seed, 40, 12);
             let recording = recording(&case.events, Vec::new());
-            let expected: Vec<u64> = (case.patterns.iter())
-                .map(|p| oracle::count(&case.events, p))
-                .collect();
+            let expected = case.oracle_counts();
             let end = recording.ticks;
             let two = (0..=end).step_by(3).map(|at| vec![0, at, end]);
             // As many as there are ticks, up to seven, and more than there are, with chunks of no time.

@@ -232,7 +232,7 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{alphabet, random_case, trials};
+    use crate::cases::{alphabet, random_case, remining, trials};
     use crate::count;
     use crate::pattern::Interval;
 
@@ -302,16 +302,7 @@ mod tests {
         let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.unzip();
         let events = Events::new(alphabet(4), &ticks, &symbols).unwrap();
         let edge = Interval::new(0, 5).unwrap();
-        let remining = ReminingOptions {
-            window_ticks: 400,
-            window_events: 1000,
-            every_ticks: 200,
-            intervals: vec![edge],
-            threshold: 8,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 10,
-        };
+        let remining = remining(400, edge);
         let mut options = ReplayOptions {
             speed: f64::INFINITY,
             frame_seconds: 0.1,
@@ -410,14 +401,9 @@ mod tests {
         let events = trials(2, 2000, &segments, ticks, channels);
         let edge = Interval::new(0, 5).unwrap();
         let remining = ReminingOptions {
-            window_ticks: 1000,
-            window_events: 100,
-            every_ticks: 500,
-            intervals: vec![edge],
             threshold: 5,
-            min_size: 2,
             max_size: 2,
-            max_episodes: 9,
+            ..remining(1000, edge)
         };
         let options = ReplayOptions {
             speed: f64::INFINITY,
@@ -443,14 +429,9 @@ mod tests {
         assert_eq!(played_seconds(&events), 59.905);
         let edge = Interval::new(4, 6).unwrap();
         let remining = ReminingOptions {
-            window_ticks: 5000,
-            window_events: 10_000,
             every_ticks: 1250,
-            intervals: vec![edge],
             threshold: 20,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 9,
+            ..remining(5000, edge)
         };
         for frame_seconds in [3.0, 180.0, 1e6] {
             let options = ReplayOptions {

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::cases::{Case, alphabet, random_case, random_pattern};
+use crate::cases::{Case, alphabet, random_case, random_pattern, remining};
 use crate::count;
 use crate::events::Events;
 use crate::oracle;
@@ -220,14 +220,8 @@ fn the_top_is_ordered_and_lists_nothing_twice() {
 fn a_search_that_cannot_be_is_refused_before_it_begins() {
     let edge = Interval::new(0, 5).unwrap();
     let remining = ReminingOptions {
-        window_ticks: 400,
-        window_events: 100,
         every_ticks: 100,
-        intervals: vec![edge],
-        threshold: 8,
-        min_size: 2,
-        max_size: 3,
-        max_episodes: 10,
+        ..remining(400, edge)
     };
     assert!(remining.check().is_ok());
     let upside_down = Interval { low: 5, high: 0 };

@@ -476,20 +476,15 @@ impl fmt::Debug for MinerHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::remining;
     use crate::pattern::Interval;
 
     /// A mining thread that dies, with or without a window at hand, is one failure.
     #[test]
     fn a_dead_mining_thread_is_told_of_once() {
         let remining = ReminingOptions {
-            window_ticks: 400,
-            window_events: 100,
             every_ticks: 1,
-            intervals: vec![Interval::new(0, 5).unwrap()],
-            threshold: 8,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 10,
+            ..remining(400, Interval::new(0, 5).unwrap())
         };
         for (busy, receives) in [(true, false), (false, true), (false, false)] {
             let miner = OnlineMiner::with_window(2, &[], 400, 100).unwrap();

@@ -5,7 +5,6 @@ use super::*;
 use crate::cases::{bursts, random_case, reader, recording};
 use crate::count::count;
 use crate::events::Events;
-use crate::oracle;
 use betz_base::error::ErrorKind;
 use betz_base::frame;
 use betz_base::team::Shard;
@@ -43,9 +42,7 @@ fn a_cut_at_every_place_and_more_shards_than_events_give_the_oracles_counts() {
     for seed in 0..60 {
         let case = random_case(seed, 40, 12);
         let recording = recording(&case.events, Vec::new());
-        let expected: Vec<u64> = (case.patterns.iter())
-            .map(|p| oracle::count(&case.events, p))
-            .collect();
+        let expected = case.oracle_counts();
         let end = recording.ticks;
         let one = (0..=end).map(|at| vec![0, at, end]);
         // A shard for every tick, and each of them followed by an empty one.
