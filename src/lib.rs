@@ -164,10 +164,10 @@ pub mod train {
         estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
     };
     pub use betz_train::{
-        Active, Alternative, Choice, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
-        Timing, TrainOptions, Trained, Validation, active, alternatives, calibrate, choose,
-        cross_validate, crossover, folds, spread, train, train_on, train_validated,
-        train_validated_on,
+        Alternative, Choice, Delay, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
+        Timing, TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation,
+        alternatives, calibrate, choose, cross_validate, crossover, folds, spread, train, train_on,
+        train_validated, train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};

@@ -11,7 +11,7 @@ use betz::model::{LowPass, MAX_CHANNELS, MAX_OUTPUTS};
 use betz::progress::Progress;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz::train::{MaskPolicy, RidgeChoice, Search, TrainOptions, train_on, train_validated_on};
+use betz::train::{Delay, MaskPolicy, RidgeChoice, TrainOptions, Training};
 
 use crate::barrier;
 use crate::cast;
@@ -365,7 +365,7 @@ unsafe fn fit(
         // SAFETY: the caller's promise; the caller's thread waits meanwhile.
         let data = unsafe { read_dataset(config, spikes, behavior, steps, outputs)? };
         // SAFETY: the caller's promise.
-        let (options, search) = unsafe { read_options(config, &data)? };
+        let training = unsafe { read_training(config)? };
         // SAFETY: the caller's promise.
         let device = unsafe { open_device(config)? };
         let progress = Callback {
@@ -375,10 +375,7 @@ unsafe fn fit(
         };
         // However small the work is, the function is asked before it and after it.
         progress.ask("begun", 0)?;
-        let trained = match search {
-            Some(search) => train_validated_on(&device, &data, &options, &search, &progress)?,
-            None => train_on(&device, &data, &options, &progress)?,
-        };
+        let trained = training.run(&data, &device, &progress)?;
         progress.ask("done", 1)?;
         Ok(trained.decoder)
     })?;
@@ -448,14 +445,9 @@ unsafe fn read_dataset(
     Ok(data)
 }
 
-/// How to train, and what cross-validation is to choose, if there is any.
-///
 /// # Safety
 /// The configuration's arrays are as its fields say.
-unsafe fn read_options(
-    config: &betz_train_config,
-    data: &Dataset,
-) -> Result<(TrainOptions, Option<Search>)> {
+unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
     // SAFETY: the caller's promise.
     let filters = unsafe { cast::slice(config.filters, config.n_filters, "config->filters")? };
     let filters: Vec<Filter> = (filters.iter())
@@ -465,31 +457,13 @@ unsafe fn read_options(
         })
         .collect();
     let choose_bank = filters.is_empty() && config.folds > 0;
-    let mut search = (config.folds > 0).then(|| Search::scores_only(config.folds as usize));
-    let bank = if choose_bank {
-        let presets = Search::presets(data)?.banks;
-        // Replaced by the best of the presets.
-        let first = presets.first().cloned();
-        search = search.map(|search| Search {
-            banks: presets,
-            ..search
-        });
-        first.ok_or(Failure::Null("config->filters"))?
-    } else {
-        FilterBank::new(filters)?
-    };
-    let mut options = TrainOptions::new(bank);
-    options.delay_steps = config.delay_steps;
-    options.retain = (config.retain_bytes != 0).then_some(config.retain_bytes);
-    options.ridge = match (enum_bits(&config.ridge_choice), &mut search) {
-        (0, _) if config.ridge != 0.0 => RidgeChoice::Noise(config.ridge),
-        (0, _) => options.ridge,
-        (1, _) => RidgeChoice::Fixed(config.ridge),
-        (2, Some(search)) => {
-            search.ridge = true;
-            options.ridge
-        }
-        (2, None) => {
+    let customary = TrainOptions::CUSTOMARY_RIDGE;
+    let ridge = match enum_bits(&config.ridge_choice) {
+        0 if config.ridge != 0.0 => Some(RidgeChoice::Noise(config.ridge)),
+        0 => Some(customary),
+        1 => Some(RidgeChoice::Fixed(config.ridge)),
+        2 if config.folds > 0 => None,
+        2 => {
             return Err(Failure::Argument {
                 name: "config->ridge_choice",
                 expected: "a ridge by noise or a fixed one where there are no folds",
@@ -502,7 +476,7 @@ unsafe fn read_options(
             });
         }
     };
-    options.mask = match enum_bits(&config.bad_channels) {
+    let mask = match enum_bits(&config.bad_channels) {
         0 => MaskPolicy::Refuse,
         1 => MaskPolicy::Mask,
         _ => {
@@ -512,11 +486,23 @@ unsafe fn read_options(
             });
         }
     };
-    options.low_pass = (config.low_pass_hz != 0.0).then_some(LowPass {
-        order: config.low_pass_order,
-        cutoff_hz: config.low_pass_hz,
-    });
-    Ok((options, search))
+    Ok(Training {
+        bank: match choose_bank {
+            true => None,
+            false => Some(FilterBank::new(filters)?),
+        },
+        low_pass: (config.low_pass_hz != 0.0).then_some(LowPass {
+            order: config.low_pass_order,
+            cutoff_hz: config.low_pass_hz,
+        }),
+        delay: Delay::Steps(config.delay_steps),
+        ridge,
+        mask,
+        retain: (config.retain_bytes != 0).then_some(config.retain_bytes),
+        folds: config.folds as usize,
+        leave_out_silent: false,
+        ..Training::default()
+    })
 }
 
 /// # Safety

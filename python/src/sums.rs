@@ -46,7 +46,7 @@ impl Sums {
                      be chosen; got \"auto\"",
                 )
             })?;
-            let training = options.training(bank);
+            let training = options.linear(bank);
             rust::Sums::over(&options.device()?, &*data.inner, &training, progress)
         })?;
         Ok(Self {

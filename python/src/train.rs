@@ -5,7 +5,7 @@ use betz::input_form;
 use betz::model::LowPass;
 use betz::psc::{Filter, FilterBank};
 use betz::train::{
-    self as rust, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, Search, TrainOptions,
+    Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
 };
 use betz::{Error, Result};
 use pyo3::prelude::*;
@@ -66,30 +66,49 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What is said of the linear engine, with `bank`.
-    pub(crate) fn training(&self, bank: FilterBank) -> TrainOptions {
+    /// The training that is asked for, with `bank`.
+    fn training(&self, bank: Option<FilterBank>) -> Result<Training> {
+        Ok(Training {
+            bank,
+            low_pass: self.low_pass(),
+            delay: Delay::Steps(self.delay_steps),
+            ridge: self.ridge_choice(),
+            folds: self.folds,
+            kinds: self.kinds()?,
+            ..Training::default()
+        })
+    }
+
+    /// The options of the linear engine alone, with `bank`.
+    pub(crate) fn linear(&self, bank: FilterBank) -> TrainOptions {
         let mut options = TrainOptions::new(bank);
         options.delay_steps = self.delay_steps;
-        options.low_pass = self
-            .low_pass
-            .map(|(cutoff_hz, order)| LowPass { order, cutoff_hz });
+        options.low_pass = self.low_pass();
         options.mask = MaskPolicy::Mask;
-        options.ridge = match (self.ridge, self.noise) {
-            (Some(ridge), _) => RidgeChoice::Fixed(ridge),
-            (None, Some(noise)) => RidgeChoice::RelativeNoise(noise),
-            (None, None) => options.ridge,
-        };
+        options.ridge = self.ridge_choice().unwrap_or(options.ridge);
         options
+    }
+
+    fn low_pass(&self) -> Option<LowPass> {
+        self.low_pass
+            .map(|(cutoff_hz, order)| LowPass { order, cutoff_hz })
+    }
+
+    fn ridge_choice(&self) -> Option<RidgeChoice> {
+        match (self.ridge, self.noise) {
+            (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),
+            (None, noise) => noise.map(RidgeChoice::RelativeNoise),
+        }
     }
 
     pub(crate) fn device(&self) -> Result<Device> {
         Device::open(self.device.parse::<DeviceSpec>()?)
     }
 
-    /// The kinds to choose from; `None`: the linear alone.
-    fn kinds(&self) -> Result<Option<KindOptions>> {
+    /// The kinds to choose from.
+    fn kinds(&self) -> Result<KindOptions> {
         let kinds = match self.kind.as_str() {
-            "linear" => return Ok(None),
+            "linear" => KindOptions::linear(),
             "lift" => KindOptions::among(&[Kind::Lift]),
             "experts" => KindOptions::among(&[Kind::Experts]),
             "kalman" => KindOptions::among(&[Kind::Kalman]),
@@ -102,13 +121,13 @@ impl Options {
                 )));
             }
         };
-        Ok(Some(KindOptions {
+        Ok(KindOptions {
             latents: self.latents,
             units: self.units,
             experts: self.experts,
             seed: self.seed,
             ..kinds
-        }))
+        })
     }
 }
 
@@ -139,41 +158,12 @@ pub(crate) fn train<'py>(
 ) -> PyResult<(Model, Bound<'py, PyDict>)> {
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, report) = work::run(py, progress, |progress| {
-        let active = rust::active(&inner)?;
-        let whole = &*inner;
-        let dataset = active.as_ref().map_or(whole, |active| &active.data);
-        let mut search = match options.bank.bank()? {
-            Some(_) => Search::ridge(),
-            None => Search::presets(dataset)?,
-        };
-        search.folds = options.folds;
-        search.ridge = options.ridge.is_none() && options.noise.is_none();
-        let bank = match (options.bank.bank()?, search.banks.first()) {
-            (Some(bank), _) => bank,
-            (None, Some(bank)) => bank.clone(),
-            (None, None) => PRESETS[0].bank()?,
-        };
-        let training = options.training(bank);
-        let device = options.device()?;
-        let (trained, comparison) = match options.kinds()? {
-            None if options.folds == 0 => {
-                (rust::train_on(&device, dataset, &training, progress)?, None)
-            }
-            None => (
-                rust::train_validated_on(&device, dataset, &training, &search, progress)?,
-                None,
-            ),
-            Some(kinds) => {
-                let both =
-                    rust::train_kinds_on(&device, dataset, &training, &search, &kinds, progress)?;
-                (both.0, Some(both.1))
-            }
-        };
-        let firing = active.as_ref().map(|active| active.channels.as_slice());
-        let decoder = Model::spread(trained.decoder, &whole.channel_names, firing)?;
+        let bank = options.bank.bank()?;
+        let training = options.training(bank)?;
+        let trained = training.run(&inner, &options.device()?, progress)?;
         Ok((
-            input_form::marked(decoder, form)?,
-            (trained.ran, comparison),
+            input_form::marked(trained.decoder, form)?,
+            (trained.ran, trained.comparison),
         ))
     })?;
     let (ran, comparison) = report;

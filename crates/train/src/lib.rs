@@ -50,6 +50,7 @@ mod search;
 pub mod sums;
 #[cfg(test)]
 mod tests;
+mod training;
 mod validate;
 mod variance;
 
@@ -60,8 +61,9 @@ pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::{Folds, MAX_FOLDS, Part, folds};
 pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
-pub use options::{RidgeChoice, TrainOptions};
+pub use options::{RidgeChoice, TrainOptions, TrainingPlan};
 pub use presets::{PRESETS, Preset};
 pub use search::Search;
+pub use training::{Delay, Training, TrainingOutcome};
 pub use validate::{Validation, cross_validate, train_validated, train_validated_on};
 pub use variance::{VarianceScore, variance_scores, with_variance};

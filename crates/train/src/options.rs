@@ -1,5 +1,6 @@
-//! What a training run is told.
+//! Options of training.
 
+use super::search::Search;
 use betz_device::Precision;
 use betz_gram::gram::GramPath;
 use betz_gram::solve::{MaskPolicy, Solver};
@@ -16,9 +17,6 @@ pub enum RidgeChoice {
     /// customarily a tenth: σ = 0.1·max a (Eliasmith & Anderson 2003).
     RelativeNoise(f64),
 }
-
-/// σ over the largest response where nothing is said.
-const CUSTOMARY_NOISE: f64 = 0.1;
 
 /// All that decides how a decoder is trained.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,13 +43,16 @@ pub struct TrainOptions {
 }
 
 impl TrainOptions {
+    /// Neural noise of a tenth of the largest response.
+    pub const CUSTOMARY_RIDGE: RidgeChoice = RidgeChoice::RelativeNoise(0.1);
+
     /// Training with `bank` and the customary noise term, without cross-validation.
     pub fn new(bank: FilterBank) -> Self {
         Self {
             bank,
             low_pass: None,
             delay_steps: 0,
-            ridge: RidgeChoice::RelativeNoise(CUSTOMARY_NOISE),
+            ridge: Self::CUSTOMARY_RIDGE,
             gram: GramPath::Auto,
             precision: Precision::F32,
             solver: Solver::Cholesky,
@@ -59,4 +60,15 @@ impl TrainOptions {
             retain: None,
         }
     }
+}
+
+/// Options that are settled for a recording, and what cross-validation chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingPlan {
+    /// Options of every training.
+    pub options: TrainOptions,
+    /// Cross-validation; `None`: bank and ridge of `options` as they are.
+    pub search: Option<Search>,
+    /// Silent channels have no part in Γ and are masked; otherwise the solver meets them.
+    pub leave_out_silent: bool,
 }

@@ -1,9 +1,9 @@
 //! `betz train --memory`: training on a recording that is read in chunks.
 
 use betz::device::Device;
-use betz::recording::Dataset;
 use betz::team::Team;
-use betz::train::long::{File, LongOptions, Work};
+use betz::train::Training;
+use betz::train::long::File;
 use betz::{Result, input_form};
 
 use super::args::{DecoderKind, Train};
@@ -15,19 +15,12 @@ use crate::report::Bar;
 
 /// Trains by a team; its first process writes the model.
 pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -> Result<()> {
-    let (mut file, options) = prepare(args, memory)?;
+    let (mut file, training) = prepare(args, memory)?;
+    let form = file.form();
     let bar = Bar::new();
-    let (outline, form) = (file.outline().clone(), file.form());
-    let cuts = file.cuts().to_vec();
-    let work = Work {
-        team,
-        device,
-        outline: &outline,
-        cuts: &cuts,
-        memory,
-        progress: &bar,
-    };
-    let trained = (work.train(&mut file, &options)).map_err(|e| e.at(args.recording.display()))?;
+    let trained = training
+        .run_in_chunks(team, &mut file, device, memory, &bar)
+        .map_err(|e| e.at(args.recording.display()))?;
     let Some(trained) = trained else {
         return Ok(());
     };
@@ -39,8 +32,8 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
     print::print(args, &model, None, trained.ran.device, seconds, None)
 }
 
-/// The recording of `betz train --memory`, and what is trained on it.
-fn prepare(args: &Train, memory: u64) -> Result<(File, LongOptions)> {
+/// The recording and the training of `betz train --memory`.
+fn prepare(args: &Train, memory: u64) -> Result<(File, Training)> {
     chunks::refuse(
         &[
             ("--decoder", args.decoder != DecoderKind::Linear),
@@ -59,25 +52,6 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, LongOptions)> {
         };
         Ok((stretches, step))
     })?;
-    let (options, search) = options::choices(args, &sizes(&file), &Bar::new())?;
-    let options = LongOptions {
-        train: options,
-        search: (args.folds > 0).then_some(search),
-        leave_out_silent: !args.refuse_dead,
-    };
-    Ok((file, options))
-}
-
-/// How much there is of a recording, without what it holds.
-fn sizes(file: &File) -> Dataset {
-    let outline = file.outline();
-    Dataset {
-        step_seconds: outline.step_seconds,
-        steps: usize::try_from(outline.steps).unwrap_or(usize::MAX),
-        channel_names: outline.channel_names.clone(),
-        spikes: betz::recording::Spikes::default(),
-        segments: file.whole_steps(),
-        outputs: outline.outputs.clone(),
-        behavior: Vec::new(),
-    }
+    let training = options::training(args, file.outline().step_seconds)?;
+    Ok((file, training))
 }

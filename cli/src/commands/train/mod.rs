@@ -6,7 +6,6 @@ mod options;
 mod print;
 
 use betz::team::Alone;
-use betz::train;
 use betz::{Error, Result, input_form};
 
 use crate::data;
@@ -14,7 +13,7 @@ use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
 use args::Train;
-use options::{choices, kinds, multi_unit};
+use options::{multi_unit, training};
 use print::GramError;
 
 pub(crate) fn run(args: &Train) -> Result<()> {
@@ -34,69 +33,31 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let form = recording.form;
     let at = |e: Error| e.at(args.recording.display());
-    let mut dataset = data::dataset(recording, step, &args.part).map_err(at)?;
-    // Silent channels cost nothing; who wants them refused has them named by the solver.
-    let active = if args.refuse_dead {
-        None
-    } else {
-        train::active(&dataset).map_err(at)?
-    };
-    let mut names = Vec::new();
-    let firing = active.map(|active| {
-        names = std::mem::replace(&mut dataset, active.data).channel_names;
-        active.channels
-    });
-
+    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let training = training(args, dataset.step_seconds)?;
     let bar = Bar::new();
-    let (options, search) = choices(args, &dataset, &bar)?;
-    let (trained, comparison) = match kinds(args)? {
-        None if args.folds == 0 => (
-            train::train_on(&device, &dataset, &options, &bar).map_err(at)?,
-            None,
-        ),
-        None => {
-            let trained = train::train_validated_on(&device, &dataset, &options, &search, &bar);
-            (trained.map_err(at)?, None)
-        }
-        Some(kinds) => {
-            let trained = train::train_kinds_on(&device, &dataset, &options, &search, &kinds, &bar);
-            let (trained, comparison) = trained.map_err(at)?;
-            (trained, Some(comparison))
-        }
-    };
-    let mut trained = trained;
-    if args.variance {
-        trained.decoder = match trained.decoder.kind() {
-            "lift" | "experts" => {
-                train::with_variance(&trained.decoder, &dataset, &bar).map_err(at)?
-            }
-            kind => {
-                eprintln!("--variance made no difference: a decoder of kind {kind} tells none");
-                trained.decoder
-            }
-        };
-    }
+    let trained = training.run(&dataset, &device, &bar).map_err(at)?;
     let ran = &trained.ran;
+    let kind = trained.decoder.kind();
+    if args.variance && !matches!(kind, "lift" | "experts") {
+        eprintln!("--variance made no difference: a decoder of kind {kind} tells none");
+    }
     device::note_fallback(ran, "training");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
         eprintln!("--device-memory made no difference: no GPU is used");
     }
-    let model = match &firing {
-        Some(firing) => {
-            eprintln!(
-                "{} of {} without a spike: masked",
-                names.len() - firing.len(),
-                report::count(names.len() as u128, "channel")
-            );
-            train::spread(trained.decoder, &names, firing)?
-        }
-        None => trained.decoder,
-    };
-    let model = input_form::marked(model, form)?;
+    if trained.silent_channels > 0 {
+        eprintln!(
+            "{} of {} without a spike: masked",
+            trained.silent_channels,
+            report::count(dataset.channels() as u128, "channel")
+        );
+    }
+    let model = input_form::marked(trained.decoder, form)?;
     model.save(&args.out)?;
     let seconds = bar.seconds();
     let gram_error = trained.gram_error.map(|error| GramError {
-        precision: options.precision.name(),
+        precision: training.precision.name(),
         largest: error.largest,
         rms: error.rms,
     });
@@ -105,5 +66,12 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     drop(bar);
     let device = ran.device.clone();
-    print::print(args, &model, comparison, device, seconds, gram_error)
+    print::print(
+        args,
+        &model,
+        trained.comparison,
+        device,
+        seconds,
+        gram_error,
+    )
 }

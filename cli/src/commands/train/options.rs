@@ -1,24 +1,21 @@
-//! The decoder kinds, training options and groups of units that `betz train` is asked for.
+//! The training and the groups of units that `betz train` is asked for.
 
 use std::path::Path;
 
 use betz::device::Precision;
+use betz::recording::Recording;
 use betz::recording::multiunit::random_groups;
-use betz::recording::{Dataset, Recording};
-use betz::train::{
-    self, GramPath, KindOptions, MaskPolicy, PRESETS, RidgeChoice, Search, Solver, TrainOptions,
-};
+use betz::train::{self, Delay, GramPath, KindOptions, MaskPolicy, RidgeChoice, Solver, Training};
 use betz::{Error, Result};
 
 use super::args::{DecoderKind, Gram, SolverName, Train};
 use crate::bank;
-use crate::report::Bar;
 
 /// How far `--delay auto` looks, before and after.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
-/// The kinds that `--decoder` asks for, unless that is only the linear one.
-pub(super) fn kinds(args: &Train) -> Result<Option<KindOptions>> {
+/// The kinds that `--decoder` asks for.
+fn kinds(args: &Train) -> Result<KindOptions> {
     let latents = ("--latents", args.latents);
     let units = ("--lift-units", args.lift_units);
     let experts = ("--experts", args.experts);
@@ -36,7 +33,7 @@ pub(super) fn kinds(args: &Train) -> Result<Option<KindOptions>> {
     let kinds = match args.decoder {
         DecoderKind::Linear => {
             refuse("linear", &[latents, units, experts, cells])?;
-            return Ok(None);
+            return Ok(KindOptions::linear());
         }
         DecoderKind::Lift => {
             refuse("lift", &[experts, cells])?;
@@ -68,14 +65,14 @@ pub(super) fn kinds(args: &Train) -> Result<Option<KindOptions>> {
             "--decoder: expected --folds of at least 2 to choose by, got 0",
         ));
     }
-    Ok(Some(KindOptions {
+    Ok(KindOptions {
         latents: args.latents,
         units: args.lift_units,
         experts: args.experts,
         cells: args.cells,
         seed: args.seed,
         ..kinds
-    }))
+    })
 }
 
 /// Combines units as `--units` or `--groups` ask.
@@ -132,62 +129,45 @@ fn read_groups(path: &Path, recording: &Recording) -> Result<Vec<Vec<u32>>> {
     Ok(groups)
 }
 
-/// What the options say, and what is left to cross-validation.
-pub(super) fn choices(
-    args: &Train,
-    dataset: &Dataset,
-    bar: &Bar,
-) -> Result<(TrainOptions, Search)> {
-    let fixed_bank = bank::chosen(&args.bank, &args.filters, args.folds)?;
-    let auto_bank = fixed_bank.is_none();
-    let mut search = if auto_bank {
-        Search::presets(dataset)?
-    } else {
-        Search::ridge()
-    };
-    search.folds = args.folds as usize;
-    let bank = match fixed_bank {
-        Some(bank) => bank,
-        None => match search.banks.first() {
-            Some(bank) => bank.clone(),
-            None => PRESETS[0].bank()?,
+/// The training that the options ask for, on a clock of `step_seconds`.
+pub(super) fn training(args: &Train, step_seconds: f64) -> Result<Training> {
+    Ok(Training {
+        bank: bank::chosen(&args.bank, &args.filters, args.folds)?,
+        low_pass: args.low_pass.as_deref().map(bank::low_pass).transpose()?,
+        delay: match args.delay.as_str() {
+            "auto" => Delay::Estimated {
+                within_seconds: LONGEST_DELAY_SECONDS,
+            },
+            text => Delay::Steps(bank::delay_steps(text, step_seconds)?),
         },
-    };
-    let mut options = TrainOptions::new(bank);
-    options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
-    options.gram = match args.gram {
-        Gram::Auto => GramPath::Auto,
-        Gram::Dense => GramPath::Dense,
-        Gram::Event => GramPath::Event,
-    };
-    if args.tf32 {
-        options.precision = Precision::Tf32;
-    }
-    options.solver = match args.solver {
-        SolverName::Cholesky => Solver::Cholesky,
-        SolverName::Inverse => Solver::Inverse,
-    };
-    options.mask = if args.refuse_dead {
-        MaskPolicy::Refuse
-    } else {
-        MaskPolicy::Mask
-    };
-    match (args.ridge, args.noise) {
-        (Some(ridge), _) => options.ridge = RidgeChoice::Fixed(ridge),
-        (None, Some(fraction)) => options.ridge = RidgeChoice::RelativeNoise(fraction),
-        (None, None) => {}
-    }
-    options.retain = args
-        .retain
-        .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    search.ridge = args.ridge.is_none() && args.noise.is_none();
-    options.delay_steps = match args.delay.as_str() {
-        "auto" => {
-            let most = (LONGEST_DELAY_SECONDS / dataset.step_seconds).round() as usize;
-            let (bank, low_pass) = (&options.bank, options.low_pass);
-            train::estimate_delay(dataset, bank, low_pass, most, bar)?.delay_steps
-        }
-        text => bank::delay_steps(text, dataset.step_seconds)?,
-    };
-    Ok((options, search))
+        ridge: match (args.ridge, args.noise) {
+            (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),
+            (None, noise) => noise.map(RidgeChoice::RelativeNoise),
+        },
+        gram: match args.gram {
+            Gram::Auto => GramPath::Auto,
+            Gram::Dense => GramPath::Dense,
+            Gram::Event => GramPath::Event,
+        },
+        precision: match args.tf32 {
+            true => Precision::Tf32,
+            false => Precision::F32,
+        },
+        solver: match args.solver {
+            SolverName::Cholesky => Solver::Cholesky,
+            SolverName::Inverse => Solver::Inverse,
+        },
+        mask: match args.refuse_dead {
+            true => MaskPolicy::Refuse,
+            false => MaskPolicy::Mask,
+        },
+        retain: args
+            .retain
+            .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        folds: args.folds as usize,
+        kinds: kinds(args)?,
+        // Silent channels cost nothing; who wants them refused has them named by the solver.
+        leave_out_silent: !args.refuse_dead,
+        variance: args.variance,
+    })
 }

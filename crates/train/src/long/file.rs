@@ -20,7 +20,6 @@ pub struct File {
     options: AlignOptions,
     outline: Outline,
     cuts: Vec<i64>,
-    memory: u64,
 }
 
 impl File {
@@ -55,7 +54,6 @@ impl File {
             options,
             outline,
             cuts,
-            memory,
         })
     }
 
@@ -64,19 +62,9 @@ impl File {
         &self.outline
     }
 
-    /// Bytes that a stretch at work takes at most.
-    pub fn memory(&self) -> u64 {
-        self.memory
-    }
-
     /// Where it is cut, in steps.
     pub fn cuts(&self) -> &[i64] {
         &self.cuts
-    }
-
-    /// Spikes of a recording of spike times; values of a matrix.
-    pub fn entries(&self) -> u64 {
-        self.stretches.entries()
     }
 
     /// How its spikes are stored.

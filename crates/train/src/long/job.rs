@@ -9,14 +9,14 @@ use betz_recording::{DatasetView, Segment, SpikesView};
 use betz_runtime::model::MAX_DELAY_STEPS;
 use betz_runtime::psc::{FilterBank, LowPass};
 
+use super::Outline;
 use super::chosen::Found;
 use super::partial::{Facts, Group};
 use super::survey::Survey;
-use super::{LongOptions, Outline};
 use crate::choice::{Choice, Paths, choose_for};
 use crate::fit;
 use crate::folds::{Folds, Part, folds};
-use crate::options::{RidgeChoice, TrainOptions};
+use crate::options::{RidgeChoice, TrainOptions, TrainingPlan};
 use crate::search::Search;
 use crate::sums::fixed;
 use crate::validate::spans;
@@ -83,10 +83,10 @@ impl Job {
         device: &Device,
         outline: &Outline,
         survey: Survey,
-        options: &LongOptions,
+        plan: &TrainingPlan,
     ) -> Result<Self> {
-        let train = options.train.clone();
-        let banks = match &options.search {
+        let train = plan.options.clone();
+        let banks = match &plan.search {
             Some(search) if !search.banks.is_empty() => search.banks.clone(),
             _ => vec![train.bank.clone()],
         };
@@ -102,7 +102,7 @@ impl Job {
             .map(|(channel, _)| channel)
             .collect();
         let all = outline.channel_names.len();
-        let some = options.leave_out_silent && !firing.is_empty() && firing.len() < all;
+        let some = plan.leave_out_silent && !firing.is_empty() && firing.len() < all;
         let names = match some {
             true => firing
                 .iter()
@@ -121,7 +121,7 @@ impl Job {
             split: None,
             found: None,
             options: train,
-            search: options.search.clone(),
+            search: plan.search.clone(),
             banks,
         };
         job.check()?;

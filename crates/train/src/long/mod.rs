@@ -19,8 +19,6 @@ mod chosen;
 mod evaluate;
 #[cfg(feature = "npz")]
 mod file;
-#[cfg(feature = "npz")]
-mod growth;
 mod job;
 mod partial;
 mod stretch;
@@ -39,8 +37,7 @@ use betz_recording::{Dataset, OutputInfo};
 use betz_runtime::model::Decoder;
 
 use crate::device::Trained;
-use crate::options::TrainOptions;
-use crate::search::Search;
+use crate::options::{TrainOptions, TrainingPlan};
 use crate::sums::Sums;
 
 use betz_gram::score::ScoreSums;
@@ -48,8 +45,6 @@ use chosen::{Decided, Gathered};
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
-#[cfg(feature = "npz")]
-pub use growth::{Cluster, Growth};
 use job::{Groups, Job, Pass, Stretch, tell};
 use partial::Facts;
 use survey::Survey;
@@ -82,17 +77,6 @@ pub struct Outline {
     pub outputs: Vec<OutputInfo>,
 }
 
-/// What training in stretches is told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LongOptions {
-    /// As for training in memory.
-    pub train: TrainOptions,
-    /// Cross-validation; `None`: the bank and the ridge of `train` as they are.
-    pub search: Option<Search>,
-    /// Silent channels have no part in Γ and are masked; otherwise they are as others, for the solver to refuse.
-    pub leave_out_silent: bool,
-}
-
 /// A recording as a team trains on it.
 pub struct Work<'a> {
     /// Who trains: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
@@ -122,8 +106,8 @@ impl Work<'_> {
     ///
     /// # Errors
     /// As in memory, what reading says, and what the team says.
-    pub fn train(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Option<Trained>> {
-        let mut job = self.surveyed(read, options)?;
+    pub fn train(&self, read: &mut dyn Read, plan: &TrainingPlan) -> Result<Option<Trained>> {
+        let mut job = self.surveyed(read, plan)?;
         for bank in 0..job.banks() {
             let (facts, gathered) = self.summed(&job, read, bank, Groups::Wanted)?;
             self.of_first(|| {
@@ -159,12 +143,12 @@ impl Work<'_> {
     /// # Errors
     /// As there, what reading says, and what the team says.
     pub fn sums(&self, read: &mut dyn Read, options: &TrainOptions) -> Result<Option<Sums>> {
-        let options = LongOptions {
-            train: options.clone(),
+        let plan = TrainingPlan {
+            options: options.clone(),
             search: None,
             leave_out_silent: false,
         };
-        let job = self.surveyed(read, &options)?;
+        let job = self.surveyed(read, &plan)?;
         let (facts, gathered) = self.summed(&job, read, 0, Groups::Whole)?;
         let mut sums = None;
         self.of_first(|| {
@@ -197,7 +181,7 @@ impl Work<'_> {
         Ok(words)
     }
 
-    fn surveyed(&self, read: &mut dyn Read, options: &LongOptions) -> Result<Job> {
+    fn surveyed(&self, read: &mut dyn Read, plan: &TrainingPlan) -> Result<Job> {
         let (own, mut known) = (self.own(), None);
         ahead::each(read, &own, Survey::reach, |done, stretch, data| {
             tell(self.progress, "survey", done, own.len())?;
@@ -213,7 +197,7 @@ impl Work<'_> {
         for words in self.team.gather(&words)?.iter().filter(|w| !w.is_empty()) {
             survey.append(&Survey::from_words(words)?)?;
         }
-        let mut job = Job::new(self.device, self.outline, survey, options)?;
+        let mut job = Job::new(self.device, self.outline, survey, plan)?;
         // Processes may have other threads, and so think another path to Γ the quicker one: the first one's is taken.
         let paths: Vec<u64> = (0..job.banks())
             .map(|bank| partial::code(job.gram(bank)))

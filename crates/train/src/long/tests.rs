@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::Search;
 use crate::options::RidgeChoice;
 use crate::sums::SolveOptions;
 use crate::{train_on, train_validated_on};
@@ -191,8 +192,8 @@ fn training_in_stretches_is_training_on_the_whole() {
         };
         let expected = expected.unwrap().decoder;
         let expected = crate::spread(expected, &whole.channel_names, &silent.channels).unwrap();
-        let long = LongOptions {
-            train,
+        let long = TrainingPlan {
+            options: train,
             search,
             leave_out_silent: true,
         };
@@ -349,8 +350,8 @@ proptest! {
         cuts.insert(0, 0);
         cuts.push(6000);
         let outline = outline(&whole);
-        let long = LongOptions {
-            train: options(&[(0.1, 1)]),
+        let long = TrainingPlan {
+            options: options(&[(0.1, 1)]),
             search: Some(Search { banks: Vec::new(), ..Search::ridge() }),
             leave_out_silent: true,
         };
@@ -411,8 +412,8 @@ fn what_does_not_belong_together_is_refused() {
     let mut first = Survey::nothing(&outline);
     first.append(&surveyed(&whole, 0..10)).unwrap();
     assert!(first.append(&surveyed(&whole, 11..20)).is_err());
-    let long = LongOptions {
-        train: options(&[(0.1, 1)]),
+    let long = TrainingPlan {
+        options: options(&[(0.1, 1)]),
         search: None,
         leave_out_silent: true,
     };
@@ -440,8 +441,8 @@ fn passes_share_out_folds_and_count_each_stretch_once() {
     let whole = data(1, &[(0, 6000)], false);
     let outline = outline(&whole);
     let survey = surveyed(&whole, 0..6000);
-    let long = LongOptions {
-        train: options(&[(0.1, 1)]),
+    let long = TrainingPlan {
+        options: options(&[(0.1, 1)]),
         search: Some(Search {
             banks: Vec::new(),
             folds: 5,

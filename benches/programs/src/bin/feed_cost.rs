@@ -1,7 +1,7 @@
 //! What a feed costs a step: two sessions of one model on the same spikes, with and without, in turns.
 //!
 //! ```text
-//! cargo run --release -p betz-monitor --example feed_cost -- [CHANNELS] [HZ] [BLOCKS]
+//! cargo run --release -p betz-programs --bin feed_cost -- [CHANNELS] [HZ] [BLOCKS]
 //! ```
 //! Blocks of a thousand steps, one session after the other, at 1,000 steps a second's rate of spikes; prints the
 //! median and the least of the blocks' means, so that what the machine does in between counts for both alike. The hub

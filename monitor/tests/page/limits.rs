@@ -1,8 +1,6 @@
 //! What one who may look may not do: watch thirty-three times, ask for more than sixty-four kilobytes, begin a request and
 //! never end it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a step of a layout costs: `cargo run --release -p betz-network --example graph_layout -- [NODES] [EDGES] [STEPS]`.
+//! What a step of a layout costs: `cargo run --release -p betz-programs --bin graph_layout -- [NODES] [EDGES] [STEPS]`.
 //!
 //! Nodes in forty groups, six edges of seven inside them. Prints the least and the median of the steps, in
 //! milliseconds, and CPU milliseconds a step of all threads.

@@ -1,7 +1,5 @@
 //! Recordings written as NWB and read back.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::{Path, PathBuf};
 
 use betz_base::ErrorKind;

@@ -1,7 +1,5 @@
 //! NWB files that pynwb wrote, read here, and what pynwb reads of them (`fixtures/make.py`).
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::{Path, PathBuf};
 
 use betz_base::ErrorKind;

@@ -1,14 +1,10 @@
 //! What a page may ask of a session: nothing without `--control`, and with it what is done or refused in words.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::cell::RefCell;
 
+use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
 use betz_monitor::frame::{Frame, Section};
 use betz_monitor::{Control, Monitor, Options, Simulation};
-use common::{KNOWN, ask, bytes, decoder, get, start, until};
 use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

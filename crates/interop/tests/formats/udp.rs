@@ -1,6 +1,4 @@
 //! Datagrams over the loopback: whole, short, out of order, twice, never.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-#![cfg(feature = "udp")]
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Networks that are looked at: what a page is told is what plain loops say.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;

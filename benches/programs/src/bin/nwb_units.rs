@@ -1,7 +1,7 @@
 //! How long an NWB file's units take to read, and what is held then:
 //!
 //! ```sh
-//! cargo run --release -p betz-interop --example nwb_units -- FILE times|recording [UNIT…]
+//! cargo run --release -p betz-programs --bin nwb_units -- FILE times|recording [UNIT…]
 //! ```
 
 use std::path::Path;

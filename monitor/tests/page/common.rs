@@ -1,7 +1,5 @@
 //! A session with a page, and questions to it.
 
-#![allow(clippy::unwrap_used, dead_code)]
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

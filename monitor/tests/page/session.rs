@@ -1,20 +1,13 @@
 //! A session with a page: the session's side allocates nothing, and what watches it sees what it did.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use assert_no_alloc::{AllocDisabler, assert_no_alloc};
+use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
+use assert_no_alloc::assert_no_alloc;
 use betz_monitor::frame::{Frame, Section};
 use betz_monitor::{Monitor, Options, Source};
-use common::{KNOWN, ask, bytes, decoder, get, start, until};
-
-#[global_allocator]
-static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 #[test]
 fn steps_with_a_feed_allocate_nothing_whoever_reads() {

@@ -1,0 +1,301 @@
+//! Training a decoder from beginning to end: the one entry for the command line, Python, C and Rust.
+
+#[cfg(feature = "npz")]
+mod chunks;
+
+use super::active::{active, spread};
+use super::device::train_on;
+use super::kinds::{Comparison, Kind, KindOptions, train_kinds_on};
+use super::options::{RidgeChoice, TrainOptions, TrainingPlan};
+use super::presets::PRESETS;
+use super::search::Search;
+use super::validate::train_validated_on;
+use super::variance::with_variance;
+use betz_base::error::Result;
+use betz_base::progress::Progress;
+use betz_device::{Device, Precision, Ran};
+use betz_gram::estimate_delay;
+use betz_gram::gram::{GramPath, SampledError};
+use betz_gram::solve::{MaskPolicy, Solver};
+use betz_recording::{Dataset, DatasetView};
+use betz_runtime::model::Decoder;
+use betz_runtime::psc::{FilterBank, LowPass};
+
+/// Delay between the behaviour and its estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Delay {
+    /// The output at step t estimates the behaviour at step t − delay.
+    Steps(i64),
+    /// The delay at which spikes explain behaviour best, at most so many seconds either way
+    /// ([`estimate_delay`]).
+    Estimated {
+        /// Largest delay that is tried, in seconds.
+        within_seconds: f64,
+    },
+}
+
+/// Everything that decides how a decoder is trained.
+///
+/// ```
+/// use betz_device::Device;
+/// use betz_train::Training;
+///
+/// # fn main() -> betz_base::Result<()> {
+/// let data = betz_simulate::poisson(10, 20.0, 5_000, 0.01, 1)?;
+/// let training = Training { folds: 3, ..Training::default() };
+/// let trained = training.run(&data, &Device::cpu(), &())?;
+/// assert_eq!(trained.decoder.training().folds, 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Training {
+    /// PSC filters; `None`: the best of the [`PRESETS`] that suit the data, by cross-validation.
+    pub bank: Option<FilterBank>,
+    /// Butterworth low-pass behind the filters.
+    pub low_pass: Option<LowPass>,
+    /// Delay of the estimates.
+    pub delay: Delay,
+    /// Ridge; `None`: by cross-validation, or the customary noise without folds.
+    pub ridge: Option<RidgeChoice>,
+    /// Path to Γ.
+    pub gram: GramPath,
+    /// Precision of the dense path's products on a device.
+    pub precision: Precision,
+    /// Solver of the linear system.
+    pub solver: Solver,
+    /// Treatment of dead and duplicated channels.
+    pub mask: MaskPolicy,
+    /// Keep the sufficient statistics in the decoder, in at most so many bytes.
+    pub retain: Option<usize>,
+    /// Folds of cross-validation; 0: none.
+    pub folds: usize,
+    /// Decoder kinds to choose from; [`KindOptions::linear`] alone compares nothing.
+    pub kinds: KindOptions,
+    /// Train on the channels that fire, and mask the others; otherwise the solver meets silent channels.
+    pub leave_out_silent: bool,
+    /// Also estimate the variance of every output, if the kind that is taken has one (lift and experts).
+    pub variance: bool,
+}
+
+impl Default for Training {
+    /// The best preset and ridge of a linear decoder by five folds; channels without information masked.
+    fn default() -> Self {
+        Self {
+            bank: None,
+            low_pass: None,
+            delay: Delay::Steps(0),
+            ridge: None,
+            gram: GramPath::Auto,
+            precision: Precision::F32,
+            solver: Solver::Cholesky,
+            mask: MaskPolicy::Mask,
+            retain: None,
+            folds: 5,
+            kinds: KindOptions::linear(),
+            leave_out_silent: true,
+            variance: false,
+        }
+    }
+}
+
+/// A trained decoder, and how its training went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingOutcome {
+    /// The decoder, for all channels of the data.
+    pub decoder: Decoder,
+    /// Device and path to Γ.
+    pub ran: Ran,
+    /// Error of Γ in a lower precision; see [`Trained::gram_error`](super::Trained::gram_error).
+    pub gram_error: Option<SampledError>,
+    /// Scores of the kinds that were compared; `None` when only the linear one was asked for.
+    pub comparison: Option<Comparison>,
+    /// Channels that were left out because they are silent.
+    pub silent_channels: usize,
+}
+
+impl Training {
+    /// Trains on `data`. [`Device::auto`] runs where this host's calibration expects less time
+    /// ([`choose`](super::choose)).
+    ///
+    /// # Errors
+    /// As [`train_on`], [`train_validated_on`], [`train_kinds_on`] and [`with_variance`];
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    pub fn run(
+        &self,
+        data: &Dataset,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<TrainingOutcome> {
+        let firing = match self.leave_out_silent {
+            true => active(data)?,
+            false => None,
+        };
+        let used = firing.as_ref().map_or(data, |firing| &firing.data);
+        let plan = self.plan(&used.view(), progress)?;
+        let options = &plan.options;
+        let (trained, comparison) = match &plan.search {
+            _ if self.compares() => {
+                let search = plan.search.unwrap_or(Search::scores_only(0));
+                let both = train_kinds_on(device, used, options, &search, &self.kinds, progress)?;
+                (both.0, Some(both.1))
+            }
+            Some(search) => (
+                train_validated_on(device, used, options, search, progress)?,
+                None,
+            ),
+            None => (train_on(device, used, options, progress)?, None),
+        };
+        let mut decoder = trained.decoder;
+        if self.variance && matches!(decoder.kind(), "lift" | "experts") {
+            decoder = with_variance(&decoder, used, progress)?;
+        }
+        if let Some(firing) = &firing {
+            decoder = spread(decoder, &data.channel_names, &firing.channels)?;
+        }
+        Ok(TrainingOutcome {
+            silent_channels: data.channels() - used.channels(),
+            decoder,
+            ran: trained.ran,
+            gram_error: trained.gram_error,
+            comparison,
+        })
+    }
+
+    /// True if other kinds than the linear one are asked for.
+    fn compares(&self) -> bool {
+        self.kinds.kinds != [Kind::Linear]
+    }
+
+    /// The options for `data`: the first bank to try, the delay, and what cross-validation chooses.
+    fn plan(&self, data: &DatasetView<'_>, progress: &dyn Progress) -> Result<TrainingPlan> {
+        let mut search = match self.bank {
+            Some(_) => Search::ridge(),
+            None => Search::presets(data)?,
+        };
+        search.folds = self.folds;
+        search.ridge = self.ridge.is_none();
+        let bank = match (&self.bank, search.banks.first()) {
+            (Some(bank), _) | (None, Some(bank)) => bank.clone(),
+            (None, None) => PRESETS[0].bank()?,
+        };
+        let mut options = TrainOptions {
+            low_pass: self.low_pass,
+            gram: self.gram,
+            precision: self.precision,
+            solver: self.solver,
+            mask: self.mask,
+            retain: self.retain,
+            ..TrainOptions::new(bank)
+        };
+        options.ridge = self.ridge.unwrap_or(options.ridge);
+        options.delay_steps = match self.delay {
+            Delay::Steps(steps) => steps,
+            Delay::Estimated { within_seconds } => {
+                let most = (within_seconds / data.step_seconds).round() as usize;
+                estimate_delay(data, &options.bank, options.low_pass, most, progress)?.delay_steps
+            }
+        };
+        Ok(TrainingPlan {
+            options,
+            search: (self.folds > 0).then_some(search),
+            leave_out_silent: self.leave_out_silent,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{train_kinds_on, train_validated_on};
+    use betz_gram::cases;
+
+    fn data() -> Dataset {
+        let mut spikes = cases::random_spikes(5, 6, 3000, 2500);
+        spikes.retain(|s| s.1 != 4);
+        cases::dataset(6, &[(0, 1400), (1450, 3000)], spikes, 2)
+    }
+
+    #[test]
+    fn a_silent_channel_is_masked_and_takes_no_part() {
+        let (data, cpu) = (data(), Device::cpu());
+        let training = Training {
+            bank: Some(cases::bank(&[(20.0, 1)])),
+            folds: 3,
+            ..Training::default()
+        };
+        let outcome = training.run(&data, &cpu, &()).unwrap();
+        let expected = [true, true, true, true, false, true];
+        assert_eq!(outcome.decoder.channel_mask(), expected);
+        assert_eq!((outcome.silent_channels, outcome.comparison), (1, None));
+        let firing = active(&data).unwrap().unwrap();
+        let options = TrainOptions {
+            mask: MaskPolicy::Mask,
+            ..TrainOptions::new(cases::bank(&[(20.0, 1)]))
+        };
+        let search = Search {
+            folds: 3,
+            ..Search::ridge()
+        };
+        let own = train_validated_on(&cpu, &firing.data, &options, &search, &()).unwrap();
+        assert_eq!(outcome.decoder.intercept(), own.decoder.intercept());
+        assert_eq!(
+            outcome.decoder.training().scores,
+            own.decoder.training().scores
+        );
+        let refused = Training {
+            leave_out_silent: false,
+            mask: MaskPolicy::Refuse,
+            folds: 0,
+            ridge: Some(RidgeChoice::Fixed(0.0)),
+            ..training
+        };
+        assert!(refused.run(&data, &cpu, &()).is_err());
+    }
+
+    #[test]
+    fn kinds_are_compared_and_presets_chosen_from() {
+        let (data, cpu) = (data(), Device::cpu());
+        let training = Training {
+            folds: 2,
+            leave_out_silent: false,
+            kinds: KindOptions::among(&[Kind::Linear, Kind::Kalman]),
+            ..Training::default()
+        };
+        let outcome = training.run(&data, &cpu, &()).unwrap();
+        let search = Search {
+            folds: 2,
+            ..Search::presets(&data).unwrap()
+        };
+        let options = TrainOptions {
+            mask: MaskPolicy::Mask,
+            ..TrainOptions::new(search.banks[0].clone())
+        };
+        let own = train_kinds_on(&cpu, &data, &options, &search, &training.kinds, &()).unwrap();
+        assert_eq!(outcome.decoder, own.0.decoder);
+        assert_eq!(outcome.comparison, Some(own.1));
+        let none = Training {
+            folds: 0,
+            ..training
+        };
+        assert!(none.run(&data, &cpu, &()).is_err());
+    }
+
+    #[test]
+    fn an_estimated_delay_is_taken() {
+        let (data, cpu) = (data(), Device::cpu());
+        let bank = cases::bank(&[(20.0, 1)]);
+        let training = Training {
+            bank: Some(bank.clone()),
+            delay: Delay::Estimated {
+                within_seconds: 0.02,
+            },
+            folds: 0,
+            leave_out_silent: false,
+            ..Training::default()
+        };
+        let outcome = training.run(&data, &cpu, &()).unwrap();
+        let expected = estimate_delay(&data, &bank, None, 20, &()).unwrap();
+        assert_eq!(outcome.decoder.delay_steps(), expected.delay_steps);
+    }
+}
