@@ -1,9 +1,8 @@
 use betz_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Engine, Options};
-use crate::random::{Purpose, Sequence};
-use crate::spec::{Draw, Lif, Network, Neuron, Population, Synapse};
+use betz_spiking::random::{Purpose, Sequence};
+use betz_spiking::{Draw, Engine, Lif, Network, Neuron, Options, Population, Synapse};
 
 /// Tuned neurons, as those of the population-temporal experiment (Galbraith 2010, §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,9 +50,9 @@ pub struct Units {
     multiunit: u32,
     currents: Vec<f64>,
     fired: Vec<u32>,
-    pub(super) gains: Vec<f64>,
-    pub(super) lost: Vec<bool>,
-    pub(super) extra_hz: f64,
+    pub(crate) gains: Vec<f64>,
+    pub(crate) lost: Vec<bool>,
+    pub(crate) extra_hz: f64,
 }
 
 const TAU_MS: f64 = 20.0;
@@ -146,12 +145,12 @@ impl Units {
         self.tuning.is_empty()
     }
 
-    pub(super) fn step_ms(&self) -> f64 {
+    pub(crate) fn step_ms(&self) -> f64 {
         self.engine.network().step_ms
     }
 
     /// Simulates `steps` steps under an intent in cm/s; adds the spikes to `counts`.
-    pub(super) fn fire(
+    pub(crate) fn fire(
         &mut self,
         intent: [f64; 2],
         steps: u64,

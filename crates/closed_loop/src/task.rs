@@ -1,7 +1,7 @@
 use betz_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::random::Sequence;
+use betz_spiking::random::Sequence;
 
 /// What the cursor is to do. Lengths are centimetres, the centre is (0, 0).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl Task {
     }
 
     /// Targets a loop with this half width of its workspace can be set.
-    pub(super) fn check(&self, workspace: f64) -> Result<()> {
+    pub(crate) fn check(&self, workspace: f64) -> Result<()> {
         let (extent, count) = match *self {
             Self::CentreOut {
                 targets, distance, ..
@@ -84,7 +84,7 @@ impl Task {
     }
 
     /// Target of trial `k`.
-    pub(super) fn target(&self, k: usize, chance: &mut Sequence) -> [f64; 2] {
+    pub(crate) fn target(&self, k: usize, chance: &mut Sequence) -> [f64; 2] {
         match *self {
             Self::CentreOut {
                 targets, distance, ..

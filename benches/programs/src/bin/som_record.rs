@@ -1,4 +1,4 @@
-//! Prints what benches/record/sorting.md says of maps: `cargo run --release -p betz-sort --example som_record [EPOCHS]`.
+//! Prints what benches/record/sorting.md says of maps: `cargo run --release -p betz-programs --bin som_record [EPOCHS]`.
 //!
 //! 16,000 samples of 300 numbers, a map of 90 x 70: an epoch on one core, and a whole training (100 epochs) on the CUDA
 //! device beside as many on all cores, with what they came to. Without a device the CPU's lines alone.

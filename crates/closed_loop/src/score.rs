@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::random::{Purpose, Sequence};
+use betz_spiking::random::{Purpose, Sequence};
 
 /// How a trial went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ const DRAWS: usize = 2_000;
 
 impl Scores {
     /// Of `trials`; `seed` draws the bootstrap.
-    pub(super) fn of(trials: &[Trial], seed: u64) -> Self {
+    pub(crate) fn of(trials: &[Trial], seed: u64) -> Self {
         let of = |value: &dyn Fn(&Trial) -> Option<f64>| {
             let values: Vec<f64> = trials.iter().filter_map(value).collect();
             bootstrap(&values, seed)

@@ -1,7 +1,5 @@
 //! Bad input: each is refused with what was expected and what came, and nothing is allocated for it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use betz_spiking::connections::{Delays, parse, read};
 use betz_spiking::{
     Draw, Engine, ErrorKind, Lif, Listed, Network, Neuron, Options, Plan, Poisson, Population,

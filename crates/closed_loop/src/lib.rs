@@ -14,7 +14,7 @@
 //! come to published factors), so that others can be judged by it.
 //!
 //! ```
-//! use betz_spiking::closed_loop::{Loop, Ole, Setup, Units, reaches};
+//! use betz_closed_loop::{Loop, Ole, Setup, Units, reaches};
 //!
 //! let setup = Setup::default();
 //! let mut units = Units::tuned(&setup.units, setup.seed)?;
@@ -24,7 +24,7 @@
 //! let session = test.run(&mut decoder, 8)?;
 //! println!("{:.2} s to a target", session.scores(1).time_to_target_s.mean);
 //! # assert!(session.trials.len() == 8);
-//! # Ok::<(), betz_spiking::Error>(())
+//! # Ok::<(), betz_closed_loop::Error>(())
 //! ```
 
 mod data;
@@ -38,6 +38,7 @@ mod task;
 mod units;
 mod user;
 
+pub use betz_base::{Error, ErrorKind, Result};
 pub use data::{Observation, TrainingData, intention, reaches};
 pub use fault::{Fault, FaultKind};
 pub use kalman::{Kalman, KalmanConfig};

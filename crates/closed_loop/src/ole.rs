@@ -1,15 +1,16 @@
 use betz_base::{Error, Result};
+use betz_linear::Mat;
 
-use super::Decoder;
-use super::data::TrainingData;
-use super::linear::regress;
+use crate::Decoder;
+use crate::data::TrainingData;
+use crate::linear::regress;
 
 /// Optimal linear estimator: velocity as a weighted sum of exponentially smoothed counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ole {
     keep: f64,
     /// (channel and constant, coordinate).
-    weights: Vec<f64>,
+    weights: Mat<f64>,
     state: Option<Vec<f64>>,
 }
 
@@ -34,7 +35,7 @@ impl Ole {
         };
         let mut ole = Self {
             keep,
-            weights: Vec::new(),
+            weights: Mat::zeros(channels + 1, 2),
             state: None,
         };
         let mut rows = Vec::with_capacity(data.bins.len());
@@ -81,13 +82,13 @@ impl Decoder for Ole {
     fn step(&mut self, counts: &[u32], _: [f64; 2]) -> [f64; 2] {
         self.smooth(counts);
         let state = self.state.as_deref().unwrap_or_default();
-        let constant = self.weights.len() / 2 - 1;
+        let constant = self.weights.nrows() - 1;
         [0, 1].map(|i| {
             let weighted = state
                 .iter()
                 .enumerate()
-                .map(|(c, s)| s * self.weights[2 * c + i]);
-            weighted.sum::<f64>() + self.weights[2 * constant + i]
+                .map(|(c, s)| s * self.weights[(c, i)]);
+            weighted.sum::<f64>() + self.weights[(constant, i)]
         })
     }
 }

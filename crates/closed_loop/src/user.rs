@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use betz_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::random::{Normal, Sequence};
+use betz_spiking::random::{Normal, Sequence};
 
 /// A user: u = clip(k (target − cursor as seen), v_max) and noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Default for User {
 }
 
 impl User {
-    pub(super) fn check(&self, bin_s: f64) -> Result<()> {
+    pub(crate) fn check(&self, bin_s: f64) -> Result<()> {
         let fields = [
             self.gain_per_s,
             self.max_speed_cm_s,
@@ -97,20 +97,20 @@ impl Aim {
 
 /// What a user keeps in mind: where the cursor was.
 #[derive(Debug, Clone)]
-pub(super) struct Mind {
+pub(crate) struct Mind {
     seen: VecDeque<[f64; 2]>,
     bins: usize,
 }
 
 impl Mind {
-    pub(super) fn new(user: &User, bin_s: f64) -> Self {
+    pub(crate) fn new(user: &User, bin_s: f64) -> Self {
         Self {
             seen: VecDeque::new(),
             bins: (user.delay_s / bin_s).round() as usize,
         }
     }
 
-    pub(super) fn intend(
+    pub(crate) fn intend(
         &mut self,
         user: &User,
         target: [f64; 2],

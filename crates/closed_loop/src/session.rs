@@ -3,13 +3,13 @@ use std::collections::VecDeque;
 use betz_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::Decoder;
-use super::fault::{Fault, Troubles};
-use super::score::{Scores, Trial};
-use super::task::Task;
-use super::units::{Units, UnitsConfig};
-use super::user::{Aim, Mind, User};
-use crate::random::{Normal, Purpose, Sequence};
+use crate::Decoder;
+use crate::fault::{Fault, Troubles};
+use crate::score::{Scores, Trial};
+use crate::task::Task;
+use crate::units::{Units, UnitsConfig};
+use crate::user::{Aim, Mind, User};
+use betz_spiking::random::{Normal, Purpose, Sequence};
 
 /// A loop without its decoder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    pub(super) fn check(&self, units: &Units) -> Result<()> {
+    pub(crate) fn check(&self, units: &Units) -> Result<()> {
         if !(self.bin_s.is_finite()
             && self.bin_s > 0.0
             && self.workspace_cm.is_finite()
@@ -64,7 +64,7 @@ impl Setup {
         self.faults.iter().try_for_each(|f| f.check(units))
     }
 
-    pub(super) fn steps_per_bin(&self, units: &Units) -> Result<u64> {
+    pub(crate) fn steps_per_bin(&self, units: &Units) -> Result<u64> {
         let steps = self.bin_s * 1e3 / units.step_ms();
         if !(steps.round() >= 1.0 && (steps - steps.round()).abs() < 1e-6 && steps < 1e6) {
             return Err(Error::argument(format!(

@@ -1,8 +1,9 @@
 use betz_base::{Error, Result};
+use betz_linear::{Mat, solve_general};
 
-use super::Decoder;
-use super::data::TrainingData;
-use super::linear::{regress, solve};
+use crate::Decoder;
+use crate::data::TrainingData;
+use crate::linear::regress;
 
 /// States of the filter: position, velocity and a constant.
 const STATES: usize = 5;
@@ -47,7 +48,7 @@ impl Kalman {
         let av = regress(pairs, 2, 2, &[1e-9; 2])?;
         for i in 0..2 {
             for j in 0..2 {
-                a[2 + i][2 + j] = av[j * 2 + i];
+                a[2 + i][2 + j] = av[(j, i)];
             }
         }
         let n = data.bins.len() as f64;
@@ -85,7 +86,7 @@ impl Kalman {
             .map(|k| {
                 let mut row = [0.0; STATES];
                 for i in 0..width {
-                    row[first + i] = fit[i * channels + k];
+                    row[first + i] = fit[(i, k)];
                 }
                 row
             })
@@ -167,10 +168,12 @@ impl Decoder for Kalman {
         for (i, row) in system.iter_mut().enumerate() {
             row[i] += 1.0;
         }
-        let Some(inverse) = inverse(&system) else {
+        let solved = solve_general(matrix(&system).as_ref(), matrix(&self.p).as_ref());
+        let gain = std::array::from_fn(|i| std::array::from_fn(|j| solved[(i, j)]));
+        let finite = |row: &[f64; STATES]| row.iter().all(|v| v.is_finite());
+        if !gain.iter().all(finite) {
             return [self.x[2], self.x[3]];
-        };
-        let gain = product(&inverse, &self.p);
+        }
         for (x, row) in self.x.iter_mut().zip(&gain) {
             *x += row.iter().zip(pull).map(|(g, p)| g * p).sum::<f64>();
         }
@@ -188,33 +191,14 @@ impl Decoder for Kalman {
 type Square = [[f64; STATES]; STATES];
 
 fn product(a: &Square, b: &Square) -> Square {
-    let mut c = [[0.0; STATES]; STATES];
-    for i in 0..STATES {
-        for j in 0..STATES {
-            c[i][j] = (0..STATES).map(|k| a[i][k] * b[k][j]).sum();
-        }
-    }
-    c
+    let sum = |i: usize, j: usize| (0..STATES).map(|k| a[i][k] * b[k][j]).sum();
+    std::array::from_fn(|i| std::array::from_fn(|j| sum(i, j)))
 }
 
 fn transpose(a: &Square) -> Square {
-    let mut t = [[0.0; STATES]; STATES];
-    for i in 0..STATES {
-        for j in 0..STATES {
-            t[j][i] = a[i][j];
-        }
-    }
-    t
+    std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
 }
 
-/// The inverse by AᵀA, which is positive definite where A has one.
-fn inverse(a: &Square) -> Option<Square> {
-    let at = transpose(a);
-    let square = product(&at, a);
-    let flat = solve(square.as_flattened(), at.as_flattened(), STATES).ok()?;
-    let mut inverse = [[0.0; STATES]; STATES];
-    for (i, row) in inverse.iter_mut().enumerate() {
-        row.copy_from_slice(&flat[i * STATES..(i + 1) * STATES]);
-    }
-    Some(inverse)
+fn matrix(a: &Square) -> Mat<f64> {
+    Mat::from_fn(STATES, STATES, |i, j| a[i][j])
 }

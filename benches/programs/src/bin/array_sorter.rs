@@ -1,4 +1,4 @@
-//! Makes the sorter that the C example and the C tests run: `cargo run --release -p betz-sort --example array_sorter
+//! Makes the sorter that the C example and the C tests run: `cargo run --release -p betz-programs --bin array_sorter
 //! [FILE]`, examples/data/array.sorter unless another is named.
 //!
 //! Eight electrodes, each for itself, with two units: as examples/c/sort.c simulates them.

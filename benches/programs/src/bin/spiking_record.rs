@@ -1,12 +1,12 @@
 //! Regenerates the tables of `benches/record/spiking.md`:
 //!
 //! ```sh
-//! cargo run --release -p betz-spiking --example spiking_record            # all but the next two
-//! cargo run --release -p betz-spiking --example spiking_record -- pd14    # the full microcircuit, 10 s
-//! cargo run --release -p betz-spiking --example spiking_record -- user    # users for the closed loop
-//! cargo run --release -p betz-spiking --example spiking_record -- device  # the sweeps on cuda:0 beside a thread
-//! cargo run --release -p betz-spiking --example spiking_record -- device-pd14    # the full microcircuit there
-//! cargo run --release -p betz-spiking --example spiking_record -- device-large   # on one device and on all
+//! cargo run --release -p betz-programs --bin spiking_record            # all but the next two
+//! cargo run --release -p betz-programs --bin spiking_record -- pd14    # the full microcircuit, 10 s
+//! cargo run --release -p betz-programs --bin spiking_record -- user    # users for the closed loop
+//! cargo run --release -p betz-programs --bin spiking_record -- device  # the sweeps on cuda:0 beside a thread
+//! cargo run --release -p betz-programs --bin spiking_record -- device-pd14    # the full microcircuit there
+//! cargo run --release -p betz-programs --bin spiking_record -- device-large   # on one device and on all
 //! ```
 //!
 //! `two` measures two threads too.
@@ -15,7 +15,7 @@
 
 use std::time::Instant;
 
-use betz_spiking::closed_loop::{
+use betz_closed_loop::{
     Decoder, Kalman, KalmanConfig, Loop, Ole, Session, Setup, Units, User, intention, reaches,
 };
 use betz_spiking::models::{self, PD14_RATES_HZ, galbraith};
@@ -514,7 +514,7 @@ fn closed_loop(trials: usize, seeds: u64) -> Result<()> {
     let (wall, processor) = (begun.elapsed().as_secs_f64(), processor_seconds() - before);
     for (name, session) in &joined {
         let s = session.scores(1);
-        let show = |i: betz_spiking::closed_loop::Interval| {
+        let show = |i: betz_closed_loop::Interval| {
             format!("{:.3} ({:.3} to {:.3})", i.mean, i.low, i.high)
         };
         println!(

@@ -1,9 +1,9 @@
 use betz_base::{Error, Result};
 
-use super::session::{Session, Setup};
-use super::units::Units;
-use super::user::Aim;
-use crate::random::{Normal, Purpose, Sequence};
+use crate::session::{Session, Setup};
+use crate::units::Units;
+use crate::user::Aim;
+use betz_spiking::random::{Normal, Purpose, Sequence};
 
 /// One bin: what there was to decode, and what it should have been.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub struct TrainingData {
 }
 
 impl TrainingData {
-    pub(super) fn channels(&self) -> Result<usize> {
+    pub(crate) fn channels(&self) -> Result<usize> {
         let channels = self.bins.first().map_or(0, |b| b.counts.len());
         if channels == 0 || self.bins.len() < 10 {
             return Err(Error::new(

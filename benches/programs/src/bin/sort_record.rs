@@ -1,4 +1,4 @@
-//! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-sort --example sort_record [NAME …]`,
+//! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-programs --bin sort_record [NAME …]`,
 //! NAME being front, latency, sorter, seeds or drift, or one kind of `seeds`: probe, tetrode, array or groups. Maps:
 //! `som_record`.
 

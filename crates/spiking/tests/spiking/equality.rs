@@ -1,16 +1,12 @@
 //! The engine against plain loops: the same bits on any number of threads, and the model itself
 //! within the rounding of an f32.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use betz_spiking::{
     Arrival, Engine, Lif, Listed, Network, Neuron, Options, Population, Projection, Rule, Spike,
     Stimulus, Synapse, models, oracle,
 };
 
-mod cases;
-
-use cases::{alpha, cases, exponential, psc};
+use crate::cases::{alpha, cases, exponential, psc};
 
 fn run(network: &Network, threads: usize, steps: u64) -> (Engine, Vec<Spike>) {
     let options = Options {

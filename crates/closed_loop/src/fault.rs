@@ -1,8 +1,8 @@
 use betz_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::units::Units;
-use crate::random::Sequence;
+use crate::units::Units;
+use betz_spiking::random::Sequence;
 
 /// Something that goes wrong at a time of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum FaultKind {
 }
 
 impl Fault {
-    pub(super) fn check(&self, units: &Units) -> Result<()> {
+    pub(crate) fn check(&self, units: &Units) -> Result<()> {
         let fine = match self.kind {
             FaultKind::LoseUnits { count } => count as usize <= units.lost.len(),
             FaultKind::GainDrift { low, high } => {
@@ -72,13 +72,13 @@ impl Fault {
 
 /// What has gone wrong so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Troubles {
-    pub(super) lost: f64,
-    pub(super) late: f64,
+pub(crate) struct Troubles {
+    pub(crate) lost: f64,
+    pub(crate) late: f64,
 }
 
 impl Troubles {
-    pub(super) fn strike(&mut self, kind: FaultKind, units: &mut Units, chance: &mut Sequence) {
+    pub(crate) fn strike(&mut self, kind: FaultKind, units: &mut Units, chance: &mut Sequence) {
         match kind {
             FaultKind::LoseUnits { count } => {
                 for _ in 0..count {

@@ -1,7 +1,5 @@
 //! The exact counts of Galbraith 2010, §4.4.2, and those of `specs` that follow from its definition.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::VecDeque;
 
 use betz_spiking::models::galbraith::{self, STEPS, ring_count, ring_total};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use betz_spiking::closed_loop::{
+use betz_closed_loop::{
     Decoder, Fault, FaultKind, Kalman, KalmanConfig, Loop, Ole, Setup, Task, TrainingData, Units,
     UnitsConfig, User, intention, reaches,
 };
@@ -122,7 +122,7 @@ fn intention_labels_mend_a_wrong_first_decoder() {
     let session = test_loop(&setup).run(&mut wrong, 24).unwrap();
     let mut mended = Kalman::train(&intention(&session), KalmanConfig::default()).unwrap();
     let after = test_loop(&setup).run(&mut mended, 24).unwrap();
-    let angle = |s: &betz_spiking::closed_loop::Session| s.scores(1).angular_error_deg.mean;
+    let angle = |s: &betz_closed_loop::Session| s.scores(1).angular_error_deg.mean;
     assert!(
         angle(&after) < 0.8 * angle(&session),
         "{} {}",
@@ -141,9 +141,8 @@ fn faults_strike_when_they_should() {
     ];
     let mut decoder = Ole::train(&calibration(&small()), 0.05, 1e-3).unwrap();
     let session = test_loop(&setup).run(&mut decoder, 3).unwrap();
-    let spikes = |bins: &[betz_spiking::closed_loop::Bin]| -> u32 {
-        bins.iter().flat_map(|b| &b.counts).sum()
-    };
+    let spikes =
+        |bins: &[betz_closed_loop::Bin]| -> u32 { bins.iter().flat_map(|b| &b.counts).sum() };
     assert!(spikes(&session.log[..40]) > 0);
     assert_eq!(spikes(&session.log[40..]), 0);
     assert!(session.lost_bins > 10);
