@@ -7,7 +7,7 @@ use betz::Progress;
 use betz::model::{Decoder, OutputScore};
 use betz::recording::{Dataset, Segment};
 use betz::stream::{ChannelRules, Session, SessionConfig, Swapper};
-use betz::train::online::{Labels, TrainerConfig, TrainerState, Verdict, Worker};
+use betz::train::online::{Labels, TrainerConfig, Verdict, Worker};
 use betz::train::score::score_estimates;
 use betz::{Error, Result};
 use rand::SeedableRng;
@@ -18,7 +18,7 @@ use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::learning;
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 use args::Adapt;
 
 #[derive(Serialize)]
@@ -39,6 +39,11 @@ struct Adapted {
     device: String,
     /// All of the command's time.
     total_seconds: f64,
+    #[serde(skip)]
+    outputs: Vec<String>,
+    /// Reason why a system could not be solved.
+    #[serde(skip)]
+    failure: Option<String>,
 }
 
 /// Trials scored together: each decoded before it was learned from.
@@ -93,7 +98,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
     let dataset = dataset.with_outputs(model.outputs())?;
     let label_of = shuffled(args, dataset.segments.len())?;
-    // What says how many spikes are usual.
+    // Channels are watched only if the model stores how many spikes are usual.
     let watches = !args.no_watch && model.limits().blanking.is_some();
     let mut replay = Replay::open(&model, config, &dataset, watches)?;
     let adapted = replay.run(&dataset, &label_of, &Bar::new())?;
@@ -123,11 +128,58 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
         model: args.out.as_ref().map(|path| path.display().to_string()),
         device,
         total_seconds: report::total_seconds(),
+        outputs: model.outputs().iter().map(|o| o.name.clone()).collect(),
+        failure: state.failure.as_ref().map(ToString::to_string),
     };
-    if args.common.json {
-        return report::json(&facts);
+    report::tell(&facts, args.common.json)
+}
+
+impl Outcome for Adapted {
+    fn print(&self) -> Result<()> {
+        let mut header = vec!["trials".to_owned()];
+        for model in ["frozen", "adapted"] {
+            header.extend(self.outputs.iter().map(|name| format!("{name} {model}")));
+        }
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let mut table = Table::new(&header);
+        for window in &self.windows {
+            let mut row = vec![format!("{}–{}", window.first_trial, window.last_trial)];
+            let scores = window.frozen.iter().chain(&window.adapted);
+            row.extend(scores.map(|r2| format!("{r2:.4}")));
+            table.row(row);
+        }
+        report::line("R² of trials that were decoded before they were learned from:")?;
+        table.print()?;
+        for event in self.events.iter().filter(|e| e.what != "refused") {
+            let scores = match (event.before, event.after) {
+                (Some(before), Some(after)) => {
+                    format!(": R² {before:.3} before, {after:.3} then, on the trials that decided")
+                }
+                _ => event.channels.as_ref().map_or_else(String::new, |names| {
+                    match names.as_slice() {
+                        [] => ": none".to_owned(),
+                        names => format!(": {}", names.join(" ")),
+                    }
+                }),
+            };
+            report::line(&format!(
+                "after trial {}: {}{scores}",
+                event.trial, event.what
+            ))?;
+        }
+        if let Some(failure) = &self.failure {
+            eprintln!("a system could not be solved: {failure}");
+        }
+        report::line(&format!(
+            "{} accepted, {} refused, {} rolled back; {} trials left out; {:.1} s labelled; the sums count {:.0} steps",
+            self.accepted,
+            self.refused,
+            self.rolled_back,
+            self.dropped,
+            self.labelled_seconds,
+            self.effective_steps
+        ))
     }
-    print(&facts, &model, &state)
 }
 
 /// Whose labels each trial gets.
@@ -290,52 +342,4 @@ fn windows(
         first += segments.len();
     }
     Ok(windows)
-}
-
-fn print(facts: &Adapted, model: &Decoder, state: &TrainerState) -> Result<()> {
-    let mut header = vec!["trials".to_owned()];
-    for model_is in ["frozen", "adapted"] {
-        let outputs = model.outputs().iter();
-        header.extend(outputs.map(|o| format!("{} {model_is}", o.name)));
-    }
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut table = Table::new(&header);
-    for window in &facts.windows {
-        let mut row = vec![format!("{}–{}", window.first_trial, window.last_trial)];
-        let scores = window.frozen.iter().chain(&window.adapted);
-        row.extend(scores.map(|r2| format!("{r2:.4}")));
-        table.row(row);
-    }
-    report::line("R² of trials that were decoded before they were learned from:")?;
-    table.print()?;
-    for event in facts.events.iter().filter(|e| e.what != "refused") {
-        let scores = match (event.before, event.after) {
-            (Some(before), Some(after)) => {
-                format!(": R² {before:.3} before, {after:.3} then, on the trials that decided")
-            }
-            _ => event
-                .channels
-                .as_ref()
-                .map_or_else(String::new, |names| match names.as_slice() {
-                    [] => ": none".to_owned(),
-                    names => format!(": {}", names.join(" ")),
-                }),
-        };
-        report::line(&format!(
-            "after trial {}: {}{scores}",
-            event.trial, event.what
-        ))?;
-    }
-    if let Some(failure) = &state.failure {
-        eprintln!("a system could not be solved: {failure}");
-    }
-    report::line(&format!(
-        "{} accepted, {} refused, {} rolled back; {} trials left out; {:.1} s labelled; the sums count {:.0} steps",
-        facts.accepted,
-        facts.refused,
-        facts.rolled_back,
-        facts.dropped,
-        facts.labelled_seconds,
-        facts.effective_steps
-    ))
 }

@@ -9,7 +9,7 @@ mod scoring;
 use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::Dataset;
-use betz::train::score::{place_error, score_estimates_on, while_moving};
+use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::decoded::{self as decoded_file, Outputs};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::rates::Rates;
-use crate::report::{self, Bar, Scores, Table};
+use crate::report::{self, Bar, Outcome, Scores, Table};
 use args::Evaluate;
 use posterior::Posterior;
 use scoring::{Lost, More, Pairs};
@@ -37,12 +37,14 @@ struct Evaluated {
     /// Of a decoder of place: how its posterior fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     posterior: Option<Posterior>,
-    /// What the variances are worth that the model tells.
+    /// Scores of the variances that the model estimates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     variances: Vec<VarianceRow>,
     /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates_hz: Option<Rates>,
+    #[serde(skip)]
+    place: Option<PlaceError>,
 }
 
 /// [`betz::train::VarianceScore`].
@@ -150,30 +152,34 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         posterior,
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
+        place,
     };
     if let Some(rates) = &evaluated.rates_hz {
         rates.warn();
     }
-    if args.common.json {
-        return report::json(&evaluated);
-    }
-    evaluated.scores.print()?;
-    if let Some(place) = place {
-        report::line(&format!(
-            "median distance from ({}): {:.4} {}",
-            place.outputs.join(", "),
-            place.median,
-            place.unit
-        ))?;
-    }
-    if let Some(posterior) = &evaluated.posterior {
-        posterior.print()?;
-    }
-    print_more(args, &evaluated.more)?;
-    print_variances(&evaluated.variances)
+    report::tell(&evaluated, args.common.json)
 }
 
-/// What the variances are worth that the model tells.
+impl Outcome for Evaluated {
+    fn print(&self) -> Result<()> {
+        self.scores.print()?;
+        if let Some(place) = &self.place {
+            report::line(&format!(
+                "median distance from ({}): {:.4} {}",
+                place.outputs.join(", "),
+                place.median,
+                place.unit
+            ))?;
+        }
+        if let Some(posterior) = &self.posterior {
+            posterior.print()?;
+        }
+        print_more(&self.more)?;
+        print_variances(&self.variances)
+    }
+}
+
+/// Scores of the variances that the model estimates.
 fn print_variances(scores: &[VarianceRow]) -> Result<()> {
     if scores.is_empty() {
         return Ok(());
@@ -276,21 +282,25 @@ fn importance(
     Ok(lost)
 }
 
-fn print_more(args: &Evaluate, more: &[More]) -> Result<()> {
+fn print_more(more: &[More]) -> Result<()> {
     if more.is_empty() {
         return Ok(());
     }
+    let (trials, chance) = (
+        more.iter().any(|m| !m.trials.is_empty()),
+        more.iter().any(|m| m.chance.is_some()),
+    );
     let mut header = vec!["output", "correlation"];
-    if args.trials {
+    if trials {
         header.push("R², 95 of 100 draws of trials");
     }
-    if args.chance.is_some() {
+    if chance {
         header.extend(["chance R²", "95 of 100 below", "correlation"]);
     }
     let mut table = Table::new(&header);
     for m in more {
         let mut cells = vec![m.name.clone(), format!("{:.4}", m.correlation)];
-        if args.trials {
+        if trials {
             cells.push(match m.r2_interval {
                 Some([low, high]) => format!("{low:.4} to {high:.4}"),
                 None => "fewer than 3 trials".to_owned(),

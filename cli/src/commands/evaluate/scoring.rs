@@ -63,7 +63,7 @@ impl Pairs {
     }
 }
 
-/// What R² and correlation are made of.
+/// Sums from which R² and correlation follow.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     n: f64,
@@ -134,7 +134,7 @@ pub(crate) struct Trial {
     pub(crate) correlation: f64,
 }
 
-/// What shifted behaviour is decoded like.
+/// Scores against shifted behaviour.
 #[derive(Serialize)]
 pub(crate) struct Chance {
     pub(crate) shifts: u32,
@@ -144,7 +144,7 @@ pub(crate) struct Chance {
     pub(crate) correlation_95: f64,
 }
 
-/// What an output loses without a channel.
+/// Loss of an output when a channel is held at its mean.
 #[derive(Serialize)]
 pub(crate) struct Lost {
     pub(crate) channel: String,

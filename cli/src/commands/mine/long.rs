@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use betz::episode::Mined;
+use betz::episode::MiningResult;
 use betz::episode::count::{
     Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
 };
@@ -12,12 +12,12 @@ use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
 
+use super::args::Mine;
 use super::chance::{self, Source};
 use super::print::{Searched, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
-use crate::commands::mine::args::Mine;
 use crate::device;
 use crate::report::{self, Bar};
 
@@ -95,8 +95,8 @@ fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
     Ok(cuts[own.start]..cuts[own.end])
 }
 
-/// What is asked for, and the seconds it took.
-fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
+/// Counts the requested episodes; returns them and the seconds taken.
+fn counted(args: &Mine, counter: &dyn Counter) -> Result<(MiningResult, f64)> {
     let alphabet = counter.alphabet();
     let targets = Targets::new(
         args,
@@ -123,7 +123,7 @@ fn tell_of(
     args: &Mine,
     counter: &dyn Counter,
     number: u64,
-    (mut mined, seconds): (Mined, f64),
+    (mut mined, seconds): (MiningResult, f64),
     (open, memory): (impl Fn() -> Result<LongEvents>, u64),
 ) -> Result<()> {
     let (chance, chance_seconds) = match args.chance.surrogates {

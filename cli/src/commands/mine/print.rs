@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
-use betz::episode::{
-    Alphabet, Episode, Events, Mined, Pattern, write_chains_csv, write_csv, write_tested_csv,
-};
+use betz::episode::{Alphabet, Episode, Events, MiningResult, Pattern, TableColumns, write_table};
 use betz::file::write_atomically;
 use betz::{Error, Result};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::args::Mine;
 use super::chance::{How, Tested};
 use super::listed::{Chance, Listed, list, print_rest, print_table};
 use super::raster;
+use crate::files::{self, INCOMPLETE};
 use crate::report;
 
 #[derive(Serialize)]
@@ -62,8 +63,8 @@ pub(super) struct Searched<'a> {
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
 pub(super) fn tell(
     args: &Mine,
-    seen: &Searched<'_>,
-    mined: &Mined,
+    searched: &Searched<'_>,
+    mined: &MiningResult,
     tested: Option<&Tested>,
     seconds: f64,
     chance_seconds: Option<f64>,
@@ -72,10 +73,10 @@ pub(super) fn tell(
     let list = List::new(args, mined, tested);
     let found = Found {
         episodes: (list.rows.iter())
-            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), searched.alphabet))
             .collect(),
-        events: seen.number,
-        symbols: seen.alphabet.len(),
+        events: searched.number,
+        symbols: searched.alphabet.len(),
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
@@ -96,14 +97,17 @@ pub(super) fn tell(
         complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
         complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
-    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
-    // take the other with it.
+    // The list is printed before files are written, so that neither a full disk nor a closed pipe loses both.
     let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, seen.alphabet, &list, &found, tested)
+        print(args, searched.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, seen, &mined.episodes, &list);
+    let written = write_files(args, searched, &mined.episodes, &list, found.complete);
+    let written = written.and(match found.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("mining")),
+    });
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -111,7 +115,7 @@ pub(super) fn tell(
 }
 
 /// After an interrupt: which part of the list is whole.
-fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+fn say_what_is_missing(args: &Mine, mined: &MiningResult, tested: bool) {
     if mined.complete {
         if args.chance.surrogates.is_some() && !tested {
             eprintln!(
@@ -145,13 +149,13 @@ fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
 struct List<'a> {
     rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
     tested: bool,
-    /// Whether parts were tested, too.
+    /// True if parts were tested, too.
     parts: bool,
 }
 
 impl<'a> List<'a> {
     /// All there are, or those that are no part of a longer one; given ones in their file's order.
-    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a Tested>) -> Self {
+    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a Tested>) -> Self {
         let tests: HashMap<&Pattern, &ChainTest> = tested
             .into_iter()
             .flat_map(|t| mined.episodes.iter().zip(&t.rows))
@@ -178,40 +182,51 @@ fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Lis
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
 fn write_files(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &Searched<'_>,
     episodes: &[Episode],
     list: &List<'_>,
+    complete: bool,
 ) -> Result<()> {
-    let alphabet = seen.alphabet;
-    if let Some(path) = &args.csv {
-        let rows = || list.rows.iter().copied();
+    let alphabet = searched.alphabet;
+    let place = |path: &Option<PathBuf>| {
+        path.as_deref()
+            .map(|path| files::destination(path, complete))
+    };
+    if let Some(path) = &place(&args.csv) {
+        let columns = match (list.parts, list.tested) {
+            (true, _) => TableColumns::Parts,
+            (false, true) => TableColumns::Surrogates,
+            (false, false) => TableColumns::Counts,
+        };
         write_atomically(path, |file| {
-            if list.parts {
-                write_chains_csv(file, rows(), alphabet)
-            } else if list.tested {
-                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
-                write_tested_csv(file, tested, alphabet)
-            } else {
-                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
-                write_csv(file, &episodes, alphabet)
+            if !complete {
+                writeln!(file, "# {INCOMPLETE}")?;
             }
+            write_table(file, columns, list.rows.iter().copied(), alphabet)
         })?;
     }
-    if let Some(path) = &args.graph {
+    if let (Some(path), Some(to)) = (&args.graph, place(&args.graph)) {
         let graph = Graph::new(episodes, 2);
-        write_atomically(path, |file| {
+        write_atomically(&to, |file| {
             if path
                 .extension()
                 .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
             {
-                graph.write_graphml(file, alphabet)
+                graph.write_graphml(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "<!-- {INCOMPLETE} -->")?;
+                }
             } else {
-                graph.write_dot(file, alphabet)
+                graph.write_dot(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "// {INCOMPLETE}")?;
+                }
             }
+            Ok(())
         })?;
     }
-    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
-        raster::draw(events, episodes, path)?;
+    if let (Some(path), Some(events)) = (place(&args.picture), searched.held) {
+        raster::draw(events, episodes, &path)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use betz::stream::{Session, SessionConfig, Swapper};
 use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
-use crate::commands::simulate::args::Intention;
+use super::args::Intention;
 use crate::learning;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
@@ -68,7 +68,7 @@ pub(super) struct Steered {
     velocity: Velocity,
     counts: Vec<u16>,
     out: Vec<f32>,
-    /// Whether counts came in the last step.
+    /// True if counts arrived in the last step.
     came: bool,
     learning: Option<Learning>,
     /// The first thing that failed; the cursor stays from then on.
