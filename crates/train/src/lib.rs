@@ -51,6 +51,7 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 mod training;
+pub mod trials;
 mod validate;
 mod variance;
 
