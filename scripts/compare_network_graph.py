@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Graph measures and communities of betz-network beside networkx, bctpy and leidenalg.
 
-    cargo build --release -p betz-network --example network_graph
-    python scripts/compare_network_graph.py target/release/examples/network_graph [--large]
+    cargo build --release -p betz-programs --bin network_graph
+    python scripts/compare_network_graph.py target/release/network_graph [--large]
 
 Needs networkx, bctpy, leidenalg, igraph, numpy. Prints a table in Markdown; ends with 1 if a value
 differs by more than 1e-9 (relative to 1) or a quality is below leidenalg's by more than 0.001.

@@ -2,7 +2,7 @@
 # Collects what is needed to test and measure on a machine with a GPU into gpu-bundle/: the test and
 # bench binaries and the command line, stripped, run-tests.sh, and compare_mine.py and compare_surrogates.py
 # (`betz mine` on the device against the CPU). Build here, copy, run there; no Rust is needed there,
-# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER, cuFFT).
+# only a CUDA 13 driver and libraries (NVRTC, cuBLAS, cuSOLVER).
 #
 #   scripts/gpu-bundle.sh            # tests and benches
 #   scripts/gpu-bundle.sh tests      # tests alone
@@ -53,8 +53,8 @@ done
 if [ "${1:-}" != tests ]; then
     cargo bench -p betz --bench gpu_train --bench gpu_gram --bench gpu_psc --bench gpu_network --bench episode --no-run --message-format=json-render-diagnostics | executables | collect ""
     cargo build --release -p betz-cli --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-sort --example som_record --message-format=json-render-diagnostics | executables | collect ""
-    cargo build --release -p betz-spiking --example spiking_record --message-format=json-render-diagnostics | executables | collect ""
+    cargo build --release -p betz-programs --bin som_record --message-format=json-render-diagnostics | executables | collect ""
+    cargo build --release -p betz-programs --bin spiking_record --message-format=json-render-diagnostics | executables | collect ""
     cp scripts/compare_mine.py scripts/compare_surrogates.py benches/peers/*.py "$out"
 fi
 cat > "$out/run-tests.sh" <<'RUN'

@@ -134,8 +134,12 @@ pub use betz_network as network;
 pub use betz_simulate as simulate;
 #[cfg(feature = "sort")]
 pub use betz_sort as sort;
+/// Spiking networks in real time, and decoders tested in a closed loop with them.
 #[cfg(feature = "spiking")]
-pub use betz_spiking as spiking;
+pub mod spiking {
+    pub use betz_closed_loop as closed_loop;
+    pub use betz_spiking::*;
+}
 
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 pub use betz_device as device;

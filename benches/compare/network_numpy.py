@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sliding-window correlation networks: Betz beside NumPy and CorALS, on the same data, cores and run.
 
-    cargo build --release -p betz-network --example network
-    python benches/compare/network_numpy.py target/release/examples/network [--nodes 4000] [--peers 4]
+    cargo build --release -p betz-programs --bin network
+    python benches/compare/network_numpy.py target/release/network [--nodes 4000] [--peers 4]
 
 Needs numpy; corals where it is installed (`pip install corals`, here 0.1.7). Peers, per window: `np.corrcoef` (f64)
 and the edge list `nonzero(triu(|r| >= θ))`; an f32 product of z-scores, CorALS's full matrix, and the same list. They run a few of the windows, scaled to all. All on one thread;

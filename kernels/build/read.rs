@@ -41,8 +41,6 @@ pub(crate) enum Type {
     Tick,
     /// A number type that the file is compiled for by the option of this name.
     Compiled(String),
-    /// CUDA's `float2`.
-    Complex,
     /// A struct that the host shares.
     Struct(String),
 }
@@ -277,7 +275,6 @@ impl Text {
             "float" => "f32",
             "double" => "f64",
             "Tick" => return Ok(Type::Tick),
-            "float2" => return Ok(Type::Complex),
             name if name.starts_with(char::is_uppercase) && !name.contains(' ') => {
                 let option = name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
                 let name = name.to_owned();

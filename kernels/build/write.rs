@@ -386,7 +386,6 @@ fn rust_type(kind: &Type, shared: &Shared) -> String {
         Type::Number(name) => (*name).to_owned(),
         Type::Tick => generic_name("WIDE"),
         Type::Compiled(option) => generic_name(option),
-        Type::Complex => "crate::Complex".to_owned(),
         Type::Struct(name) => {
             let definition = &shared[name];
             let mut generics = Vec::new();

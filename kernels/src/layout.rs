@@ -60,23 +60,7 @@ sample!(
     f64 = "double"
 );
 
-/// A complex number as CUDA's own `float2` has it.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[repr(C, align(8))]
-pub struct Complex {
-    /// Real part.
-    pub re: f32,
-    /// Imaginary part.
-    pub im: f32,
-}
-
-impl Element for Complex {}
-
-#[allow(unsafe_code)]
-// SAFETY: two numbers without padding.
-unsafe impl Plain for Complex {}
-
-/// Where a tile of responses goes.
+/// Destination of a tile of responses.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Target<'a> {

@@ -14,8 +14,8 @@ pub use arguments::{
     Arguments, Blocks, Compiled, Element, In, InOut, InPlace, MaybeOut, Out, Plain, TooShort,
 };
 pub use layout::{
-    Block, Cells, Chunk, Complex, Counts, Entry, Filter, Link, Mask, Node, Pair, Part, Sample,
-    Section, Step, Tally, Target, TargetShape, Tick, Tuple, Wires,
+    Block, Cells, Counts, Entry, Filter, Link, Mask, Node, Pair, Part, Sample, Section, Step,
+    Tally, Target, TargetShape, Tick, Tuple, Wires,
 };
 
 /// One kernel file and the headers that it includes.
@@ -52,7 +52,7 @@ arguments! {
     episode uses n;
     /// Arguments of `gram_*.cu` and `responses_*.cu`.
     gram uses n, rows;
-    /// Arguments of `psc_*.cu`, `low_pass.cu` and `trains.cu`.
+    /// Arguments of `psc_recursive.cu`, `low_pass.cu` and `trains.cu`.
     psc uses TILE_WORDS, n, rows;
     /// Arguments of `scan.cu`.
     scan uses n;

@@ -74,9 +74,9 @@ pub const TALLY: usize = 9;
 /// In a mark: the neuron fires in the first step, by call; the other bits are the number of its trace and 1.
 pub const EMITS: u32 = 1 << 31;
 
-/// Kinds of [`Wires`]: out-degrees of the sources are listed, targets drawn.
+/// Kinds of [`Wires`](crate::Wires): out-degrees of the sources are listed, targets drawn.
 pub const LISTED_DEGREES: u32 = 0;
-/// Each source has [`Wires::count`] synapses, targets drawn.
+/// Each source has [`Wires::count`](crate::Wires::count) synapses, targets drawn.
 pub const GIVEN_DEGREE: u32 = 1;
 /// Neuron i with i + 1.
 pub const RING: u32 = 2;

@@ -32,7 +32,7 @@ fn kernel(note: &str, parameters: &str) -> String {
 fn a_signature_says_types_and_directions() {
     let note = "// Does it.\n//: to: in-out, rows(count, 2 * grid.y, from.len()) + WORDS.max(1)\n//: from: in place";
     let parameters =
-        "const Pair* __restrict__ from, const size_t count,\n Tick *to, INPUT *other, float2 x";
+        "const Pair* __restrict__ from, const size_t count,\n Tick *to, INPUT *other, double x";
     let file = read_file(&kernel(
         &format!("{note}\n//: other: out or null"),
         parameters,
@@ -58,7 +58,7 @@ fn a_signature_says_types_and_directions() {
         ("count", Role::Value, Type::Number("u64")),
         ("to", Role::InOut, Type::Tick),
         ("other", Role::OutOrNull, Type::Compiled("INPUT".to_owned())),
-        ("x", Role::Value, Type::Complex),
+        ("x", Role::Value, Type::Number("f64")),
     ];
     assert_eq!(found, expected);
     let needs = kernel.parameters[2].needs.as_ref().unwrap();

@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 use betz_base::error::{Error, Result};
 
 pub use matrix::{Batch, Element, Matrices, ProductShape, Strided};
-pub use placement::{Placement, Ran};
+pub use placement::{DeferredPlacement, Placement, Ran, Work};
 pub use probe::{CudaDevice, Probe, probe};
 pub use room::Room;
 
@@ -217,6 +217,14 @@ impl Device {
     /// that has opened CUDA already.
     pub fn is_started(&self) -> bool {
         self.is_open() || cuda::Context::any_open()
+    }
+
+    /// Seconds to start this device before its first work; 0 if it [has started](Device::is_started).
+    pub fn start_seconds(&self, calibration: &cost::Calibration) -> f64 {
+        match self.is_started() {
+            true => 0.0,
+            false => calibration.seconds(&cost::START_CUDA, &[1.0]),
+        }
     }
 
     /// True when there is nothing but the CPU. Opens what `auto` left closed.

@@ -1,27 +1,64 @@
-//! Where one operation runs: decided once, carried along, told with the result.
+//! Placement of an operation: decided once, carried along, reported with the result.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz_base::ErrorKind::{DeviceMemory, DeviceUnavailable};
 use betz_base::error::Result;
 
 use super::Device;
+use super::cost::Calibration;
 use super::cuda;
 
-/// Where one operation runs. An operation makes one when it begins, asks it alone on the way, and says
-/// by [`Placement::ran`] what became of it. It is made for one operation: that a device fell short
-/// in one is not remembered by the next.
+/// Work to be placed, as an operation knows it. The rule of [`Placement::decide`] is the same for all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Work {
+    /// The operation says itself if a device gains; false also for work that no kernel can do.
+    Gains(bool),
+    /// A device gains from some amount on, in any unit.
+    Amount {
+        /// Amount of this operation.
+        amount: f64,
+        /// Least amount by which a device gains.
+        gains_from: f64,
+    },
+    /// A device gains if it takes less time. The time that it takes to start a device
+    /// ([`Device::start_seconds`]) is added here.
+    Seconds {
+        /// Expected seconds on the CPU.
+        cpu: f64,
+        /// Expected seconds on a device that is open.
+        cuda: f64,
+    },
+}
+
+impl Work {
+    /// True if the work is expected to gain by `device`, which is not opened by the question.
+    fn gains(self, device: &Device) -> bool {
+        match self {
+            Self::Gains(gains) => gains,
+            Self::Amount { amount, gains_from } => amount >= gains_from,
+            Self::Seconds { cpu, cuda } => {
+                device.start_seconds(&Calibration::current()) + cuda < cpu
+            }
+        }
+    }
+}
+
+/// Placement of one operation on the CPU or on CUDA devices. An operation makes one when it begins, asks nothing else on
+/// the way, and reports it by [`Placement::ran`]. It is made for one operation: if a device falls short in
+/// one, the next does not remember it.
 ///
 /// ```
 /// use betz_base::{Error, ErrorKind};
-/// use betz_device::{Device, Placement};
+/// use betz_device::{Device, Placement, Work};
 ///
 /// // Too little work to open a device for.
-/// let placement = Placement::decide(&Device::auto(), false);
+/// let placement = Placement::decide(&Device::auto(), Work::Gains(false));
 /// assert!(placement.is_cpu());
 /// assert_eq!(placement.fallback(), None);
 ///
-/// // Where nobody named the device, the CPU takes over what it has not the memory for.
+/// // If nobody named the device, the CPU takes over the work that it has no memory for.
 /// let placement = Placement::on(&Device::auto());
 /// let short = Error::new(ErrorKind::DeviceMemory, "expected room for 9 bytes, got 7");
 /// let done: Option<f64> = placement.or_cpu(Err(short))?;
@@ -36,11 +73,11 @@ pub struct Placement {
     device: Device,
     /// The user named it.
     named: bool,
-    /// Why work that was for CUDA is done on the CPU.
+    /// Reason for which work that was meant for CUDA is done on the CPU.
     fallback: OnceLock<String>,
 }
 
-/// What ran where, and why not elsewhere.
+/// Report of where an operation ran, and why not elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ran {
@@ -74,7 +111,7 @@ impl Default for Ran {
 }
 
 impl Placement {
-    /// The CPU, and nothing else was meant.
+    /// The CPU, as was meant.
     pub const fn cpu() -> Self {
         Self {
             device: Device::cpu(),
@@ -83,16 +120,17 @@ impl Placement {
         }
     }
 
-    /// `device` itself where the user named it. Of [`Device::auto`] the CUDA device where the work `gains`
-    /// by it and there is one, the CPU otherwise; only where the work gains is it opened. The memory cap
+    /// Places `work`. A device that the user named is taken. Of [`Device::auto`] the CUDA device is taken if the
+    /// work gains by it and there is one, the CPU otherwise; it is opened only if the work gains. The memory cap
     /// of `device` ([`Device::with_memory_cap`]) is set.
-    pub fn decide(device: &Device, gains: bool) -> Self {
+    pub fn decide(device: &Device, work: Work) -> Self {
         let named = device.is_explicit();
         let fallback = OnceLock::new();
+        let gains = named || work.gains(device);
         let device = if named || gains && !device.is_cpu() {
             device.clone()
         } else {
-            // Asked only where it matters: the question opens `auto`.
+            // Asked only if it matters: the question opens `auto`.
             if gains && let Some(reason) = device.fallback() {
                 let _ = fallback.set(reason.to_owned());
             }
@@ -106,10 +144,10 @@ impl Placement {
         }
     }
 
-    /// `device`, however little the work gains by it; the CPU where [`Device::auto`] comes to none. Opens
+    /// `device`, however little the work gains by it; the CPU if [`Device::auto`] finds no other. Opens
     /// what `auto` left closed.
     pub fn on(device: &Device) -> Self {
-        Self::decide(device, true)
+        Self::decide(device, Work::Gains(true))
     }
 
     /// The device: the CPU once the operation went back to it.
@@ -120,7 +158,7 @@ impl Placement {
         }
     }
 
-    /// True when what comes next runs on the CPU.
+    /// True if the next part of the operation runs on the CPU.
     pub fn is_cpu(&self) -> bool {
         self.fallback.get().is_some() || self.device.is_cpu()
     }
@@ -139,14 +177,14 @@ impl Placement {
         }
     }
 
-    /// Why work that was for CUDA is done on the CPU.
+    /// Reason for which work that was meant for CUDA is done on the CPU.
     pub fn fallback(&self) -> Option<&str> {
         self.fallback.get().map(String::as_str)
     }
 
-    /// What became of a part of the operation. `Ok(None)` where the user did not name the device and it
+    /// Result of a part of the operation. `Ok(None)` if the user did not name the device and it
     /// cannot do the work (a library is missing, or its memory or another limit of it falls short):
-    /// that part is then for the CPU, as is the rest of the operation, and [`Placement::fallback`]
+    /// the CPU then does that part and the rest of the operation, and [`Placement::fallback`]
     /// keeps the reason.
     ///
     /// # Errors
@@ -162,7 +200,7 @@ impl Placement {
         }
     }
 
-    /// What to say of the operation, done by `path`.
+    /// Reports the operation, done by `path`.
     pub fn ran(&self, path: &'static str) -> Ran {
         Ran {
             device: self.device().name(),
@@ -170,6 +208,84 @@ impl Placement {
             fallback: self.fallback().map(str::to_owned),
             memory_cap: self.device.current_memory_cap(),
         }
+    }
+}
+
+/// A placement for many parts of work of which nobody knows beforehand if one gains by a device. The device is
+/// looked for by the first part that gains; the result of that holds for all parts after it.
+#[derive(Debug)]
+pub struct DeferredPlacement {
+    /// The device that was asked for.
+    device: Device,
+    /// Its placement, once there was work that gains.
+    placement: OnceLock<Placement>,
+    /// The device's name, once a part ran there.
+    ran_there: OnceLock<String>,
+    ran_on_cpu: AtomicBool,
+}
+
+impl DeferredPlacement {
+    /// On `device`, or wherever [`Device::auto`] leads.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            ..Self::cpu()
+        }
+    }
+
+    /// On the CPU.
+    pub const fn cpu() -> Self {
+        Self {
+            device: Device::cpu(),
+            placement: OnceLock::new(),
+            ran_there: OnceLock::new(),
+            ran_on_cpu: AtomicBool::new(false),
+        }
+    }
+
+    /// Places a part of the work by the rule of [`Placement::decide`]; `None` for the CPU.
+    pub fn decide(&self, work: Work) -> Option<&Placement> {
+        if !(self.device.is_explicit() || work.gains(&self.device)) {
+            return None;
+        }
+        let placement = self.placement.get_or_init(|| Placement::on(&self.device));
+        Some(placement).filter(|p| !p.is_cpu())
+    }
+
+    /// Does a part of the work: `there` if `placement` is a device that can, `on_cpu` otherwise.
+    ///
+    /// # Errors
+    /// Those of `there` that [`Placement::or_cpu`] passes on, and of `on_cpu`.
+    pub fn run<T>(
+        &self,
+        placement: Option<&Placement>,
+        there: impl FnOnce(&Placement) -> Result<T>,
+        on_cpu: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        // It may have gone back to the CPU since.
+        if let Some(placement) = placement.filter(|p| !p.is_cpu())
+            && let Some(done) = placement.or_cpu(there(placement))?
+        {
+            self.ran_there.get_or_init(|| placement.device().name());
+            return Ok(done);
+        }
+        self.ran_on_cpu.store(true, Ordering::Relaxed);
+        on_cpu()
+    }
+
+    /// Reports the parts so far, done by `path`: `cpu and cuda:0` if some ran here and some there.
+    pub fn ran(&self, path: &'static str) -> Ran {
+        let Some(placement) = self.placement.get() else {
+            return Ran::on_cpu(path);
+        };
+        let mut ran = placement.ran(path);
+        let on_cpu = self.ran_on_cpu.load(Ordering::Relaxed);
+        ran.device = match self.ran_there.get() {
+            Some(device) if on_cpu => format!("cpu and {device}"),
+            Some(device) => device.clone(),
+            None => Device::cpu().name(),
+        };
+        ran
     }
 }
 
@@ -185,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_device_that_was_named_stands() {
-        let placement = Placement::decide(&Device::cpu(), true);
+        let placement = Placement::decide(&Device::cpu(), Work::Gains(true));
         assert!(placement.is_cpu() && placement.is_explicit());
         for kind in [DeviceUnavailable, DeviceMemory, DeviceFailure] {
             assert_eq!(placement.or_cpu(short(kind)).unwrap_err().kind(), kind);
@@ -197,9 +313,55 @@ mod tests {
     #[test]
     fn work_that_does_not_gain_opens_nothing() {
         let auto = Device::auto();
-        let placement = Placement::decide(&auto, false);
-        assert!(placement.is_cpu() && !placement.is_explicit() && !auto.is_open());
-        assert_eq!(placement.fallback(), None);
+        let few = Work::Amount {
+            amount: 99.0,
+            gains_from: 100.0,
+        };
+        let short = Work::Seconds {
+            cpu: 0.2,
+            cuda: 0.2,
+        };
+        for work in [Work::Gains(false), few, short] {
+            let placement = Placement::decide(&auto, work);
+            assert!(placement.is_cpu() && !placement.is_explicit() && !auto.is_open());
+            assert_eq!(placement.fallback(), None);
+            let deferred = DeferredPlacement::new(&auto);
+            assert!(deferred.decide(work).is_none() && !auto.is_open());
+            assert_eq!(deferred.ran("walk"), Ran::on_cpu("walk"));
+        }
+    }
+
+    #[test]
+    fn work_that_gains_looks_for_a_device() {
+        let enough = Work::Amount {
+            amount: 100.0,
+            gains_from: 100.0,
+        };
+        let long = Work::Seconds {
+            cpu: 1e9,
+            cuda: 0.2,
+        };
+        for work in [Work::Gains(true), enough, long] {
+            let auto = Device::auto();
+            assert_eq!(Placement::decide(&auto, work).is_cpu(), auto.is_cpu());
+            assert!(auto.is_open());
+        }
+    }
+
+    #[test]
+    fn parts_of_work_say_where_they_ran() {
+        let auto = Device::auto();
+        let deferred = DeferredPlacement::new(&auto);
+        let placement = deferred.decide(Work::Gains(true));
+        assert_eq!(placement.is_none(), auto.is_cpu());
+        let place = |placement| deferred.run(placement, |_| Ok("there"), || Ok("here"));
+        let expected = if auto.is_cpu() { "here" } else { "there" };
+        assert_eq!(place(placement).unwrap(), expected);
+        assert_eq!(place(None).unwrap(), "here");
+        let device = deferred.ran("walk").device;
+        assert_eq!(device == "cpu", auto.is_cpu(), "{device}");
+        assert!(device.starts_with("cpu"), "{device}");
+        assert!(DeferredPlacement::cpu().decide(Work::Gains(true)).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub use place::{PlaceError, place_error, while_moving};
 
 use crate::decode::{choose_device, decode};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_device::{Device, Placement, Ran};
+use betz_device::{Device, Placement, Ran, Work};
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Decoder, OutputScore};
 
@@ -245,7 +245,7 @@ pub fn score_estimates_on<'d>(
     delay_steps: i64,
 ) -> Result<Evaluation> {
     let data = &data.into();
-    let placement = Placement::decide(device, false);
+    let placement = Placement::decide(device, Work::Gains(false));
     let scored = || {
         if let Some(context) = placement.contexts().first() {
             return cuda::score_estimates(context, data, estimates, delay_steps);

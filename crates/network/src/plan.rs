@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use betz_base::{Error, Result, memory};
-use betz_device::{Device, Placement, Ran};
+use betz_device::{Device, Placement, Ran, Work};
 
 use crate::block::{Rules, direct};
 use crate::cuda::limits::{self, Limits};
@@ -200,16 +200,17 @@ impl Plan {
     /// has no kernel for what is asked for.
     pub fn on(mut self, device: &Device) -> Result<Self> {
         let can = limits::can(&self.spec, self.nodes);
-        if device.is_explicit() {
-            if let (Err(e), false) = (can, device.is_cpu()) {
-                return Err(e);
-            }
-            self.placement = Arc::new(Placement::decide(device, true));
-        } else {
-            let worth = if device.is_started() { 0.03 } else { 1.0 };
-            let gains = can.is_ok() && self.estimate().seconds > worth;
-            self.placement = Arc::new(Placement::decide(device, gains));
+        if let (Err(e), true) = (&can, device.is_explicit() && !device.is_cpu()) {
+            return Err(e.clone());
         }
+        let work = match can {
+            Err(_) => Work::Gains(false),
+            Ok(()) => Work::Amount {
+                amount: self.estimate().seconds,
+                gains_from: if device.is_started() { 0.03 } else { 1.0 },
+            },
+        };
+        self.placement = Arc::new(Placement::decide(device, work));
         Ok(self)
     }
 

@@ -2,6 +2,7 @@
 //! how strong: every tile hands out the pairs that may be wanted, with a bound of their error, and what
 //! the bound leaves open is decided in f64.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
 use crate::engine::{ChunkEdges, Counts, too_many};
-use crate::oracle::reaches;
+use crate::oracle::{TIE, reaches};
 use crate::tile::Hits;
 use crate::tiling::{Tiling, above_diagonal, units};
 
@@ -67,12 +68,32 @@ pub(crate) trait Scan: Sync {
     }
 }
 
-/// Which pairs are kept.
+/// Rule by which pairs are kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Keep {
     Reaching { threshold: f64, strict: bool },
     Strongest(usize),
     StrongestPerNode(usize),
+}
+
+impl Keep {
+    /// Lists of candidates per window: one, or one per node.
+    fn lists(self, nodes: usize) -> usize {
+        match self {
+            Self::StrongestPerNode(_) => nodes,
+            _ => 1,
+        }
+    }
+
+    /// Most candidates that a list may end with.
+    fn count(self, nodes: usize) -> usize {
+        match self {
+            Self::Reaching { .. } => usize::MAX,
+            Self::Strongest(count) => count,
+            // A node has no more partners than there are others.
+            Self::StrongestPerNode(count) => count.min(nodes.saturating_sub(1)).max(1),
+        }
+    }
 }
 
 /// A pair with bounds of its size.
@@ -112,11 +133,11 @@ fn kth_largest(list: &[Candidate], k: usize, key: impl Fn(&Candidate) -> f64) ->
 
 impl Strongest {
     fn push(&mut self, candidate: Candidate, count: usize) {
-        if self.bar.is_some_and(|bar| candidate.high() < bar) {
+        if count == 0 || self.bar.is_some_and(|bar| candidate.high() < bar) {
             return;
         }
         self.list.push(candidate);
-        if self.list.len() >= 2 * count + 64 {
+        if self.list.len() >= count.saturating_mul(2).saturating_add(64) {
             let bar = kth_largest(&self.list, count, Candidate::low);
             self.list.retain(|c| c.high() >= bar);
             self.bar = Some(bar);
@@ -150,16 +171,78 @@ impl Strongest {
     }
 }
 
-/// What the windows of a chunk keep while tiles are walked.
-enum Kept {
-    All(Vec<Mutex<Vec<Candidate>>>),
-    Strongest(Vec<Mutex<Strongest>>, usize),
-    PerNode(Vec<Mutex<Vec<Strongest>>>, usize),
-}
-
 fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked is a bug that rayon passes on; what it held is not used again.
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A window's lists of candidates: one, or one per node.
+#[derive(Clone)]
+struct Lists {
+    lists: Vec<Strongest>,
+    count: usize,
+}
+
+impl Lists {
+    fn new(keep: Keep, nodes: usize) -> Self {
+        Self {
+            lists: vec![Strongest::default(); keep.lists(nodes)],
+            count: keep.count(nodes),
+        }
+    }
+
+    fn push(&mut self, candidate: Candidate) {
+        if let [list] = &mut self.lists[..] {
+            return list.push(candidate, self.count);
+        }
+        for node in [candidate.i, candidate.j] {
+            self.lists[node as usize].push(candidate, self.count);
+        }
+    }
+
+    /// No pair of a node in `rows` with one in `columns` is kept whose size is below this.
+    fn bar(&self, rows: Range<usize>, columns: Range<usize>) -> f64 {
+        let bar = |list: &Strongest| list.bar.unwrap_or(f64::NEG_INFINITY);
+        match &self.lists[..] {
+            [list] => bar(list),
+            lists => (lists[rows].iter().chain(&lists[columns]))
+                .map(bar)
+                .fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    /// The candidates that stay, each once.
+    fn finish(self, mut exact: impl FnMut(&Candidate) -> Option<Candidate>) -> Vec<Candidate> {
+        let (one, count) = (self.lists.len() == 1, self.count);
+        let mut all: Vec<Candidate> = (self.lists.into_iter())
+            .flat_map(|list| list.finish(count, &mut exact))
+            .collect();
+        if !one {
+            // Kept for both of its nodes: once, with the value that was decided in f64 if one was.
+            all.sort_by(|a, b| {
+                (a.i, a.j)
+                    .cmp(&(b.i, b.j))
+                    .then(a.bound.total_cmp(&b.bound))
+            });
+            all.dedup_by_key(|c| (c.i, c.j));
+        }
+        all
+    }
+}
+
+/// A walk over the tiles of one chunk, and the candidates so far.
+struct Selection<'a> {
+    scan: &'a dyn Scan,
+    keep: Keep,
+    tiling: Tiling,
+    windows: Vec<Mutex<Lists>>,
+    /// More pairs than this are refused.
+    most: u64,
+    /// Pairs that reach the threshold.
+    total: AtomicU64,
+    /// Pairs that were decided in f64.
+    rechecked: AtomicU64,
+    stop: AtomicBool,
 }
 
 /// Walks all tiles of `scan` and keeps the pairs that `keep` says; the same for any number of threads.
@@ -170,230 +253,191 @@ pub(crate) fn scan(
     progress: &dyn Progress,
 ) -> Result<ChunkEdges> {
     let tiling = scan.tiling();
-    let windows = tiling.windows;
-    let kept = match keep {
-        Keep::Reaching { .. } => Kept::All((0..windows).map(|_| Mutex::default()).collect()),
-        Keep::Strongest(count) => {
-            Kept::Strongest((0..windows).map(|_| Mutex::default()).collect(), count)
-        }
-        Keep::StrongestPerNode(count) => {
-            // A node has no more partners than there are others.
-            let count = count.min(tiling.nodes.saturating_sub(1)).max(1);
-            let lists = || Mutex::new(vec![Strongest::default(); tiling.nodes]);
-            Kept::PerNode((0..windows).map(|_| lists()).collect(), count)
-        }
+    let lists = || Mutex::new(Lists::new(keep, tiling.nodes));
+    let selection = Selection {
+        scan,
+        keep,
+        windows: (0..tiling.windows).map(|_| lists()).collect(),
+        tiling,
+        most,
+        total: AtomicU64::new(0),
+        rechecked: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
     };
-    let (total, rechecked, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let least_of = |i: usize, j: usize| -> Vec<f64> {
-        match &kept {
-            Kept::All(lists) => match keep {
-                Keep::Reaching { threshold, .. } => {
-                    vec![threshold - crate::oracle::TIE; lists.len()]
-                }
-                _ => vec![f64::NEG_INFINITY; lists.len()],
-            },
-            Kept::Strongest(lists, _) => lists
-                .iter()
-                .map(|list| locked(list).bar.unwrap_or(f64::NEG_INFINITY))
-                .collect(),
-            Kept::PerNode(lists, _) => {
-                let rows = i * tiling.height..((i + 1) * tiling.height).min(tiling.nodes);
-                let columns = j * tiling.width..((j + 1) * tiling.width).min(tiling.nodes);
-                let least = |lists: &[Strongest]| {
-                    (lists.iter())
-                        .map(|l| l.bar.unwrap_or(f64::NEG_INFINITY))
-                        .fold(f64::INFINITY, f64::min)
-                };
-                (lists.iter())
-                    .map(|lists| {
-                        let lists = locked(lists);
-                        least(&lists[rows.clone()]).min(least(&lists[columns.clone()]))
-                    })
-                    .collect()
+    for tiles in selection.tiles() {
+        selection.walk(&tiles, progress);
+    }
+    check(progress, "network")?;
+    selection.walk_extreme();
+    if selection.total.load(Ordering::Relaxed) > most {
+        return Err(too_many(most));
+    }
+    let edges = selection.finish()?;
+    check(progress, "network")?;
+    Ok(edges)
+}
+
+impl Selection<'_> {
+    /// All tiles with a pair; every 61st first, because bars that are raised early keep later tiles' lists short.
+    fn tiles(&self) -> [Vec<(usize, usize)>; 2] {
+        let (mut first, mut rest) = (Vec::new(), Vec::new());
+        let all = units(&self.tiling).into_iter().flat_map(|unit| {
+            let rows = unit.rows.0..unit.rows.1;
+            (unit.columns.0..unit.columns.1).flat_map(move |j| rows.clone().map(move |i| (i, j)))
+        });
+        let all = all.filter(|&(i, j)| above_diagonal(&self.tiling, i, j));
+        for (at, tile) in all.enumerate() {
+            match at % 61 {
+                0 => first.push(tile),
+                _ => rest.push(tile),
             }
         }
-    };
-    let in_f64 = |q: usize, c: &Candidate, room: &mut Room| {
-        rechecked.fetch_add(1, Ordering::Relaxed);
-        let (value, lag) = scan.exact(q, c.i, c.j, room)?;
+        [first, rest]
+    }
+
+    /// For every window the size below which no pair of tile (i, j) is kept.
+    fn least(&self, i: usize, j: usize) -> Vec<f64> {
+        if let Keep::Reaching { threshold, .. } = self.keep {
+            return vec![threshold - TIE; self.windows.len()];
+        }
+        let Tiling {
+            height,
+            width,
+            nodes,
+            ..
+        } = self.tiling;
+        let rows = i * height..((i + 1) * height).min(nodes);
+        let columns = j * width..((j + 1) * width).min(nodes);
+        (self.windows.iter())
+            .map(|lists| locked(lists).bar(rows.clone(), columns.clone()))
+            .collect()
+    }
+
+    /// The candidate with its value in f64; `None` if it has none.
+    fn in_f64(&self, q: usize, c: &Candidate, room: &mut Room) -> Option<Candidate> {
+        self.rechecked.fetch_add(1, Ordering::Relaxed);
+        let (value, lag) = self.scan.exact(q, c.i, c.j, room)?;
         Some(Candidate {
             value,
             lag,
             bound: 0.0,
-            size: scan.size(value) + 0.0,
+            size: self.scan.size(value) + 0.0,
             ..*c
         })
-    };
-    let put = |q: usize, some: &[Candidate], room: &mut Room| match &kept {
-        Kept::All(lists) => {
-            let Keep::Reaching { threshold, strict } = keep else {
-                return;
-            };
-            let sure: Vec<Candidate> = (some.iter())
-                .filter_map(|c| {
-                    if c.low() > threshold + crate::oracle::TIE {
-                        return Some(*c);
-                    }
-                    in_f64(q, c, room).filter(|c| reaches(c.size, threshold, strict))
-                })
-                .collect();
-            if total.fetch_add(sure.len() as u64, Ordering::Relaxed) + sure.len() as u64 > most {
-                stop.store(true, Ordering::Relaxed);
-            }
-            locked(&lists[q]).extend(sure);
-        }
-        Kept::Strongest(lists, count) => {
-            let some: Vec<Candidate> = (some.iter())
-                .filter_map(|c| {
-                    if c.bound.is_finite() {
-                        Some(*c)
-                    } else {
-                        in_f64(q, c, room)
-                    }
-                })
-                .collect();
-            let mut list = locked(&lists[q]);
-            some.iter().for_each(|c| list.push(*c, *count));
-        }
-        Kept::PerNode(lists, count) => {
-            let some: Vec<Candidate> = (some.iter())
-                .filter_map(|c| {
-                    if c.bound.is_finite() {
-                        Some(*c)
-                    } else {
-                        in_f64(q, c, room)
-                    }
-                })
-                .collect();
-            let mut lists = locked(&lists[q]);
-            for c in some {
-                lists[c.i as usize].push(c, *count);
-                lists[c.j as usize].push(c, *count);
-            }
-        }
-    };
-    // Every 61st tile first: bars that are raised early keep later tiles' lists short.
-    let mut tiles: Vec<(usize, usize)> = Vec::new();
-    for unit in units(&tiling) {
-        for j in unit.columns.0..unit.columns.1 {
-            tiles.extend(
-                (unit.rows.0..unit.rows.1)
-                    .map(|i| (i, j))
-                    .filter(|&(i, j)| above_diagonal(&tiling, i, j)),
-            );
+    }
+
+    /// The candidate if it may be kept, decided in f64 where its bound leaves that open or is infinite.
+    fn decide(&self, q: usize, c: &Candidate, room: &mut Room) -> Option<Candidate> {
+        match self.keep {
+            Keep::Reaching { threshold, .. } if c.low() > threshold + TIE => Some(*c),
+            Keep::Reaching { threshold, strict } => self
+                .in_f64(q, c, room)
+                .filter(|c| reaches(c.size, threshold, strict)),
+            _ if c.bound.is_finite() => Some(*c),
+            _ => self.in_f64(q, c, room),
         }
     }
-    let (first, rest): (Vec<_>, Vec<_>) =
-        tiles.iter().enumerate().partition(|(at, _)| at % 61 == 0);
-    for part in [first, rest] {
-        part.par_chunks(8)
+
+    /// Keeps those of `some` candidates of window `q` that may be wanted.
+    fn put(&self, q: usize, some: impl Iterator<Item = Candidate>, room: &mut Room) {
+        let sure: Vec<Candidate> = some.filter_map(|c| self.decide(q, &c, room)).collect();
+        if let Keep::Reaching { .. } = self.keep {
+            let more = sure.len() as u64;
+            if self.total.fetch_add(more, Ordering::Relaxed) + more > self.most {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        let mut lists = locked(&self.windows[q]);
+        sure.into_iter().for_each(|c| lists.push(c));
+    }
+
+    fn walk(&self, tiles: &[(usize, usize)], progress: &dyn Progress) {
+        tiles
+            .par_chunks(8)
             .for_each_init(Room::default, |room, tiles| {
                 let mut batch: Vec<(usize, Candidate)> = Vec::new();
-                for (_, (i, j)) in tiles {
-                    if stop.load(Ordering::Relaxed) || progress.cancelled() {
-                        stop.store(true, Ordering::Relaxed);
+                for &(i, j) in tiles {
+                    if self.stop.load(Ordering::Relaxed) || progress.cancelled() {
+                        self.stop.store(true, Ordering::Relaxed);
                         return;
                     }
                     batch.clear();
-                    scan.tile(*i, *j, &least_of(*i, *j), room, &mut |f: Found| {
-                        // −0 and 0 are the same size.
-                        let size = scan.size(f.value) + 0.0;
-                        let (value, bound) = (f.value, f.bound);
-                        batch.push((
-                            f.q,
-                            Candidate {
-                                i: f.i,
-                                j: f.j,
-                                value,
-                                bound,
-                                size,
-                                lag: f.lag,
-                            },
-                        ));
+                    let least = self.least(i, j);
+                    (self.scan).tile(i, j, &least, room, &mut |pair| {
+                        let candidate = Candidate {
+                            i: pair.i,
+                            j: pair.j,
+                            value: pair.value,
+                            bound: pair.bound,
+                            // −0 and 0 are the same size.
+                            size: self.scan.size(pair.value) + 0.0,
+                            lag: pair.lag,
+                        };
+                        batch.push((pair.q, candidate));
                     });
                     batch.sort_by_key(|(q, _)| *q);
-                    let mut run: Vec<Candidate> = Vec::new();
                     for same in batch.chunk_by(|a, b| a.0 == b.0) {
-                        run.clear();
-                        run.extend(same.iter().map(|(_, c)| *c));
-                        put(same[0].0, &run, room);
+                        self.put(same[0].0, same.iter().map(|(_, c)| *c), room);
                     }
                 }
             });
     }
-    check(progress, "network")?;
-    let mut extreme_in = vec![Vec::new(); windows];
-    for &(q, node) in scan.extreme() {
-        extreme_in[q as usize].push(node);
-    }
-    extreme_in
-        .par_iter()
-        .enumerate()
-        .for_each_init(Room::default, |room, (q, extreme)| {
+
+    /// Pairs of the nodes that no tile hands out.
+    fn walk_extreme(&self) {
+        let mut windows = vec![Vec::new(); self.windows.len()];
+        for &(q, node) in self.scan.extreme() {
+            windows[q as usize].push(node);
+        }
+        (windows.par_iter().enumerate()).for_each_init(Room::default, |room, (q, extreme)| {
             for &a in extreme {
-                for b in 0..tiling.nodes as u32 {
-                    let other_rows = !tiling.only.contains(a.min(b));
-                    if a == b || other_rows || b < a && extreme.binary_search(&b).is_ok() {
-                        continue;
-                    }
-                    let bound = f64::INFINITY;
-                    let c = Candidate {
-                        i: a.min(b),
-                        j: a.max(b),
-                        value: 0.0,
-                        bound,
-                        size: 0.0,
-                        lag: 0,
-                    };
-                    put(q, &[c], room);
-                }
+                let others = (0..self.tiling.nodes as u32).filter(|&b| {
+                    let other_rows = !self.tiling.only.contains(a.min(b));
+                    a != b && !other_rows && !(b < a && extreme.binary_search(&b).is_ok())
+                });
+                let pairs = others.map(|b| Candidate {
+                    i: a.min(b),
+                    j: a.max(b),
+                    value: 0.0,
+                    bound: f64::INFINITY,
+                    size: 0.0,
+                    lag: 0,
+                });
+                self.put(q, pairs, room);
             }
         });
-    if total.load(Ordering::Relaxed) > most {
-        return Err(too_many(most));
     }
-    let lists: Vec<Vec<Candidate>> = match kept {
-        Kept::All(lists) => lists
-            .into_iter()
-            .map(|l| l.into_inner().unwrap_or_default())
-            .collect(),
-        Kept::Strongest(lists, count) => (lists.into_par_iter().enumerate())
-            .map_init(Room::default, |room, (q, list)| {
-                list.into_inner()
-                    .unwrap_or_default()
-                    .finish(count, |c| in_f64(q, c, room))
-            })
-            .collect(),
-        Kept::PerNode(lists, count) => (lists.into_par_iter().enumerate())
+
+    fn finish(mut self) -> Result<ChunkEdges> {
+        let windows = std::mem::take(&mut self.windows);
+        let lists: Vec<Vec<Candidate>> = (windows.into_par_iter().enumerate())
             .map_init(Room::default, |room, (q, lists)| {
-                let mut all: Vec<Candidate> = (lists.into_inner().unwrap_or_default().into_iter())
-                    .flat_map(|list| list.finish(count, |c| in_f64(q, c, room)))
-                    .collect();
-                // Kept for both of its nodes: once, with the value that was decided in f64 if one was.
-                all.sort_by(|a, b| {
-                    (a.i, a.j)
-                        .cmp(&(b.i, b.j))
-                        .then(a.bound.total_cmp(&b.bound))
-                });
-                all.dedup_by_key(|c| (c.i, c.j));
-                all
+                let lists = lists.into_inner();
+                let lists = lists.unwrap_or_else(std::sync::PoisonError::into_inner);
+                lists.finish(|c| self.in_f64(q, c, room))
             })
-            .collect(),
-    };
-    check(progress, "network")?;
-    let edges: u64 = lists.iter().map(|l| l.len() as u64).sum();
-    if edges > most {
-        return Err(too_many(most));
+            .collect();
+        let counts = Counts {
+            rechecked: self.rechecked.load(Ordering::Relaxed),
+            ..Counts::default()
+        };
+        gather(lists, self.scan.lagged(), self.most, counts)
     }
-    let counts = Counts {
-        rechecked: rechecked.into_inner(),
-        ..Counts::default()
-    };
-    Ok(gather(lists, scan.lagged(), counts))
 }
 
 /// Lists of candidates as edges, by (i, j).
-fn gather(mut lists: Vec<Vec<Candidate>>, lagged: bool, counts: Counts) -> ChunkEdges {
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for more than `most`.
+fn gather(
+    mut lists: Vec<Vec<Candidate>>,
+    lagged: bool,
+    most: u64,
+    counts: Counts,
+) -> Result<ChunkEdges> {
+    if lists.iter().map(|l| l.len() as u64).sum::<u64>() > most {
+        return Err(too_many(most));
+    }
     lists
         .par_iter_mut()
         .for_each(|list| list.sort_unstable_by_key(|c| (c.i, c.j)));
@@ -411,10 +455,10 @@ fn gather(mut lists: Vec<Vec<Candidate>>, lagged: bool, counts: Counts) -> Chunk
         }
         edges.indptr.push(edges.r.len() as u64);
     }
-    edges
+    Ok(edges)
 }
 
-/// Keeps pairs of values that are exact as they are: one list of (i, j, value) a window.
+/// Keeps pairs of values that are exact as they are: one list of (i, j, value) per window.
 pub(crate) fn keep_exact(
     lists: Vec<Vec<(u32, u32, f64)>>,
     nodes: usize,
@@ -423,45 +467,26 @@ pub(crate) fn keep_exact(
     most: u64,
 ) -> Result<ChunkEdges> {
     let kept: Vec<Vec<Candidate>> = (lists.into_par_iter())
-        .map(|list| {
-            let all = list.into_iter().map(|(i, j, value)| Candidate {
-                i,
-                j,
-                value,
-                bound: 0.0,
-                size: size(value) + 0.0,
-                lag: 0,
-            });
-            match keep {
-                Keep::Reaching { threshold, strict } => {
-                    all.filter(|c| reaches(c.size, threshold, strict)).collect()
-                }
-                Keep::Strongest(count) => Strongest {
-                    list: all.collect(),
-                    bar: None,
-                }
-                .finish(count, |c| Some(*c)),
-                Keep::StrongestPerNode(count) => {
-                    let mut of = vec![Strongest::default(); nodes];
-                    for c in all {
-                        of[c.i as usize].list.push(c);
-                        of[c.j as usize].list.push(c);
-                    }
-                    let mut all: Vec<Candidate> = of
-                        .into_iter()
-                        .flat_map(|list| list.finish(count, |c| Some(*c)))
-                        .collect();
-                    all.sort_unstable_by_key(|c| (c.i, c.j));
-                    all.dedup_by_key(|c| (c.i, c.j));
-                    all
+        .map(|pairs| {
+            let mut lists = Lists::new(keep, nodes);
+            for (i, j, value) in pairs {
+                let size = size(value) + 0.0;
+                match keep {
+                    Keep::Reaching { threshold, strict } if !reaches(size, threshold, strict) => {}
+                    _ => lists.push(Candidate {
+                        i,
+                        j,
+                        value,
+                        bound: 0.0,
+                        size,
+                        lag: 0,
+                    }),
                 }
             }
+            lists.finish(|c| Some(*c))
         })
         .collect();
-    if kept.iter().map(|l| l.len() as u64).sum::<u64>() > most {
-        return Err(too_many(most));
-    }
-    Ok(gather(kept, false, Counts::default()))
+    gather(kept, false, most, Counts::default())
 }
 
 /// Refuses a signal with more nodes than a measure that needs all pairs at once takes.

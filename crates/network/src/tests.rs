@@ -384,6 +384,56 @@ fn wrong_specifications_are_named() {
     assert!(plan.run(&other.signal(), &()).is_err());
 }
 
+#[test]
+fn a_share_of_less_than_a_pair_is_no_edge() {
+    let case = cases::communities(30, 60, 1);
+    let signal = case.signal();
+    let spec = spec(20, 10, 0.5).threshold(Threshold::Density(0.001));
+    let network = Plan::new(&spec, &signal).unwrap().run(&signal, &());
+    assert_eq!(network.unwrap().edges(), 0);
+}
+
+#[test]
+fn a_run_that_is_stopped_keeps_whole_windows_if_asked() {
+    /// Asks to stop after so many questions.
+    struct Stop(std::sync::atomic::AtomicUsize);
+    impl Progress for Stop {
+        fn cancelled(&self) -> bool {
+            let left = std::sync::atomic::Ordering::Relaxed;
+            self.0
+                .fetch_update(left, left, |n| n.checked_sub(1))
+                .is_err()
+        }
+    }
+    let case = cases::communities(12, 400, 2);
+    let signal = case.signal();
+    let mut plan = Plan::new(&spec(20, 1, 0.3), &signal).unwrap();
+    plan.chunk_windows = 8;
+    let whole = plan.run(&signal, &()).unwrap();
+    let mut kept = Vec::new();
+    for questions in [0, 12, 40] {
+        let stop = || Stop(questions.into());
+        let plain = plan.run(&signal, &stop()).unwrap_err();
+        assert_eq!(plain.kind(), ErrorKind::Interrupted);
+        let run = Run {
+            keep_finished: true,
+            ..Run::default()
+        };
+        match plan.run_with(run, &signal, &stop()) {
+            Ok(Some(part)) => {
+                assert!(part.len() < whole.len());
+                for (a, b) in part.windows().zip(whole.windows()) {
+                    assert_eq!(a, b);
+                }
+                kept.push(part.len());
+            }
+            Ok(None) => panic!("expected a network without a team"),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::Interrupted),
+        }
+    }
+    assert!(!kept.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

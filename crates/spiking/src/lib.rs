@@ -1,4 +1,4 @@
-//! Spiking networks in real time, and decoders tested in a closed loop with them.
+//! Spiking networks in real time.
 //!
 //! A [`Network`] says what there is: populations of leaky integrate-and-fire neurons, projections,
 //! inputs. [`Plan`] says what it takes, before anything is allocated. [`Engine`] builds and runs it.
@@ -14,7 +14,6 @@
 //! | [`models`] | networks by name, among them those of Galbraith 2010, chapter 4 |
 //! | [`connections`] | that paper's `connections.bin` |
 //! | [`oracle`] | plain loops in f64 and in the engine's own arithmetic, to test against |
-//! | [`closed_loop`] | a user, a decoder and a cursor: what a decoder is worth under feedback |
 //!
 //! Spikes are a function of the network and its seed: the same on any number of threads. Sums of
 //! input are integers (a unit is a power of two, chosen from the largest weight; what could overflow
@@ -37,14 +36,14 @@
 extern crate self as betz_spiking;
 
 mod check;
-pub mod closed_loop;
 mod connect;
 mod engine;
 pub mod models;
 mod neuron;
 pub mod oracle;
 mod plan;
-mod random;
+#[doc(hidden)]
+pub mod random;
 mod spec;
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};

@@ -8,7 +8,7 @@
 /// What the words of a seed are for: the fourth word of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// Target, weight and delay of a synapse: counter (k, source, projection).
     Synapse = 0x0100_0000,
     /// Sources of a synapse, or how many there are: counter (k low, k high, projection).
@@ -129,7 +129,7 @@ pub(crate) fn mix(x: u64) -> u64 {
 
 /// A sequence of words, one after another, for work that is done in one order anyway.
 #[derive(Debug, Clone)]
-pub(crate) struct Sequence {
+pub struct Sequence {
     words: Words,
     stream: u32,
     block: u64,
@@ -137,7 +137,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    pub(crate) fn new(seed: u64, purpose: Purpose, stream: u32) -> Self {
+    pub fn new(seed: u64, purpose: Purpose, stream: u32) -> Self {
         Self {
             words: Words::new(seed, purpose),
             stream,
@@ -146,7 +146,7 @@ impl Sequence {
         }
     }
 
-    pub(crate) fn word(&mut self) -> u32 {
+    pub fn word(&mut self) -> u32 {
         if self.left.is_empty() {
             let place = [self.block as u32, (self.block >> 32) as u32, self.stream];
             self.left.extend(self.words.at(place, 0));
@@ -155,15 +155,15 @@ impl Sequence {
         self.left.pop().unwrap_or_default()
     }
 
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         unit(self.word())
     }
 
-    pub(crate) fn below(&mut self, n: u32) -> u32 {
+    pub fn below(&mut self, n: u32) -> u32 {
         below(self.word(), n)
     }
 
-    pub(crate) fn normal(&mut self, table: &Normal) -> f64 {
+    pub fn normal(&mut self, table: &Normal) -> f64 {
         f64::from(table.quantile(self.word()))
     }
 }
@@ -178,7 +178,7 @@ const OCTAVES: usize = 32;
 /// One bit of a word is the sign; the other 31 are a tail probability. Each octave of probabilities
 /// has 64 segments of equal width.
 #[derive(Debug, Clone)]
-pub(crate) struct Normal {
+pub struct Normal {
     edges: Vec<f32>,
 }
 
@@ -186,7 +186,7 @@ pub(crate) struct Normal {
 pub(crate) const NORMAL_LIMIT: f64 = 6.5;
 
 impl Normal {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let edge = |octave: usize, segment: usize| {
             // The tail probability is n / 2³³ with n = 2^(31 − octave) · (1 + segment / 64).
             let n = 2f64.powi(31 - octave as i32) * (1.0 + segment as f64 / SEGMENTS as f64);

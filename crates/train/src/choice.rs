@@ -2,8 +2,8 @@
 
 use super::options::TrainOptions;
 use super::search::Search;
-use betz_device::cost::{Calibration, CostModel, START_CUDA};
-use betz_device::{Device, Placement};
+use betz_device::cost::{Calibration, CostModel};
+use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_gram::gram::GramPath;
 use betz_gram::gram::cost::{DOWNLOAD_CUDA, Place, Work};
 use betz_recording::DatasetView;
@@ -249,11 +249,7 @@ pub(super) fn choose_for(
             folds: search.folds,
             solutions: search.solutions(),
         }),
-        start: if device.is_started() {
-            0.0
-        } else {
-            calibration.seconds(&START_CUDA, &[1.0])
-        },
+        start: device.start_seconds(&calibration),
     };
     let named = device.is_explicit();
     let mut places = match (named, named && device.is_cpu()) {
@@ -262,7 +258,7 @@ pub(super) fn choose_for(
         _ => &[Place::Cpu, Place::Cuda],
     };
     let quickest = problem.quickest(&calibration, places);
-    let placement = Placement::decide(device, quickest == Some(Place::Cuda));
+    let placement = Placement::decide(device, PlacedWork::Gains(quickest == Some(Place::Cuda)));
     let place = match placement.is_cpu() {
         true => Place::Cpu,
         false => Place::Cuda,

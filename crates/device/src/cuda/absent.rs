@@ -64,11 +64,6 @@ pub fn compile(
     Err(unavailable(""))
 }
 
-/// Floats of a row of `length` reals and of its bins, rounded up to 128 bytes.
-pub const fn fft_pitch(length: usize) -> usize {
-    (length + 2).next_multiple_of(32)
-}
-
 /// See [`crate::probe`].
 pub fn probe() -> Probe {
     Probe {
@@ -136,8 +131,6 @@ impl Context {
         fn blas((&)) -> Result<&Blas>;
         fn has_solver((&)) -> bool;
         fn solver((&)) -> Result<&Solver>;
-        fn real_fft((&), usize, usize) -> Result<Arc<RealFft>>;
-        fn real_fft_bytes((&), usize, usize) -> Result<usize>;
         fn load<A: Arguments>((&), &[String], usize) -> Result<Kernel>;
         fn exclusive_sums((&), &mut Buffer<u32>, usize) -> Result<()>;
         fn sorted_by_bits(
@@ -269,31 +262,6 @@ impl<T: Plain> Feed<T> {
         fn send((&mut), usize, impl FnOnce(&mut [T]) -> Result<()>) -> Result<()>;
         fn piece((&)) -> &Buffer<T>;
         fn release((&mut)) -> Result<()>;
-    }
-}
-
-/// cuFFT's plan: none.
-#[derive(Debug)]
-pub struct RealFft {
-    /// Reals of a row.
-    pub length: usize,
-    /// Rows.
-    pub batch: usize,
-    /// Floats from one row to the next.
-    pub pitch: usize,
-    /// Bytes of working memory that a run wants.
-    pub work_bytes: usize,
-    never: Never,
-}
-
-impl RealFft {
-    const fn never(&self) -> ! {
-        match self.never {}
-    }
-
-    methods! {
-        fn forward((&), &Context, &mut Buffer<f32>, &mut Buffer<u8>) -> Result<()>;
-        fn inverse((&), &Context, &mut Buffer<f32>, usize, &mut Buffer<u8>) -> Result<()>;
     }
 }
 

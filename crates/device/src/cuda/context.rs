@@ -9,7 +9,6 @@ use cudarc::driver::{CudaContext, CudaModule, CudaStream, result};
 
 use super::blas::Blas;
 use super::driver_error;
-use super::fft::RealFft;
 use super::library::Library;
 use super::solver::Solver;
 use crate::probe::{CudaDevice, Probe};
@@ -35,7 +34,6 @@ pub struct Context {
     pub(super) modules: Mutex<HashMap<String, Arc<CudaModule>>>,
     blas: OnceLock<Blas>,
     solver: OnceLock<Solver>,
-    pub(super) transforms: Mutex<Vec<Arc<RealFft>>>,
     shared_bytes: usize,
     fast_double: bool,
     memory_cap: Mutex<Option<u64>>,
@@ -107,7 +105,6 @@ impl Context {
             modules: Mutex::default(),
             blas: OnceLock::new(),
             solver: OnceLock::new(),
-            transforms: Mutex::default(),
             shared_bytes,
             fast_double: ratio <= 4,
             memory_cap: Mutex::new(None),

@@ -16,17 +16,10 @@ pub(super) enum Library {
     Nvrtc,
     Blas,
     Solver,
-    Fft,
 }
 
 impl Library {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Driver,
-        Self::Nvrtc,
-        Self::Blas,
-        Self::Solver,
-        Self::Fft,
-    ];
+    pub(super) const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Blas, Self::Solver];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -34,7 +27,6 @@ impl Library {
             Self::Nvrtc => "NVRTC",
             Self::Blas => "cuBLAS",
             Self::Solver => "cuSOLVER",
-            Self::Fft => "cuFFT",
         }
     }
 
@@ -44,7 +36,6 @@ impl Library {
             Self::Nvrtc => "nvrtc",
             Self::Blas => "cublas",
             Self::Solver => "cusolver",
-            Self::Fft => "cufft",
         }
     }
 

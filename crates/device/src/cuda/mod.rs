@@ -5,7 +5,6 @@ mod blas;
 mod compile;
 mod context;
 mod feed;
-mod fft;
 mod kernel;
 mod library;
 mod memory;
@@ -22,7 +21,6 @@ pub use pinned::PinnedBuffer;
 
 pub use context::probe;
 pub use feed::{FEED_PIECES, Feed};
-pub use fft::{RealFft, pitch as fft_pitch};
 pub use kernel::{Kernel, MOST_BLOCKS};
 pub use solver::Factor;
 

@@ -1,7 +1,7 @@
 //! What batch decoding is expected to take, on the CPU and on a CUDA device.
 
-use betz_device::cost::{Calibration, CostModel, START_CUDA};
-use betz_device::{Device, Placement};
+use betz_device::cost::{Calibration, CostModel};
+use betz_device::{Device, Placement, Work};
 use betz_recording::DatasetView;
 use betz_runtime::model::Decoder;
 
@@ -58,17 +58,11 @@ pub fn choose<'d>(
     if !super::decodes_linearly(decoder, data) {
         return Placement::cpu();
     }
-    if device.is_explicit() {
-        return Placement::on(device);
-    }
     let calibration = Calibration::current();
     let (cpu, cuda) = terms(decoder, data);
-    let start = if device.is_started() {
-        0.0
-    } else {
-        calibration.seconds(&START_CUDA, &[1.0])
+    let work = Work::Seconds {
+        cpu: calibration.seconds(&DECODE_CPU, &cpu),
+        cuda: calibration.seconds(&DECODE_CUDA, &cuda),
     };
-    let gains =
-        start + calibration.seconds(&DECODE_CUDA, &cuda) < calibration.seconds(&DECODE_CPU, &cpu);
-    Placement::decide(device, gains)
+    Placement::decide(device, work)
 }

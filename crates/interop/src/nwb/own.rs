@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use super::hdf5::File;
 use super::ticked::Sorted;
-use super::write::CHANNEL_NAME;
 use super::{series, trials, units};
 use crate::Report;
 
+/// Column of the electrodes' table with the channels' names.
+pub(super) const CHANNEL_NAME: &str = "channel_name";
 /// Where it is.
 pub(super) const PATH: &str = "scratch/betz";
 /// What the file says of it.

@@ -5,7 +5,7 @@
 
 use betz_base::{Error, ErrorKind, Result, memory};
 
-use betz_device::{Device, Placement, Ran};
+use betz_device::{Device, Placement, Ran, Work};
 
 use super::cpu::OnCpu;
 use super::cuda::OnCuda;
@@ -176,7 +176,11 @@ impl Batch {
         }
         let inward = centre.inward(samples.values());
         let products = samples.count() as f64 * nodes as f64 * dims as f64 * options.epochs as f64;
-        let placement = Placement::decide(device, products >= GAINS);
+        let work = Work::Amount {
+            amount: products,
+            gains_from: GAINS,
+        };
+        let placement = Placement::decide(device, work);
         let trainer = Self::trainer(&placement, grid, dims, inward, weights, options.exact)?;
         Ok(Self {
             grid,

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use betz_base::{Error, ErrorKind, Progress, Result};
-use betz_device::{Device, Placement, Ran};
+use betz_device::{Device, Placement, Ran, Work};
 
 use crate::neuron::Constants;
 use crate::plan::Plan;
@@ -353,7 +353,7 @@ impl Engine {
 /// Where a network of that plan runs.
 fn place(plan: &Plan, options: &Options) -> Placement {
     let gains = plan.neurons >= GAINS.0 && plan.synapses >= GAINS.1;
-    Placement::decide(&options.device, gains)
+    Placement::decide(&options.device, Work::Gains(gains))
 }
 
 /// Resting potential of a neuron whose potential is to be recorded.

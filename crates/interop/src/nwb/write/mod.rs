@@ -17,7 +17,6 @@ use super::hdf5_write::{CORE, NewFile, Value};
 use super::own::{self, Own};
 use super::session::{Moment, Session};
 use source::{InStretches, Source, Whole};
-pub(super) use tables::CHANNEL_NAME;
 
 /// The version of NWB that is written.
 const VERSION: &str = "2.8.0";

@@ -5,11 +5,10 @@ use betz_recording::{Recording, Segment};
 
 use super::Clock;
 use crate::nwb::hdf5_write::{COMMON, CORE, NewFile, Value};
+use crate::nwb::own::CHANNEL_NAME;
 
 /// Where the table of electrodes is.
 pub(super) const ELECTRODES: &str = "/general/extracellular_ephys/electrodes";
-/// Columns of the table of electrodes.
-pub(in crate::nwb) const CHANNEL_NAME: &str = "channel_name";
 
 /// The end offsets of the ragged column at `of`.
 pub(super) fn index(file: &NewFile, of: &str, ends: &[u64]) -> Result<()> {

@@ -9,7 +9,7 @@ use super::{Design, Group, OnDevice};
 use crate::plan::Plan;
 use crate::{Network, Neuron, Population, Projection, Rule, Spike, models};
 
-#[path = "../../../tests/cases/mod.rs"]
+#[path = "../../../tests/spiking/cases.rs"]
 mod cases;
 
 fn device() -> Option<Arc<Context>> {

@@ -1,0 +1,10 @@
+//! Formats and buses through the library's doors.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[cfg(feature = "nwb")]
+mod nwb;
+#[cfg(feature = "nwb")]
+mod nwb_write;
+#[cfg(feature = "udp")]
+mod udp;

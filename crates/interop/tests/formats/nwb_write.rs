@@ -1,0 +1,401 @@
+//! Recordings written as NWB and read back.
+
+use std::path::{Path, PathBuf};
+
+use betz_base::ErrorKind;
+use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::{ReadOptions, read_recording};
+use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes, Stretches};
+use proptest::prelude::*;
+
+fn options() -> WriteOptions {
+    let at = |text| Moment::parse(text).unwrap();
+    WriteOptions {
+        created: at("2026-11-21T12:00:00Z"),
+        ..WriteOptions::new(Session::begun(at("2020-10-19T13:00:00-05:00")))
+    }
+}
+
+fn written(recording: &Recording, options: &WriteOptions) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.nwb");
+    nwb::write(recording, &path, options).unwrap();
+    (folder, path)
+}
+
+fn read(path: &Path) -> Recording {
+    let (recording, report) = read_recording(path, &ReadOptions::default()).unwrap();
+    assert_eq!(report.notes, [""; 0]);
+    recording
+}
+
+/// Positions bit by bit: those that are unknown are no numbers.
+fn same(a: &Recording, b: &Recording) -> bool {
+    let bits = |r: &Recording| -> Option<Vec<[u32; 2]>> {
+        let places = r.electrode_um.as_ref()?;
+        Some(places.iter().map(|p| p.map(f32::to_bits)).collect())
+    };
+    let without = |r: &Recording| Recording {
+        electrode_um: None,
+        ..r.clone()
+    };
+    bits(a) == bits(b) && without(a) == without(b)
+}
+
+/// Two units that fire, one that does not.
+fn small() -> Recording {
+    Recording {
+        tick_seconds: 1e-5,
+        ticks: 300_000,
+        spikes: Spikes::new(vec![3, 3, 70_001, 299_999], vec![0, 2, 0, 2]),
+        channel_names: ["unit7", "unit0", "unit12"].map(String::from).to_vec(),
+        behavior: Some(Behavior {
+            outputs: [("hand_vel_x", "mm/s"), ("hand_vel_y", "mm/s"), ("grip", "")]
+                .map(|(name, unit)| OutputInfo {
+                    name: name.into(),
+                    unit: unit.into(),
+                })
+                .to_vec(),
+            values: (0..450).map(|i| i as f32 * 0.1).collect(),
+            times: Some((0..150).map(|i| f64::from(i) * 0.02).collect()),
+        }),
+        segments: vec![
+            Segment {
+                start: 0,
+                stop: 100_000,
+            },
+            Segment {
+                start: 120_000,
+                stop: 300_000,
+            },
+        ],
+        electrode_um: Some(vec![[0.0, 400.0], [f32::NAN, f32::NAN], [-1.5, 1e6]]),
+        form: SpikeForm::Events,
+        meta: Some("{\"task\": \"reach\"}".into()),
+    }
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c]{0,2}(_[xyz])?",
+        "[a-z/:.,\\[\\] é☃\u{1F9E0}]{1,5}",
+        Just("timestamps".to_owned()),
+    ]
+}
+
+fn distinct(names: Vec<String>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    let name = |(i, name): (usize, String)| match seen.insert(name.clone()) {
+        true => name,
+        false => format!("{name} again {i}"),
+    };
+    names.into_iter().enumerate().map(name).collect()
+}
+
+fn outputs() -> impl Strategy<Value = Vec<OutputInfo>> {
+    prop::collection::vec(
+        (name(), prop_oneof![Just(""), Just("mm"), Just("°/s")]),
+        1..6,
+    )
+    .prop_map(|list| {
+        let (names, units): (Vec<_>, Vec<_>) = list.into_iter().unzip();
+        let infos = distinct(names).into_iter().zip(units);
+        infos
+            .map(|(name, unit)| OutputInfo {
+                name,
+                unit: unit.to_owned(),
+            })
+            .collect()
+    })
+}
+
+/// When samples are: one a tick, regular, anyhow, before 0 too.
+fn times(ticks: i64) -> impl Strategy<Value = Option<Vec<f64>>> {
+    prop_oneof![
+        Just(None),
+        (
+            1..30_u32,
+            prop_oneof![Just(0.02), Just(1.0 / 30.0), Just(0.1)],
+            -1.0..1.0_f64
+        )
+            .prop_map(|(n, period, first)| Some(
+                (0..n).map(|k| first + f64::from(k) * period).collect()
+            )),
+        prop::collection::vec(-0.5..2.0_f64, 1..30).prop_map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            Some(times)
+        }),
+    ]
+    .prop_filter("one a tick", move |times| times.is_some() || ticks < 1_000)
+}
+
+fn recording() -> impl Strategy<Value = Recording> {
+    let form = prop_oneof![
+        Just(SpikeForm::Events),
+        Just(SpikeForm::Counts),
+        Just(SpikeForm::Signal)
+    ];
+    let tick = prop_oneof![
+        Just(1e-5),
+        Just(1e-3),
+        Just(1.0 / 30_000.0),
+        Just(0.0123),
+        Just(2.0)
+    ];
+    let channels = prop::collection::vec(name(), 1..5).prop_map(distinct);
+    (form, tick, 1..400_i64, channels).prop_flat_map(|(form, tick_seconds, ticks, names)| {
+        let count = names.len();
+        let entry = (0..ticks, 0..count as u32, 1..400_i32);
+        let spikes = prop::collection::btree_map((0..ticks, 0..count as u32), 1..400_i32, 0..60);
+        let twice = prop::collection::vec(entry, 0..60);
+        let place = prop_oneof![Just(f32::NAN), -1e4..1e4_f32];
+        let places = prop::collection::vec(prop::array::uniform2(place), count);
+        let bounds = prop::collection::btree_set(0..=ticks, 2..8);
+        let behavior = prop::option::of((outputs(), times(ticks), any::<u64>()));
+        let beside = (
+            prop::option::of(places),
+            prop::option::of(bounds),
+            behavior,
+            prop::option::of("[a-z{}\" é]{0,9}"),
+        );
+        (Just(names), spikes, twice, beside).prop_map(
+            move |(channel_names, spikes, twice, (electrode_um, bounds, behavior, meta))| {
+                let spikes = match form {
+                    SpikeForm::Events => {
+                        let mut events: Vec<_> = twice.iter().map(|e| (e.0, e.1)).collect();
+                        events.sort_unstable();
+                        let (ticks, channels) = events.into_iter().unzip();
+                        Spikes::new(ticks, channels)
+                    }
+                    _ => {
+                        let (ticks, channels) = spikes.keys().copied().unzip();
+                        let sign = if form == SpikeForm::Signal {
+                            -0.37
+                        } else {
+                            1.0
+                        };
+                        let weight = |w: &i32| *w as f32 * sign;
+                        let weights: Vec<f32> = spikes.values().map(weight).collect();
+                        let one = weights.iter().all(|w| *w == 1.0);
+                        Spikes {
+                            ticks,
+                            channels,
+                            weights: if one { Vec::new() } else { weights },
+                        }
+                    }
+                };
+                let bounds: Vec<i64> = bounds.into_iter().flatten().collect();
+                let mut segments: Vec<Segment> = bounds
+                    .chunks_exact(2)
+                    .map(|b| Segment {
+                        start: b[0],
+                        stop: b[1],
+                    })
+                    .collect();
+                if segments.is_empty() {
+                    segments.push(Segment {
+                        start: 0,
+                        stop: ticks,
+                    });
+                }
+                let behavior = behavior.map(|(outputs, times, seed)| {
+                    let samples = times.as_ref().map_or(ticks as usize, Vec::len);
+                    let value = |i: u64| (seed.wrapping_mul(2 * i + 1) >> 40) as f32 * 0.37 - 1e6;
+                    Behavior {
+                        values: (0..(samples * outputs.len()) as u64).map(value).collect(),
+                        outputs,
+                        times,
+                    }
+                });
+                Recording {
+                    tick_seconds,
+                    ticks,
+                    spikes,
+                    channel_names,
+                    behavior,
+                    segments,
+                    electrode_um,
+                    form,
+                    meta,
+                }
+            },
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        if std::env::var_os("BETZ_EXHAUSTIVE").is_some() { 5_000 } else { 64 }
+    ))]
+
+    #[test]
+    fn a_recording_comes_back_as_it_was(recording in recording(), memory in 64..4_096_u64) {
+        recording.check().unwrap();
+        let (folder, path) = written(&recording, &options());
+        let back = read(&path);
+        prop_assert!(same(&back, &recording), "{back:?}\n{recording:?}");
+        // In stretches, with little memory: the same bytes.
+        let (npz, again) = (folder.path().join("r.npz"), folder.path().join("again.nwb"));
+        recording.write_npz(&npz).unwrap();
+        let mut stretches = Stretches::open(&npz).unwrap();
+        nwb::write_stretches(&mut stretches, &again, &WriteOptions { memory, ..options() }).unwrap();
+        prop_assert!(same(&read(&again), &recording));
+    }
+}
+
+#[test]
+fn equal_recordings_give_equal_bytes() {
+    let [a, b] = [written(&small(), &options()), written(&small(), &options())];
+    let bytes = |path: &Path| std::fs::read(path).unwrap();
+    assert_eq!(bytes(&a.1), bytes(&b.1));
+    let other = Recording {
+        meta: None,
+        ..small()
+    };
+    let c = written(&other, &options());
+    assert_ne!(bytes(&a.1), bytes(&c.1));
+}
+
+#[test]
+fn any_reader_finds_units_series_and_trials() {
+    let (_folder, path) = written(&small(), &options());
+    let units = nwb::read_units(&path).unwrap();
+    assert_eq!(units.times, [0.00003, 0.70001, 0.00003, 2.99999]);
+    assert_eq!(
+        (units.ends, units.names),
+        (vec![2, 2, 4], small().channel_names)
+    );
+    let vel = nwb::read_series(&path, "processing/behavior/hand_vel").unwrap();
+    assert_eq!(vel.columns, ["hand_vel_x", "hand_vel_y"]);
+    assert_eq!((vel.unit.as_str(), vel.times[149]), ("mm/s", 2.98));
+    assert_eq!(f32::to_bits(vel.values[3] as f32), f32::to_bits(0.4));
+    let grip = nwb::read_series(&path, "processing/behavior/grip").unwrap();
+    assert_eq!(
+        (grip.columns, grip.unit.as_str()),
+        (vec!["grip".into()], "n.a.")
+    );
+    // Asked for by name, or on another clock, it is read as any file.
+    let asked = ReadOptions {
+        behavior: vec!["hand_vel".into()],
+        ..ReadOptions::default()
+    };
+    let (recording, _) = read_recording(&path, &asked).unwrap();
+    assert_eq!(
+        recording.behavior.unwrap().outputs,
+        small().behavior.unwrap().outputs[..2]
+    );
+    assert_eq!(recording.segments, small().segments);
+    assert_eq!(recording.spikes, small().spikes);
+    let places = recording.electrode_um.unwrap();
+    assert_eq!([places[0], places[2]], [[0.0, 400.0], [-1.5, 1e6]]);
+    let meta = recording.meta.unwrap();
+    let session = nwb::session_of_meta(&meta).unwrap();
+    assert_eq!(session.start.text(), "2020-10-19T13:00:00-05:00");
+}
+
+#[test]
+fn the_session_is_told() {
+    let mut told = options();
+    let subject = &mut told.session.subject;
+    (subject.id, subject.species) = ("J".into(), "Macaca mulatta".into());
+    (subject.sex, subject.age) = ("M".into(), "P8Y".into());
+    told.session.zero = Some(told.session.start.after(-1.5));
+    told.session.identifier = "J-19".into();
+    told.session.description = "Zwölf Richtungen ☃".into();
+    let (_folder, path) = written(&small(), &told);
+    let session = nwb::read_session(&path).unwrap().unwrap();
+    assert_eq!(session, told.session);
+    assert_eq!(session.zero.unwrap().text(), "2020-10-19T17:59:58.500000Z");
+    assert!(nwb::is_own(&path));
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nlb.nwb");
+    assert!(!nwb::is_own(&fixture));
+    let session = nwb::read_session(&fixture).unwrap().unwrap();
+    assert_eq!(session.zero, None);
+}
+
+#[test]
+fn what_was_decoded_stands_beside_and_is_no_behaviour() {
+    let times: Vec<f64> = (1..=100).map(|k| f64::from(k) * 0.02).collect();
+    let decoded = Decoded {
+        by: "reach.betz, a linear decoder".into(),
+        outputs: small().behavior.unwrap().outputs,
+        values: (0..300).map(|i| i as f32).collect(),
+        times,
+    };
+    let with = |decoded: Decoded| WriteOptions {
+        decoded: Some(decoded),
+        ..options()
+    };
+    let (_folder, path) = written(&small(), &with(decoded.clone()));
+    assert!(same(&read(&path), &small()));
+    let series = nwb::read_series(&path, "processing/decoding/hand_vel").unwrap();
+    assert_eq!((&series.times, series.columns.len()), (&decoded.times, 2));
+    assert_eq!(series.values[..4], [0.0, 1.0, 3.0, 4.0]);
+    let grip = nwb::read_series(&path, "processing/decoding/grip").unwrap();
+    assert_eq!(grip.times, decoded.times);
+
+    let refused = |change: fn(&mut Decoded)| {
+        let mut decoded = decoded.clone();
+        change(&mut decoded);
+        let error = nwb::write(&small(), &path, &with(decoded)).unwrap_err();
+        error.message().to_owned()
+    };
+    let message = refused(|d| d.values[4] = f32::NAN);
+    assert!(message.contains("[1, 1] (`hand_vel_y`) = NaN"), "{message}");
+    assert!(refused(|d| d.values.truncate(299)).contains("got 299 values"));
+    assert!(refused(|d| d.times[3] = 0.0).contains("ascending"));
+    assert!(refused(|d| d.times[3] = f64::NAN).contains("finite"));
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_nothing_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.nwb");
+    let refused = |change: fn(&mut Recording)| {
+        let mut recording = small();
+        change(&mut recording);
+        let error = nwb::write(&recording, &path, &options()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRecording, "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        error.message().to_owned()
+    };
+    assert!(refused(|r| r.spikes.ticks[0] = -1).contains("spike_ticks"));
+    assert!(refused(|r| r.behavior.as_mut().unwrap().values[4] = f32::NAN).contains("finite"));
+    assert!(refused(|r| r.channel_names[2] = "unit7".into()).contains("there already"));
+    let duplicate = |r: &mut Recording| {
+        r.behavior.as_mut().unwrap().outputs[1].name = "grip".into();
+    };
+    assert!(refused(duplicate).contains("there already"));
+    assert!(refused(|r| r.channel_names[0] = "a\0b".into()).contains("NUL"));
+    assert!(refused(|r| r.tick_seconds = 1e4).contains("at most 1e8 s"));
+
+    let late = WriteOptions {
+        created: Moment::parse("2020-10-19T17:59:59Z").unwrap(),
+        ..options()
+    };
+    let error = nwb::write(&small(), &path, &late).unwrap_err();
+    assert!(
+        error.message().contains("before the file is made"),
+        "{error}"
+    );
+    let nowhere = folder.path().join("no").join("x.nwb");
+    let error = nwb::write(&small(), &nowhere, &options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.message().contains("no"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_was_changed_since_is_read_as_any_other() {
+    let (_folder, path) = written(&small(), &options());
+    let bytes = std::fs::read(&path).unwrap();
+    // Shorter than its last spike.
+    let (was, now) = (b"\"ticks\":300000", b"\"ticks\":200000");
+    let at = bytes.windows(was.len()).position(|w| w == was).unwrap();
+    let mut changed = bytes.clone();
+    changed[at..at + now.len()].copy_from_slice(now);
+    std::fs::write(&path, changed).unwrap();
+    let (recording, report) = read_recording(&path, &ReadOptions::default()).unwrap();
+    assert!(report.notes[0].contains("changed since"), "{report:?}");
+    assert_eq!(recording.spikes, small().spikes);
+}

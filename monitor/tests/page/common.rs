@@ -1,0 +1,78 @@
+//! A session with a page, and questions to it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use betz_monitor::{Monitor, Options, Source};
+use betz_runtime::model::{Decoder, DecoderParts};
+use betz_runtime::psc::{Filter, FilterBank};
+use betz_runtime::stream::{Session, SessionConfig};
+
+pub(crate) fn decoder(tau_seconds: f64) -> Decoder {
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds,
+        order: 0,
+    }])
+    .unwrap();
+    let names = (0..4).map(|c| format!("ch{c}")).collect();
+    let parts = DecoderParts {
+        weights: vec![1.0, -1.0, 0.5, 0.0],
+        ..DecoderParts::linear(0.001, bank, names, vec!["x".into()])
+    };
+    Decoder::new(parts).unwrap()
+}
+
+pub(crate) fn start(options: Options) -> (Monitor, Session) {
+    let model = decoder(0.05);
+    let mut session = Session::open(&model, SessionConfig::default()).unwrap();
+    let (monitor, feed) = Monitor::start(Source::of("a test", &model), options).unwrap();
+    monitor.watch(session.health());
+    session.attach(Box::new(feed), 0).unwrap();
+    (monitor, session)
+}
+
+/// Asks `monitor` as a browser would; gives the whole answer.
+pub(crate) fn ask(monitor: &Monitor, request: &str) -> String {
+    let mut stream = TcpStream::connect(monitor.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let request = request.replace("HOST", &monitor.address().to_string());
+    let request = request.replace("TOKEN", monitor.token().map_or("", |t| t.as_str()));
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+pub(crate) fn get(monitor: &Monitor, path: &str, more: &str) -> String {
+    ask(
+        monitor,
+        &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{more}\r\n"),
+    )
+}
+
+/// The body of an answer; `None` where it is not 200.
+pub(crate) fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect(monitor.address()).unwrap();
+    let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nCookie: betz={token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let body = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+    (answer.starts_with(b"HTTP/1.1 200")).then(|| answer.split_off(body))
+}
+
+pub(crate) const KNOWN: &str = "Cookie: betz=TOKEN\r\n";
+
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

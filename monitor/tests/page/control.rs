@@ -1,0 +1,305 @@
+//! What a page may ask of a session: nothing without `--control`, and with it what is done or refused in words.
+
+use std::cell::RefCell;
+
+use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
+use betz_monitor::frame::{Frame, Section};
+use betz_monitor::{Control, Monitor, Options, Simulation};
+use proptest::collection::{hash_map, vec};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::Value;
+
+fn post(monitor: &Monitor, what: &str, body: &str) -> String {
+    post_to(monitor, &format!("/api/control/{what}"), body)
+}
+
+fn post_to(monitor: &Monitor, path: &str, body: &str) -> String {
+    let length = body.len();
+    ask(
+        monitor,
+        &format!(
+            "POST {path} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
+        ),
+    )
+}
+
+#[test]
+fn only_with_control_does_a_page_swap_models() {
+    let (monitor, _session) = start(Options::default());
+    assert!(post(&monitor, "swap", "{\"model\":1}").starts_with("HTTP/1.1 403"));
+
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    assert!(
+        post(&monitor, "swap", "{\"model\":1}").starts_with("HTTP/1.1 403"),
+        "nothing to control yet"
+    );
+    let models = vec![
+        ("a".to_owned(), decoder(0.05)),
+        ("b".to_owned(), decoder(0.1)),
+    ];
+    let second = decoder(0.1);
+    let [mine, other] = [0.05, 0.1].map(|tau| {
+        let prepared = betz_runtime::stream::PreparedModel::new(&decoder(tau), None);
+        prepared.unwrap().decoder_fingerprint()
+    });
+    let weights = |id: u64| bytes(&monitor, &format!("/api/weights/{id:016x}"));
+    assert!(weights(other).is_none(), "it may not be swapped in yet");
+    monitor
+        .control(Control::new(session.swapper().unwrap(), models).unwrap())
+        .unwrap();
+    for id in [mine, other] {
+        let answer = weights(id).unwrap();
+        let frame = &Frame::read_all(&answer).unwrap()[0];
+        let values: Vec<f32> = frame.f32(Section::VALUE).collect();
+        let expected: Vec<f32> = second.weights().iter().map(|w| *w as f32).collect();
+        assert_eq!((values, frame.channels), (expected, 4));
+    }
+    assert!(weights(0).is_none());
+    let mut out = [0.0];
+    session.step_spikes(&[1], &mut out).unwrap();
+    assert!(post(&monitor, "swap", "{\"model\":2}").starts_with("HTTP/1.1 409"));
+    assert!(post(&monitor, "swap", "{\"modle\":1}").starts_with("HTTP/1.1 400"));
+    assert!(post(&monitor, "roll-back", "{}").starts_with("HTTP/1.1 409"));
+    let done = post(&monitor, "swap", "{\"model\":1,\"warm_up_steps\":3}");
+    assert!(
+        done.starts_with("HTTP/1.1 202") && done.contains("\"model\":\"b\""),
+        "{done}"
+    );
+    for _ in 0..10 {
+        session.step_spikes(&[1], &mut out).unwrap();
+    }
+    assert_eq!(session.model().decoder_fingerprint(), {
+        betz_runtime::stream::PreparedModel::new(&second, None)
+            .unwrap()
+            .decoder_fingerprint()
+    });
+    until("the swap is told of", || {
+        get(&monitor, "/api/events", KNOWN).contains("\"type\":\"swap\"")
+    });
+    assert!(post(&monitor, "roll-back", "{}").starts_with("HTTP/1.1 202"));
+    session.step_spikes(&[1], &mut out).unwrap();
+    assert!(post(&monitor, "mask", "{\"channels\":[9]}").starts_with("HTTP/1.1 409"));
+    let masked = post(&monitor, "mask", "{\"channels\":[1]}");
+    assert!(masked.starts_with("HTTP/1.1 202"), "{masked}");
+    assert!(post(&monitor, "mark", "{\"text\":\"<b>here</b>\"}").starts_with("HTTP/1.1 202"));
+}
+
+#[test]
+fn what_a_simulation_cannot_read_is_a_bad_request_and_what_it_cannot_do_a_conflict() {
+    let (monitor, _session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    let _wishes = monitor.simulation(Simulation {
+        populations: Vec::new(),
+        synapses: 0,
+        seed: 1,
+        name: "made up".into(),
+        scale: 1.0,
+        every: 1,
+    });
+    for (what, body, code) in [
+        ("pause", "{", 400),
+        ("pause", "{\"paused\":1}", 400),
+        ("stimulus", "{\"population\":0}", 400),
+        ("network", "[]x", 400),
+        (
+            "stimulus",
+            "{\"population\":0,\"first\":0,\"count\":1,\"current_pa\":1}",
+            409,
+        ),
+        ("pause", "{\"paused\":true}", 202),
+    ] {
+        let answer = post(&monitor, what, body);
+        let begin = format!("HTTP/1.1 {code}");
+        assert!(answer.starts_with(&begin), "{what} {body}: {answer}");
+    }
+}
+
+/// JSON of a few levels, numbers of all sizes among it.
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (0u64..6).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            hash_map("[a-z_]{0,6}", inner, 0..4).prop_map(|m| m.into_iter().collect()),
+        ]
+    })
+}
+
+/// Bodies of what a page may ask for, some of them cut short.
+fn body() -> impl Strategy<Value = String> {
+    let field = prop_oneof![
+        Just("model"),
+        Just("warm_up_steps"),
+        Just("channels"),
+        Just("text"),
+        Just("paused"),
+        Just("nothing"),
+    ];
+    let small = vec(0u64..6, 0..9).prop_map(Value::from);
+    let asked = hash_map(field, prop_oneof![json(), small], 0..4);
+    let asked = asked.prop_map(|m| m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect());
+    let whole = prop_oneof![4 => asked, 1 => json()].prop_map(|v: Value| v.to_string());
+    (whole, any::<Option<prop::sample::Index>>()).prop_map(|(whole, cut)| match cut {
+        Some(cut) if !whole.is_empty() => {
+            let at = cut.index(whole.chars().count());
+            whole.chars().take(at).collect()
+        }
+        _ => whole,
+    })
+}
+
+/// Whatever a page asks for is done or refused with words, and neither the page nor the session falls.
+#[test]
+fn whatever_is_asked_of_control_is_done_or_refused() {
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    let models = vec![
+        ("a".to_owned(), decoder(0.05)),
+        ("b".to_owned(), decoder(0.1)),
+    ];
+    let control = Control::new(session.swapper().unwrap(), models).unwrap();
+    monitor.control(control).unwrap();
+    let what = prop_oneof![
+        Just("swap"),
+        Just("roll-back"),
+        Just("release"),
+        Just("mask"),
+        Just("mark"),
+        Just("expected"),
+        Just("pause"),
+        Just("stimulus"),
+        Just("network"),
+        Just("else"),
+    ];
+    let session = RefCell::new(session);
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let done = RefCell::new(0);
+    runner
+        .run(&(what, body()), |(what, body)| {
+            let answer = match what {
+                "expected" => post_to(&monitor, "/api/expected", &body),
+                _ => post(&monitor, what, &body),
+            };
+            let code = answer.get(9..12).unwrap_or_default();
+            prop_assert!(
+                ["200", "202", "400", "403", "409"].contains(&code),
+                "{what} {body}: {answer}"
+            );
+            let (_, words) = answer.split_once("\r\n\r\n").unwrap_or_default();
+            prop_assert!(!words.is_empty(), "{what} {body}: {answer}");
+            prop_assert!(
+                words.len() < 1000 + 2 * body.len(),
+                "{what} {body}: {answer}"
+            );
+            *done.borrow_mut() += usize::from(code == "202");
+            let mut out = [0.0];
+            session.borrow_mut().step_spikes(&[1], &mut out).unwrap();
+            Ok(())
+        })
+        .unwrap();
+    assert!(*done.borrow() > 10, "{} done", done.borrow());
+    assert!(post(&monitor, "mark", "{\"text\":\"after all\"}").starts_with("HTTP/1.1 202"));
+}
+
+/// What a mask would cost is answered without the session's doing, to those who may control it alone.
+#[test]
+fn what_a_mask_would_cost_is_told_before_it_is_set() {
+    let asked = "{\"channels\":[1]}";
+    let (monitor, _session) = start(Options::default());
+    assert!(post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"));
+
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    assert!(
+        post_to(&monitor, "/api/expected", asked).starts_with("HTTP/1.1 403"),
+        "no model is known yet"
+    );
+    let models = vec![("a".to_owned(), decoder(0.05))];
+    let control = Control::new(session.swapper().unwrap(), models).unwrap();
+    monitor.control(control).unwrap();
+    let too_few = post_to(&monitor, "/api/expected", asked);
+    assert!(
+        too_few.starts_with("HTTP/1.1 409") && too_few.contains("expected 100 steps"),
+        "{too_few}"
+    );
+    let mut truth = monitor.truth().unwrap();
+    let (mut out, mut estimates) = ([0.0], Vec::new());
+    for step in 0u32..2_000 {
+        let spikes = [step / 100 % 2, 2];
+        session.step_spikes(&spikes, &mut out).unwrap();
+        truth.step(&out);
+        estimates.push(out[0]);
+    }
+    until("the steps are in the history", || {
+        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,2000]")
+    });
+    let answer = post_to(&monitor, "/api/expected", asked);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let told: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(told["against"], "truth");
+    // The truth is here what the model says itself.
+    assert!(
+        told["outputs"][0]["now"].as_f64().unwrap() > 1.0 - 1e-9,
+        "{body}"
+    );
+    assert!(
+        told["outputs"][0]["masked"].as_f64().unwrap() < 0.9,
+        "{body}"
+    );
+    for (body, words) in [
+        ("{\"channels\":[4]}", "0 to 3"),
+        ("{\"channels\":[-1]}", "JSON"),
+        ("{\"channel\":[1]}", "JSON"),
+        ("{}", "JSON"),
+        ("", "JSON"),
+    ] {
+        let answer = post_to(&monitor, "/api/expected", body);
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains(words),
+            "{body}: {answer}"
+        );
+    }
+    let head = |more: &str| {
+        let length = asked.len();
+        format!(
+            "POST /api/expected HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{more}\r\n{asked}"
+        )
+    };
+    let origin = "Origin: http://HOST\r\n";
+    assert!(ask(&monitor, &head(origin)).starts_with("HTTP/1.1 401"));
+    let foreign = format!("Origin: http://evil.example\r\n{KNOWN}");
+    assert!(ask(&monitor, &head(&foreign)).starts_with("HTTP/1.1 403"));
+    assert!(ask(&monitor, &head(KNOWN)).starts_with("HTTP/1.1 403"));
+    // Nothing was set: the same spikes say the same.
+    session.reset();
+    for (step, before) in (0u32..).zip(&estimates) {
+        session.step_spikes(&[step / 100 % 2, 2], &mut out).unwrap();
+        assert_eq!(out[0], *before);
+    }
+    assert!(!get(&monitor, "/api/events", KNOWN).contains("mask"));
+}
