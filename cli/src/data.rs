@@ -71,7 +71,7 @@ pub(crate) fn read_recording_with_report(
     Ok((recording, read))
 }
 
-/// How many spikes a recording has, or values of a signal.
+/// Number of spikes of a recording, or of values of a signal, in words.
 pub(crate) fn entries(recording: &Recording) -> String {
     match recording.form {
         SpikeForm::Signal => report::count(recording.spikes.len() as u128, "value"),
@@ -87,8 +87,7 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
     }
 }
 
-/// What `part` names of `recording`, on a clock of `step` seconds; what had to be left out is said on
-/// standard error.
+/// The chosen `part` of `recording` on a clock of `step` seconds. Omissions are reported on standard error.
 pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
     if let Some(list) = &part.segments {
         let wanted = parse_ranges("--segments", list, recording.segments.len())?;

@@ -1,4 +1,4 @@
-//! What a model decodes, in an NWB file beside the recording that it was decoded from.
+//! Decoded outputs, as a table or in an NWB file together with their recording.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::Kind;
 
-/// Whether `path` is to be an NWB file, by its ending.
+/// True if `path` ends in .nwb.
 pub(super) fn is_nwb(path: &Path) -> bool {
     path.extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("nwb"))
 }
 
-/// What decoded outputs at `path` are: a table, or a series in NWB.
+/// The kind of file for decoded outputs at `path`: a table, or NWB.
 pub(super) fn kind(path: Option<&Path>) -> Kind {
     match path.is_some_and(is_nwb) {
         true => Kind::Nwb,

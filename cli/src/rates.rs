@@ -1,4 +1,4 @@
-//! How often channels fire in a recording, beside how often they did where the model was trained.
+//! Firing rates of a recording, compared with those of the training recording.
 
 use betz::model::Decoder;
 use betz::recording::Dataset;

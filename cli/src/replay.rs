@@ -46,7 +46,7 @@ impl LatencyUs {
     }
 }
 
-/// How a recording is fed to the session.
+/// Form and speed in which a recording is fed to a session.
 pub(crate) struct Feed {
     /// A row of counts per tick instead of a list of spikes.
     pub(crate) counts: bool,

@@ -234,7 +234,7 @@ impl Model {
         score_list(py, &self.inner.training().scores)
     }
 
-    /// Whether its channels carry values of any sign rather than spikes.
+    /// True if the model takes values of any sign instead of spikes.
     #[getter]
     fn takes_signal(&self) -> bool {
         input_form::is_of_signal(&self.inner)
@@ -257,7 +257,7 @@ impl Model {
 }
 
 impl Dataset {
-    /// What its channels carry.
+    /// The form of its channels.
     pub(crate) const fn form(&self) -> SpikeForm {
         if self.signal {
             SpikeForm::Signal

@@ -21,11 +21,11 @@ use crate::work;
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct Sums {
     inner: rust::Sums,
-    /// What the channels carried.
+    /// The form of the channels.
     form: SpikeForm,
 }
 
-/// What pickle calls, and with what.
+/// A function that pickle calls, and its arguments.
 type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
 
 #[pymethods]
@@ -103,7 +103,7 @@ impl Sums {
         })
     }
 
-    /// Whether a recording's sums are in both.
+    /// True if both contain the sums of the same recording.
     fn shares(&self, other: &Self) -> bool {
         self.inner.shares(&other.inner)
     }

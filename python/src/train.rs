@@ -47,7 +47,7 @@ impl Bank {
     }
 }
 
-/// What decides how a decoder is trained.
+/// Options of training.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {

@@ -11,7 +11,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Args)]
 #[command(after_help = "Example: betz drop m.betz --channels 3,17 --out n.betz")]
@@ -21,10 +21,10 @@ pub(crate) struct Drop {
     /// Model file, trained with --retain
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Channels to take out, by name or number, separated by commas
+    /// Channels to remove: names or numbers, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) channels: String,
-    /// Model file to write; it retains the same sums
+    /// Model file to write; it stores the same sums
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
 }
@@ -63,17 +63,20 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
         factor_seconds,
         seconds,
     };
-    if args.common.json {
-        return report::json(&dropped);
+    report::tell(&dropped, args.common.json)
+}
+
+impl Outcome for Dropped {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
+            self.model,
+            report::count(self.channels.len() as u128, "channel"),
+            self.channels_left,
+            1e3 * self.factor_seconds,
+            1e3 * self.seconds
+        ))
     }
-    report::line(&format!(
-        "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
-        dropped.model,
-        report::count(dropped.channels.len() as u128, "channel"),
-        dropped.channels_left,
-        1e3 * factor_seconds,
-        1e3 * seconds
-    ))
 }
 
 /// Channels by name or number; a name goes first where both are possible.

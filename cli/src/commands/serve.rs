@@ -35,13 +35,15 @@ pub(crate) struct Serve {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings, networks and maps (.npz), sorters, lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
+    /// Recordings, networks and maps (.npz), sorters, lists that `betz mine --csv` wrote, and at
+    /// most one model, whose estimates are shown with the recordings
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Picture below the nodes of networks (PNG or JPEG)
+    /// Picture to show below the nodes of networks (.png, .jpg)
     #[arg(long, value_name = "PICTURE")]
     pub(crate) image: Option<PathBuf>,
-    /// Where the picture lies in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM; else a unit a pixel from 0, 0
+    /// Position of the picture in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM [default: one unit
+    /// per pixel from 0,0]
     #[arg(
         long,
         value_name = "L,T,R,B",
@@ -49,7 +51,7 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     pub(crate) image_extent: Option<String>,
-    /// Begin with what a page has kept (E, then *state*)
+    /// View to start with: a file that the page saved (E, then *state*)
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
             "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}{}",
             report::count(anything as u64, "of the former"),
             report::count(files.models.len() as u64, "other file"),
-            // What is none of these was taken for a model.
+            // Every other file is read as a model.
             (files.models.last()).map_or(String::new(), |p| format!(
                 ", the last of them {}",
                 p.display()
@@ -126,7 +128,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
 /// Most bytes of what a page has kept.
 const MOST_KEPT: u64 = 1 << 20;
 
-/// What a page has kept.
+/// A view that a page has saved.
 fn kept(path: &Path) -> Result<serde_json::Value> {
     let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let mut text = String::new();
@@ -144,7 +146,7 @@ fn kept(path: &Path) -> Result<serde_json::Value> {
         })
 }
 
-/// What the files are that are to be shown.
+/// The files to show, by kind.
 #[derive(Default)]
 struct Files<'a> {
     models: Vec<&'a PathBuf>,

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(crate) fn betz(folder: &Path, line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_betz"))
         .current_dir(folder)
-        // What this host was calibrated to is not what is tested.
+        // The calibration of this host must not influence the tests.
         .env("BETZ_CACHE", folder.join("cache"))
         .args(line.split_whitespace())
         .output()

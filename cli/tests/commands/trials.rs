@@ -1,4 +1,4 @@
-//! What `betz mine` does with recordings in trials, and with files that are named or fail otherwise.
+//! `betz mine` on recordings in trials, and on files with odd names or faults.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -82,8 +82,5 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         device,
         total_seconds: report::total_seconds(),
     };
-    if args.common.json {
-        return report::json(&scores);
-    }
-    scores.print()
+    report::tell(&scores, args.common.json)
 }

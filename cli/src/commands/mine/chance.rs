@@ -13,14 +13,14 @@ use std::time::Instant;
 
 use super::args::{Chance, Mine};
 use crate::chunks;
-use crate::report::Bar;
+use crate::report::{self, Bar};
 
 /// Dithering moves events by up to so many times the longest delay, unless told otherwise.
 const DITHER: i64 = 4;
 /// Parts are shifted against the rest by at least, and at most, so many times the longest delay.
 const SHIFTS: (i64, i64) = (20, 200);
 
-/// What surrogates say of a list of episodes.
+/// Significance of a list of episodes.
 pub(super) struct Tested {
     /// One entry per episode; `None` for single symbols, which every surrogate keeps, and for those that
     /// cannot be chains because their parts are none.
@@ -28,7 +28,7 @@ pub(super) struct Tested {
     pub(super) how: How,
 }
 
-/// How it was tested.
+/// The method of a test.
 #[derive(Serialize, Clone)]
 pub(super) struct How {
     surrogates: u32,
@@ -40,7 +40,7 @@ pub(super) struct How {
     tested: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     fdr: Option<f64>,
-    /// Whether every part was tested too.
+    /// True if every part was tested, too.
     pub(super) parts: bool,
     /// Where surrogates were counted, wherever the episodes were.
     pub(super) device: String,
@@ -74,6 +74,15 @@ pub(super) fn check(args: &Chance) -> Result<()> {
     {
         return Err(Error::argument(format!(
             "--fdr: expected a rate above 0 and up to 1, got {fdr}"
+        )));
+    }
+    if let (Some(fdr), Some(surrogates)) = (args.fdr, args.surrogates)
+        && fdr * (f64::from(surrogates) + 1.0) < 1.0 - 1e-9
+    {
+        // No p, and so no q, is below 1 / (N + 1).
+        return Err(Error::argument(format!(
+            "--fdr {fdr}: expected --surrogates of at least {:.0}, because q is never below 1 / (surrogates + 1), got {surrogates}",
+            (1.0 / fdr - 1e-9).ceil() - 1.0
         )));
     }
     if let Some(seconds) = args.dither
@@ -170,6 +179,9 @@ fn test(
         .filter(|e| e.pattern.size() > 1)
         .map(|e| e.pattern.clone())
         .collect();
+    if let Some(fdr) = args.fdr {
+        note_needed(fdr, surrogates, patterns.len());
+    }
     let delays = patterns.iter().flat_map(Pattern::intervals);
     let longest = delays.map(|i| i.high).max().unwrap_or(1);
     let surrogate = surrogate(args, source.clock(), longest)?;
@@ -246,6 +258,18 @@ fn test(
             device: ran.device,
         },
     }))
+}
+
+/// Says, before surrogates are counted, how many of `tested` episodes must reach the smallest p for any to pass.
+fn note_needed(fdr: f64, surrogates: u32, tested: usize) {
+    // q <= fdr for the k smallest of m p-values needs p <= fdr k / m, and p is at least 1 / (N + 1).
+    let needed = (tested as f64 / (fdr * (f64::from(surrogates) + 1.0)) - 1e-9).ceil();
+    if needed > 1.0 {
+        report::note(&format!(
+            "--fdr {fdr}: episodes are listed only if at least {needed:.0} of {tested} occur more often than in all of {surrogates} surrogates; {:.0} surrogates would list a single one",
+            (tested as f64 / fdr - 1e-9).ceil() - 1.0
+        ));
+    }
 }
 
 impl Tested {

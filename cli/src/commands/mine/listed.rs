@@ -21,7 +21,7 @@ pub(super) struct Listed {
     chance: Option<Chance>,
 }
 
-/// What surrogates say; null where an episode was not tested.
+/// Significance of an episode; null if it was not tested.
 #[derive(Serialize, Default)]
 pub(super) struct Chance {
     expected: Option<f64>,

@@ -12,12 +12,12 @@ use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
 
+use super::args::Mine;
 use super::chance::{self, Source};
 use super::print::{Searched, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
-use crate::commands::mine::args::Mine;
 use crate::device;
 use crate::report::{self, Bar};
 
@@ -95,7 +95,7 @@ fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
     Ok(cuts[own.start]..cuts[own.end])
 }
 
-/// What is asked for, and the seconds it took.
+/// Counts the requested episodes; returns them and the seconds taken.
 fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
     let alphabet = counter.alphabet();
     let targets = Targets::new(

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
@@ -16,6 +18,7 @@ use super::args::Mine;
 use super::chance::{How, Tested};
 use super::listed::{Chance, Listed, list, print_rest, print_table};
 use super::raster;
+use crate::files::{self, INCOMPLETE};
 use crate::report;
 
 #[derive(Serialize)]
@@ -62,7 +65,7 @@ pub(super) struct Searched<'a> {
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
 pub(super) fn tell(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &Searched<'_>,
     mined: &Mined,
     tested: Option<&Tested>,
     seconds: f64,
@@ -72,10 +75,10 @@ pub(super) fn tell(
     let list = List::new(args, mined, tested);
     let found = Found {
         episodes: (list.rows.iter())
-            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), searched.alphabet))
             .collect(),
-        events: seen.number,
-        symbols: seen.alphabet.len(),
+        events: searched.number,
+        symbols: searched.alphabet.len(),
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
@@ -96,14 +99,17 @@ pub(super) fn tell(
         complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
         complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
-    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
-    // take the other with it.
+    // The list is printed before files are written, so that neither a full disk nor a closed pipe loses both.
     let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, seen.alphabet, &list, &found, tested)
+        print(args, searched.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, seen, &mined.episodes, &list);
+    let written = write_files(args, searched, &mined.episodes, &list, found.complete);
+    let written = written.and(match found.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("mining")),
+    });
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -145,7 +151,7 @@ fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
 struct List<'a> {
     rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
     tested: bool,
-    /// Whether parts were tested, too.
+    /// True if parts were tested, too.
     parts: bool,
 }
 
@@ -178,14 +184,22 @@ fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Lis
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
 fn write_files(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &Searched<'_>,
     episodes: &[Episode],
     list: &List<'_>,
+    complete: bool,
 ) -> Result<()> {
-    let alphabet = seen.alphabet;
-    if let Some(path) = &args.csv {
+    let alphabet = searched.alphabet;
+    let place = |path: &Option<PathBuf>| {
+        path.as_deref()
+            .map(|path| files::destination(path, complete))
+    };
+    if let Some(path) = &place(&args.csv) {
         let rows = || list.rows.iter().copied();
         write_atomically(path, |file| {
+            if !complete {
+                writeln!(file, "# {INCOMPLETE}")?;
+            }
             if list.parts {
                 write_chains_csv(file, rows(), alphabet)
             } else if list.tested {
@@ -197,21 +211,28 @@ fn write_files(
             }
         })?;
     }
-    if let Some(path) = &args.graph {
+    if let (Some(path), Some(to)) = (&args.graph, place(&args.graph)) {
         let graph = Graph::new(episodes, 2);
-        write_atomically(path, |file| {
+        write_atomically(&to, |file| {
             if path
                 .extension()
                 .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
             {
-                graph.write_graphml(file, alphabet)
+                graph.write_graphml(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "<!-- {INCOMPLETE} -->")?;
+                }
             } else {
-                graph.write_dot(file, alphabet)
+                graph.write_dot(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "// {INCOMPLETE}")?;
+                }
             }
+            Ok(())
         })?;
     }
-    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
-        raster::draw(events, episodes, path)?;
+    if let (Some(path), Some(events)) = (place(&args.picture), searched.held) {
+        raster::draw(events, episodes, &path)?;
     }
     Ok(())
 }

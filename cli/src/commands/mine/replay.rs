@@ -10,9 +10,9 @@ use betz::episode::{Events, Interval};
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
+use super::args::Mine;
 use super::listed::{Listed, given, list};
-use crate::commands::mine::args::Mine;
-use crate::report::{self, Table, UntilInterrupted};
+use crate::report::{self, Outcome, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.
 const SHOWN: usize = 12;
@@ -30,6 +30,9 @@ struct Replayed {
     symbols: usize,
     seconds: f64,
     device: String,
+    /// Text and count of each episode.
+    #[serde(skip)]
+    rows: Vec<(String, u64)>,
 }
 
 pub(super) fn run(
@@ -68,24 +71,31 @@ pub(super) fn run(
         },
     )?;
     let top = miner.top(args.top);
-    if args.common.json {
-        return report::json(&Replayed {
-            episodes: top
-                .iter()
-                .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
-                .collect(),
-            events: miner.stats().events,
-            symbols: events.symbols(),
-            seconds: started.elapsed().as_secs_f64(),
-            device,
-        });
+    let replayed = Replayed {
+        episodes: top
+            .iter()
+            .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
+            .collect(),
+        events: miner.stats().events,
+        symbols: events.symbols(),
+        seconds: started.elapsed().as_secs_f64(),
+        device,
+        rows: top
+            .iter()
+            .map(|w| (w.pattern.display(events.alphabet()).to_string(), w.count))
+            .collect(),
+    };
+    report::tell(&replayed, args.common.json)
+}
+
+impl Outcome for Replayed {
+    fn print(&self) -> Result<()> {
+        let mut table = Table::new(&["episode", "count"]);
+        for (text, count) in &self.rows {
+            table.row([text.clone(), count.to_string()]);
+        }
+        table.print()
     }
-    let mut table = Table::new(&["episode", "count"]);
-    for w in &top {
-        let text = w.pattern.display(events.alphabet()).to_string();
-        table.row([text, w.count.to_string()]);
-    }
-    table.print()
 }
 
 /// A miner of the given episodes, or one that mines its list from a window again and again.

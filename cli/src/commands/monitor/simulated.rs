@@ -23,10 +23,10 @@ const MOST_SHOWN: u64 = 16_384;
 const MOST_TRACED: usize = 8;
 /// Steps between two looks at the clock and at what the page wants: a millisecond of the network, at least one.
 const LOOK_SECONDS: f64 = 1e-3;
-/// How far it may lag behind the clock before it no longer tries to catch up.
+/// Lag behind the clock above which it no longer tries to catch up.
 const LAG: Duration = Duration::from_millis(100);
 
-/// What a network is asked for as.
+/// A request for a network.
 #[derive(Clone)]
 struct Asked {
     name: String,
@@ -121,7 +121,7 @@ impl Built {
         }
         let traced: Vec<u32> = traced.iter().map(|n| *n as u32).collect();
         let engine = Engine::build(network, &Options::default(), &Bar::new())?;
-        // What has no potential is said before a page is opened.
+        // Neurons without a potential are refused before a page is opened.
         (traced.iter()).try_for_each(|n| engine.potential(*n).map(|_| ()))?;
         Ok(Self {
             asked,
@@ -217,7 +217,7 @@ fn first_with_potential(network: &Network) -> Vec<usize> {
 
 /// A network at work.
 struct Work<'a> {
-    /// What the command line asked for, which a page may ask for again.
+    /// The network of the command line, which a page may request again.
     asked: &'a str,
     built: Built,
     feed: Feed,
@@ -274,7 +274,7 @@ impl Work<'_> {
                 Some(wait) => {
                     rest(wait);
                 }
-                // What it cannot keep up with is not made up for later.
+                // Time that is lost is not made up for later.
                 None if now - due > LAG => (begun, done) = (Instant::now(), 0),
                 None => {}
             }

@@ -10,10 +10,10 @@ use betz::network::{Network, WindowEdges};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Compare;
 use super::{Spread, on_cpu};
-use crate::commands::network::args::Compare;
 use crate::files::{Files, Kind};
-use crate::report::{self, Table};
+use crate::report::{self, Outcome, Table};
 
 const HEADER: &str = "first,second,start,edges_first,edges_second,common,";
 
@@ -124,46 +124,49 @@ pub(super) fn run(args: &Compare) -> Result<()> {
         device: "cpu",
         out: args.out.as_ref().map(|p| p.display().to_string()),
     };
-    if args.common.json {
-        return report::json(&found);
-    }
-    for pair in &found.comparisons {
-        report::line(&format!(
-            "{} and {}: {} in common ({} and {} by themselves)",
-            pair.first,
-            pair.second,
-            report::count(pair.windows as u128, "window"),
-            pair.windows_only_first,
-            pair.windows_only_second
-        ))?;
-        report::line(&format!(
-            "{} and {} there, {} in common",
-            report::count(pair.edges_first, "edge"),
-            report::count(pair.edges_second, "edge"),
-            pair.edges_common
-        ))?;
-        let mut table = Table::new(&["over windows", "least", "mean", "most"]);
-        for (name, spread) in [
-            ("Jaccard", pair.jaccard),
-            ("correlation", pair.correlation),
-            ("change of degree", pair.degree_change),
-            ("difference of degree", pair.degree_difference),
-        ] {
-            let cell = |of: fn(&Spread) -> f64| {
-                spread
-                    .as_ref()
-                    .map_or_else(|| "-".to_owned(), |s| format!("{:.4}", of(s)))
-            };
-            table.row([
-                name.to_owned(),
-                cell(|s| s.min),
-                cell(|s| s.mean),
-                cell(|s| s.max),
-            ]);
+    report::tell(&found, args.common.json)
+}
+
+impl Outcome for Found {
+    fn print(&self) -> Result<()> {
+        for pair in &self.comparisons {
+            report::line(&format!(
+                "{} and {}: {} in common ({} and {} by themselves)",
+                pair.first,
+                pair.second,
+                report::count(pair.windows as u128, "window"),
+                pair.windows_only_first,
+                pair.windows_only_second
+            ))?;
+            report::line(&format!(
+                "{} and {} there, {} in common",
+                report::count(pair.edges_first, "edge"),
+                report::count(pair.edges_second, "edge"),
+                pair.edges_common
+            ))?;
+            let mut table = Table::new(&["over windows", "least", "mean", "most"]);
+            for (name, spread) in [
+                ("Jaccard", pair.jaccard),
+                ("correlation", pair.correlation),
+                ("change of degree", pair.degree_change),
+                ("difference of degree", pair.degree_difference),
+            ] {
+                let cell = |of: fn(&Spread) -> f64| {
+                    spread
+                        .as_ref()
+                        .map_or_else(|| "-".to_owned(), |s| format!("{:.4}", of(s)))
+                };
+                table.row([
+                    name.to_owned(),
+                    cell(|s| s.min),
+                    cell(|s| s.mean),
+                    cell(|s| s.max),
+                ]);
+            }
+            table.print()?;
         }
-        table.print()?;
+        Ok(())
     }
-    Ok(())
 }
 
 fn same_nodes(a: &NetworkFile, a_path: &Path, b: &NetworkFile, b_path: &Path) -> Result<()> {

@@ -8,10 +8,10 @@ use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
+use super::args::{Compute, FdrName, Span, SurrogateName};
 use super::asked::{Asked, keeping};
 use super::outcome::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
-use crate::commands::network::args::{Compute, FdrName, Span, SurrogateName};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
@@ -57,7 +57,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
-    // Whatever is wrong with it is said before surrogates are drawn.
+    // Errors of the plan are reported before surrogates are drawn.
     let mut plan = within_memory(args, Plan::new(&spec, &signal)?, &signal)?;
     if args.full {
         full::check(&spec, &signal, plan.windows().len())?;

@@ -13,12 +13,12 @@ use betz::{Error, Progress, Result, memory, progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::args::{Graph, GraphMeasure};
 use super::picture::{self as network_picture, Shown};
 use super::table::{Column, HEADER, Measured, NodeColumn};
 use super::{Spread, on_cpu};
-use crate::commands::network::args::{Graph, GraphMeasure};
 use crate::files::{Files, Kind, is_csv};
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 
 /// Nodes up to which shortest paths are looked for from all of them, and from how many otherwise.
 const ALL_SOURCES: usize = 5_000;
@@ -49,6 +49,9 @@ struct Found {
     out: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<String>,
+    /// Names of the measures, in the table's order.
+    #[serde(skip)]
+    columns: Vec<&'static str>,
 }
 
 pub(super) fn run(args: &Graph) -> Result<()> {
@@ -107,44 +110,48 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         device: "cpu",
         out: args.out.as_ref().map(|p| p.display().to_string()),
         picture: args.picture.as_ref().map(|p| p.display().to_string()),
+        columns: measured.columns.iter().map(|c| c.name).collect(),
     };
-    if args.common.json {
-        return report::json(&found);
-    }
-    report::line(&format!(
-        "{}: {}, {}, {}",
-        found.network,
-        report::count(found.nodes as u128, "node"),
-        report::count(found.windows as u128, "window"),
-        report::count(found.edges, "edge")
-    ))?;
-    let mut table = Table::new(&["over windows", "least", "mean", "most"]);
-    for column in &measured.columns {
-        let cells = match found.measures.get(column.name).copied().flatten() {
-            Some(spread) => [spread.min, spread.mean, spread.max].map(number),
-            None => ["-", "-", "-"].map(str::to_owned),
-        };
-        let [least, mean, most] = cells;
-        table.row([column.name.replace('_', " "), least, mean, most]);
-    }
-    table.print()?;
-    if let Some(c) = &found.communities {
+    report::tell(&found, args.common.json)
+}
+
+impl Outcome for Found {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{} of at least {} nodes followed: {} born, {} died, {} split, {} merged; a node changes in {:.1} % of windows",
-            if c.identities == 1 {
-                "1 community".to_owned()
-            } else {
-                format!("{} communities", c.identities)
-            },
-            Matching::default().smallest,
-            c.births,
-            c.deaths,
-            c.splits,
-            c.merges,
-            c.mean_flexibility * 100.0
+            "{}: {}, {}, {}",
+            self.network,
+            report::count(self.nodes as u128, "node"),
+            report::count(self.windows as u128, "window"),
+            report::count(self.edges, "edge")
         ))?;
+        let mut table = Table::new(&["over windows", "least", "mean", "most"]);
+        for column in &self.columns {
+            let cells = match self.measures.get(column).copied().flatten() {
+                Some(spread) => [spread.min, spread.mean, spread.max].map(number),
+                None => ["-", "-", "-"].map(str::to_owned),
+            };
+            let [least, mean, most] = cells;
+            table.row([column.replace('_', " "), least, mean, most]);
+        }
+        table.print()?;
+        if let Some(c) = &self.communities {
+            report::line(&format!(
+                "{} of at least {} nodes followed: {} born, {} died, {} split, {} merged; a node changes in {:.1} % of windows",
+                if c.identities == 1 {
+                    "1 community".to_owned()
+                } else {
+                    format!("{} communities", c.identities)
+                },
+                Matching::default().smallest,
+                c.births,
+                c.deaths,
+                c.splits,
+                c.merges,
+                c.mean_flexibility * 100.0
+            ))?;
+        }
+        report::line(&format!("{:.2} s in all", self.seconds))
     }
-    report::line(&format!("{:.2} s in all", found.seconds))
 }
 
 /// Whole numbers as they are, others to four digits.
@@ -169,7 +176,7 @@ fn followed(tracked: &Tracked) -> Followed {
     }
 }
 
-/// What is found in one window: under each name a number, and a number for each node.
+/// Measures of one window: for each name one number, and one number per node.
 struct OfWindow {
     values: Vec<(&'static str, f64)>,
     nodes: Vec<(&'static str, Vec<f32>)>,

@@ -23,7 +23,7 @@ use betz::device::DeviceSpec;
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::commands::network::args::NetworkCommand;
+use args::NetworkCommand;
 
 pub(super) use inside::{inside, is_network};
 pub(super) use part::{join, part_inside};

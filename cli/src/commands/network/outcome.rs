@@ -1,4 +1,4 @@
-//! What `betz network compute` says at its end, and the file that it leaves.
+//! The report of `betz network compute` and the file that it writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,9 +8,10 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::Spread;
+use super::args::Compute;
 use super::asked::Asked;
-use crate::commands::network::args::Compute;
-use crate::report;
+use crate::files;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
 pub(super) struct Seconds {
@@ -73,7 +74,7 @@ pub(super) fn finish(
     mut seconds: Seconds,
 ) -> Result<()> {
     let started = Instant::now();
-    let place = write_where_it_fits(file, out)?;
+    let place = write_where_it_fits(file, &files::destination(out, file.complete))?;
     seconds.write = started.elapsed().as_secs_f64();
     seconds.total = report::total_seconds();
     let network = &file.network;
@@ -98,13 +99,14 @@ pub(super) fn finish(
         device: meta.device.clone(),
         out: place.display().to_string(),
     };
-    if args.common.json {
-        return report::json(&computed);
+    report::tell(&computed, args.common.json)?;
+    match computed.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("the network")),
     }
-    computed.print()
 }
 
-impl Computed {
+impl Outcome for Computed {
     fn print(&self) -> Result<()> {
         let asked = &self.asked;
         report::line(&format!(

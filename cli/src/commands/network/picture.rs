@@ -26,7 +26,7 @@ const ROWS: usize = 240;
 const CELLS: usize = 90;
 const LINKS: usize = 2_500;
 
-/// What is drawn.
+/// The data of the picture.
 pub(crate) struct Shown<'a> {
     pub(crate) file: &'a NetworkFile,
     pub(crate) tracked: &'a Tracked,

@@ -7,10 +7,10 @@ use betz::network::{Measure, NetworkSpec, Window};
 use betz::recording::SpikeForm;
 use betz::{Error, Result};
 
+use super::args::{Compute, Span};
 use super::asked::{Asked, keeping};
 use super::input;
 use super::outcome::{Seconds, finish};
-use crate::commands::network::args::{Compute, Span};
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::{Files, Kind, hash_of};

@@ -1,4 +1,4 @@
-//! What `graph` writes: a row a window as CSV, or everything as `.npz`.
+//! Files of `betz network graph`: one row per window as CSV, or everything as `.npz`.
 
 use std::io::Write;
 use std::path::Path;

@@ -14,12 +14,12 @@ use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::args::{ClosedLoop, Simulate, TaskName};
 use super::loop_picture;
 use super::steered::{Steered, Velocity};
 use super::written::Written;
-use crate::commands::simulate::args::{ClosedLoop, Simulate, TaskName};
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table, count};
+use crate::report::{self, Bar, Outcome, Table, count};
 
 /// Ridge of an OLE, as a part of each channel's spread.
 const RIDGE: f64 = 1e-3;
@@ -38,7 +38,7 @@ enum Candidate {
     Model { path: PathBuf, model: Box<Model> },
 }
 
-/// What one decoder did, over all repeats.
+/// Results of one decoder over all repeats.
 #[derive(Serialize)]
 struct Scored {
     decoder: String,
@@ -96,11 +96,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let world = World::new(args)?;
     if let Some(path) = &asked.calibration {
         let written = world.calibration(asked.reaches, path)?;
-        return if args.common.json {
-            report::json(&written)
-        } else {
-            written.print()
-        };
+        return report::tell(&written, args.common.json);
     }
     let known = candidates
         .iter()
@@ -151,10 +147,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         seed: args.seed,
         total_seconds: report::total_seconds(),
     };
-    if args.common.json {
-        return report::json(&compared);
-    }
-    compared.print()
+    report::tell(&compared, args.common.json)
 }
 
 /// The decoders that are listed; model files are read.
@@ -317,7 +310,7 @@ impl World {
         Ok((session, None))
     }
 
-    /// What the user intended in a session without faults, of other chances than the one that counts.
+    /// Intended movements from a session without faults, with other random draws than the scored one.
     fn rehearsal(&self, decoder: &mut dyn Decoder, asked: &ClosedLoop) -> Result<TrainingData> {
         let mut setup = self.setup.clone();
         setup.faults.clear();
@@ -410,7 +403,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
         .collect()
 }
 
-impl Compared {
+impl Outcome for Compared {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&[
             "decoder",

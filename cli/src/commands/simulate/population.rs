@@ -8,11 +8,11 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Simulate;
 use super::written::Written;
-use crate::commands::simulate::args::Simulate;
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
 
 /// Length of a recording and number of neurons unless told otherwise.
 const SECONDS: f64 = 100.0;
@@ -72,10 +72,13 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
         seed: args.seed,
         simulation_seconds: bar.seconds(),
     };
-    if args.common.json {
-        return report::json(&simulated);
+    report::tell(&simulated, args.common.json)
+}
+
+impl Outcome for Simulated {
+    fn print(&self) -> Result<()> {
+        self.recordings.iter().try_for_each(Written::print)
     }
-    simulated.recordings.iter().try_for_each(Written::print)
 }
 
 fn write(recording: &Recording, path: &Path) -> Result<Written> {

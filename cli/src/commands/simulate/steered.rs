@@ -6,10 +6,11 @@ use betz::model::Decoder;
 use betz::recording::OutputInfo;
 use betz::spiking::closed_loop::{self, Aim};
 use betz::stream::{Session, SessionConfig, Swapper};
-use betz::train::online::{Labels, TrainerConfig, Worker, follow_verdict};
+use betz::train::online::{Labels, TrainerConfig, Worker};
 use betz::{Error, Result};
 
-use crate::commands::simulate::args::Intention;
+use super::args::Intention;
+use crate::learning;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
 #[derive(Clone, Copy)]
@@ -67,7 +68,7 @@ pub(super) struct Steered {
     velocity: Velocity,
     counts: Vec<u16>,
     out: Vec<f32>,
-    /// Whether counts came in the last step.
+    /// True if counts arrived in the last step.
     came: bool,
     learning: Option<Learning>,
     /// The first thing that failed; the cursor stays from then on.
@@ -204,7 +205,7 @@ impl Learning {
     /// Learns from the trial that has ended, and does with the session what is decided.
     fn work(&mut self, session: &mut Session) -> Result<()> {
         while let Some(verdict) = self.worker.work()? {
-            follow_verdict(&verdict, &self.worker, &mut self.swapper, session)?;
+            learning::follow(&verdict, &self.worker, &mut self.swapper, session)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a simulation wrote, for tables and JSON.
+//! Recordings that a simulation wrote, for tables and JSON.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use betz::episode::Clock;
 use betz::recording::Recording;
 use serde::Serialize;
 
-use crate::report;
+use crate::report::{self, Outcome};
 
 /// A recording that was written.
 #[derive(Serialize)]
@@ -33,8 +33,10 @@ impl Written {
             mean_rate_hz: recording.spikes.total() / channels as f64 / seconds,
         }
     }
+}
 
-    pub(super) fn print(&self) -> Result<()> {
+impl Outcome for Written {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: {}, {} in {} s, {:.1} Hz a channel",
             self.file,

@@ -6,9 +6,9 @@ use betz::sort::{Lattice, Map, Samples};
 use betz::{Progress, Result};
 use betz_monitor::{MapErrors, MapShape, MapStage, Mapped, Monitor, Shown};
 
+use super::args::Som;
 use crate::browser::Door;
 use crate::commands::monitor::name_of;
-use crate::commands::som::args::Som;
 use crate::page::{LOOK, announce, options};
 use crate::report::UntilInterrupted;
 

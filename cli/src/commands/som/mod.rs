@@ -20,10 +20,10 @@ use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
 use self::live::Live;
-use crate::commands::som::args::{FadeName, NeighbourhoodName, Som};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
+use args::{FadeName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
 const AT_ONCE: usize = 1 << 10;
@@ -163,36 +163,35 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         device: ran.ran.device,
         pictures: drawn,
     };
-    told(args, &trained)?;
+    report::tell(&trained, args.common.json)?;
     live.stay();
     Ok(())
 }
 
-fn told(args: &Som, trained: &Trained) -> Result<()> {
-    if args.common.json {
-        return report::json(trained);
+impl Outcome for Trained {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
+            self.file,
+            self.rows,
+            self.columns,
+            count(self.dims as u128, "number"),
+            count(self.samples as u128, "sample"),
+            self.quantisation_error,
+            self.topographic_error,
+            count(self.quality_samples as u128, "sample")
+        ))?;
+        report::line(&format!(
+            "{} in {:.3} s, {:.4} s each, on {}",
+            count(self.epochs as u128, "epoch"),
+            self.seconds,
+            self.seconds_per_epoch,
+            self.device
+        ))
     }
-    report::line(&format!(
-        "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
-        trained.file,
-        trained.rows,
-        trained.columns,
-        count(trained.dims as u128, "number"),
-        count(trained.samples as u128, "sample"),
-        trained.quantisation_error,
-        trained.topographic_error,
-        count(trained.quality_samples as u128, "sample")
-    ))?;
-    report::line(&format!(
-        "{} in {:.3} s, {:.4} s each, on {}",
-        count(trained.epochs as u128, "epoch"),
-        trained.seconds,
-        trained.seconds_per_epoch,
-        trained.device
-    ))
 }
 
-/// What training took.
+/// Cost of the training.
 #[derive(Default)]
 struct Took {
     epochs: usize,

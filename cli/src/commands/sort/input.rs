@@ -9,9 +9,9 @@ use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
 
-use crate::commands::sort::args::Raw;
+use super::args::Raw;
 
-/// What is known of voltage before a sample of it is read.
+/// Facts about the voltage that are known before a sample is read.
 pub(super) struct Info {
     /// File of the samples.
     pub(super) path: PathBuf,
@@ -44,7 +44,7 @@ fn series(args: &Raw) -> Result<ElectricalSeries> {
     })
 }
 
-/// What a file says of its samples.
+/// Facts that a file gives about its samples.
 #[derive(Default)]
 struct Said {
     rate_hz: Option<f64>,
@@ -53,7 +53,7 @@ struct Said {
 }
 
 impl Info {
-    /// What is known of the recording that was asked for, and where it is; `sorter` knows what is not said.
+    /// Facts about the recording, and its location; `sorter` supplies those that are not given.
     pub(super) fn of(args: &Raw, sorter: Option<&Sorter>) -> Result<(Self, Source)> {
         let series = match is_hdf5(&args.raw) {
             true => Some(series(args)?),

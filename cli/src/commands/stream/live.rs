@@ -12,9 +12,9 @@ use serde::Serialize;
 use super::args::Stream as Arguments;
 use crate::device;
 use crate::replay::{LatencyUs, deadline};
-use crate::report::{self, UntilInterrupted};
+use crate::report::{self, Outcome, UntilInterrupted};
 
-/// How often Ctrl-C is looked at while nothing comes.
+/// Time between checks for Ctrl-C while no input arrives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
@@ -112,24 +112,27 @@ fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
         source: named(&pumped.source),
         sink: named(&pumped.sink),
     };
-    if args.common.json {
-        return report::json(&live);
+    report::tell(&live, args.common.json)
+}
+
+impl Outcome for Live {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{} steps, {} passed over, {} restarts",
+            self.steps, self.skipped, self.restarts
+        ))?;
+        report::line(&self.latency_us.sentence())?;
+        report::line(&format!(
+            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
+            self.through_us.p50, self.through_us.p99, self.through_us.max
+        ))?;
+        for (name, counts) in [("in", &self.source), ("out", &self.sink)] {
+            let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
+            report::line(&format!("{name}: {}", counts.join(", ")))?;
+        }
+        report::line(&format!(
+            "spikes: {}, of unknown channels: {}",
+            self.spikes, self.unknown_channel_spikes
+        ))
     }
-    report::line(&format!(
-        "{} steps, {} passed over, {} restarts",
-        live.steps, live.skipped, live.restarts
-    ))?;
-    report::line(&live.latency_us.sentence())?;
-    report::line(&format!(
-        "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
-        live.through_us.p50, live.through_us.p99, live.through_us.max
-    ))?;
-    for (name, counts) in [("in", &live.source), ("out", &live.sink)] {
-        let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
-        report::line(&format!("{name}: {}", counts.join(", ")))?;
-    }
-    report::line(&format!(
-        "spikes: {}, of unknown channels: {}",
-        live.spikes, live.unknown_channel_spikes
-    ))
 }

@@ -11,7 +11,7 @@ use betz::{Error, Result};
 use super::args::{DecoderKind, Gram, SolverName, Train};
 use crate::bank;
 
-/// How far `--delay auto` looks, before and after.
+/// Longest delay that `--delay auto` tries, in both directions.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for.

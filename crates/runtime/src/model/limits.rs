@@ -1,7 +1,7 @@
 //! What a decoder was made for, input and outputs, and what becomes of the rest.
 
-use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::wire::{Reader, Writer};
 
 /// What a decoder was made for. The default has no limits.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -110,7 +110,7 @@ impl Limits {
     }
 
     pub(super) fn read_ranges(from: &mut Reader<'_>) -> Result<Vec<OutputRange>> {
-        let bounds = from.f32s("ranges")?;
+        let bounds = from.at("ranges").f32s()?;
         let (pairs, rest) = bounds.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::new(
@@ -135,11 +135,11 @@ impl Limits {
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Result<Option<Blanking>> {
-        Ok(if from.flag("blanking")? {
+        Ok(if from.at("blanking").flag()? {
             Some(Blanking {
-                least: from.u64("blanking.least")?,
-                most: from.u64("blanking.most")?,
-                mean_counts: from.f64s("blanking.mean_counts")?,
+                least: from.at("blanking.least").u64()?,
+                most: from.at("blanking.most").u64()?,
+                mean_counts: from.at("blanking.mean_counts").f64s()?,
             })
         } else {
             None

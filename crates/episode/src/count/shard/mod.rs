@@ -5,6 +5,9 @@ mod part;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "npz")]
+use std::path::Path;
+
 use rayon::prelude::*;
 
 use super::latest_start::runs;
@@ -14,10 +17,18 @@ use super::walk::{TILE, Walk, WalkOutput};
 use crate::{Alphabet, Events, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
+#[cfg(feature = "npz")]
+use betz_base::team::Shard;
+#[cfg(feature = "npz")]
+use betz_recording::Stretches;
 use betz_recording::{Recording, Spikes};
 
 pub use bytes::PART_MAGIC;
 pub use part::{CountPart, Joined};
+
+/// Most bytes that one event of a chunk takes while it is read, moved and indexed.
+#[cfg(feature = "npz")]
+const BYTES_PER_EVENT: u64 = 64;
 
 /// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
 /// counted by the shorter way from there on.
@@ -53,6 +64,24 @@ impl ShardEvents {
             long: LongEvents::between(from, to, outline, cuts, read)?,
             outline: outline.clone(),
         })
+    }
+
+    /// The events of `shard` of the time of the `.npz` recording at `path`, read in chunks of about `memory` bytes, and the
+    /// recording's fingerprint.
+    ///
+    /// # Errors
+    /// As [`Stretches::open`] and [`new`](Self::new).
+    #[cfg(feature = "npz")]
+    pub fn open(path: &Path, shard: Shard, memory: u64) -> Result<(Self, u64)> {
+        let mut stretches = Stretches::open(path)?;
+        let recording = stretches.fingerprint()?;
+        let outline = stretches.outline().clone();
+        let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
+        let most = (memory / BYTES_PER_EVENT).max(1);
+        let cuts = stretches.cut_between(own.start as i64..own.end as i64, most)?;
+        let events = Self::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
+            .map_err(|e| e.at(path.display()))?;
+        Ok((events, recording))
     }
 
     /// Labels and clock.

@@ -12,9 +12,9 @@ mod readout;
 
 pub use readout::FilteredReadout;
 
-use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
+use betz_base::wire::{Reader, Writer};
 
 /// Largest number of latents that a head takes. (A linear decoder has as many as outputs, a decoder of place as
 /// many as cells.)
@@ -33,7 +33,7 @@ pub(crate) trait Kind: Sized {
     /// Refuses parameters that do not fit so many latents and outputs, or could give a non-finite
     /// output for finite latents.
     fn check(&self, latents: usize, outputs: usize) -> Result<()>;
-    fn write(&self, to: &mut Writer<'_>);
+    fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader<'_>) -> Result<Self>;
     /// The form that steps use. `self` has passed its check.
     fn prepare(&self, step_seconds: f64) -> Result<Self::Prepared>;
@@ -108,7 +108,7 @@ macro_rules! kinds {
                 }
             }
 
-            pub(super) fn write(&self, to: &mut Writer<'_>) {
+            pub(super) fn write(&self, to: &mut Writer) {
                 match self {
                     Self::Linear => {}
                     $( Self::$Kind(kind) => kind.write(to), )+
