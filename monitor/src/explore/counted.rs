@@ -49,6 +49,7 @@ impl Counted {
     /// The list with its counts until now; `seconds`: of the session.
     pub(crate) fn json(&self, seconds: f64) -> Value {
         let now = self.miner.snapshot();
+        let numbers = now.summary;
         let rows: Vec<Value> = (now.watched.into_iter())
             .map(|w| {
                 let episode = Episode {
@@ -64,7 +65,7 @@ impl Counted {
             .collect();
         json!({
             "name": self.name, "recording": 0, "seconds": seconds, "episodes": rows,
-            "live": {"events": now.stats.events, "dropped": now.dropped, "late": now.stats.late, "running": self.miner.is_running()},
+            "live": {"events": numbers.stats.events, "dropped": numbers.dropped, "late": numbers.stats.late, "running": self.miner.is_running()},
         })
     }
 
