@@ -45,6 +45,7 @@ mod options;
 pub mod place;
 mod presets;
 mod readout;
+mod recurrent;
 pub mod retained;
 mod search;
 pub mod sums;
