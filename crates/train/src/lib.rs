@@ -52,6 +52,7 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 mod training;
+pub mod trials;
 mod validate;
 mod variance;
 
