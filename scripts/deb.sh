@@ -101,7 +101,7 @@ scripts/notices.py betz-cli --target "$machine-unknown-linux-gnu" | gzip -9n >"$
 	END
 } >"$doc/copyright"
 
-# What it is linked to, with the oldest versions that have its symbols.
+# Linked libraries, with the oldest versions that have the symbols.
 # The other machine's libraries are not installed as packages: what is asked of them says it.
 asked() {
     "${tools}readelf" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | while read -r library; do
