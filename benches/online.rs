@@ -197,7 +197,7 @@ fn attached() {
                 if with_miner { "attached" } else { "none" },
                 latency.p50_us * 1e3,
                 latency.p99_9_us * 1e3,
-                handle.snapshot().dropped
+                handle.summary().dropped
             );
         }
     }
