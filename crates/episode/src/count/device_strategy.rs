@@ -55,35 +55,6 @@ pub fn latest_start_on(device: &Device) -> Box<dyn Strategy> {
     ))
 }
 
-/// Counts, and where they were made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counts {
-    /// One for each pattern, in order.
-    pub counts: Vec<u64>,
-    /// Where, and why not elsewhere.
-    pub ran: Ran,
-}
-
-/// Counts with the default strategy on `device`, from events in host memory. With a device that the
-/// user did not name ([`Device::auto`]), work too small to gain stays on the CPU.
-///
-/// Copies only the events of symbols that occur in the patterns. If such a device falls short, the CPU
-/// counts ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
-///
-/// # Errors
-/// As [`Strategy::count`], and those of the device.
-pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counts> {
-    let place = LazyPlacement::new(device);
-    let placement = fits_device(job).then(|| place.decide(gains(job))).flatten();
-    let counts = place.run(
-        placement,
-        |placement| count_on_devices(placement.contexts(), job),
-        || LatestStart.count(job),
-    )?;
-    let ran = place.ran(LatestStart.name());
-    Ok(Counts { counts, ran })
-}
-
 /// True if the kernels take patterns as long as those of `job`.
 pub(crate) fn fits_device(job: &CountJob<'_>) -> bool {
     (job.patterns.iter()).all(|p| p.size() <= DeviceEvents::MAX_SIZE)

@@ -1,8 +1,8 @@
 //! Surrogates of a recording that need not fit in memory.
 //!
-//! Dithering moves an event by δ at most, and where to follows from the event alone. So a chunk of a surrogate is
-//! made of the events of that chunk and of δ around it, and is counted as chunks of the recording are
-//! ([`LongEvents`]): what leaves it for the next one is made again there.
+//! Dithering moves an event by δ at most, by a distance that follows from the event alone. So a chunk of a surrogate is
+//! made from the events of that chunk and of δ around it, and is counted as chunks of the recording are
+//! ([`LongEvents`]). Events that leave it for the next chunk are made again there.
 
 use rayon::prelude::*;
 
@@ -15,13 +15,14 @@ use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::Team;
 
-/// [`significance_by`](super::significance_by) on events of which a chunk is held at a time; the same result, to the
-/// bit. Every process of the team reads all of the recording for its share of the surrogates: once to count, and once for
-/// as many of them as take `memory` bytes, 16 per pattern and surrogate. Beside that each thread holds one surrogate's
-/// events of a chunk. The stage is `surrogates`.
+/// [`significance_by`](super::significance_by) on events that are read in chunks; the same result, to the bit. Every
+/// process of the team reads all of the recording for its share of the surrogates: once to count, and once for as many
+/// surrogates as take `memory` bytes, 16 per pattern and surrogate. In addition each thread holds one surrogate's events
+/// of a chunk. The stage is `surrogates`.
 ///
 /// # Errors
-/// As there; `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which wants all of a symbol's intervals at once.
+/// As [`significance_by`](super::significance_by); `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which needs
+/// all of a symbol's intervals at once.
 pub fn significance_in_chunks_by(
     team: &dyn Team,
     events: &LongEvents,
@@ -33,7 +34,7 @@ pub fn significance_in_chunks_by(
     options.surrogate.check()?;
     let Surrogate::Dither { delta } = options.surrogate else {
         return Err(Error::argument(
-            "surrogates in chunks: expected dithering, got shuffled intervals, which are a segment's all at once",
+            "surrogates in chunks: expected dithering, got shuffled intervals, which need a whole segment in memory",
         ));
     };
     if options.surrogates == 0 {
@@ -63,7 +64,7 @@ pub fn significance_in_chunks_by(
             let Some(source) = events.around(chunk.clone(), counting.span() + delta, delta)? else {
                 continue;
             };
-            let here = events.place(chunk.start) - counting.span()..events.place(chunk.end);
+            let here = events.tick_here(chunk.start) - counting.span()..events.tick_here(chunk.end);
             (states.par_iter_mut().zip(indices)).try_for_each(|(state, &index)| {
                 let dither = Dither::new(delta, options.seed, index);
                 let moved = dither.moved(source.iter(), &bounds);

@@ -351,7 +351,7 @@ fn on_cpu(
         })
 }
 
-/// The sums over all processes of `own`, which is empty where a process had no surrogate.
+/// The sums over all processes of `own`, which is empty if a process had no surrogate.
 fn together(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
     if team.size() == 1 {
         return Ok(own);

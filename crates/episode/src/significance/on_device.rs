@@ -1,8 +1,8 @@
 //! Surrogates on devices, each of which takes the next one whenever it is idle.
 //!
-//! Dithered ones are made where they are counted: the CPU takes 45 to 59 ns per event and thread to make one, and a device
-//! that counts thousands of episodes in the meantime would wait for it. What the CPU has to make (shuffled
-//! intervals, shifted parts) is made on all its threads, and is counted as it comes.
+//! A device makes the dithered surrogates that it counts: the CPU takes 45 to 59 ns per event and thread to make one,
+//! and a device that counts thousands of episodes in the meantime would wait for it. All threads of the CPU make the
+//! other surrogates (shuffled intervals, shifted parts), which are counted as they come.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ fn dealt<W: Sync>(
             for ((total, count), &limit) in totals.iter_mut().zip(counts).zip(wanted.limits) {
                 *total = total.add(Total::new(count, limit));
             }
-            // Told in order, too.
+            // Reported in order.
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             wanted.progress.update(wanted.stage, done, all);
         }
