@@ -101,7 +101,7 @@ fn dealt<W: Sync>(
 mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, random_pattern};
-    use crate::count::{LatestStart, LazyPlacement, Strategy};
+    use crate::count::{LatestStart, Strategy};
     use crate::significance::{
         ChainOptions, PartOptions, SignificanceOptions, Surrogate, Workers, chains_by, on_cpu,
         part_significance_by, significance_by,
@@ -109,7 +109,7 @@ mod tests {
     use betz_base::error::ErrorKind;
     use betz_base::progress::Progress;
     use betz_base::team::Alone;
-    use betz_device::Device;
+    use betz_device::{DeferredPlacement, Device};
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
     use std::sync::atomic::AtomicBool;
@@ -201,7 +201,7 @@ mod tests {
                 };
                 let expected = test(Workers::alone()).unwrap();
                 for device in &devices {
-                    let placement = &LazyPlacement::new(device);
+                    let placement = &DeferredPlacement::new(device);
                     let workers = Workers {
                         team: &Alone,
                         placement,
@@ -241,7 +241,7 @@ mod tests {
             };
             let expected = test(Workers::alone());
             for device in &devices {
-                let placement = &LazyPlacement::new(device);
+                let placement = &DeferredPlacement::new(device);
                 let workers = Workers {
                     team: &Alone,
                     placement,
