@@ -175,7 +175,7 @@ pub mod train {
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores, with_variance};
-    pub use betz_train::{long, online, place, retained, sums};
+    pub use betz_train::{long, online, place, retained, sums, trials};
 }
 
 /// This version of Betz.
