@@ -333,23 +333,15 @@ impl Counter for LongEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{bursts, random_case, reader, recording};
+    use crate::cases::{bursts, random_case, random_cuts, random_segments, reader, recording};
     use crate::count::count;
     use crate::mine::{MineOptions, mine, mine_by};
     use crate::pattern::Interval;
-    use rand::{RngExt, SeedableRng};
+    use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
     fn long(recording: &Recording, cuts: Vec<i64>) -> LongEvents {
         LongEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
-
-    fn random_cuts(rng: &mut ChaCha8Rng, ticks: i64) -> Vec<i64> {
-        let often = rng.random_range(0.0..1.0);
-        let mut cuts = vec![0];
-        cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
-        cuts.push(ticks);
-        cuts
     }
 
     #[test]
@@ -387,15 +379,7 @@ mod tests {
         for seed in 0..200 {
             let case = random_case(seed, 120, 12);
             let mut recording = recording(&case.events, Vec::new());
-            let mut at = 0;
-            while at < recording.ticks {
-                let start = at + rng.random_range(0..3);
-                let stop = (start + rng.random_range(1..30)).min(recording.ticks);
-                if start < stop {
-                    recording.segments.push(Segment { start, stop });
-                }
-                at = stop.max(start);
-            }
+            recording.segments = random_segments(&mut rng, recording.ticks, 0..3, 1..30);
             let cuts = random_cuts(&mut rng, recording.ticks);
             let counts = long(&recording, cuts).count(&case.patterns, None, &());
             match Events::from_recording(&recording) {

@@ -92,46 +92,13 @@ pub fn significance_in_chunks_by(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{random_case, reader, recording};
+    use crate::cases::{random_case, random_cuts, random_segments, reader, recording};
     use crate::significance::significance;
     use betz_base::error::ErrorKind;
     use betz_base::team::Alone;
-    use betz_recording::{Recording, Segment};
+    use betz_base::team::threads::run_team;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-
-    /// One of two that share the surrogates, which adds nothing of the other's.
-    struct Half(usize);
-
-    impl Team for Half {
-        fn rank(&self) -> usize {
-            self.0
-        }
-
-        fn size(&self) -> usize {
-            2
-        }
-
-        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            Ok(vec![own.to_vec(); 2])
-        }
-
-        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            self.gather(own)
-        }
-
-        fn add(&self, _values: &mut [i128]) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    fn cut_up(rng: &mut ChaCha8Rng, recording: &Recording) -> LongEvents {
-        let often = rng.random_range(0.0..0.6);
-        let mut cuts = vec![0];
-        cuts.extend((1..recording.ticks).filter(|_| rng.random_bool(often)));
-        cuts.push(recording.ticks);
-        LongEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
 
     #[test]
     fn surrogates_in_chunks_say_what_those_of_the_whole_say() {
@@ -139,14 +106,8 @@ mod tests {
         for seed in 0..150 {
             let case = random_case(seed, 120, 8);
             let mut recording = recording(&case.events, Vec::new());
-            let mut at = 0;
-            while seed % 3 > 0 && at < recording.ticks {
-                let start = at + rng.random_range(0..4);
-                let stop = (start + rng.random_range(1..40)).min(recording.ticks);
-                if start < stop {
-                    recording.segments.push(Segment { start, stop });
-                }
-                at = stop.max(start);
+            if seed % 3 > 0 {
+                recording.segments = random_segments(&mut rng, recording.ticks, 0..4, 1..40);
             }
             let Ok(whole) = Events::from_recording(&recording) else {
                 continue;
@@ -159,21 +120,19 @@ mod tests {
                 seed,
             };
             let expected = significance(&whole, &case.patterns, &options, &()).unwrap();
-            let long = cut_up(&mut rng, &recording);
+            let cuts = random_cuts(&mut rng, recording.ticks);
+            let long = LongEvents::new(&recording, cuts, reader(&recording)).unwrap();
             // One surrogate a pass, three, all.
             for memory in [0, 3 * 16 * case.patterns.len() as u64, u64::MAX] {
                 let found =
                     significance_in_chunks_by(&Alone, &long, &case.patterns, &options, memory, &());
                 assert_eq!(found.unwrap(), expected, "seed {seed}, {options:?}");
             }
-            // Two halves make the whole: sums of counts are those of all.
-            let of = |rank| {
-                significance_in_chunks_by(&Half(rank), &long, &case.patterns, &options, 0, &())
-                    .unwrap()
-            };
-            for ((a, b), all) in of(0).iter().zip(of(1)).zip(&expected) {
-                assert!((a.expected + b.expected - all.expected).abs() < 1e-9);
-            }
+            // A team that shares them out.
+            let found = run_team(2, |team| {
+                significance_in_chunks_by(team, &long, &case.patterns, &options, 0, &()).unwrap()
+            });
+            assert!(found.iter().all(|found| *found == expected), "seed {seed}");
         }
     }
 
