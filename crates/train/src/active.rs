@@ -115,7 +115,8 @@ pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Deco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TrainOptions, train};
+    use crate::fit::train;
+    use crate::options::TrainOptions;
     use betz_recording::Segment;
     use betz_runtime::psc::{Filter, FilterBank};
 

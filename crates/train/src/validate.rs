@@ -12,7 +12,7 @@ use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
 use super::held_out::{HeldOut, Ridge, Solving};
 use super::search::{COARSE, REFINED, Search};
-use super::{RidgeChoice, TrainOptions};
+use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::{Device, Placement};

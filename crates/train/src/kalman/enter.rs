@@ -2,9 +2,9 @@
 
 use super::intent::intended;
 use super::{Dynamics, SteadyKalman};
-use crate::TrainOptions;
 use crate::folds::Part;
 use crate::latents::{Latents, run};
+use crate::options::TrainOptions;
 use crate::validate::{BankSums, Found, Study};
 use betz_base::error::Result;
 use betz_base::progress::Progress;

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::TrainOptions;
 use crate::folds::Part;
+use crate::options::TrainOptions;
 use crate::validate::Found;
 use betz_base::error::Result;
 use betz_gram::gram::paired_steps;

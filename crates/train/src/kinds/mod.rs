@@ -15,10 +15,12 @@ pub(crate) mod split;
 
 use super::blank::Cleaned;
 use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained};
+use crate::device::Trained;
 use crate::experts::Teams;
 use crate::lift::Lifts;
+use crate::options::TrainOptions;
 use crate::recurrent::UNITS_MULTIPLE;
+use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;

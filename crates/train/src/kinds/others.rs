@@ -3,8 +3,9 @@
 use super::{Kind, KindOptions, KindScore, gain, nonlinear};
 use crate::fit::checked;
 use crate::limits::limits;
+use crate::options::TrainOptions;
 use crate::validate::Found;
-use crate::{TrainOptions, kalman, place, recurrent};
+use crate::{kalman, place, recurrent};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::DatasetView;

@@ -7,7 +7,7 @@ use betz_device::Placement;
 use betz_runtime::model::{Decoder, TrainingRecord};
 
 use super::job::{Groups, Job};
-use super::partial::{Facts, Group};
+use super::partial::{BestBank, Facts, Group};
 use super::words::Words;
 use crate::active::spread;
 use crate::device::Trained;
@@ -17,19 +17,6 @@ use crate::sums::{Beside, Form, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
 use betz_gram::gram::NormalEquations;
 use betz_gram::score::ScoreSums;
-
-/// The best bank so far.
-pub(super) struct Found {
-    facts: Facts,
-    /// Mean R² of what was held out.
-    r2: f64,
-    /// The ridge for the whole, where folds chose it.
-    ridge: Option<f64>,
-    /// Sums over all groups, where they make up the whole.
-    total: Option<Group>,
-    /// Those of the folds.
-    decoders: Vec<Decoder>,
-}
 
 /// Sums as the first process gets them, one group after the other.
 pub(super) struct Gathered {
@@ -115,7 +102,7 @@ impl Job {
     /// Chooses the ridge by the sums of a bank over the whole recording, and keeps the bank where it is the best yet.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
+    /// As [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn take(
         &mut self,
         facts: Facts,
@@ -124,7 +111,7 @@ impl Job {
     ) -> Result<()> {
         let total = gathered.total.transpose()?;
         let (Some(search), Some(folds)) = (&self.search, gathered.folds) else {
-            self.found = Some(Found {
+            self.found = Some(BestBank {
                 facts,
                 r2: f64::NAN,
                 ridge: None,
@@ -150,7 +137,7 @@ impl Job {
         let r2 = sums.best.r2;
         // NaN (no output changes) never beats what is there.
         if self.found.as_ref().is_none_or(|found| r2 > found.r2) {
-            self.found = Some(Found {
+            self.found = Some(BestBank {
                 r2,
                 ridge: Some(sums.ridge_of_all(&view, options.delay_steps)),
                 decoders: sums.decoders(&study)?,
@@ -180,7 +167,7 @@ impl Job {
     /// over all stretches.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
+    /// As [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn finish(
         mut self,
         whole: Option<(Facts, Gathered)>,

@@ -96,7 +96,7 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Trains a linear decoder on the recording that `read` reads. What
-    /// [`train_validated_on`](crate::train_validated_on) gives, or [`train_on`](crate::train_on) without a search, to
+    /// [`train_validated_on`](crate::validate::train_validated_on) gives, or [`train_on`](crate::device::train_on) without a search, to
     /// rounding; the same bits whatever the team. The first process has the decoder, the others none.
     ///
     /// Memory of Γ = features² × 8 bytes: in every process the sums of the folds that are at work (see

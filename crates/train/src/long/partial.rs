@@ -1,6 +1,7 @@
 //! Sums over a part of a recording, exact under merging.
 
 use betz_base::error::{Error, Result};
+use betz_runtime::model::Decoder;
 
 use super::words::{Words, put_extremes, put_usual};
 use crate::blank::Usual;
@@ -139,4 +140,17 @@ pub(super) const fn path(code: u64) -> Option<GramPath> {
         2 => Some(GramPath::Event),
         _ => None,
     }
+}
+
+/// Sums, ridge and fold decoders of the best bank so far.
+pub(super) struct BestBank {
+    pub(super) facts: Facts,
+    /// Mean R² of the held-out steps.
+    pub(super) r2: f64,
+    /// Ridge for the whole; `None` unless folds chose it.
+    pub(super) ridge: Option<f64>,
+    /// Sums over all groups; `None` unless they make up the whole.
+    pub(super) total: Option<Group>,
+    /// One decoder per fold.
+    pub(super) decoders: Vec<Decoder>,
 }

@@ -5,10 +5,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::Search;
+use crate::device::train_on;
 use crate::options::RidgeChoice;
+use crate::search::Search;
 use crate::sums::SolveOptions;
-use crate::{train_on, train_validated_on};
+use crate::validate::train_validated_on;
 use betz_base::team::Alone;
 use betz_base::team::threads::run_team;
 use betz_gram::{GramPath, MaskPolicy};
@@ -190,7 +191,8 @@ fn training_in_stretches_is_training_on_the_whole() {
             None => train_on(&cpu, &silent.data, &train, &()),
         };
         let expected = expected.unwrap().decoder;
-        let expected = crate::spread(expected, &whole.channel_names, &silent.channels).unwrap();
+        let expected =
+            crate::active::spread(expected, &whole.channel_names, &silent.channels).unwrap();
         let long = TrainingPlan {
             options: train,
             search,

@@ -2,7 +2,8 @@ mod controls;
 
 use super::feed::ends;
 use super::*;
-use crate::{RidgeChoice, TrainOptions, train};
+use crate::fit::train;
+use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::ErrorKind;
 use betz_gram::gram::{GramPath, normal_equations};
 use betz_gram::{NormalEquations, cases};
@@ -461,13 +462,16 @@ fn channels_that_die_are_left_out_without_labels_and_come_back() {
 #[test]
 fn a_lift_adapts_its_first_stage_alone() {
     let data = trials(10, 60);
-    let kinds = crate::KindOptions {
+    let kinds = crate::kinds::KindOptions {
         latents: Some(4),
         units: Some(32),
-        ..crate::KindOptions::among(&[crate::Kind::Lift])
+        ..crate::kinds::KindOptions::among(&[crate::kinds::Kind::Lift])
     };
-    let (device, search) = (betz_device::Device::cpu(), crate::Search::scores_only(2));
-    let lift = crate::train_kinds_on(&device, &data, &options(), &search, &kinds, &());
+    let (device, search) = (
+        betz_device::Device::cpu(),
+        crate::search::Search::scores_only(2),
+    );
+    let lift = crate::kinds::train_kinds_on(&device, &data, &options(), &search, &kinds, &());
     let lift = lift.unwrap().0.decoder;
     let config = TrainerConfig {
         half_life_seconds: 24.0,
@@ -497,7 +501,10 @@ fn what_cannot_be_trained_is_refused_at_open() {
     assert!(refused(&plain, TrainerConfig::default()).contains("--retain"));
     let wide = betz_runtime::model::DecoderParts::linear(
         0.01,
-        crate::Preset::named("reach").unwrap().bank().unwrap(),
+        crate::presets::Preset::named("reach")
+            .unwrap()
+            .bank()
+            .unwrap(),
         (0..1024).map(|c| format!("c{c}")).collect(),
         vec!["x".into()],
     );

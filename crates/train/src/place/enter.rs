@@ -2,8 +2,8 @@
 
 use super::fields::Fields;
 use super::{Config, axes};
-use crate::TrainOptions;
 use crate::folds::Part;
+use crate::options::TrainOptions;
 use crate::validate::Found;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};

@@ -310,7 +310,9 @@ fn finite(m: MatRef<'_, f64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KindOptions, Search, TrainOptions, train_kinds_on};
+    use crate::kinds::{KindOptions, train_kinds_on};
+    use crate::options::TrainOptions;
+    use crate::search::Search;
     use betz_device::Device;
     use betz_gram::cases;
 
@@ -352,11 +354,11 @@ mod tests {
             2,
         );
         let options = |ridge| TrainOptions {
-            ridge: crate::RidgeChoice::Fixed(ridge),
+            ridge: crate::options::RidgeChoice::Fixed(ridge),
             retain: Some(1 << 20),
             ..TrainOptions::new(cases::bank(&[(0.01, 0), (0.03, 1)]))
         };
-        let [soft, hard] = [0.5, 7.0].map(|r| crate::train(&data, &options(r), &()).unwrap());
+        let [soft, hard] = [0.5, 7.0].map(|r| crate::fit::train(&data, &options(r), &()).unwrap());
         let retained = Retained::of(&soft).unwrap();
         let refit = Refit::new(&soft, &retained).unwrap();
         let again = refit.solve(&retained.sums, 7.0).unwrap();
@@ -389,7 +391,7 @@ mod tests {
         let kinds = KindOptions {
             latents: Some(3),
             units: Some(16),
-            ..KindOptions::among(&[crate::Kind::Lift])
+            ..KindOptions::among(&[crate::kinds::Kind::Lift])
         };
         let search = Search::scores_only(2);
         let lift = train_kinds_on(&Device::cpu(), &data, &options(0.5), &search, &kinds, &());

@@ -70,7 +70,7 @@ impl Sums {
     /// The linear decoder of these sums.
     ///
     /// # Errors
-    /// As [`train`](crate::train): [`ErrorKind::InvalidArgument`] for a ridge or noise that is negative or
+    /// As [`train`](crate::fit::train): [`ErrorKind::InvalidArgument`] for a ridge or noise that is negative or
     /// not finite, [`ErrorKind::NotPositiveDefinite`], [`ErrorKind::InsufficientData`].
     pub fn solve(&self, options: &SolveOptions) -> Result<Decoder> {
         let equations = self.equations();
