@@ -13,13 +13,13 @@ use crate::active::spread;
 use crate::device::Trained;
 use crate::fit;
 use crate::options::RidgeChoice;
-use crate::sums::{Beside, Form, SolveOptions, Sums, fixed};
+use crate::sums::{Form, RecordingFacts, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
 use betz_gram::gram::NormalEquations;
 use betz_gram::score::ScoreSums;
 
 /// Sums as the first process gets them, one group after the other.
-pub(super) struct Gathered {
+pub(super) struct GroupSums {
     shape: (usize, usize),
     /// Each group's, where they are folds.
     folds: Option<Vec<NormalEquations>>,
@@ -27,7 +27,7 @@ pub(super) struct Gathered {
     total: Option<Result<Group>>,
 }
 
-impl Gathered {
+impl GroupSums {
     /// Takes in the next group's.
     pub(super) fn take(&mut self, group: Group) {
         if let Some(folds) = &mut self.folds {
@@ -47,12 +47,12 @@ impl Gathered {
 
 /// What all processes must know to go on: which bank's sums are wanted over the whole, and what the folds' decoders are.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Decided {
+pub(super) struct FoldDecision {
     pub(super) whole: Option<usize>,
     pub(super) decoders: Vec<Decoder>,
 }
 
-impl Decided {
+impl FoldDecision {
     fn to_words(&self) -> Result<Vec<u64>> {
         let whole = self.whole.map_or(0, |bank| bank as u64 + 1);
         let mut to = vec![whole, self.decoders.len() as u64];
@@ -85,14 +85,14 @@ impl Decided {
 
 impl Job {
     /// Where the first process puts the sums of a bank's groups.
-    pub(super) fn gathered(&self, bank: usize, groups: Groups) -> Gathered {
+    pub(super) fn gathered(&self, bank: usize, groups: Groups) -> GroupSums {
         let folds = groups == Groups::Wanted && self.search.is_some();
         let whole = self.split.as_ref().is_none_or(|split| split.whole);
         let nothing = Group {
             steps: 0,
             values: Vec::new(),
         };
-        Gathered {
+        GroupSums {
             shape: self.shape(bank),
             folds: folds.then(Vec::new),
             total: (!folds || whole).then_some(Ok(nothing)),
@@ -106,7 +106,7 @@ impl Job {
     pub(super) fn take(
         &mut self,
         facts: Facts,
-        gathered: Gathered,
+        gathered: GroupSums,
         progress: &dyn Progress,
     ) -> Result<()> {
         let total = gathered.total.transpose()?;
@@ -124,7 +124,7 @@ impl Job {
         let path = facts.path.unwrap_or(self.gram(bank));
         let options = self.options_with(&facts);
         let paths = (self.paths[bank], path);
-        let mut sums = BankSums::of(&self.banks[bank], folds, paths, &options, split)?;
+        let mut sums = BankSums::from_folds(&self.banks[bank], folds, paths, &options, split)?;
         let view = self.view();
         let study = Study {
             placement: &self.placement,
@@ -154,9 +154,9 @@ impl Job {
     /// Those of making a model file.
     pub(super) fn decided(&self) -> Result<Vec<u64>> {
         let Some(found) = &self.found else {
-            return Decided::default().to_words();
+            return FoldDecision::default().to_words();
         };
-        Decided {
+        FoldDecision {
             whole: found.total.is_none().then_some(found.facts.bank),
             decoders: found.decoders.clone(),
         }
@@ -170,7 +170,7 @@ impl Job {
     /// As [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn finish(
         mut self,
-        whole: Option<(Facts, Gathered)>,
+        whole: Option<(Facts, GroupSums)>,
         scores: Option<Vec<ScoreSums>>,
     ) -> Result<Trained> {
         let Some(found) = self.found.take() else {
@@ -229,7 +229,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Sums::over`].
-    pub(super) fn into_sums(self, facts: Facts, gathered: Gathered) -> Result<Sums> {
+    pub(super) fn into_sums(self, facts: Facts, gathered: GroupSums) -> Result<Sums> {
         self.sums_of(facts, gathered.total.transpose()?)
     }
 
@@ -259,7 +259,7 @@ impl Job {
             outputs: self.outline.outputs,
         };
         fixed::check_squares(fixed::squares_in(&all.values, facts.shape))?;
-        let beside = Beside {
+        let beside = RecordingFacts {
             segments: self.survey.segments.len() as u64,
             spikes: facts.spikes,
             artefacts: facts.artefacts,

@@ -4,7 +4,7 @@ use betz_base::error::{Error, Result};
 use betz_runtime::model::Decoder;
 
 use super::words::{Words, put_extremes, put_usual};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
 use betz_gram::gram::{GramPath, NormalEquations};
@@ -17,7 +17,7 @@ pub(super) struct Facts {
     /// Features and outputs.
     pub(super) shape: (usize, usize),
     /// Of the stretches' own steps, without artefacts.
-    pub(super) usual: Usual,
+    pub(super) usual: UsualCounts,
     pub(super) extremes: Vec<Extremes>,
     /// The largest response, where it is asked for.
     pub(super) largest: f64,
@@ -77,9 +77,9 @@ impl Facts {
         Self {
             bank,
             shape,
-            usual: Usual {
+            usual: UsualCounts {
                 counts: vec![0; channels],
-                ..Usual::default()
+                ..UsualCounts::default()
             },
             extremes: vec![NO_LABEL; shape.1],
             largest: 0.0,

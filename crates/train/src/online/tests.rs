@@ -180,7 +180,7 @@ fn without_forgetting_it_is_training_and_with_it_what_the_half_life_says() {
         },
     );
     rig.run(&rest, &in_order(&rest));
-    let mut expected = super::sums::Forgetting::new(sums_of(&data, &data.segments[..12]));
+    let mut expected = super::sums::FadingSums::new(sums_of(&data, &data.segments[..12]));
     for trial in 12..30 {
         expected.forget(0.5_f64.sqrt());
         expected
@@ -344,8 +344,10 @@ fn exchanged_channels_are_learned_and_shuffled_labels_are_not() {
     );
     // It retains the sums that it was solved from.
     let adapted = rig.worker.model();
-    let remover =
-        crate::retained::Remover::new(adapted, &crate::retained::Retained::of(adapted).unwrap());
+    let remover = crate::retained::Remover::new(
+        adapted,
+        &crate::retained::StoredStatistics::read(adapted).unwrap(),
+    );
     assert!(remover.unwrap().without(&[2]).is_ok());
 }
 
@@ -417,7 +419,7 @@ fn channels_that_die_are_left_out_without_labels_and_come_back() {
         rig.verdicts.last(),
         Some(&Verdict::Channels { left_out: 2 })
     );
-    let retained = crate::retained::Retained::of(&model).unwrap();
+    let retained = crate::retained::StoredStatistics::read(&model).unwrap();
     let remover = crate::retained::Remover::new(&model, &retained).unwrap();
     let size = model.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
     let same = |a: &Decoder, b: &Decoder| {

@@ -4,7 +4,7 @@ use super::{Form, Sums};
 use crate::fit;
 use crate::limits::range;
 use crate::options::RidgeChoice;
-use crate::retained::Retained;
+use crate::retained::StoredStatistics;
 use crate::search::{COARSE, REFINED};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::gram::NormalEquations;
@@ -206,6 +206,6 @@ impl Sums {
             training,
             ..DecoderParts::linear(form.step_seconds, bank, names, form.outputs.clone())
         })?;
-        Retained::kept_in(decoder, equations, options.retain)
+        StoredStatistics::kept_in(decoder, equations, options.retain)
     }
 }
