@@ -3,18 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use serde_json::Value;
 
-fn command(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_betz"));
-    command
-        .current_dir(folder)
-        .args(arguments.split_whitespace());
-    command
-}
+use crate::program::command;
 
 /// Runs a command that must succeed and print one JSON object; that, and what it said.
 fn json(folder: &Path, arguments: &str) -> (Value, String) {
