@@ -255,10 +255,13 @@ fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
     let folder = folder.path();
     prepared(folder);
     let bytes = |threads: &str, asked: &str| {
-        let output = program::command(folder, &format!("network compute signal.npz --out n.npz {asked}"))
-            .env("RAYON_NUM_THREADS", threads)
-            .output()
-            .unwrap();
+        let output = program::command(
+            folder,
+            &format!("network compute signal.npz --out n.npz {asked}"),
+        )
+        .env("RAYON_NUM_THREADS", threads)
+        .output()
+        .unwrap();
         assert!(output.status.success());
         fs::read(folder.join("n.npz")).unwrap()
     };
