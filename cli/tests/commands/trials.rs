@@ -84,7 +84,7 @@ fn one_short_trial_is_left_out_where_parts_are_shifted() {
     let episodes = found["episodes"].as_array().unwrap();
     assert_eq!(episodes.len(), 1, "{found}");
     assert_eq!(episodes[0]["symbols"], serde_json::json!(["A", "B"]));
-    let words = "left out where parts are shifted: 1 segments too short for at least 0.12 s";
+    let words = "left out of the test of parts: 1 segment, too short to shift by 0.12 s";
     assert!(said.contains(words), "{said}");
 
     write_trials(folder, 3000, &[300; 60]);

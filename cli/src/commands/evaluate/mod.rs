@@ -21,7 +21,7 @@ use crate::rates::Rates;
 use crate::report::{self, Bar, Outcome, Scores, Table};
 use args::Evaluate;
 use posterior::Posterior;
-use scoring::{Lost, More, Pairs};
+use scoring::{ChannelImportance, More, Pairs};
 
 /// Channels that the table of importance shows.
 const SHOWN: usize = 10;
@@ -29,7 +29,7 @@ const SHOWN: usize = 10;
 const MOST_SHIFTS: u32 = 100_000;
 
 #[derive(Serialize)]
-struct Evaluated {
+struct EvaluationReport {
     #[serde(flatten)]
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     if let Some(memory) = args.memory {
         if let Some(path) = out.filter(|path| decoded_file::is_nwb(path)) {
             return Err(Error::argument(format!(
-                "--out {}: expected .csv beside --memory, which never has the whole recording",
+                "--out {}: expected .csv with --memory, which never has the whole recording",
                 path.display()
             )));
         }
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let ran = decoded.ran;
     device::note_fallback(&ran, "evaluation");
-    let evaluated = Evaluated {
+    let evaluated = EvaluationReport {
         scores: Scores {
             outputs: evaluation.outputs,
             median_error: place.as_ref().map(|place| place.median),
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     report::tell(&evaluated, args.common.json)
 }
 
-impl Outcome for Evaluated {
+impl Outcome for EvaluationReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         if let Some(place) = &self.place {
@@ -211,7 +211,7 @@ fn details(
     dataset: &Dataset,
     pairs: &[Pairs],
 ) -> Result<Vec<More>> {
-    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    let mut lost: Vec<Vec<ChannelImportance>> = pairs.iter().map(|_| Vec::new()).collect();
     if args.importance {
         lost = importance(device, model, dataset, pairs)?;
     }
@@ -253,12 +253,12 @@ fn importance(
     model: &Decoder,
     dataset: &Dataset,
     pairs: &[Pairs],
-) -> Result<Vec<Vec<Lost>>> {
+) -> Result<Vec<Vec<ChannelImportance>>> {
     use betz::Progress;
     let bar = Bar::new();
     let width = model.bank().len() * model.latents();
     let whole: Vec<f64> = pairs.iter().map(scoring::r2_of_course).collect();
-    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    let mut lost: Vec<Vec<ChannelImportance>> = pairs.iter().map(|_| Vec::new()).collect();
     let used: Vec<usize> = (0..model.channels())
         .filter(|&c| model.channel_mask()[c])
         .collect();
@@ -270,7 +270,7 @@ fn importance(
         let decoded = model::decode_on(device, &without, dataset)?;
         for (o, lost) in lost.iter_mut().enumerate() {
             let left = Pairs::new(dataset, &decoded.estimates, model.delay_steps(), o);
-            lost.push(Lost {
+            lost.push(ChannelImportance {
                 channel: model.channel_names()[channel].clone(),
                 r2_lost: whole[o] - scoring::r2_of_course(&left),
             });

@@ -146,7 +146,7 @@ pub(crate) struct Chance {
 
 /// Loss of an output when a channel is held at its mean.
 #[derive(Serialize)]
-pub(crate) struct Lost {
+pub(crate) struct ChannelImportance {
     pub(crate) channel: String,
     pub(crate) r2_lost: f64,
 }
@@ -165,7 +165,7 @@ pub(crate) struct More {
     pub(crate) chance: Option<Chance>,
     /// Most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) importance: Vec<Lost>,
+    pub(crate) importance: Vec<ChannelImportance>,
 }
 
 pub(crate) fn correlation(pairs: &Pairs) -> f64 {

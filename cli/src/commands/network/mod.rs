@@ -1,7 +1,7 @@
 //! `betz network`: correlation networks over sliding windows. One file a subcommand.
 
 pub(crate) mod args;
-mod asked;
+mod request;
 mod compare;
 pub(crate) mod compute;
 mod expected;
@@ -13,7 +13,7 @@ mod input;
 mod inside;
 mod lines;
 mod nodes;
-mod outcome;
+mod summary;
 mod part;
 mod picture;
 mod sttc;

@@ -10,7 +10,7 @@ mod population;
 mod spiking;
 mod spiking_picture;
 mod steered;
-mod written;
+mod recording_file;
 
 use std::path::Path;
 
