@@ -65,7 +65,8 @@ impl Rates {
         if self.changed.is_empty() {
             return;
         }
-        let one = |c: &RateChange| format!("{} ({:.2} Hz, was {:.2})", c.channel, c.here, c.training);
+        let one =
+            |c: &RateChange| format!("{} ({:.2} Hz, was {:.2})", c.channel, c.here, c.training);
         let mut named: Vec<String> = self.changed.iter().take(NAMED).map(one).collect();
         if self.changed.len() > NAMED {
             named.push(format!("and {} more", self.changed.len() - NAMED));

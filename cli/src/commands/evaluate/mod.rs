@@ -283,13 +283,14 @@ fn importance(
 }
 
 fn print_more(more: &[More]) -> Result<()> {
-    if more.is_empty() {
-        return Ok(());
-    }
     let (trials, chance) = (
         more.iter().any(|m| !m.trials.is_empty()),
         more.iter().any(|m| m.chance.is_some()),
     );
+    let importance = more.iter().any(|m| !m.importance.is_empty());
+    if !(trials || chance || importance) {
+        return Ok(());
+    }
     let mut header = vec!["output", "correlation"];
     if trials {
         header.push("R², 95 of 100 draws of trials");

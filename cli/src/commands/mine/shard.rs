@@ -115,7 +115,10 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     drop(bar);
     part.save(out)?;
-    report::tell(&ShardReport::of(&part, out, Some(seconds)), args.common.json)
+    report::tell(
+        &ShardReport::of(&part, out, Some(seconds)),
+        args.common.json,
+    )
 }
 
 /// Refuses a team whose processes do not find the same archive as the `stretches` of `path`.

@@ -250,7 +250,13 @@ fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> WindowComp
     }
 }
 
-fn summary(a_path: &Path, a: &Network, b_path: &Path, b: &Network, compared: &[WindowComparison]) -> Pair {
+fn summary(
+    a_path: &Path,
+    a: &Network,
+    b_path: &Path,
+    b: &Network,
+    compared: &[WindowComparison],
+) -> Pair {
     let spread = |of: fn(&WindowComparison) -> f64| Spread::of(compared.iter().map(of));
     let sum = |of: fn(&WindowComparison) -> usize| compared.iter().map(|c| of(c) as u64).sum();
     Pair {

@@ -125,10 +125,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     }
     let complete = args.shard.is_some() || network.len() == planned;
     if !complete {
-        eprintln!(
-            "stopped after {} of {planned} windows",
-            network.len()
-        );
+        eprintln!("stopped after {} of {planned} windows", network.len());
     }
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::args::{Graph, GraphMeasure};
 use super::picture::{self as network_picture, PictureData};
-use super::table::{Column, HEADER, GraphMeasures, NodeColumn};
+use super::table::{Column, GraphMeasures, HEADER, NodeColumn};
 use super::{Spread, on_cpu};
 use crate::files::{Files, Kind, is_csv};
 use crate::report::{self, Bar, Outcome, Table};

@@ -8,8 +8,8 @@ use betz::recording::SpikeForm;
 use betz::{Error, Result};
 
 use super::args::{Compute, Span};
-use super::request::{Request, keeping};
 use super::input;
+use super::request::{Request, keeping};
 use super::summary::{Seconds, finish};
 use crate::common_args::Behaviors;
 use crate::data;

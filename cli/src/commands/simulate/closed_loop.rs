@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::args::{ClosedLoop, Simulate, TaskName};
 use super::loop_picture;
-use super::steered::{LearningDecoder, Velocity};
 use super::recording_file::RecordingFile;
+use super::steered::{LearningDecoder, Velocity};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table, count};
 
@@ -369,7 +369,10 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 /// Sessions of each decoder, one after another.
-fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -> Vec<DecoderScores> {
+fn joined(
+    candidates: &[Candidate],
+    repeats: Vec<Vec<(Session, Option<u64>)>>,
+) -> Vec<DecoderScores> {
     let mut all: Vec<Option<(Session, Option<u64>)>> = candidates.iter().map(|_| None).collect();
     for repeat in repeats {
         for (slot, (session, accepted)) in all.iter_mut().zip(repeat) {

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::activity::Activity;
 use super::args::{Compat, Simulate, Spiking};
-use super::spiking_picture::{self, Moments};
 use super::recording_file::RecordingFile;
+use super::spiking_picture::{self, Moments};
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};

@@ -209,10 +209,7 @@ impl Outcome for SolveReport {
     fn print(&self) -> Result<()> {
         for (scores, of) in [
             (&self.held_back, "on the sums held back:"),
-            (
-                &self.validated,
-                "each file, decoded from the others:",
-            ),
+            (&self.validated, "each file, decoded from the others:"),
         ] {
             if scores.is_empty() {
                 continue;

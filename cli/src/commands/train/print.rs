@@ -203,7 +203,7 @@ impl Outcome for TrainingReport {
             ))?;
         }
         report::line(&format!(
-            "{}: {}, {}, self on {} and {} in {:.2} s ({:.2} s in all) on {}",
+            "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
             self.model,
             report::count(self.channels as u128, "channel"),
             report::count(self.model_outputs as u128, "output"),
